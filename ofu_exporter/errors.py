@@ -1,0 +1,142 @@
+"""The errors of this program, and for each reason what the program does and what the user can do.
+
+OfuError
+├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
+├── SourceError     a whole counter source cannot be used: the agent runs on and tries again
+└── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Reason(str, Enum):
+    """Why a GPU, or a whole source, is not measured; the label value of `ofu_gpu_unavailable`."""
+
+    STARTING = "starting"
+    NO_LIBRARY = "no_library"
+    NO_DRIVER = "no_driver"
+    DRIVER_MISMATCH = "driver_mismatch"
+    NO_PERMISSION = "no_permission"
+    NO_GPU = "no_gpu"
+    NOT_SUPPORTED = "not_supported"
+    COUNTER_BUSY = "counter_busy"
+    LOST = "lost"
+    HUNG = "hung"
+    STALE = "stale"
+    UNCHANGED = "unchanged"
+    NO_TENSOR_COUNTER = "no_tensor_counter"
+    NO_CLOCK = "no_clock"
+    BLANK = "blank"
+    IMPOSSIBLE = "impossible"
+    UNKNOWN_MODEL = "unknown_model"
+    DUPLICATE = "duplicate_uuid"
+    UNREACHABLE = "unreachable"
+    NOT_METRICS = "not_metrics"
+    BAD_RECORDING = "bad_recording"
+    RECORDING_ENDED = "recording_ended"
+    FAILED = "failed"
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about it, one sentence."""
+        return ADVICE[self]
+
+
+ADVICE: dict[Reason, str] = {
+    Reason.STARTING: "Wait: the first window is not complete yet.",
+    Reason.NO_LIBRARY: (
+        "Install the NVIDIA driver, or make libnvidia-ml.so.1 visible here "
+        "(in a container: the nvidia runtime class or toolkit)."
+    ),
+    Reason.NO_DRIVER: "Load the NVIDIA kernel driver; `nvidia-smi` must work on this node first.",
+    Reason.DRIVER_MISMATCH: (
+        "The driver was replaced under the running agent or is half upgraded: restart the agent, "
+        "and the node if that is not enough."
+    ),
+    Reason.NO_PERMISSION: (
+        "Give the agent access to /dev/nvidia*; GPUs before Hopper also need root "
+        "or NVreg_RestrictProfilingToAdminUsers=0."
+    ),
+    Reason.NO_GPU: "No GPU is visible here: check the node, the container's devices or the exporter.",
+    Reason.NOT_SUPPORTED: (
+        "This GPU has no GPM counters (Hopper and newer have them): read it through dcgm-exporter "
+        "with --source dcgm-exporter."
+    ),
+    Reason.COUNTER_BUSY: (
+        "Another program holds the counters (Nsight, a second profiler): stop it, or wait until it ends."
+    ),
+    Reason.LOST: "The GPU fell off the bus: look for Xid messages in `dmesg`, drain the node, reset the GPU.",
+    Reason.HUNG: (
+        "A driver call on this GPU does not return: look for Xid messages in `dmesg`, drain the node."
+    ),
+    Reason.STALE: "No new sample came in time: see ofu_exporter_read_failures_total and the log.",
+    Reason.UNCHANGED: (
+        "The other exporter has repeated the same values for too long to be believed: restart it, "
+        "and keep energy or power among its counters so that a live GPU is seen to be alive."
+    ),
+    Reason.NO_TENSOR_COUNTER: (
+        "The source has no tensor activity for this GPU: enable DCGM_FI_PROF_PIPE_TENSOR_ACTIVE "
+        "(DCGM_FI_PROF_TENSOR_UTIL_RATIO since 4.9) in dcgm-exporter's counters, "
+        "or use --source nvml on Hopper and newer."
+    ),
+    Reason.NO_CLOCK: (
+        "The source has no SM clock for this GPU: enable DCGM_FI_DEV_SM_CLOCK "
+        "(DCGM_FI_DEV_SM_CLOCK_HERTZ since 4.9) in dcgm-exporter's counters."
+    ),
+    Reason.BLANK: "The counter answered that it has no value yet: wait one window; if it stays, restart its source.",
+    Reason.IMPOSSIBLE: (
+        "The counter gave a value that cannot be (see ofu_gpu_rejected_samples_total): "
+        "if it stays, restart its source and report it."
+    ),
+    Reason.UNKNOWN_MODEL: (
+        "The tensor clock of this model is not known and the source tells no maximum SM clock: "
+        "add a row under `gpus` in the configuration."
+    ),
+    Reason.DUPLICATE: "Two GPUs claim this uuid: the first is measured, fix the source that names them.",
+    Reason.UNREACHABLE: "Start the other exporter, or point --url at it.",
+    Reason.NOT_METRICS: "What answers at --url is not a Prometheus page: point --url at dcgm-exporter's /metrics.",
+    Reason.BAD_RECORDING: "Point --path at a file that `ofu-exporter record` wrote.",
+    Reason.RECORDING_ENDED: "The recording is over; replay it again, or add --loop.",
+    Reason.FAILED: "An unexpected error: see the log, and report it.",
+}
+
+
+class Rejection(str, Enum):
+    """Why one sample was not believed; the label value of `ofu_gpu_rejected_samples_total`."""
+
+    TENSOR_OUT_OF_RANGE = "tensor_out_of_range"
+    CLOCK_OUT_OF_RANGE = "clock_out_of_range"
+    NOT_A_NUMBER = "not_a_number"
+    WINDOW_TOO_SHORT = "window_too_short"
+    WINDOW_TOO_LONG = "window_too_long"
+    OVERLAP = "overlap"
+    DUPLICATE = "duplicate_uuid"
+    CYCLES_IMPLAUSIBLE = "cycles_implausible"
+
+
+class OfuError(Exception):
+    """Any error this program raises on purpose; its text is one line for the user."""
+
+
+class ConfigError(OfuError):
+    """Settings that cannot be used; the text names the setting and where it was set."""
+
+
+class SourceError(OfuError):
+    """A counter source that cannot be used as a whole."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(f"{detail or reason.value}. {reason.advice}")
+        self.reason = reason
+        self.detail = detail
+
+
+class GpuError(OfuError):
+    """One GPU that cannot be measured now."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(f"{detail or reason.value}. {reason.advice}")
+        self.reason = reason
+        self.detail = detail

@@ -1,0 +1,156 @@
+"""The frozen values that cross a border between rooms: base units, and None where nothing was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ofu_exporter.errors import Reason
+
+GpuKey = tuple[str, str]
+"""(uuid, MIG GPU-instance id or ""): what identifies a measured device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU, or one MIG instance of it, as its source describes it. None or "" = the source does not say."""
+
+    index: str
+    uuid: str
+    instance: str = ""
+    profile: str = ""
+    name: str = ""
+    pci_bus_id: str = ""
+    pci_device_id: str = ""
+    """Four hexadecimal digits, lower case, of NVIDIA's vendor id 10de."""
+    driver: str = ""
+    sm_count: int | None = None
+    compute_capability: tuple[int, int] | None = None
+    max_sm_clock_hz: float | None = None
+    memory_bytes: int | None = None
+
+    @property
+    def key(self) -> GpuKey:
+        return (self.uuid, self.instance)
+
+
+class ClockSample(NamedTuple):
+    """One point read of the SM clock."""
+
+    at: float
+    """Seconds, on the clock of the reading it belongs to."""
+    hz: float
+
+
+class CycleTotals(NamedTuple):
+    """Cumulative cycle counters as the driver returned them at the end of a window."""
+
+    elapsed: float
+    tensor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a source measured on one GPU over one window. Ratios are 0..1; absent counters are None."""
+
+    gpu: Gpu
+    start: float
+    end: float
+    """Seconds on a monotonic clock; the window is (start, end]."""
+    tensor_active: float | None = None
+    pipes: Mapping[str, float] = field(default_factory=dict)
+    """Activity per tensor pipe: hmma, imma, dmma, dfma; only those the source has."""
+    clocks: tuple[ClockSample, ...] = ()
+    cycles: CycleTotals | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why one GPU has no reading for a window that ended at `at`."""
+
+    gpu: Gpu
+    at: float
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One accepted window of one GPU: every input and the OFU made of them."""
+
+    start: float
+    end: float
+    tensor_active: float
+    pipes: Mapping[str, float]
+    sm_clock_hz: float
+    utilization: float
+    """OFU over the window; above 1 is legal when the clock ran above the tensor clock."""
+    stderr: float | None
+    """Standard error of the OFU from the clock samples; 0 with cycle counters, None when unknown."""
+    clock_method: str
+    """cycles (hardware cycle counters), polled (mean of several point reads) or point (one point read)."""
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """What one GPU is measured against."""
+
+    tensor_clock_hz: Mapping[str, float]
+    """Highest clock of the tensor pipe per clock domain (`low_precision`, `fp64`)."""
+    peak_flops: Mapping[str, float]
+    """Dense peak per precision; empty when not known."""
+    origin: str
+    """published (the table), configured (the user's row) or estimated (the card's own maximum SM clock)."""
+    model: str = ""
+    """Key of the row, "" when estimated."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """Everything the faces may say about one GPU."""
+
+    gpu: Gpu
+    rating: Rating | None
+    window: Window | None
+    """The last accepted window; None once it is too old, or after a fault."""
+    reason: Reason | None
+    """Why there is no window."""
+    detail: str = ""
+    utilization_seconds: float = 0.0
+    observed_seconds: float = 0.0
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    sampled_at: float | None = None
+    """End of the last accepted window, kept when the window itself is gone."""
+    fresh_until: float = 0.0
+    """After this instant the window must not be shown any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHealth:
+    """How a counter source fares, apart from what it measured."""
+
+    name: str
+    up: bool = False
+    reason: Reason | None = Reason.STARTING
+    detail: str = ""
+    simulated: bool = False
+    reads: int = 0
+    read_seconds: float = 0.0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    missed_deadlines: int = 0
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    """Rows of the source that belong to no GPU: over-long labels, unreadable lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One consistent state of the agent; replaced as a whole, never changed."""
+
+    at: float
+    gpus: tuple[GpuView, ...]
+    source: SourceHealth
