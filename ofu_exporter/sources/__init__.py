@@ -1,0 +1,107 @@
+"""What a counter source is, and how one is found by its file's name.
+
+A source is one module in this package. Its file name is its registration (`dcgm_exporter.py` is
+`--source dcgm-exporter`). It has three public names:
+
+- `Options`: a frozen pydantic model; its fields become flags, environment variables and keys of
+  the configuration file, with their defaults, checks and help;
+- `AUTO_RANK`: its place in what `auto` tries, lowest first; None = never used unasked;
+- `Source`: built with its options and a clock, and used as the protocol below says.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+from pydantic import BaseModel
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.records import Fault, Gpu, Reading
+
+Clock = Callable[[], float]
+"""Returns seconds, monotonic."""
+
+
+class Probe(Protocol):
+    """Measures what can only fail together: one GPU of a driver, or one page of another exporter.
+
+    One thread drives a probe, so a call that hangs costs the other probes nothing.
+    """
+
+    def gpus(self) -> Sequence[Gpu]:
+        """The GPUs it speaks of, as far as they are known."""
+
+    def poll(self) -> None:
+        """Take one point read of what is not averaged by the hardware (the SM clock).
+
+        Raises GpuError.
+        """
+
+    def read(self) -> Sequence[Reading | Fault]:
+        """End the window that the last `read` began, begin the next, and return what was measured.
+
+        Empty when nothing new is known. Raises GpuError when the probe as a whole cannot be read;
+        it is called again at the next window, and reopens by itself what it needs.
+        """
+
+    def close(self) -> None:
+        """Let go of every handle. Never raises."""
+
+
+class Source(Protocol):
+    """A way to read the counters of this node's GPUs."""
+
+    @property
+    def simulated(self) -> bool:
+        """True when the values were made up, here or in the recording that is replayed."""
+
+    def open(self) -> Sequence[Probe]:
+        """Find the GPUs. Raises SourceError when there is nothing to measure with.
+
+        A GPU that is there but cannot be measured is a probe that says so when read.
+        """
+
+    def close(self) -> None:
+        """Let go of the library or connection, after every probe was closed. Never raises."""
+
+
+class SourceModule(Protocol):
+    """What a module of this package offers."""
+
+    Options: type[BaseModel]
+    AUTO_RANK: int | None
+
+    def Source(self, options: BaseModel, clock: Clock) -> Source:  # noqa: N802 - the class itself
+        """Build the source; touches nothing yet."""
+
+
+def names() -> list[str]:
+    """Every source, by its public name."""
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
+
+
+def load(name: str) -> SourceModule:
+    """The module of one source. Raises ConfigError that lists the known names."""
+    if name not in names():
+        raise ConfigError(f"unknown source {name!r}; known: auto, {', '.join(names())}")
+    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    return cast(SourceModule, module)
+
+
+def summary(name: str) -> str:
+    """The first sentence of a source's docstring."""
+    return (load_doc(name) or "").strip().split("\n", maxsplit=1)[0]
+
+
+def load_doc(name: str) -> str | None:
+    """The docstring of a source's module."""
+    return cast("str | None", getattr(load(name), "__doc__", None))
+
+
+def automatic() -> list[str]:
+    """The sources that `auto` tries, best first."""
+    ranked = [(rank, name) for name in names() if (rank := load(name).AUTO_RANK) is not None]
+    return [name for _, name in sorted(ranked)]
