@@ -11,6 +11,11 @@ from ofu_exporter.errors import Reason
 GpuKey = tuple[str, str]
 """(uuid, MIG GPU-instance id or ""): what identifies a measured device."""
 
+SHORTEST_WINDOW_SECONDS = 0.1
+"""The hardware refreshes its counters at best this often; what is read faster is invalid."""
+LONGEST_WINDOW_SECONDS = 30.0
+"""Beyond this DCGM's ratio is an average of averages (arXiv:2605.20799, section IV-C)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -108,6 +113,8 @@ class Rating:
     """published (the table), configured (the user's row) or estimated (the card's own maximum SM clock)."""
     model: str = ""
     """Key of the row, "" when estimated."""
+    max_sm_clock_hz: float | None = None
+    """Highest SM clock of the model, to tell a clock from another field's value."""
 
 
 @dataclass(frozen=True, slots=True)

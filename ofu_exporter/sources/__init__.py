@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
 from pydantic import BaseModel
@@ -58,6 +58,10 @@ class Source(Protocol):
     def simulated(self) -> bool:
         """True when the values were made up, here or in the recording that is replayed."""
 
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        """Rows that were refused and belong to no GPU, counted by reason."""
+
     def open(self) -> Sequence[Probe]:
         """Find the GPUs. Raises SourceError when there is nothing to measure with.
 
@@ -71,10 +75,11 @@ class Source(Protocol):
 class SourceModule(Protocol):
     """What a module of this package offers."""
 
+    __doc__: str | None
     Options: type[BaseModel]
     AUTO_RANK: int | None
 
-    def Source(self, options: BaseModel, clock: Clock) -> Source:  # noqa: N802 - the class itself
+    def Source(self, options: BaseModel, clock: Clock) -> Source:
         """Build the source; touches nothing yet."""
 
 
@@ -92,13 +97,8 @@ def load(name: str) -> SourceModule:
 
 
 def summary(name: str) -> str:
-    """The first sentence of a source's docstring."""
-    return (load_doc(name) or "").strip().split("\n", maxsplit=1)[0]
-
-
-def load_doc(name: str) -> str | None:
-    """The docstring of a source's module."""
-    return cast("str | None", getattr(load(name), "__doc__", None))
+    """The first line of a source's docstring: what it reads."""
+    return (load(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
 
 
 def automatic() -> list[str]:

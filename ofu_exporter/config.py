@@ -1,0 +1,182 @@
+"""The settings of the agent: one model, filled alike from flags, environment and a YAML file."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.records import LONGEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+
+
+def seconds(value: object) -> object:
+    """Read a duration: 5, "5", "5s", "500ms", "2m", "1h"; anything else is left for pydantic to refuse."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(ms|s|m|h|)\s*", str(value))
+    if match is None or isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a duration such as 5s, 500ms or 1m")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+Seconds = Annotated[float, BeforeValidator(seconds)]
+
+
+class GpuSetting(BaseModel):
+    """A GPU model that the table lacks, or rates otherwise than the user wants."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    pci_device_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{4}$")
+    sm_count: int | None = Field(default=None, gt=0)
+    tensor_clock_hz: float = Field(gt=1e8, lt=1e10)
+    fp64_clock_hz: float | None = Field(default=None, gt=1e8, lt=1e10)
+    flops_per_cycle_per_sm: dict[str, int] = Field(default_factory=dict)
+
+
+class Settings(BaseModel):
+    """What every source and command has in common; the sources own their own options."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str = Field(
+        default="auto", description="Where the counters come from; see `list sources`."
+    )
+    interval: Seconds = Field(
+        default=5.0, description="Length of a window, 0.1s to 30s.", examples=["5s"]
+    )
+    clock_interval: Seconds = Field(
+        default=0.5, gt=0, description="Time between two reads of the SM clock.", examples=["0.5s"]
+    )
+    listen: str = Field(
+        default="0.0.0.0:9846", description="Address to serve on.", examples=["HOST:PORT"]
+    )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="How log lines are written."
+    )
+    gpus: tuple[GpuSetting, ...] = Field(
+        default=(), description="GPU models of your own (file only)."
+    )
+
+    @field_validator("interval")
+    @classmethod
+    def _interval_in_range(cls, value: float) -> float:
+        if value < SHORTEST_WINDOW_SECONDS:
+            raise ValueError(
+                f"{value:g}s is below {SHORTEST_WINDOW_SECONDS:g}s: "
+                "the hardware refreshes its counters at best every 100 ms, faster reads are invalid"
+            )
+        if value > LONGEST_WINDOW_SECONDS:
+            raise ValueError(
+                f"{value:g}s is above {LONGEST_WINDOW_SECONDS:g}s: "
+                "tensor activity is averaged over at most 30 s, longer windows are averages of averages"
+            )
+        return value
+
+    @field_validator("listen")
+    @classmethod
+    def _listen_has_port(cls, value: str) -> str:
+        host_and_port(value)
+        return value
+
+
+def host_and_port(listen: str) -> tuple[str, int]:
+    """Split HOST:PORT, [V6]:PORT or :PORT; an empty host means every address."""
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{listen!r} is not HOST:PORT")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+class Given(NamedTuple):
+    """One setting as it was given, and where."""
+
+    value: object
+    origin: str
+
+
+Layer = Mapping[str, Given]
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def file_layer(path: Path) -> dict[str, Given]:
+    """The settings of a YAML file. Raises ConfigError that names the file and, where known, the line."""
+    import yaml  # noqa: PLC0415 - most starts have no file, and the parser costs memory
+
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"configuration file {path}: {error}") from error
+    except yaml.YAMLError as error:
+        text = " ".join(str(error).split())
+        raise ConfigError(f"configuration file {path} is not YAML: {text}") from error
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"configuration file {path}: the top level must be `key: value` lines")
+    return {
+        str(key).replace("-", "_"): Given(value, f"{key} in {path}")
+        for key, value in loaded.items()
+    }
+
+
+def environment_layer(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, Given]:
+    """The settings of the OFU_... variables. Raises ConfigError for one that is no setting.
+
+    OFU_EXPORTER_... and OFU_TEST_... are left alone: Kubernetes makes the first kind for every pod
+    that runs beside a Service called ofu-exporter.
+    """
+    layer = {}
+    for name, value in environ.items():
+        if not name.startswith("OFU_") or name.startswith(("OFU_EXPORTER_", "OFU_TEST_")):
+            continue
+        key = name.removeprefix("OFU_").lower()
+        if key == "config":
+            continue
+        layer[key] = Given(value, name)
+    check_known(layer, known)
+    return layer
+
+
+def merge(*layers: Layer) -> dict[str, Given]:
+    """Later layers win."""
+    merged: dict[str, Given] = {}
+    for layer in layers:
+        merged.update(layer)
+    return merged
+
+
+def check_known(layer: Layer, known: Iterable[str]) -> None:
+    """Raise ConfigError for the first key that is no setting, with the nearest that is."""
+    names = sorted(known)
+    for key, given in layer.items():
+        if key not in names:
+            near = difflib.get_close_matches(key, names, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(names)}"
+            raise ConfigError(f"unknown setting {given.origin}{hint}")
+
+
+def build(model: type[ModelT], layer: Layer) -> ModelT:
+    """Make a model of the keys that are its own. Raises ConfigError that names setting and origin."""
+    own = {key: given for key, given in layer.items() if key in model.model_fields}
+    try:
+        return model.model_validate({key: given.value for key, given in own.items()})
+    except ValidationError as error:
+        raise ConfigError("; ".join(_explain(item, own) for item in error.errors())) from error
+
+
+def _explain(item: Any, own: Layer) -> str:
+    location = [str(part) for part in item["loc"]]
+    given = own.get(location[0]) if location else None
+    message = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "missing" and given is None:
+        return f"{'.'.join(location)} is needed"
+    inner = ".".join(location[1:])
+    where = (given.origin if given else ".".join(location)) + (f" ({inner})" if inner else "")
+    return f"{where}: {message}"

@@ -1,0 +1,63 @@
+"""Overall FLOP Utilization from counters: the formulas, and nothing else.
+
+Every number is a float in base units; a ratio is 0..1. Sources are equations of "Instant GPU
+Efficiency Visibility at Fleet Scale" (arXiv:2605.20799), called "the paper" below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+LOW_PRECISION = "low_precision"
+"""Clock domain of FP8, FP16, BF16, TF32, INT8 and everything else that is not FP64."""
+FP64 = "fp64"
+"""Clock domain of FP64 tensor instructions (the paper, section IV-D)."""
+
+FP64_PIPES = ("dmma", "dfma")
+"""The pipes whose cycles belong to the FP64 domain."""
+
+
+def utilization(tensor_active: float, sm_clock_hz: float, tensor_clock_hz: float) -> float:
+    """OFU of a window in which one clock domain was busy (the paper, eq. 1 and 11).
+
+    `tensor_active` counts cycles, a peak is per second: the ratio of the clocks converts. The
+    result is above `tensor_active` when the clock ran above the tensor clock; it is never clamped.
+    """
+    return tensor_active * sm_clock_hz / tensor_clock_hz
+
+
+def activity_by_domain(tensor_active: float, pipes: Mapping[str, float]) -> dict[str, float]:
+    """Split tensor pipe activity over the clock domains.
+
+    The any-tensor counter is the total: what the FP64 pipes do not explain is low precision, so
+    that a pipe without a counter of its own is not lost and a cycle in which two pipes were busy
+    is not counted twice. The FP64 part is never more than the total.
+    """
+    fp64 = next((pipes[pipe] for pipe in FP64_PIPES if pipe in pipes), 0.0)
+    fp64 = min(fp64, tensor_active)
+    return {LOW_PRECISION: tensor_active - fp64, FP64: fp64}
+
+
+def utilization_over_domains(
+    activity: Mapping[str, float], sm_clock_hz: float, tensor_clock_hz: Mapping[str, float]
+) -> float:
+    """OFU when several clock domains were busy in one window: the sum over the domains."""
+    return math.fsum(
+        utilization(
+            active, sm_clock_hz, tensor_clock_hz.get(domain, tensor_clock_hz[LOW_PRECISION])
+        )
+        for domain, active in activity.items()
+    )
+
+
+def standard_error(
+    utilization: float, sm_clock_hz: float, clock_std_hz: float, samples: float
+) -> float:
+    """Standard error of an OFU whose clock is the mean of `samples` independent point reads.
+
+    The paper, section IV-C: activity is averaged by the hardware and exact, so the only noise is
+    the clock's. OFU is proportional to the clock, hence TPA * s / (sqrt(n) * f_T) written through
+    the OFU itself, which also holds when several domains were busy.
+    """
+    return utilization / sm_clock_hz * clock_std_hz / math.sqrt(samples)

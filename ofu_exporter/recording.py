@@ -1,0 +1,209 @@
+"""The file format of recordings: gzip-compressed JSON Lines, a header and then one line per reading.
+
+Line 1 is the header: `{"format": "ofu-recording", "version": 1, "source": ..., "simulated": ...}`
+with what made it. Every other line is a GPU (`{"gpu": {...}}`, given a number by its order), a
+reading (`{"n": number, "start": ..., "end": ..., "tensor": ..., ...}`) or a fault. Times are seconds
+since the recording began. Each batch ends in a flush of the compressor, so a file that was cut
+anywhere is readable up to the last complete line before the cut.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ofu_exporter.errors import Reason, SourceError
+from ofu_exporter.records import ClockSample, CycleTotals, Fault, Gpu, Reading
+
+FORMAT = "ofu-recording"
+VERSION = 1
+MAX_LINE_BYTES = 1 << 20
+"""A longer line is no reading of ours; it must not be held in memory."""
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a recording says of itself."""
+
+    source: str
+    simulated: bool
+    created: str
+    """UTC, ISO 8601."""
+    software: Mapping[str, str] = field(default_factory=dict)
+    """Versions of what wrote it and, where known, of the driver."""
+    interval: float | None = None
+    clock_interval: float | None = None
+
+
+class Writer:
+    """Appends batches to a recording; every batch is on its way to the disk when `write` returns."""
+
+    def __init__(self, path: Path, header: Header, epoch: float) -> None:
+        """Create the file; refuses to overwrite one. `epoch` is time 0 of the recording."""
+        self._file: BinaryIO = path.open("xb")
+        self._compressor = zlib.compressobj(9, zlib.DEFLATED, _GZIP)
+        self._epoch = epoch
+        self._numbers: dict[Gpu, int] = {}
+        self._put([{"format": FORMAT, "version": VERSION, **asdict(header)}])
+
+    def write(self, events: Iterable[Reading | Fault]) -> int:
+        """Append readings and faults; returns how many."""
+        lines: list[dict[str, Any]] = []
+        count = 0
+        for event in events:
+            number = self._numbers.get(event.gpu)
+            if number is None:
+                number = self._numbers[event.gpu] = len(self._numbers)
+                lines.append({"gpu": _compact(asdict(event.gpu))})
+            lines.append({"n": number, **_encode(event, self._epoch)})
+            count += 1
+        if lines:
+            self._put(lines)
+        return count
+
+    def close(self) -> None:
+        """End the file properly; what was written before is readable without it."""
+        self._file.write(self._compressor.flush(zlib.Z_FINISH))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def _put(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        packed = self._compressor.compress(text.encode()) + self._compressor.flush(
+            zlib.Z_SYNC_FLUSH
+        )
+        self._file.write(packed)
+        self._file.flush()
+
+
+@dataclass(slots=True)
+class Recording:
+    """A recording being read: its header, and then its events once, in order."""
+
+    header: Header
+    events: Iterator[Reading | Fault]
+    damaged: list[str]
+    """What could not be read, one sentence each; grows while `events` is consumed."""
+
+
+def read(path: Path) -> Recording:
+    """Open a recording. Raises SourceError when it is not one; damage further on only ends it early."""
+    lines = _lines(path)
+    try:
+        header = _header(path, next(lines, b""))
+    except OSError as error:
+        raise SourceError(Reason.BAD_RECORDING, f"{path}: {error.strerror or error}") from error
+    damaged: list[str] = []
+    return Recording(header, _events(lines, damaged), damaged)
+
+
+def _header(path: Path, line: bytes) -> Header:
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        raise SourceError(Reason.BAD_RECORDING, f"{path} is not a recording of this program")
+    if fields.get("version") != VERSION:
+        detail = f"{path} has version {fields.get('version')!r}; this program reads {VERSION}"
+        raise SourceError(Reason.BAD_RECORDING, detail)
+    known = {name: fields[name] for name in Header.__dataclass_fields__ if name in fields}
+    try:
+        return Header(**known)
+    except TypeError as error:
+        raise SourceError(Reason.BAD_RECORDING, f"{path}: the header is incomplete") from error
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Complete lines of a plain or compressed file, as far as they can be had."""
+    rest = b""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        for plain in _unpacked(file) if packed else iter(lambda: file.read(1 << 16), b""):
+            *complete, rest = (rest + plain).split(b"\n")
+            yield from complete
+            if len(rest) > MAX_LINE_BYTES:
+                return
+
+
+def _unpacked(file: BinaryIO) -> Iterator[bytes]:
+    """The plain bytes of a gzip file in small pieces, up to its end, its cut or its first damage."""
+    unpacker = zlib.decompressobj(_GZIP)
+    while packed := unpacker.unconsumed_tail or file.read(1 << 14):
+        try:
+            yield unpacker.decompress(packed, 1 << 18)
+        except zlib.error:
+            return
+
+
+def _events(lines: Iterator[bytes], damaged: list[str]) -> Iterator[Reading | Fault]:
+    gpus: list[Gpu] = []
+    for number, line in enumerate(lines, start=2):
+        try:
+            fields = json.loads(line)
+            if "gpu" in fields:
+                gpus.append(_gpu(fields["gpu"]))
+            else:
+                yield _decode(fields, gpus[fields["n"]])
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            damaged.append(f"line {number}: {type(error).__name__}: {error}")
+
+
+def _compact(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in ("", None, (), {})}
+
+
+def _encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
+    if isinstance(event, Fault):
+        return _compact(
+            {"at": round(event.at - epoch, 6), "fault": event.reason.value, "detail": event.detail}
+        )
+    return _compact(
+        {
+            "start": round(event.start - epoch, 6),
+            "end": round(event.end - epoch, 6),
+            "tensor": event.tensor_active,
+            "pipes": dict(event.pipes),
+            "clocks": [[round(sample.at - epoch, 6), sample.hz] for sample in event.clocks],
+            "cycles": event.cycles,
+        }
+    )
+
+
+def _decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
+    if "fault" in fields:
+        reason = Reason(fields["fault"])
+        return Fault(gpu, float(fields["at"]), reason, str(fields.get("detail", "")))
+    tensor = fields.get("tensor")
+    cycles = fields.get("cycles")
+    return Reading(
+        gpu=gpu,
+        start=float(fields["start"]),
+        end=float(fields["end"]),
+        tensor_active=None if tensor is None else float(tensor),
+        pipes={str(pipe): float(value) for pipe, value in fields.get("pipes", {}).items()},
+        clocks=tuple(ClockSample(float(at), float(hz)) for at, hz in fields.get("clocks", ())),
+        cycles=None if cycles is None else CycleTotals(float(cycles[0]), float(cycles[1])),
+    )
+
+
+def _gpu(fields: Mapping[str, Any]) -> Gpu:
+    known: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name == "compute_capability":
+            known[name] = (int(value[0]), int(value[1]))
+        elif name in ("sm_count", "memory_bytes"):
+            known[name] = int(value)
+        elif name == "max_sm_clock_hz":
+            known[name] = float(value)
+        elif name in Gpu.__dataclass_fields__:
+            known[name] = str(value)
+    return Gpu(**known)

@@ -1,0 +1,371 @@
+"""Reads another exporter's page: NVIDIA's dcgm-exporter, old and new names and units, MIG rows too.
+
+The page holds the mean tensor activity over dcgm-exporter's own collection interval (30 s unless
+configured) and one point read of the clock, with no time stamp. So a value counts as new when it
+changed, or when a whole collection interval has passed, and then it stands for the time since the
+last new one, at most one collection interval. A GPU none of whose rows changed for
+`unchanged_limit` is not believed any more: a live GPU's power and energy always move.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import BaseModel, ConfigDict, Field
+
+from ofu_exporter.config import Seconds
+from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.records import LONGEST_WINDOW_SECONDS, ClockSample, Fault, Gpu, Reading
+from ofu_exporter.sources import Clock
+
+if TYPE_CHECKING:
+    import httpx
+
+AUTO_RANK = 1
+
+TENSOR_NAMES = ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO")
+CLOCK_NAMES = ("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_SM_CLOCK_HERTZ")
+MAX_CLOCK_NAMES = ("DCGM_FI_DEV_MAX_SM_CLOCK", "DCGM_FI_DEV_MAX_SM_CLOCK_HERTZ")
+PIPE_NAMES = {
+    "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE": "hmma",
+    "DCGM_FI_PROF_HMMA_UTIL_RATIO": "hmma",
+    "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE": "imma",
+    "DCGM_FI_PROF_IMMA_UTIL_RATIO": "imma",
+    "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE": "dfma",
+    "DCGM_FI_PROF_DFMA_UTIL_RATIO": "dfma",
+}
+_WANTED = {*TENSOR_NAMES, *CLOCK_NAMES, *MAX_CLOCK_NAMES, *PIPE_NAMES}
+
+MAX_PAGE_BYTES = 64 << 20
+MAX_LINE_CHARS = 8192
+"""A page of 8 GPUs has lines of a few hundred characters; a label of megabytes is an error."""
+MAX_LABEL_CHARS = 256
+_BLANK = 2.0**47
+"""From here on DCGM means "no value": the FP64 sentinels, and far above them the INT64 ones."""
+_BLANK_INT32 = float(0x7FFFFFF0)
+"""The same for 32-bit integers, as the clocks in MHz are."""
+_HZ_FROM = 1e6
+"""No clock is a million MHz: from here on a value is in hertz, whatever the name says."""
+
+_NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
+_UUID = re.compile(r'[{,]\s*(?:UUID|uuid)="([^"]*)"')
+_INDEX = re.compile(r'[{,]\s*gpu="([^"]*)"')
+_INSTANCE = re.compile(r'[{,]\s*GPU_I_ID="([^"]*)"')
+
+
+class Options(BaseModel):
+    """Where the page is, and what is known of how it is made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str = Field(
+        default="http://localhost:9400/metrics",
+        pattern=r"^https?://[^/]+",
+        description="Page of the dcgm-exporter to read.",
+        examples=["URL"],
+    )
+    collect_interval: Seconds = Field(
+        default=30.0,
+        gt=0,
+        le=LONGEST_WINDOW_SECONDS,
+        description="Collection interval of that dcgm-exporter (its -c flag).",
+        examples=["30s"],
+    )
+    unchanged_limit: Seconds = Field(
+        default=300.0,
+        gt=0,
+        description="A GPU none of whose values moved for so long is not believed.",
+        examples=["5m"],
+    )
+    timeout: Seconds = Field(
+        default=5.0, gt=0, description="Time to wait for the page.", examples=["5s"]
+    )
+
+
+@dataclass(slots=True)
+class Row:
+    """What one page says of one GPU or MIG instance."""
+
+    gpu: Gpu
+    tensor_active: float | None = None
+    clock_hz: float | None = None
+    max_clock_hz: float | None = None
+    pipes: dict[str, float] = field(default_factory=dict)
+    blank: bool = False
+
+    def values(self) -> tuple[object, ...]:
+        return (self.tensor_active, self.clock_hz, *sorted(self.pipes.items()))
+
+
+@dataclass(slots=True)
+class Page:
+    """One page, sorted by GPU."""
+
+    rows: list[Row]
+    liveness: dict[str, int]
+    """Checksum of every row that a uuid has; moves as long as anything of that GPU moves."""
+    rejected: Counter[str]
+
+
+@dataclass(slots=True)
+class _Track:
+    """What was seen of one GPU on earlier pages."""
+
+    values: tuple[object, ...]
+    liveness: int
+    moved_at: float
+    end: float
+
+
+class Probe:
+    """One page: whatever goes wrong with it goes wrong for all its GPUs."""
+
+    def __init__(self, options: Options, clock: Clock, rejected: Counter[str]) -> None:
+        self._options = options
+        self._clock = clock
+        self._rejected = rejected
+        self._client: httpx.Client | None = None
+        self._tracks: dict[Gpu, _Track] = {}
+        self._gpus: Sequence[Gpu] = ()
+
+    def gpus(self) -> Sequence[Gpu]:
+        return self._gpus
+
+    def poll(self) -> None:
+        """The page has one clock read per collection; reading it more often shows nothing new."""
+
+    def read(self) -> Sequence[Reading | Fault]:
+        text = self._fetch()
+        now = self._clock()
+        page = parse(text)
+        self._rejected.update(page.rejected)
+        if not page.rows:
+            raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._options.url}")
+        self._gpus = [row.gpu for row in page.rows]
+        self._tracks = {gpu: self._tracks[gpu] for gpu in self._gpus if gpu in self._tracks}
+        events = (self._event(row, page.liveness[row.gpu.uuid], now) for row in page.rows)
+        return [event for event in events if event is not None]
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _event(self, row: Row, liveness: int, now: float) -> Reading | Fault | None:
+        missing = _missing(row)
+        if missing is not None:
+            self._tracks.pop(row.gpu, None)
+            return Fault(row.gpu, now, missing)
+        collect = self._options.collect_interval
+        track = self._tracks.get(row.gpu)
+        if track is None:
+            self._tracks[row.gpu] = _Track(row.values(), liveness, now, now)
+            return _reading(row, now - collect, now)
+        if track.liveness != liveness:
+            track.liveness, track.moved_at = liveness, now
+        elif now - track.moved_at > self._options.unchanged_limit:
+            return Fault(row.gpu, now, Reason.UNCHANGED)
+        if track.values == row.values() and now - track.end < collect:
+            return None
+        start = max(track.end, now - collect)
+        track.values, track.end = row.values(), now
+        return _reading(row, start, now)
+
+    def _fetch(self) -> str:
+        import httpx  # noqa: PLC0415 - only this source needs it
+
+        if self._client is None:
+            self._client = httpx.Client(timeout=self._options.timeout, follow_redirects=True)
+        try:
+            with self._client.stream("GET", self._options.url) as response:
+                return self._body(response)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            detail = f"{self._options.url}: {error or type(error).__name__}"
+            raise GpuError(Reason.UNREACHABLE, detail) from error
+
+    def _body(self, response: httpx.Response) -> str:
+        url = self._options.url
+        if response.status_code != 200:
+            raise GpuError(Reason.UNREACHABLE, f"{url} answers {response.status_code}")
+        if "html" in response.headers.get("content-type", ""):
+            raise GpuError(Reason.NOT_METRICS, f"{url} answers with HTML")
+        body = bytearray()
+        deadline = self._clock() + 2 * self._options.timeout
+        for piece in response.iter_bytes():
+            body += piece
+            if len(body) > MAX_PAGE_BYTES:
+                raise GpuError(
+                    Reason.NOT_METRICS, f"{url} answers with over {MAX_PAGE_BYTES} bytes"
+                )
+            if self._clock() > deadline:
+                raise GpuError(Reason.UNREACHABLE, f"{url} takes too long to send its page")
+        if body.lstrip()[:1] == b"<":
+            raise GpuError(Reason.NOT_METRICS, f"{url} answers with HTML")
+        return body.decode("utf-8", "replace")
+
+
+class Source:
+    """The GPUs of one dcgm-exporter."""
+
+    simulated = False
+
+    def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
+        self._options = options
+        self._clock = clock
+        self._rejected: Counter[str] = Counter()
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        return dict(self._rejected)
+
+    def open(self) -> Sequence[Probe]:
+        trial = Probe(self._options, self._clock, Counter())
+        try:
+            trial.read()
+        except GpuError as error:
+            raise SourceError(error.reason, error.detail) from error
+        finally:
+            trial.close()
+        return [Probe(self._options, self._clock, self._rejected)]
+
+    def close(self) -> None:
+        """The probe holds the connection."""
+
+
+def parse(text: str) -> Page:
+    """Sort a page by GPU. A line that cannot be read costs itself, and is counted."""
+    rows: dict[_Key, Row] = {}
+    liveness: dict[str, int] = {}
+    rejected: Counter[str] = Counter()
+    for line in _gpu_lines(text, rejected):
+        uuid = _UUID.search(line)
+        if uuid is None:
+            continue  # a switch, a link, a CPU
+        liveness[uuid[1]] = crc32(line.encode(), liveness.get(uuid[1], 0))
+        try:
+            _take(rows, line)
+        except ValueError:
+            rejected["unreadable_line"] += 1
+    return Page([_described(row) for row in _measured(rows)], liveness, rejected)
+
+
+_Key = tuple[str, str, str]
+"""Index, uuid, GPU-instance id."""
+
+
+def _gpu_lines(text: str, rejected: Counter[str]) -> Iterator[str]:
+    for line in text.splitlines():
+        if len(line) > MAX_LINE_CHARS:
+            rejected["line_too_long"] += 1
+        elif line.startswith("DCGM_"):
+            yield line
+
+
+def _take(rows: dict[_Key, Row], line: str) -> None:
+    """Add one line to the row of its GPU; of several lines for one value the first counts.
+
+    Raises ValueError for a line that cannot be read.
+    """
+    match = _NAME.match(line)
+    if match is None or (match[0] not in _WANTED and _names_known(line, rows)):
+        return  # most lines only show that the GPU lives; parsing each would cost ten times more
+    for family in text_string_to_metric_families(line + "\n"):
+        for sample in family.samples:
+            labels = sample.labels
+            if any(len(value) > MAX_LABEL_CHARS for value in labels.values()):
+                raise ValueError("label too long")
+            key = (labels.get("gpu", ""), _uuid(labels), labels.get("GPU_I_ID", ""))
+            row = rows.setdefault(key, Row(_gpu(key, labels)))
+            _put(row, match[0], sample.value)
+
+
+def _names_known(line: str, rows: Mapping[_Key, Row]) -> bool:
+    """Whether a line is of a GPU or instance that an earlier line has brought."""
+    index, uuid, instance = (pattern.search(line) for pattern in (_INDEX, _UUID, _INSTANCE))
+    return (_group(index), _group(uuid), _group(instance)) in rows
+
+
+def _group(match: re.Match[str] | None) -> str:
+    return match[1] if match else ""
+
+
+def _put(row: Row, name: str, value: float) -> None:
+    if name not in _WANTED:
+        return
+    if _is_blank(name, value):
+        row.blank = True
+    elif name in TENSOR_NAMES:
+        row.tensor_active = value if row.tensor_active is None else row.tensor_active
+    elif name in PIPE_NAMES:
+        row.pipes.setdefault(PIPE_NAMES[name], value)
+    elif name in CLOCK_NAMES:
+        row.clock_hz = _hz(value) if row.clock_hz is None else row.clock_hz
+    else:
+        row.max_clock_hz = _hz(value)
+
+
+def _is_blank(name: str, value: float) -> bool:
+    integer = name in CLOCK_NAMES or name in MAX_CLOCK_NAMES
+    return value >= (_BLANK_INT32 if integer and not name.endswith("_HERTZ") else _BLANK)
+
+
+def _hz(value: float) -> float:
+    return value if value >= _HZ_FROM else value * 1e6
+
+
+def _uuid(labels: Mapping[str, str]) -> str:
+    return labels.get("UUID") or labels.get("uuid", "")
+
+
+def _gpu(key: _Key, labels: Mapping[str, str]) -> Gpu:
+    index, uuid, instance = key
+    return Gpu(
+        index=index,
+        uuid=uuid,
+        instance=instance,
+        profile=labels.get("GPU_I_PROFILE", ""),
+        name=labels.get("modelName", ""),
+        pci_bus_id=labels.get("pci_bus_id", ""),
+        driver=labels.get("DCGM_FI_DRIVER_VERSION")
+        or labels.get("DCGM_FI_SYSTEM_DRIVER_VERSION", ""),
+    )
+
+
+def _described(row: Row) -> Row:
+    """A maximum clock of NaN or zero is none."""
+    if row.max_clock_hz is not None and 0 < row.max_clock_hz < math.inf:
+        row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
+    return row
+
+
+def _measured(rows: Mapping[_Key, Row]) -> Iterator[Row]:
+    """Every row that is measured or should be.
+
+    With MIG on, some families keep a row of the whole GPU beside its instances' rows. That row
+    without a tensor counter is no fault: the instances are what is measured.
+    """
+    divided = {uuid for _, uuid, instance in rows if instance}
+    for (_, uuid, instance), row in rows.items():
+        if instance or uuid not in divided or row.tensor_active is not None:
+            yield row
+
+
+def _missing(row: Row) -> Reason | None:
+    if row.tensor_active is None:
+        return Reason.BLANK if row.blank else Reason.NO_TENSOR_COUNTER
+    if row.clock_hz is None:
+        return Reason.BLANK if row.blank else Reason.NO_CLOCK
+    return None
+
+
+def _reading(row: Row, start: float, end: float) -> Reading:
+    clocks = () if row.clock_hz is None else (ClockSample(end, row.clock_hz),)
+    return Reading(row.gpu, start, end, row.tensor_active, row.pipes, clocks)
