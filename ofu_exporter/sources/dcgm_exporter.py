@@ -265,7 +265,7 @@ def _gpu_lines(text: str, rejected: Counter[str]) -> Iterator[str]:
     for line in text.splitlines():
         if len(line) > MAX_LINE_CHARS:
             rejected["line_too_long"] += 1
-        elif line.startswith("DCGM_"):
+        elif line[:5].upper() == "DCGM_":
             yield line
 
 
@@ -275,7 +275,8 @@ def _take(rows: dict[_Key, Row], line: str) -> None:
     Raises ValueError for a line that cannot be read.
     """
     match = _NAME.match(line)
-    if match is None or (match[0] not in _WANTED and _names_known(line, rows)):
+    name = match[0].upper() if match else ""  # the oldest pages have them in lower case
+    if name not in _WANTED and _names_known(line, rows):
         return  # most lines only show that the GPU lives; parsing each would cost ten times more
     for family in text_string_to_metric_families(line + "\n"):
         for sample in family.samples:
@@ -284,7 +285,7 @@ def _take(rows: dict[_Key, Row], line: str) -> None:
                 raise ValueError("label too long")
             key = (labels.get("gpu", ""), _uuid(labels), labels.get("GPU_I_ID", ""))
             row = rows.setdefault(key, Row(_gpu(key, labels)))
-            _put(row, match[0], sample.value)
+            _put(row, name, sample.value)
 
 
 def _names_known(line: str, rows: Mapping[_Key, Row]) -> bool:

@@ -1,0 +1,129 @@
+"""The HTTP face: metrics, health, readiness and the start page, all from memory."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
+
+from ofu_exporter import __version__
+from ofu_exporter.exposition import Page
+from ofu_exporter.records import GpuView, Snapshot
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_PATHS = frozenset({"/", "/metrics", "/healthz", "/readyz", "/docs", "/openapi.json"})
+
+
+class CountRequests:
+    """Counts every answer by path and status; unknown paths share one name, so a scan adds no series."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], page: Page) -> None:
+        self._app = app
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"] if scope["path"] in _PATHS else "other"
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._page.count_request(path, message["status"])
+            await send(message)
+
+        await self._app(scope, receive, counted)
+
+
+def create_app(page: Page) -> FastAPI:
+    """The application over a page that somebody else publishes snapshots to.
+
+    Every route is a plain function, so that it runs on a worker thread: rendering never blocks
+    the event loop.
+    """
+    app = FastAPI(title="ofu-exporter", version=__version__, redoc_url=None)
+    app.add_middleware(CountRequests, page=page)
+
+    @app.get("/metrics", response_class=PlainTextResponse, summary="Metrics for Prometheus")
+    def metrics(request: Request) -> Response:
+        rendered = page.render(
+            request.headers.get("accept", ""), request.headers.get("accept-encoding", "")
+        )
+        headers = {"Content-Type": rendered.content_type, "Vary": "Accept, Accept-Encoding"}
+        if rendered.encoding:
+            headers["Content-Encoding"] = rendered.encoding
+        return Response(rendered.body, headers=headers)
+
+    @app.get("/healthz", response_class=PlainTextResponse, summary="The process turns")
+    def healthz() -> str:
+        return "ok\n"
+
+    @app.get("/readyz", response_class=PlainTextResponse, summary="Samples are fresh, or why not")
+    def readyz() -> PlainTextResponse:
+        problem = unready(page.snapshot())
+        return PlainTextResponse(f"{problem or 'ok'}\n", status_code=503 if problem else 200)
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    def start() -> str:
+        return start_page(page.snapshot())
+
+    return app
+
+
+def unready(snapshot: Snapshot | None) -> str | None:
+    """Why no GPU has a fresh sample, one sentence; None when one has."""
+    if snapshot is None:
+        return "starting: no snapshot yet"
+    if any(view.window for view in snapshot.gpus):
+        return None
+    source = snapshot.source
+    if source.reason is not None:
+        detail = f" ({source.detail})" if source.detail else ""
+        return f"source {source.name}: {source.reason.value}{detail}. {source.reason.advice}"
+    reasons = sorted({view.reason for view in snapshot.gpus if view.reason})
+    if not reasons:
+        return f"source {source.name}: no GPU seen yet"
+    return "; ".join(f"{reason.value}: {reason.advice}" for reason in reasons)
+
+
+def start_page(snapshot: Snapshot | None) -> str:
+    """A plain page: what is measured now, and the links."""
+    rows = "".join(_row(view) for view in snapshot.gpus) if snapshot else ""
+    simulated = snapshot is not None and snapshot.source.simulated
+    notice = "<p><strong>Simulated data: no GPU was measured.</strong></p>" if simulated else ""
+    source = html.escape(snapshot.source.name) if snapshot else "none yet"
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8><title>ofu-exporter</title>"
+        "<style>body{font:16px/1.5 system-ui,sans-serif;margin:2rem;max-width:70rem}"
+        "table{border-collapse:collapse}td,th{padding:.2rem 1rem .2rem 0;text-align:right}"
+        "td:first-child,td:nth-child(2),th:first-child,th:nth-child(2){text-align:left}</style>"
+        f"<h1>ofu-exporter {__version__}</h1>{notice}<p>Source: {source}</p>"
+        "<table><tr><th>GPU<th>Model<th>OFU<th>Tensor active<th>SM clock<th></tr>"
+        f"{rows}</table>"
+        "<p><a href=/metrics>metrics</a> · <a href=/readyz>readiness</a> · "
+        "<a href=/healthz>health</a> · <a href=/docs>API</a></p></html>"
+    )
+
+
+def _row(view: GpuView) -> str:
+    name = view.gpu.index + (f"/{view.gpu.instance}" if view.gpu.instance else "")
+    cells = [html.escape(name), html.escape(view.gpu.name or "unknown")]
+    window = view.window
+    if window is None:
+        reason = view.reason.value if view.reason else ""
+        cells += ["", "", "", html.escape(reason)]
+    else:
+        cells += [
+            f"{window.utilization:.1%}",
+            f"{window.tensor_active:.1%}",
+            f"{window.sm_clock_hz / 1e6:.0f} MHz",
+            "",
+        ]
+    return "<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>"
