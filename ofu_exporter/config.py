@@ -162,21 +162,26 @@ def check_known(layer: Layer, known: Iterable[str]) -> None:
             raise ConfigError(f"unknown setting {given.origin}{hint}")
 
 
-def build(model: type[ModelT], layer: Layer) -> ModelT:
+def build(model: type[ModelT], layer: Layer, owner: str = "the agent") -> ModelT:
     """Make a model of the keys that are its own. Raises ConfigError that names setting and origin."""
     own = {key: given for key, given in layer.items() if key in model.model_fields}
     try:
         return model.model_validate({key: given.value for key, given in own.items()})
     except ValidationError as error:
-        raise ConfigError("; ".join(_explain(item, own) for item in error.errors())) from error
+        raise ConfigError(
+            "; ".join(_explain(item, own, owner) for item in error.errors())
+        ) from error
 
 
-def _explain(item: Any, own: Layer) -> str:
+def _explain(item: Any, own: Layer, owner: str) -> str:
     location = [str(part) for part in item["loc"]]
     given = own.get(location[0]) if location else None
     message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "missing" and given is None:
-        return f"{'.'.join(location)} is needed"
+        flag = location[0].replace("_", "-")
+        return (
+            f"{owner} needs --{flag} (or OFU_{location[0].upper()}, or {location[0]} in the file)"
+        )
     inner = ".".join(location[1:])
     where = (given.origin if given else ".".join(location)) + (f" ({inner})" if inner else "")
     return f"{where}: {message}"

@@ -193,7 +193,7 @@ class Sampler:
         self._failures: Counter[str] = Counter()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ofu-sampler", daemon=True)
-        self.tap: Callable[[Sequence[Reading | Fault]], None] | None = None
+        self.tap: Callable[[Sequence[Reading | Fault], SourceHealth], None] | None = None
         """Called with every batch of readings and faults before it is taken in."""
         self.state: State = state or {}
 
@@ -223,12 +223,17 @@ class Sampler:
                 continue
             pause = RETRY_SECONDS[0]
             self._tick(self._gather())
-            if not self._settled and self._unsupported():
+            if self.choosing:
                 self._pass_on()
 
+    @property
+    def choosing(self) -> bool:
+        """Whether the source that is read now is about to give way to the next candidate."""
+        return not self._settled and self._unsupported()
+
     def _open(self) -> bool:
-        """Open the first candidate that opens; remember why the first could not be."""
-        first: SourceError | None = None
+        """Open the first candidate that opens; else remember why each could not be."""
+        errors: list[tuple[str, SourceError]] = []
         for name, build in self._candidates:
             if name in self._passed:
                 continue
@@ -238,14 +243,12 @@ class Sampler:
                 if not probes:
                     raise SourceError(Reason.NO_GPU)
             except SourceError as error:
-                first = first or error
-                if len(self._candidates) > 1:
-                    log.info("source %s cannot be used: %s", name, error)
+                errors.append((name, error))
                 continue
             self._begin(Opened(name, source, probes))
             return True
-        if first is not None:
-            self._note_unusable(first)
+        if errors:
+            self._note_unusable(errors)
         return False
 
     def _begin(self, opened: Opened) -> None:
@@ -258,15 +261,20 @@ class Sampler:
         for lane in lanes:
             lane.start()
 
-    def _note_unusable(self, error: SourceError) -> None:
-        if error.reason != self._health.reason or error.detail != self._health.detail:
-            log.warning("no source can be used: %s", error)
-        self._failures[error.reason.value] += 1
+    def _note_unusable(self, errors: Sequence[tuple[str, SourceError]]) -> None:
+        """The first candidate's reason is the reason; the detail names each candidate's."""
+        reason = errors[0][1].reason
+        detail = "; ".join(
+            f"{name}: {error.detail or error.reason.value}" for name, error in errors
+        )
+        if (reason, detail) != (self._health.reason, self._health.detail):
+            log.warning("no source can be used: %s. %s", detail, reason.advice)
+        self._failures[reason.value] += 1
         self._health = replace(
             self._health,
             up=False,
-            reason=error.reason,
-            detail=error.detail,
+            reason=reason,
+            detail=detail,
             failures=dict(self._failures),
         )
 
@@ -303,8 +311,6 @@ class Sampler:
     def _tick(self, events: list[Reading | Fault]) -> None:
         now = self._clock()
         events += self._hung(now)
-        if events and self.tap is not None:
-            self.tap(events)
         if self._opened is not None:
             failures = [lane.failure for lane in self._lanes]
             up = None in failures
@@ -314,6 +320,8 @@ class Sampler:
                 reason=None if up else failures[0],
                 rejected=dict(self._opened.source.rejected),
             )
+        if events and self.tap is not None:
+            self.tap(events, self._health)
         tick = Tick(
             now=now,
             interval=self._pace.interval,

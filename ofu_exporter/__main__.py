@@ -1,0 +1,5 @@
+"""`python -m ofu_exporter` is the `ofu-exporter` command."""
+
+from ofu_exporter.cli import main
+
+main()

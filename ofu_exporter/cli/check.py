@@ -1,0 +1,150 @@
+"""`check`: takes one window per GPU and shows every input of its OFU, or why there is none."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from typing import Any
+
+import click
+
+from ofu_exporter.cli.settings import load, setting_flags
+from ofu_exporter.daemon import build_sampler, configure_logging
+from ofu_exporter.errors import Reason
+from ofu_exporter.ofu import LOW_PRECISION
+from ofu_exporter.records import GpuView, Snapshot
+
+EXIT_SOURCE = 3
+EXIT_GPU = 4
+
+
+@click.command()
+@setting_flags
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
+def check(format_: str, **flags: Any) -> None:
+    """Take one window per GPU and show every input, or why it can't be measured and what to do."""
+    configured = load(flags)
+    configure_logging(configured.settings.log_format)
+    latest: list[Snapshot] = []
+    done = threading.Event()
+
+    def publish(snapshot: Snapshot) -> None:
+        latest[:] = [snapshot]
+        if _complete(snapshot) and not sampler.choosing:
+            done.set()
+
+    sampler = build_sampler(configured, publish)
+    sampler.start()
+    done.wait(3 * configured.settings.interval + 10)
+    sampler.stop()
+    if not latest:
+        click.echo("ofu-exporter: the source did not answer in time", err=True)
+        sys.exit(EXIT_SOURCE)
+    snapshot = latest[0]
+    click.echo(json.dumps(report(snapshot), indent=2) if format_ == "json" else table(snapshot))
+    if not snapshot.gpus:
+        sys.exit(EXIT_SOURCE)
+    if any(view.window is None for view in snapshot.gpus):
+        sys.exit(EXIT_GPU)
+
+
+def _complete(snapshot: Snapshot) -> bool:
+    """Whether every GPU has a window or a reason, or the source has no GPU to wait for."""
+    if snapshot.gpus:
+        return all(view.reason is not Reason.STARTING for view in snapshot.gpus)
+    return snapshot.source.reason not in (None, Reason.STARTING)
+
+
+def report(snapshot: Snapshot) -> dict[str, Any]:
+    """The check as plain data; None for what was not measured."""
+    source = snapshot.source
+    return {
+        "source": source.name,
+        "simulated": source.simulated,
+        "reason": source.reason.value if source.reason else None,
+        "detail": source.detail or None,
+        "gpus": [_report_gpu(view) for view in snapshot.gpus],
+    }
+
+
+def _report_gpu(view: GpuView) -> dict[str, Any]:
+    gpu, window, rating = view.gpu, view.window, view.rating
+    return {
+        "gpu": gpu.index,
+        "uuid": gpu.uuid,
+        "gpu_instance": gpu.instance or None,
+        "model": gpu.name or None,
+        "tensor_active_ratio": window.tensor_active if window else None,
+        "pipes": dict(window.pipes) if window else None,
+        "sm_clock_hz": window.sm_clock_hz if window else None,
+        "tensor_clock_hz": rating.tensor_clock_hz[LOW_PRECISION] if rating else None,
+        "tensor_clock_hz_by_domain": dict(rating.tensor_clock_hz) if rating else None,
+        "rating": rating.origin if rating else None,
+        "utilization_ratio": window.utilization if window else None,
+        "utilization_stderr_ratio": window.stderr if window else None,
+        "window_seconds": window.seconds if window else None,
+        "clock_method": window.clock_method if window else None,
+        "available": window is not None,
+        "reason": view.reason.value if view.reason else None,
+        "detail": view.detail or None,
+        "advice": view.reason.advice if view.reason else None,
+    }
+
+
+COLUMNS = ("GPU", "MODEL", "TENSOR", "PIPES", "SM CLOCK", "TENSOR CLOCK", "OFU", "CLOCK READ")
+
+
+def table(snapshot: Snapshot) -> str:
+    """The check for people."""
+    source = snapshot.source
+    lines = [f"Source: {source.name}" + (" (SIMULATED, no GPU was measured)" * source.simulated)]
+    if source.reason is not None:
+        detail = f" ({source.detail})" if source.detail else ""
+        lines.append(f"Not readable: {source.reason.value}{detail}. {source.reason.advice}")
+    rows = [COLUMNS, *(_cells(view) for view in snapshot.gpus)]
+    if len(rows) > 1:
+        widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+        lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return "\n".join([*lines, *_notes(snapshot)])
+
+
+def _name(view: GpuView) -> str:
+    return view.gpu.index + (f"/{view.gpu.instance}" if view.gpu.instance else "")
+
+
+def _cells(view: GpuView) -> tuple[str, ...]:
+    window, rating = view.window, view.rating
+    clocks = sorted(set(rating.tensor_clock_hz.values())) if rating else []
+    rated = "/".join(f"{hz / 1e6:.0f}" for hz in clocks)
+    rated += f" MHz{'*' * (rating.origin == 'estimated')}" if rating else "-"
+    if window is None:
+        return (_name(view), view.gpu.name or "-", "-", "-", "-", rated, "-", "-")
+    stderr = "" if window.stderr is None else f" ±{window.stderr:.2%}"
+    return (
+        _name(view),
+        view.gpu.name or "-",
+        f"{window.tensor_active:.1%}",
+        " ".join(f"{pipe} {ratio:.1%}" for pipe, ratio in window.pipes.items() if ratio) or "-",
+        f"{window.sm_clock_hz / 1e6:.0f} MHz",
+        rated,
+        f"{window.utilization:.1%}{stderr}",
+        window.clock_method,
+    )
+
+
+def _notes(snapshot: Snapshot) -> list[str]:
+    notes = []
+    for view in snapshot.gpus:
+        if view.reason is not None:
+            detail = f" ({view.detail})" if view.detail else ""
+            notes.append(f"GPU {_name(view)}: {view.reason.value}{detail}. {view.reason.advice}")
+        if view.rejected:
+            counts = ", ".join(f"{count} {reason}" for reason, count in view.rejected.items())
+            notes.append(f"GPU {_name(view)}: samples not believed: {counts}")
+    if any(view.rating and view.rating.origin == "estimated" for view in snapshot.gpus):
+        notes.append(
+            "* estimated: the model is not in the table; measured against its own maximum SM clock. "
+            "Add a row under `gpus` in the configuration."
+        )
+    return notes

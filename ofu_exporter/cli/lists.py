@@ -1,0 +1,39 @@
+"""`list`: what this version knows: counter sources, GPU models, metrics."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.group("list")
+def listing() -> None:
+    """Show the counter sources, GPU models or metrics that this version knows."""
+
+
+@listing.command("sources")
+def list_sources() -> None:
+    """Counter sources, and the order in which `auto` tries them."""
+    from ofu_exporter import sources
+
+    order = sources.automatic()
+    for name in sources.names():
+        mark = f"auto, {order.index(name) + 1}." if name in order else "on request"
+        click.echo(f"{name:15}{mark:12}{sources.summary(name)}")
+
+
+@listing.command("gpus")
+def list_gpus() -> None:
+    """GPU models, what they are rated at, and where the figures are from."""
+    from ofu_exporter import gpus
+
+    click.echo(gpus.markdown())
+
+
+@listing.command("metrics")
+def list_metrics() -> None:
+    """Every metric with its type, labels and meaning."""
+    from ofu_exporter import exposition
+
+    for spec in exposition.specs():
+        labels = "{" + ", ".join(spec.labels) + "}" if spec.labels else ""
+        click.echo(f"{spec.shown_name}{labels} ({spec.kind})\n    {spec.help}")

@@ -1,0 +1,102 @@
+"""`record`: writes what a source reads to a file that `--source replay` can play again."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ofu_exporter import __version__, recording
+from ofu_exporter.cli.settings import load, setting_flags
+from ofu_exporter.config import Settings, seconds
+from ofu_exporter.daemon import Configured, build_sampler, configure_logging
+from ofu_exporter.errors import ConfigError, Reason, SourceError
+from ofu_exporter.records import Fault, Reading, Snapshot, SourceHealth
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--duration", metavar="1m", help="How long; until stopped if not given.")
+@setting_flags
+def record(file: Path, duration: str | None, **flags: Any) -> None:
+    """Record what the source reads to FILE (compressed JSON Lines), for --source replay.
+
+    The file is readable up to wherever it was cut.
+    """
+    try:
+        limit = None if duration is None else float(str(seconds(duration)))
+    except ValueError as error:
+        raise ConfigError(f"--duration: {error}") from error
+    if file.exists():
+        raise ConfigError(f"{file} exists; a recording is never overwritten")
+    configured = load(flags)
+    configure_logging(configured.settings.log_format)
+    session = _Session(file, configured)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: session.done.set())
+    session.run(limit)
+    click.echo(f"{session.count} readings and faults in {file}", err=True)
+    if session.problem is not None:
+        raise session.problem
+    sys.exit(0)
+
+
+class _Session:
+    """One recording in the making."""
+
+    def __init__(self, file: Path, configured: Configured) -> None:
+        self._file = file
+        self._settings = configured.settings
+        self._writer: recording.Writer | None = None
+        self._sampler = build_sampler(configured, self._watch)
+        self._sampler.tap = self._write
+        self.count = 0
+        self.problem: Exception | None = None
+        self.done = threading.Event()
+
+    def run(self, limit: float | None) -> None:
+        self._sampler.start()
+        self.done.wait(limit)
+        self._sampler.stop()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _watch(self, snapshot: Snapshot) -> None:
+        """A source that cannot be opened ends the recording; one that was opened may come back."""
+        source = snapshot.source
+        if self._writer is None and source.reason not in (None, Reason.STARTING):
+            self._end(SourceError(source.reason, source.detail))
+        elif any(view.reason is Reason.RECORDING_ENDED for view in snapshot.gpus):
+            self.done.set()
+
+    def _write(self, events: Sequence[Reading | Fault], health: SourceHealth) -> None:
+        try:
+            if self._writer is None:
+                epoch = min(e.at if isinstance(e, Fault) else e.start for e in events)
+                self._writer = recording.Writer(self._file, header(self._settings, health), epoch)
+            self.count += self._writer.write(events)
+        except OSError as error:
+            self._end(ConfigError(f"{self._file}: {error.strerror or error}"))
+
+    def _end(self, problem: Exception) -> None:
+        self.problem = self.problem or problem
+        self.done.set()
+
+
+def header(settings: Settings, health: SourceHealth) -> recording.Header:
+    """What a recording made now says of itself."""
+    return recording.Header(
+        source=health.name,
+        simulated=health.simulated,
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        software={"ofu-exporter": __version__, "python": platform.python_version()},
+        interval=settings.interval,
+        clock_interval=settings.clock_interval,
+    )

@@ -1,0 +1,227 @@
+"""The agent as a whole: builds it from settings, runs it until a signal, reloads its settings."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import socket
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from pydantic import BaseModel
+
+from ofu_exporter import sources
+from ofu_exporter.api import create_app
+from ofu_exporter.config import GpuSetting, Settings, host_and_port
+from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.exposition import Page
+from ofu_exporter.gpus import Row, custom_row
+from ofu_exporter.pipeline import State
+from ofu_exporter.records import Snapshot
+from ofu_exporter.sampling import Candidate, Pace, Sampler
+
+log = logging.getLogger(__name__)
+
+RELEASE_SECONDS = 0.5
+"""Handles must be let go within this time after a stop signal."""
+FILE_CHECK_SECONDS = 5.0
+"""How often the configuration file is looked at for changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Settings, and the options of every source that they may use."""
+
+    settings: Settings
+    options: Mapping[str, BaseModel]
+    """By the source's name, in the order in which they are tried."""
+    file: Path | None = None
+
+
+def rows(settings: Iterable[GpuSetting]) -> list[Row]:
+    """The user's GPU models as rows of the table."""
+    return [
+        custom_row(
+            names=(setting.name,),
+            pci_device_ids=(setting.pci_device_id,) if setting.pci_device_id else (),
+            sm_count=setting.sm_count,
+            tensor_clock_hz=setting.tensor_clock_hz,
+            fp64_clock_hz=setting.fp64_clock_hz,
+            flops_per_cycle_per_sm=setting.flops_per_cycle_per_sm,
+        )
+        for setting in settings
+    ]
+
+
+def build_sampler(
+    configured: Configured,
+    publish: Callable[[Snapshot], None],
+    state: State | None = None,
+) -> Sampler:
+    """A sampler over the configured source, or over those that `auto` tries."""
+    settings = configured.settings
+    return Sampler(
+        candidates=[_candidate(name, options) for name, options in configured.options.items()],
+        pace=Pace(settings.interval, settings.clock_interval),
+        publish=publish,
+        clock=time.monotonic,
+        rows=rows(settings.gpus),
+        state=state,
+    )
+
+
+def _candidate(name: str, options: BaseModel) -> Candidate:
+    return name, lambda: sources.load(name).Source(options, time.monotonic)
+
+
+def listen(address: str) -> socket.socket:
+    """Bind the address. Raises ConfigError that names it."""
+    host, port = host_and_port(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise ConfigError(f"cannot listen on {address}: {error.strerror or error}") from error
+    return bound
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its own signal handling: the daemon must release the GPUs first."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class Daemon:
+    """One agent: a sampler, a page and a server."""
+
+    def __init__(self, configured: Configured, load: Callable[[], Configured]) -> None:
+        """`load` reads the settings anew; it raises ConfigError when they cannot be used."""
+        self._configured = configured
+        self._load = load
+        self._page = Page(time.monotonic)
+        self._sampler = build_sampler(configured, self._page.publish)
+        self._socket = listen(configured.settings.listen)
+        self._stop = asyncio.Event()
+        self._reload = asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        host, port = self._socket.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{port}"
+
+    def run(self) -> None:
+        """Run until SIGTERM or SIGINT."""
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reload.set)
+        server = _Server(
+            uvicorn.Config(
+                create_app(self._page),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=1,
+                limit_concurrency=512,
+            )
+        )
+        self._sampler.start()
+        serving = asyncio.create_task(server.serve(sockets=[self._socket]))
+        tending = [asyncio.create_task(self._reloads()), asyncio.create_task(self._watch_file())]
+        log.info("serving on %s", self.url)
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        for task in (*tending, stopping):
+            task.cancel()
+        if not await asyncio.to_thread(self._sampler.stop, RELEASE_SECONDS):
+            log.warning("a driver call did not return in time; its handle ends with the process")
+        await serving
+
+    async def _reloads(self) -> None:
+        while True:
+            await self._reload.wait()
+            self._reload.clear()
+            try:
+                configured = await asyncio.to_thread(self._load)
+            except OfuError as error:
+                log.error("configuration not applied, the last good one stays: %s", error)
+                self._page.count_reload("failed")
+                continue
+            await asyncio.to_thread(self._apply, configured)
+            self._page.count_reload("applied")
+
+    def _apply(self, configured: Configured) -> None:
+        """Put new settings in force; totals go on."""
+        if configured == self._configured:
+            log.info("configuration read anew: nothing changed")
+            return
+        if configured.settings.listen != self._configured.settings.listen:
+            log.warning("a new listen address needs a restart; still serving on %s", self.url)
+        self._configured = configured
+        self._sampler.stop(RELEASE_SECONDS)
+        self._sampler = build_sampler(configured, self._page.publish, self._sampler.state)
+        self._sampler.start()
+        configure_logging(configured.settings.log_format)
+        log.info("configuration applied")
+
+    async def _watch_file(self) -> None:
+        path = self._configured.file
+        seen = _stamp(path)
+        while path is not None:
+            await asyncio.sleep(FILE_CHECK_SECONDS)
+            now = _stamp(path)
+            if now != seen:
+                seen = now
+                self._reload.set()
+
+
+def _stamp(path: Path | None) -> tuple[int, int] | None:
+    """What changes when a file is written or replaced; None when it is not there."""
+    try:
+        status = path.stat() if path else None
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_ino) if status else None
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
+
+
+def configure_logging(log_format: str) -> None:
+    """Log to standard error, as text or as JSON lines."""
+    handler = logging.StreamHandler()
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if log_format == "json" else text)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
