@@ -5,8 +5,8 @@
  * one, `#` begins a comment, and a word that is not known here aborts the program.
  *
  *   driver VERSION               e.g. 595.45; from branch 595 on there are cycle counters
- *   time SECONDS                 moves this library's clock there; without such a line it runs
- *                                with the real time
+ *   time SECONDS                 moves this library's clock there, the first such line starts it;
+ *                                without any it runs with the real time
  *   error CALL CODE              CALL (a C name) answers CODE; 0 ends that
  *   gpu N                        GPU N is there; every other line of a GPU says so too
  *   gpu N error CALL CODE        the same for calls on this GPU
@@ -18,7 +18,8 @@
  *   gpu N clock_mhz MHZ...       one per nvmlDeviceGetClockInfo call, over and over
  *   gpu N tensor|hmma|dmma|imma RATIO       what the pipe does from here on, 0..1
  *   gpu N cycles auto|per_sm|summed|none
- *   gpu N gpm|mig|lost|nan|strict_ids 0|1   strict_ids: one unknown metric id fails the whole call
+ *   gpu N gpm|mig|lost|nan|strict_ids|mute 0|1    strict_ids: one unknown metric id fails the whole
+ *                                call; mute: nvmlGpmMetricsGet succeeds and fills nothing in
  *   gpu N hang_seconds SECONDS   nvmlGpmSampleGet takes so long, or until the file says 0
  *
  * Since `time` is part of the log, what a GPU did between two samples does not depend on when the
@@ -67,7 +68,7 @@ struct gpu {
     unsigned device_id, max_clock_mhz, cores;
     unsigned long long memory;
     int major, minor;
-    unsigned gpm, mig, lost, nan, strict_ids;
+    unsigned gpm, mig, lost, nan, strict_ids, mute;
     enum cycles cycles;
     double hang_seconds;
     double active[PIPES];
@@ -76,8 +77,7 @@ struct gpu {
 
 struct world {
     char driver[32];
-    bool own_time;
-    double time;
+    bool own_time; /* set by `time` lines */
     unsigned fault_count;
     struct fault faults[MAX_FAULTS];
     struct gpu gpus[MAX_GPUS];
@@ -240,6 +240,7 @@ static bool set_number(struct gpu *gpu, const char *word, const char *value) {
         {"lost", &gpu->lost},
         {"nan", &gpu->nan},
         {"strict_ids", &gpu->strict_ids},
+        {"mute", &gpu->mute},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(word, numbers[i].word) == 0) {
@@ -303,13 +304,13 @@ static void read_line(char *line) {
     } else if (strcmp(word, "error") == 0) {
         set_fault(NO_GPU, rest);
     } else if (strcmp(word, "time") == 0) {
-        if (!world.own_time) { /* what passed before this line was no time at all */
+        double now = strtod(rest, NULL);
+        if (!world.own_time) { /* the log begins here: before it nothing was done */
             memset(totals, 0, sizeof totals);
-            integrated_until = 0.0;
+            integrated_until = now;
         }
         world.own_time = true;
-        world.time = strtod(rest, NULL);
-        integrate_until(world.time);
+        integrate_until(now);
     } else {
         die("no such setting", line);
     }
@@ -441,8 +442,7 @@ unsigned nvmlShutdown(void) {
 }
 
 const char *nvmlErrorString(unsigned code) {
-    static const char *const texts[] = {[SUCCESS] = "The operation was successful"};
-    return code < sizeof texts / sizeof *texts ? texts[code] : "An error of the test double";
+    return code == SUCCESS ? "The operation was successful" : "An error of the test double";
 }
 
 unsigned nvmlSystemGetDriverVersion(char *version, unsigned size) {
@@ -677,12 +677,13 @@ unsigned nvmlGpmMetricsGet(struct gpm_metrics *asked) {
         first->gpu != second->gpu || first->time >= second->time)
         return leave(INVALID_ARGUMENT);
     code = state_of(second->gpu, __func__);
-    if (code != SUCCESS)
+    const struct gpu *gpu = &world.gpus[second->gpu];
+    if (code != SUCCESS || gpu->mute)
         return leave(code);
     for (unsigned i = 0; i < asked->count; i++) {
         struct gpm_metric *metric = &asked->metrics[i];
         metric->code = measure(metric, first, second);
-        if (world.gpus[second->gpu].strict_ids && metric->code != SUCCESS)
+        if (gpu->strict_ids && metric->code != SUCCESS)
             return leave(INVALID_ARGUMENT);
     }
     return leave(SUCCESS);

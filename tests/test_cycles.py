@@ -1,0 +1,75 @@
+"""Cycle counters are believed only after they have agreed with what is measured otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.cycles import AGREEING_WINDOWS, CycleTrust, CycleVerdict, Expected, judge
+from ofu_exporter.records import CycleTotals
+
+EXPECTED = Expected(
+    seconds=5.0, tensor_active=0.6, sm_clock_hz=1400e6, clock_limit_hz=2178e6, sm_count=132
+)
+
+
+def after(
+    windows: int, scale: float = 1.0, hz: float = 1400e6, active: float = 0.6
+) -> CycleVerdict:
+    """The verdict on the last of so many steady windows."""
+    trust = CycleTrust()
+    verdict = CycleVerdict(trust)
+    for number in range(windows + 1):
+        elapsed = 7e15 + number * hz * 5.0 * scale
+        verdict = judge(verdict.trust, CycleTotals(elapsed, elapsed * active), EXPECTED)
+    return verdict
+
+
+@pytest.mark.parametrize("scale", [1.0, 132.0])
+def test_counters_per_sm_and_summed_over_sms_are_both_understood(scale: float) -> None:
+    verdict = after(AGREEING_WINDOWS + 1, scale, hz=1404e6)
+    assert verdict.sm_clock_hz == pytest.approx(1404e6)
+    assert verdict.tensor_active == pytest.approx(0.6)
+
+
+def test_nothing_is_used_before_enough_windows_agree() -> None:
+    assert after(AGREEING_WINDOWS).sm_clock_hz is None
+    assert not after(AGREEING_WINDOWS).implausible
+
+
+@pytest.mark.parametrize(("hz", "active"), [(900e6, 0.6), (1400e6, 0.3), (1400e6 * 7, 0.6)])
+def test_counters_that_disagree_are_never_used(hz: float, active: float) -> None:
+    verdict = after(20, hz=hz, active=active)
+    assert verdict.sm_clock_hz is None
+    assert verdict.implausible
+
+
+def test_a_reset_counter_loses_trust_and_earns_it_again() -> None:
+    trusted = after(AGREEING_WINDOWS + 1).trust
+    verdict = judge(trusted, CycleTotals(0.0, 0.0), EXPECTED)
+    assert verdict.implausible
+    assert verdict.sm_clock_hz is None
+    assert not verdict.trust.earned
+
+
+def test_a_missing_counter_ends_the_trust() -> None:
+    assert judge(after(9).trust, None, EXPECTED) == CycleVerdict(CycleTrust())
+
+
+def test_an_impossible_clock_is_refused_even_from_trusted_counters() -> None:
+    trusted = after(AGREEING_WINDOWS + 1).trust
+    assert trusted.previous is not None
+    leap = CycleTotals(trusted.previous.elapsed + 5 * 2500e6, trusted.previous.tensor + 3 * 2500e6)
+    assert judge(trusted, leap, EXPECTED).implausible
+
+
+@given(st.floats(allow_nan=True), st.floats(allow_nan=True))
+def test_whatever_the_counters_say_what_is_used_can_be(elapsed: float, tensor: float) -> None:
+    trusted = replace(after(AGREEING_WINDOWS + 1).trust)
+    verdict = judge(trusted, CycleTotals(elapsed, tensor), EXPECTED)
+    if verdict.sm_clock_hz is not None and verdict.tensor_active is not None:
+        assert 0 < verdict.sm_clock_hz <= EXPECTED.clock_limit_hz
+        assert 0 <= verdict.tensor_active <= 1
