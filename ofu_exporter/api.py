@@ -81,7 +81,7 @@ def unready(snapshot: Snapshot | None) -> str | None:
     """Why no GPU has a fresh sample, one sentence; None when one has."""
     if snapshot is None:
         return "starting: no snapshot yet"
-    if any(view.window for view in snapshot.gpus):
+    if any(view.reason is None for view in snapshot.gpus):
         return None
     source = snapshot.source
     if source.reason is not None:
@@ -116,14 +116,14 @@ def _row(view: GpuView) -> str:
     name = view.gpu.index + (f"/{view.gpu.instance}" if view.gpu.instance else "")
     cells = [html.escape(name), html.escape(view.gpu.name or "unknown")]
     window = view.window
-    if window is None:
-        reason = view.reason.value if view.reason else ""
-        cells += ["", "", "", html.escape(reason)]
-    else:
-        cells += [
-            f"{window.utilization:.1%}",
-            f"{window.tensor_active:.1%}",
-            f"{window.sm_clock_hz / 1e6:.0f} MHz",
-            "",
-        ]
+    cells += [
+        _percent(window.utilization if window else None),
+        _percent(window.tensor_active if window else None),
+        f"{window.sm_clock_hz / 1e6:.0f} MHz" if window and window.sm_clock_hz else "",
+        view.reason.value if view.reason else "",
+    ]
     return "<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>"
+
+
+def _percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.1%}"

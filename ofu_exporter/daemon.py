@@ -81,13 +81,14 @@ def _candidate(name: str, options: BaseModel) -> Candidate:
 
 
 def listen(address: str) -> socket.socket:
-    """Bind the address. Raises ConfigError that names it."""
+    """Open the address. Raises ConfigError that names it."""
     host, port = host_and_port(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen(2048)  # from here on a client waits instead of being refused
     except OSError as error:
         bound.close()
         raise ConfigError(f"cannot listen on {address}: {error.strerror or error}") from error

@@ -105,7 +105,7 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
         "gauge",
         (),
         "Whether OFU is being measured on this GPU.",
-        lambda view, _: _value(float(view.window is not None)),
+        lambda view, _: _value(float(view.reason is None)),
     ),
     _gpu_metric(
         "ofu_gpu_unavailable",

@@ -130,12 +130,17 @@ def _take_reading(known: GpuState, reading: Reading, tick: Tick) -> GpuState:
     window = outcome.window
     if window is None:
         return replace(known, window=None, reason=outcome.reason, detail=outcome.detail)
-    return replace(
+    known = replace(
         known,
         window=window,
-        reason=None,
-        detail="",
+        reason=outcome.reason,
+        detail=outcome.detail,
         fresh_until=window.end + 2.5 * max(tick.interval, window.seconds) + 1.0,
+    )
+    if window.utilization is None:
+        return known
+    return replace(
+        known,
         utilization_seconds=known.utilization_seconds + window.utilization * window.seconds,
         observed_seconds=known.observed_seconds + window.seconds,
         sampled_at=window.end,

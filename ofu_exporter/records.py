@@ -82,19 +82,19 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One accepted window of one GPU: every input and the OFU made of them."""
+    """What was measured on one GPU in one window, and the OFU made of it where both inputs are there."""
 
     start: float
     end: float
-    tensor_active: float
+    tensor_active: float | None
     pipes: Mapping[str, float]
-    sm_clock_hz: float
-    utilization: float
+    sm_clock_hz: float | None
+    utilization: float | None = None
     """OFU over the window; above 1 is legal when the clock ran above the tensor clock."""
-    stderr: float | None
+    stderr: float | None = None
     """Standard error of the OFU from the clock samples; 0 with cycle counters, None when unknown."""
-    clock_method: str
-    """cycles (hardware cycle counters), polled (mean of several point reads) or point (one point read)."""
+    clock_method: str = ""
+    """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
 
     @property
     def seconds(self) -> float:
@@ -124,15 +124,15 @@ class GpuView:
     gpu: Gpu
     rating: Rating | None
     window: Window | None
-    """The last accepted window; None once it is too old, or after a fault."""
+    """The last window; None once it is too old, or after a fault."""
     reason: Reason | None
-    """Why there is no window."""
+    """Why there is no OFU; None exactly when the window has one."""
     detail: str = ""
     utilization_seconds: float = 0.0
     observed_seconds: float = 0.0
     rejected: Mapping[str, int] = field(default_factory=dict)
     sampled_at: float | None = None
-    """End of the last accepted window, kept when the window itself is gone."""
+    """End of the last window that had an OFU, kept when the window itself is gone."""
     fresh_until: float = 0.0
     """After this instant the window must not be shown any more."""
 

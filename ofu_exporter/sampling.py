@@ -82,12 +82,14 @@ class Delivery(NamedTuple):
     missed: int
 
 
+Inbox = queue.SimpleQueue["Delivery | None"]
+"""What the lanes hand over; None wakes the sampler so that it sees it must stop."""
+
+
 class Lane:
     """The thread of one probe. A driver call that hangs stops this thread and no other."""
 
-    def __init__(
-        self, probe: Probe, pace: Pace, inbox: queue.SimpleQueue[Delivery], clock: Clock
-    ) -> None:
+    def __init__(self, probe: Probe, pace: Pace, inbox: Inbox, clock: Clock) -> None:
         self._probe = probe
         self._pace = pace
         self._inbox = inbox
@@ -185,7 +187,7 @@ class Sampler:
         self._publish = publish
         self._clock = clock
         self._rows = tuple(rows)
-        self._inbox: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
+        self._inbox: Inbox = queue.SimpleQueue()
         self._lanes: list[Lane] = []
         self._opened: Opened | None = None
         self._health = SourceHealth(candidates[0][0])
@@ -204,6 +206,7 @@ class Sampler:
         """Release every handle; False when a call that hangs kept one past `timeout` seconds."""
         deadline = self._clock() + timeout
         self._stop.set()
+        self._inbox.put(None)
         for lane in list(self._lanes):
             lane.stop()
         ended = [lane.join(deadline - self._clock()) for lane in list(self._lanes)]
@@ -289,6 +292,8 @@ class Sampler:
                 delivery = self._inbox.get(timeout=max(0.0, min(wait, deadline - self._clock())))
             except queue.Empty:
                 break
+            if delivery is None:
+                break
             if not heard:
                 deadline = self._clock() + min(0.2, self._pace.interval / 4)
             if delivery.lane in self._lanes:
@@ -353,8 +358,8 @@ class Sampler:
         kept = self._opened
         assert kept is not None
         log.info("no GPU of source %s has the counters: trying the next source", kept.name)
-        self._close_lanes()
-        kept.source.close()
+        if self._close_lanes():
+            kept.source.close()
         self._opened = None
         self._passed.add(kept.name)
         if not self._open():
@@ -362,12 +367,12 @@ class Sampler:
             self._settled = True
             self._open()
 
-    def _close_lanes(self) -> None:
+    def _close_lanes(self) -> bool:
+        """Whether all of them ended: a library must not be shut under a call that hangs in it."""
         lanes, self._lanes = self._lanes, []
         for lane in lanes:
             lane.stop()
-        for lane in lanes:
-            lane.join(1.0)
+        return all([lane.join(1.0) for lane in lanes])
 
 
 def log_changes(before: Snapshot | None, after: Snapshot) -> None:

@@ -43,7 +43,7 @@ class ClockMean:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one reading: a window, or the reason why not, and every value not believed."""
+    """What became of one reading: a window, why it has no OFU, and every value not believed."""
 
     window: Window | None
     trust: CycleTrust
@@ -84,18 +84,29 @@ def measure(reading: Reading, rating: Rating, trust: CycleTrust) -> Outcome:
     length = _length_rejection(reading)
     if length is not None:
         return _refused(reading, [length])
-    if reading.tensor_active is None:
-        return Outcome(None, CycleTrust(reading.cycles), Reason.NO_TENSOR_COUNTER)
     impossible = _ratio_rejection(reading.tensor_active)
     if impossible is not None:
         return _refused(reading, [impossible])
     clocks, refused = _believable_clocks(reading.clocks, clock_limit_hz(reading, rating))
     clock = mean_clock(clocks, reading.start, reading.end)
-    if clock is None:
-        if refused:
-            return _refused(reading, refused)
-        return Outcome(None, CycleTrust(reading.cycles), Reason.NO_CLOCK)
+    if clock is None and refused:
+        return _refused(reading, refused)
+    if reading.tensor_active is None or clock is None:
+        return _incomplete(reading, clock, refused)
     return _computed(reading, rating, trust, clock, refused)
+
+
+def _incomplete(reading: Reading, clock: ClockMean | None, refused: list[Rejection]) -> Outcome:
+    """A window with what was measured, and the reason why that is not enough."""
+    window = Window(
+        start=reading.start,
+        end=reading.end,
+        tensor_active=reading.tensor_active,
+        pipes=_believable_pipes(reading.pipes)[0],
+        sm_clock_hz=clock.hz if clock else None,
+    )
+    reason = Reason.NO_TENSOR_COUNTER if reading.tensor_active is None else Reason.NO_CLOCK
+    return Outcome(window, CycleTrust(reading.cycles), reason, rejected=tuple(refused))
 
 
 def clock_limit_hz(reading: Reading, rating: Rating) -> float:
@@ -164,7 +175,9 @@ def _length_rejection(reading: Reading) -> Rejection | None:
     return Rejection.WINDOW_TOO_LONG if seconds > longest else None
 
 
-def _ratio_rejection(value: float) -> Rejection | None:
+def _ratio_rejection(value: float | None) -> Rejection | None:
+    if value is None:
+        return None
     if not math.isfinite(value):
         return Rejection.NOT_A_NUMBER
     return None if 0.0 <= value <= MAX_RATIO else Rejection.TENSOR_OUT_OF_RANGE

@@ -57,7 +57,9 @@ def test_evenly_spread_reads_weigh_nearly_the_same(values: list[float]) -> None:
 def test_no_read_gives_no_clock() -> None:
     assert mean_clock([], 0.0, 5.0) is None
     outcome = measured(reading(hz=[]))
-    assert (outcome.window, outcome.reason) == (None, Reason.NO_CLOCK)
+    assert outcome.reason is Reason.NO_CLOCK
+    assert outcome.window is not None
+    assert (outcome.window.tensor_active, outcome.window.utilization) == (0.5, None)
 
 
 def test_one_read_has_no_standard_error() -> None:
@@ -75,7 +77,10 @@ def test_noise_of_the_papers_h100_gives_its_standard_error() -> None:
 
 def test_no_tensor_counter_is_a_reason_not_a_zero() -> None:
     outcome = measured(reading(tensor=None))
-    assert (outcome.window, outcome.reason) == (None, Reason.NO_TENSOR_COUNTER)
+    assert outcome.reason is Reason.NO_TENSOR_COUNTER
+    assert outcome.window is not None
+    assert outcome.window.sm_clock_hz == pytest.approx(1400e6), "the clock was measured"
+    assert (outcome.window.tensor_active, outcome.window.utilization) == (None, None)
 
 
 @pytest.mark.parametrize("value", [-0.01, 1.01, 808334905.0, -math.inf, 140737488355328.0])
@@ -133,7 +138,8 @@ def test_whatever_a_counter_says_ofu_is_a_number_that_can_be_or_absent(
     tensor: float, hz: list[float]
 ) -> None:
     outcome = measured(reading(tensor=tensor, hz=hz))
-    if outcome.window is None:
+    value = outcome.window.utilization if outcome.window else None
+    if value is None:
         assert outcome.reason is not None
     else:
-        assert 0 <= outcome.window.utilization <= 1.001 * 1.1 * 1980 / 1830
+        assert 0 <= value <= 1.001 * 1.1 * 1980 / 1830

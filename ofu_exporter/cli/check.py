@@ -45,7 +45,7 @@ def check(format_: str, **flags: Any) -> None:
     click.echo(json.dumps(report(snapshot), indent=2) if format_ == "json" else table(snapshot))
     if not snapshot.gpus:
         sys.exit(EXIT_SOURCE)
-    if any(view.window is None for view in snapshot.gpus):
+    if any(view.reason is not None for view in snapshot.gpus):
         sys.exit(EXIT_GPU)
 
 
@@ -84,8 +84,8 @@ def _report_gpu(view: GpuView) -> dict[str, Any]:
         "utilization_ratio": window.utilization if window else None,
         "utilization_stderr_ratio": window.stderr if window else None,
         "window_seconds": window.seconds if window else None,
-        "clock_method": window.clock_method if window else None,
-        "available": window is not None,
+        "clock_method": (window.clock_method or None) if window else None,
+        "available": view.reason is None,
         "reason": view.reason.value if view.reason else None,
         "detail": view.detail or None,
         "advice": view.reason.advice if view.reason else None,
@@ -124,13 +124,17 @@ def _cells(view: GpuView) -> tuple[str, ...]:
     return (
         _name(view),
         view.gpu.name or "-",
-        f"{window.tensor_active:.1%}",
+        _percent(window.tensor_active),
         " ".join(f"{pipe} {ratio:.1%}" for pipe, ratio in window.pipes.items() if ratio) or "-",
-        f"{window.sm_clock_hz / 1e6:.0f} MHz",
+        "-" if window.sm_clock_hz is None else f"{window.sm_clock_hz / 1e6:.0f} MHz",
         rated,
-        f"{window.utilization:.1%}{stderr}",
-        window.clock_method,
+        _percent(window.utilization) + stderr,
+        window.clock_method or "-",
     )
+
+
+def _percent(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.1%}"
 
 
 def _notes(snapshot: Snapshot) -> list[str]:

@@ -35,7 +35,7 @@ def option_models() -> dict[str, type[BaseModel]]:
 
 def setting_flags(command: CommandT) -> CommandT:
     """Give a command a flag for every setting, every source option, and --config."""
-    owned = [("", Settings), *option_models().items()]
+    owned: list[tuple[str, type[BaseModel]]] = [("", Settings), *option_models().items()]
     for owner, model in reversed(owned):
         for name, field in reversed(model.model_fields.items()):
             if name != "gpus":  # a table of tables: in the file only

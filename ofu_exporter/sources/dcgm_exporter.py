@@ -143,7 +143,12 @@ class Probe:
         """The page has one clock read per collection; reading it more often shows nothing new."""
 
     def read(self) -> Sequence[Reading | Fault]:
-        text = self._fetch()
+        try:
+            text = self._fetch()
+        except GpuError:
+            for track in self._tracks.values():
+                track.values = ()  # the first page after a gap is news, whatever it says
+            raise
         now = self._clock()
         page = parse(text)
         self._rejected.update(page.rejected)
@@ -160,12 +165,12 @@ class Probe:
             self._client = None
 
     def _event(self, row: Row, liveness: int, now: float) -> Reading | Fault | None:
-        missing = _missing(row)
-        if missing is not None:
-            self._tracks.pop(row.gpu, None)
-            return Fault(row.gpu, now, missing)
-        collect = self._options.collect_interval
         track = self._tracks.get(row.gpu)
+        if row.blank and (row.tensor_active is None or row.clock_hz is None):
+            if track is not None:
+                track.values = ()
+            return Fault(row.gpu, now, Reason.BLANK)
+        collect = self._options.collect_interval
         if track is None:
             self._tracks[row.gpu] = _Track(row.values(), liveness, now, now)
             return _reading(row, now - collect, now)
@@ -357,14 +362,6 @@ def _measured(rows: Mapping[_Key, Row]) -> Iterator[Row]:
     for (_, uuid, instance), row in rows.items():
         if instance or uuid not in divided or row.tensor_active is not None:
             yield row
-
-
-def _missing(row: Row) -> Reason | None:
-    if row.tensor_active is None:
-        return Reason.BLANK if row.blank else Reason.NO_TENSOR_COUNTER
-    if row.clock_hz is None:
-        return Reason.BLANK if row.blank else Reason.NO_CLOCK
-    return None
 
 
 def _reading(row: Row, start: float, end: float) -> Reading:

@@ -17,13 +17,17 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from ofu_exporter.errors import GpuError, Reason, SourceError
-from ofu_exporter.records import ClockSample, CycleTotals, Gpu, Reading
+from ofu_exporter.records import (
+    SHORTEST_WINDOW_SECONDS,
+    ClockSample,
+    CycleTotals,
+    Gpu,
+    Reading,
+)
 from ofu_exporter.sources import Clock
 
 AUTO_RANK: int | None = 0
 
-SHORTEST_SECONDS = 0.1
-"""The hardware refreshes the counters at best this often; what is read faster is invalid."""
 MOST_CLOCK_SAMPLES = 4096
 """Bounds the memory of a window that nobody ends."""
 
@@ -234,7 +238,7 @@ class _Series:
 
     def end_window(self, gpu: Gpu) -> Reading | None:
         """The window that ends now, the next one begun. None = too early to end it."""
-        if self._clock() - self._start < SHORTEST_SECONDS:
+        if self._clock() - self._start < SHORTEST_WINDOW_SECONDS:
             return None
         end = self._take(self._samples[1])
         edge = self._clock_read(end)

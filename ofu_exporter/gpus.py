@@ -1,0 +1,240 @@
+"""The table of GPU models: what each is rated at, and which row a device is.
+
+Adding a model is adding a row in `gpu_rows.py`. A device is recognised by equality, never by one name
+containing another: a wrong row makes every figure of that GPU wrong, an unknown card only unrated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.gpu_rows import PRECISIONS, ROWS, Chip, Row
+from ofu_exporter.records import Gpu, Rating
+
+__all__ = [
+    "PRECISIONS",
+    "ROWS",
+    "Chip",
+    "Row",
+    "custom_row",
+    "find",
+    "markdown",
+    "normalise",
+    "rate",
+]
+
+LOW_PRECISION = "low_precision"
+FP64 = "fp64"
+
+SM_COUNT_TOLERANCE = 0.10
+"""Bins of one model differ by less; the nearest other model under one name differed by 43 %."""
+MEMORY_TOLERANCE = 0.05
+CLOCK_TOLERANCE = 0.01
+
+_SEPARATORS = re.compile(r"[\W_]+")
+_MIG_SUFFIX = re.compile(r" mig (\d+c )?\d+g \d+gb( [a-z]+)*$")
+
+
+def normalise(name: str) -> str:
+    """A name as it is compared: case, punctuation and a MIG profile at its end do not count."""
+    return _MIG_SUFFIX.sub("", _SEPARATORS.sub(" ", name.casefold()).strip())
+
+
+def custom_row(
+    *,
+    names: Sequence[str],
+    pci_device_ids: Sequence[str] = (),
+    sm_count: int | None = None,
+    tensor_clock_hz: float,
+    fp64_clock_hz: float | None = None,
+    flops_per_cycle_per_sm: Mapping[str, int] | None = None,
+) -> Row:
+    """A user's own row; ConfigError when nothing could match it or a precision does not exist."""
+    ids = tuple(device_id.lower().removeprefix("0x") for device_id in pci_device_ids)
+    labels = (*(name for name in names if normalise(name)), *ids)
+    if not labels:
+        raise ConfigError("gpus: a row needs a name or a pci_device_id")
+    rates = dict(flops_per_cycle_per_sm or {})
+    if unknown := sorted(rates.keys() - set(PRECISIONS)):
+        known = ", ".join(PRECISIONS)
+        raise ConfigError(f"gpus: {labels[0]}: no precision {', '.join(unknown)}; known: {known}")
+    return Row(
+        key=labels[0],
+        chip=Chip("", None, rates),
+        names=tuple(names),
+        pci_device_ids=ids,
+        sm_count=sm_count,
+        tensor_clock_hz=tensor_clock_hz,
+        fp64_clock_hz=fp64_clock_hz,
+        origin="configured",
+    )
+
+
+def find(gpu: Gpu, extra: Sequence[Row] = ()) -> Row | None:
+    """The row of a device: the user's, else by PCI device id, else by name; None = not known."""
+    for row in extra:
+        if _has_id(row, gpu) or _has_name(row, gpu):
+            return row
+    if with_id := [row for row in ROWS if _has_id(row, gpu)]:
+        return _by_id(gpu, with_id)
+    named = next((row for row in ROWS if _has_name(row, gpu)), None)
+    if named is not None and _is_another_chip(named, gpu):
+        return _relabelled(gpu)
+    return named
+
+
+def rate(gpu: Gpu, extra: Sequence[Row] = ()) -> Rating | None:
+    """What a device is measured against; None = the card is unknown and tells no maximum SM clock."""
+    row = find(gpu, extra)
+    if row is None or row.tensor_clock_hz is None:
+        if not gpu.max_sm_clock_hz:
+            return None
+        own = gpu.max_sm_clock_hz
+        return Rating({LOW_PRECISION: own, FP64: own}, {}, "estimated")
+    low = _tensor_clock_hz(row, row.tensor_clock_hz, gpu)
+    fp64 = low if row.fp64_clock_hz is None else row.fp64_clock_hz
+    clocks = {LOW_PRECISION: low, FP64: fp64}
+    return Rating(clocks, _peaks(row, clocks, gpu), row.origin, row.key)
+
+
+def _has_id(row: Row, gpu: Gpu) -> bool:
+    return gpu.pci_device_id != "" and gpu.pci_device_id.lower() in row.pci_device_ids
+
+
+def _has_name(row: Row, gpu: Gpu) -> bool:
+    name = normalise(gpu.name)
+    return name != "" and any(normalise(known) == name for known in row.names)
+
+
+def _sm_count(gpu: Gpu) -> int | None:
+    """The chip's SM count. A MIG instance may report its own, which says nothing about the chip."""
+    return None if gpu.instance else gpu.sm_count
+
+
+def _is_another_chip(row: Row, gpu: Gpu) -> bool:
+    reported = _sm_count(gpu)
+    if not reported or row.sm_count is None:
+        return False
+    return abs(reported - row.sm_count) > SM_COUNT_TOLERANCE * row.sm_count
+
+
+def _by_id(gpu: Gpu, rows: Sequence[Row]) -> Row | None:
+    if len(rows) == 1:
+        return rows[0]
+    if named := [row for row in rows if _has_name(row, gpu)]:
+        return named[0]
+    fitting = [row for row in rows if row.sm_count == _sm_count(gpu)]
+    return _one_rating(
+        [row for row in fitting if row.chip.compute_capability == gpu.compute_capability]
+    )
+
+
+def _relabelled(gpu: Gpu) -> Row | None:
+    """A card whose name is another model's: known by what the name cannot hide, or not at all.
+
+    Memory is asked for because SM counts alone repeat between generations of one die.
+    """
+    if not gpu.memory_bytes:
+        return None
+    gib = gpu.memory_bytes / 2**30
+    rows = [
+        row
+        for row in ROWS
+        if row.sm_count == gpu.sm_count
+        and any(abs(gib - size) <= MEMORY_TOLERANCE * size for size in row.memory_gib)
+    ]
+    # Each of these may be masked as well, so each only narrows what it fits.
+    rows = [row for row in rows if row.chip.compute_capability == gpu.compute_capability] or rows
+    rows = [row for row in rows if _has_clock(row, gpu)] or rows
+    # A model that is known to be sold under false names explains a false name best.
+    return _one_rating([row for row in rows if row.relabelled] or rows)
+
+
+def _has_clock(row: Row, gpu: Gpu) -> bool:
+    if row.max_sm_clock_hz is None or gpu.max_sm_clock_hz is None:
+        return False
+    return abs(gpu.max_sm_clock_hz - row.max_sm_clock_hz) <= CLOCK_TOLERANCE * row.max_sm_clock_hz
+
+
+def _one_rating(rows: Sequence[Row]) -> Row | None:
+    """The first of rows that are all rated alike, None when they are not."""
+    ratings = [
+        (row.sm_count, row.tensor_clock_hz, row.fp64_clock_hz, row.chip, row.published_peak_flops)
+        for row in rows
+    ]
+    return rows[0] if ratings and all(rating == ratings[0] for rating in ratings) else None
+
+
+def _tensor_clock_hz(row: Row, rated_hz: float, gpu: Gpu) -> float:
+    """The clock at which the SMs that the device reports give the published peak."""
+    reported = _sm_count(gpu)
+    if row.origin == "configured" or not reported or row.sm_count is None:
+        return rated_hz
+    if reported == row.sm_count or _is_another_chip(row, gpu):
+        return rated_hz
+    precision = "bf16" if "bf16" in row.chip.flops_per_cycle_per_sm else "fp16"
+    rate = row.chip.flops_per_cycle_per_sm.get(precision)
+    published = row.published_peak_flops.get(precision)
+    if rate is None:  # the peak is capped, so it implies no clock
+        return rated_hz
+    if published is None or precision in row.disputed:
+        return rated_hz * row.sm_count / reported
+    return published / (reported * rate)
+
+
+def _peaks(row: Row, clocks: Mapping[str, float], gpu: Gpu) -> dict[str, float]:
+    """Dense FLOP/s per precision; empty where the number of SMs in hand is not the model's."""
+    configured = row.origin == "configured"
+    if gpu.instance or (not configured and _is_another_chip(row, gpu)):
+        return {}
+    counts = (row.sm_count, gpu.sm_count) if configured else (gpu.sm_count, row.sm_count)
+    sms = counts[0] or counts[1]
+    peaks: dict[str, float] = {}
+    for precision in PRECISIONS:
+        rate = row.chip.flops_per_cycle_per_sm.get(precision)
+        if rate is None and precision in row.published_peak_flops:
+            peaks[precision] = row.published_peak_flops[precision]
+        elif rate is not None and sms:
+            peaks[precision] = sms * rate * clocks[FP64 if precision == FP64 else LOW_PRECISION]
+    return peaks
+
+
+def markdown() -> str:
+    """The table as Markdown: clocks in MHz, dense peaks in TFLOP/s."""
+    head = (
+        "| model | SMs | tensor clock, MHz | FP64 clock, MHz | BF16 | FP8 | FP64 | confidence |",
+        "|---|---:|---:|---:|---:|---:|---:|---|",
+    )
+    return "\n".join((*head, *(_markdown_row(row) for row in ROWS)))
+
+
+def _markdown_row(row: Row) -> str:
+    bf16 = _peak_cell(row, "bf16")
+    if row.peak_flops("bf16") is None and row.peak_flops("fp16") is not None:
+        bf16 = f"({_peak_cell(row, 'fp16')})"
+    fp64_hz = row.clock_hz("fp64") if row.peak_flops("fp64") is not None else None
+    cells = (
+        row.key,
+        "-" if row.sm_count is None else str(row.sm_count),
+        "-" if row.tensor_clock_hz is None else f"{row.tensor_clock_hz / 1e6:.0f}",
+        "-" if fp64_hz is None else f"{fp64_hz / 1e6:.0f}",
+        bf16,
+        _peak_cell(row, "fp8"),
+        _peak_cell(row, "fp64"),
+        row.confidence,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _peak_cell(row: Row, precision: str) -> str:
+    peak = row.peak_flops(precision)
+    if peak is None:
+        return "-"
+    mark = " †" if precision in row.disputed else ""
+    return f"{peak / 1e12:.1f}{mark}"
+
+
+if __name__ == "__main__":
+    print(markdown())

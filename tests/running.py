@@ -1,0 +1,149 @@
+"""Runs the real command in a process of its own, and reads what it serves."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from prometheus_client.parser import text_string_to_metric_families
+
+SOON = 20.0
+"""A bound on waiting that only a failing test reaches."""
+COMMAND = (sys.executable, "-W", "error", "-m", "ofu_exporter")
+
+
+def bare_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment without anybody's settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OFU_")}
+    return {**kept, **(extra or {})}
+
+
+def call(*args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [*COMMAND, *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=bare_environment(env),
+    )
+
+
+class Agent:
+    """A running `ofu-exporter run` or `demo`."""
+
+    def __init__(self, args: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+        self.log: list[str] = []
+        self.process = subprocess.Popen(
+            [*COMMAND, *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=bare_environment(env),
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.url = until(self._serving)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.log.append(line.rstrip("\n"))
+
+    def _serving(self) -> str | None:
+        if self.process.poll() is not None:
+            raise AssertionError("\n".join(self.log))
+        found = re.search(r"serving on (http://[^\s\"]+)", "\n".join(self.log))
+        return found[1] if found else None
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=SOON) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """The one sample with this name and these labels; None when there is none."""
+        matching = self.values(name, **labels)
+        assert len(matching) < 2, matching
+        return matching[0] if matching else None
+
+    def values(self, name: str, **labels: str) -> list[float]:
+        """Every sample with this name and these labels."""
+        return [
+            sample.value
+            for family in text_string_to_metric_families(self.get("/metrics")[1])
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        ]
+
+    def logged(self, text: str) -> bool:
+        return any(text in line for line in self.log)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(SOON)
+        self._reader.join(SOON)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+@contextlib.contextmanager
+def agent(*args: str, env: Mapping[str, str] | None = None) -> Iterator[Agent]:
+    running = Agent([*args, "--listen", "127.0.0.1:0"], env)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.process.kill()
+            running.stop()
+
+
+def until(wanted: Callable[[], object], seconds: float = SOON) -> str:
+    """Ask again and again until the answer is true; returns it."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answer = wanted()
+        if answer:
+            return str(answer)
+        threading.Event().wait(0.02)
+    raise AssertionError(f"not within {seconds} s: {wanted}")
+
+
+@contextlib.contextmanager
+def page_server(page: Callable[[], str], content_type: str = "text/plain") -> Iterator[str]:
+    """Another exporter: serves what `page` returns; gives its URL."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = page().encode()
+            self.send_response(200)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/metrics"
+        finally:
+            server.shutdown()

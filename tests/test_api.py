@@ -1,0 +1,126 @@
+"""The HTTP face: everything from memory, and true about readiness."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+import uvicorn
+
+from ofu_exporter.api import create_app, unready
+from ofu_exporter.errors import Reason
+from ofu_exporter.exposition import Page
+from ofu_exporter.pipeline import Tick, step
+from ofu_exporter.records import Snapshot, SourceHealth
+from tests.making import FakeClock, fault, gpu, health, reading
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(5.0)
+
+
+@pytest.fixture
+def page(clock: FakeClock) -> Page:
+    return Page(clock)
+
+
+@pytest.fixture
+def client(page: Page) -> Iterator[httpx.Client]:
+    """A client of the application as uvicorn really serves it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(create_app(page), log_config=None, lifespan="off")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with httpx.Client(base_url=url) as serving:
+            yield serving
+        server.should_exit = True
+        thread.join()
+
+
+def snapshot(*events: object, source: SourceHealth | None = None) -> Snapshot:
+    taken = [reading(0, 5)] if not events else list(events)
+    tick = Tick(5.0, 5.0, [e.gpu for e in taken], taken, source or health())  # type: ignore[attr-defined, arg-type]
+    return step({}, tick)[1]
+
+
+def test_metrics_are_text_unless_openmetrics_is_asked_for(page: Page, client: httpx.Client) -> None:
+    page.publish(snapshot())
+    plain = client.get("/metrics")
+    assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
+    om = client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
+    assert om.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert om.text.endswith("# EOF\n")
+
+
+def test_metrics_are_packed_for_who_can_unpack(page: Page, client: httpx.Client) -> None:
+    page.publish(snapshot())
+    assert client.get("/metrics").headers["content-encoding"] == "gzip"
+    assert "ofu_gpu_utilization_ratio" in client.get("/metrics").text
+    bare = client.get("/metrics", headers={"accept-encoding": "identity"})
+    assert "content-encoding" not in bare.headers
+
+
+def test_alive_whatever_the_gpus_do(client: httpx.Client) -> None:
+    assert (client.get("/healthz").status_code, client.get("/healthz").text) == (200, "ok\n")
+
+
+def test_ready_with_a_fresh_sample_not_with_an_old_one(
+    page: Page, client: httpx.Client, clock: FakeClock
+) -> None:
+    assert client.get("/readyz").status_code == 503
+    page.publish(snapshot())
+    assert client.get("/readyz").status_code == 200
+    clock.now += 60
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.text.startswith("stale: ")
+
+
+def test_readiness_says_what_to_do() -> None:
+    down = SourceHealth("nvml", reason=Reason.NO_LIBRARY, detail="libnvidia-ml.so.1 not found")
+    problem = unready(Snapshot(0.0, (), down))
+    assert problem is not None
+    assert "no_library (libnvidia-ml.so.1 not found)" in problem
+    assert "Install the NVIDIA driver" in problem
+
+
+def test_one_measured_gpu_is_enough_to_be_ready() -> None:
+    assert unready(snapshot(reading(0, 5), fault(5, device=gpu(1)))) is None
+
+
+def test_the_start_page_shows_what_is_measured_and_links(page: Page, client: httpx.Client) -> None:
+    page.publish(snapshot(reading(0, 5, tensor=0.5, hz=[1464e6] * 4), fault(5, device=gpu(1))))
+    text = client.get("/").text
+    assert "40.0%" in text
+    assert "lost" in text
+    assert "href=/metrics" in text
+    assert "Simulated" not in text
+
+
+def test_the_start_page_says_that_data_is_simulated(page: Page, client: httpx.Client) -> None:
+    page.publish(snapshot(source=health("simulate", simulated=True)))
+    assert "Simulated data: no GPU was measured" in client.get("/").text
+
+
+def test_a_model_name_cannot_inject_markup(page: Page, client: httpx.Client) -> None:
+    page.publish(snapshot(reading(0, 5, device=gpu(0, name="<script>alert(1)</script>"))))
+    assert "<script>" not in client.get("/").text
+
+
+def test_requests_are_counted_and_a_scan_adds_no_series(client: httpx.Client) -> None:
+    for path in ("/wp-admin", "/etc/passwd", "/metrics/../x"):
+        client.get(path)
+    text = client.get("/metrics").text
+    assert 'ofu_exporter_http_requests_total{code="404",path="other"} 3.0' in text
+    assert "wp-admin" not in text
+
+
+def test_openapi_describes_the_reading_side(client: httpx.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert {"/metrics", "/healthz", "/readyz"} <= set(paths)

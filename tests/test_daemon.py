@@ -1,0 +1,202 @@
+"""The agent as a process: starts on anything, survives everything, stops at once."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.nvml import Scenario
+from tests.running import Agent, agent, call, page_server, until
+
+QUICK = ("--interval", "0.2s", "--clock-interval", "0.1s")
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Scenario:
+    """Two H100s behind the C double of NVML."""
+    node = Scenario(tmp_path / "nvml.scenario")
+    for index in range(2):
+        node.gpu(index, uuid=f"GPU-double-{index}", tensor=0.5, clock_mhz=1464)
+    return node
+
+
+def measured(running: Agent) -> int:
+    return sum(map(int, running.values("ofu_gpu_up")))
+
+
+def test_real_pynvml_over_a_driver_double_gives_ofu(scenario: Scenario) -> None:
+    with agent("run", "--source", "nvml", *QUICK, env=scenario.environment()) as running:
+        until(lambda: measured(running) == 2)
+        assert running.value("ofu_gpu_utilization_ratio", gpu="0") == pytest.approx(0.4, rel=1e-3)
+        assert (
+            running.value("ofu_gpu_tensor_clock_hertz", gpu="0", domain="low_precision") == 1830e6
+        )
+        assert running.stop() == 0
+
+
+def test_auto_takes_the_driver_where_it_has_the_counters(scenario: Scenario) -> None:
+    with agent("run", *QUICK, env=scenario.environment()) as running:
+        until(lambda: measured(running) == 2)
+        assert running.value("ofu_exporter_source_up", source="nvml") == 1
+
+
+def test_auto_takes_the_page_where_the_driver_has_no_counters(scenario: Scenario) -> None:
+    for index in range(2):
+        scenario.gpu(index, gpm=0)
+    page = (
+        'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu="0",UUID="GPU-a",modelName="NVIDIA A100-SXM4-80GB"} 0.5\n'
+        'DCGM_FI_DEV_SM_CLOCK{gpu="0",UUID="GPU-a",modelName="NVIDIA A100-SXM4-80GB"} 1410\n'
+    )
+    with (
+        page_server(lambda: page) as url,
+        agent("run", "--url", url, *QUICK, env=scenario.environment()) as running,
+    ):
+        until(lambda: running.value("ofu_exporter_source_up", source="dcgm-exporter"))
+        until(lambda: running.value("ofu_gpu_utilization_ratio", uuid="GPU-a") == 0.5)
+
+
+def test_a_lost_gpu_ends_alone_and_comes_back_by_itself(scenario: Scenario) -> None:
+    with agent("run", "--source", "nvml", *QUICK, env=scenario.environment()) as running:
+        until(lambda: measured(running) == 2)
+        scenario.gpu(1, lost=1)
+        until(lambda: running.value("ofu_gpu_unavailable", gpu="1", reason="lost"))
+        assert running.value("ofu_gpu_utilization_ratio", gpu="1") is None
+        assert running.value("ofu_gpu_up", gpu="0") == 1
+        scenario.gpu(1, lost=0)
+        until(lambda: measured(running) == 2)
+
+
+def test_a_call_that_hangs_costs_the_others_nothing_nor_the_stop(scenario: Scenario) -> None:
+    with agent("run", "--source", "nvml", *QUICK, env=scenario.environment()) as running:
+        until(lambda: measured(running) == 2)
+        scenario.gpu(1, hang_seconds=60)
+        until(lambda: running.value("ofu_gpu_unavailable", gpu="1", reason="hung"))
+        assert running.value("ofu_gpu_up", gpu="0") == 1
+        assert running.get("/readyz")[0] == 200
+        began = time.monotonic()
+        assert running.stop() == 0
+        assert time.monotonic() - began < 10
+        assert running.logged("a driver call did not return in time")
+
+
+def test_without_a_driver_the_agent_runs_and_says_why() -> None:
+    with agent("run", "--source", "nvml", *QUICK) as running:
+        until(lambda: running.value("ofu_exporter_source_unavailable", reason="no_library"))
+        code, text = running.get("/readyz")
+        assert code == 503
+        assert "Install the NVIDIA driver" in text
+        assert running.get("/healthz") == (200, "ok\n")
+        assert running.stop() == 0
+
+
+def test_auto_never_falls_back_to_simulation() -> None:
+    with agent("run", "--url", "http://127.0.0.1:1/metrics", *QUICK) as running:
+        until(lambda: running.values("ofu_exporter_source_unavailable"))
+        assert running.values("ofu_gpu_up") == []
+        assert running.value("ofu_exporter_simulated") == 0
+        assert running.logged("no source can be used: nvml: ")
+
+
+def test_demo_says_where_it_is_that_it_is_simulated_and_what_to_tell_prometheus() -> None:
+    with agent("demo") as running:
+        until(lambda: measured(running) == 8)
+        assert running.value("ofu_exporter_simulated") == 1
+        target = running.url.removeprefix("http://")
+        assert running.logged("Simulated data")
+        assert running.logged(f"targets: ['{target}']")
+
+
+def test_stopping_is_quick_and_clean() -> None:
+    with agent("run", "--source", "simulate") as running:
+        until(lambda: running.get("/healthz")[0] == 200)
+        keep = socket.create_connection(
+            (running.url.split(":")[1][2:], int(running.url.split(":")[2]))
+        )
+        with keep:
+            keep.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            keep.recv(100)
+            assert running.stop() == 0
+
+
+def test_a_port_in_use_is_one_clear_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = call("run", "--source", "simulate", "--listen", address)
+    assert done.returncode == 2
+    assert done.stderr == f"ofu-exporter: cannot listen on {address}: Address already in use\n"
+
+
+def test_eight_clients_at_once_are_all_answered() -> None:
+    with agent("run", "--source", "simulate", *QUICK) as running:
+        until(lambda: measured(running) == 8)
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: running.get("/metrics")[0], range(200)))
+        assert answers == [200] * 200
+
+
+def test_a_reload_puts_new_settings_in_force_and_keeps_the_totals(tmp_path: Path) -> None:
+    file = tmp_path / "ofu.yaml"
+    file.write_text("source: simulate\nsimulated_gpus: 2\ninterval: 200ms\n")
+    with agent("run", "--config", str(file)) as running:
+        until(lambda: (running.value("ofu_gpu_observed_seconds_total", gpu="0") or 0) > 0.5)
+        before = running.value("ofu_gpu_observed_seconds_total", gpu="0") or 0
+        file.write_text("source: simulate\nsimulated_gpus: 3\ninterval: 300ms\n")
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: measured(running) == 3)
+        assert (running.value("ofu_gpu_observed_seconds_total", gpu="0") or 0) >= before
+        assert running.value("ofu_exporter_config_reloads_total", outcome="applied") == 1
+
+
+def test_a_bad_reload_leaves_the_last_good_settings(tmp_path: Path) -> None:
+    file = tmp_path / "ofu.yaml"
+    file.write_text("source: simulate\nsimulated_gpus: 2\ninterval: 200ms\n")
+    with agent("run", "--config", str(file)) as running:
+        until(lambda: measured(running) == 2)
+        file.write_text("source: simulate\nsimulated_gpu: 4\n")
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="failed") == 1)
+        assert measured(running) == 2
+        assert running.logged("simulated_gpu in")
+        assert running.logged("did you mean simulated_gpus?")
+
+
+def test_a_changed_file_is_read_without_a_signal(tmp_path: Path) -> None:
+    file = tmp_path / "ofu.yaml"
+    file.write_text("source: simulate\nsimulated_gpus: 1\ninterval: 200ms\n")
+    with agent("run", "--config", str(file)) as running:
+        until(lambda: measured(running) == 1)
+        file.write_text("source: simulate\nsimulated_gpus: 2\ninterval: 200ms\n")
+        until(lambda: measured(running) == 2)
+
+
+def test_json_logs_are_one_object_a_line() -> None:
+    import json
+
+    with agent("run", "--source", "simulate", *QUICK, "--log-format", "json") as running:
+        until(lambda: measured(running) == 8)
+        running.stop()
+        lines = [json.loads(line) for line in running.log]
+    assert {"time", "level", "logger", "message"} <= set(lines[0])
+
+
+def test_a_page_that_goes_away_takes_its_values_with_it() -> None:
+    row = '{gpu="0",UUID="GPU-a",modelName="NVIDIA A100-SXM4-80GB"}'
+    pages = [f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{row} 0.5\nDCGM_FI_DEV_SM_CLOCK{row} 1410\n"]
+    gone = threading.Event()
+    page = lambda: "<html>login</html>" if gone.is_set() else pages[0]  # noqa: E731
+    with (
+        page_server(page) as url,
+        agent("run", "--source", "dcgm-exporter", "--url", url, *QUICK) as running,
+    ):
+        until(lambda: running.value("ofu_gpu_utilization_ratio", gpu="0") == 0.5)
+        gone.set()
+        until(lambda: running.value("ofu_gpu_unavailable", gpu="0", reason="not_metrics"))
+        assert running.value("ofu_gpu_utilization_ratio", gpu="0") is None
+        gone.clear()
+        until(lambda: running.value("ofu_gpu_utilization_ratio", gpu="0") == 0.5)

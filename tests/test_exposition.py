@@ -1,0 +1,177 @@
+"""The page: golden to the byte, true to the clock, and readable by Prometheus' own parsers."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as text_format
+
+from ofu_exporter import exposition
+from ofu_exporter.errors import Reason
+from ofu_exporter.exposition import Page
+from ofu_exporter.pipeline import Tick, step
+from ofu_exporter.records import Fault, Reading, Snapshot
+from tests.making import FakeClock, fault, gpu, health, reading
+from tests.playing import RECORDINGS, play
+
+GOLDEN = Path(__file__).parent / "golden"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def page_of(snapshot: Snapshot, now: float | None = None) -> Page:
+    page = Page(FakeClock(snapshot.at if now is None else now), process=False)
+    page.publish(snapshot)
+    return page
+
+
+def small_snapshot() -> Snapshot:
+    events: list[Reading | Fault] = [
+        reading(0, 5),
+        reading(0, 5, device=gpu(1)),
+        fault(5, device=gpu(2)),
+    ]
+    return step({}, Tick(5.0, 5.0, [e.gpu for e in events], events, health()))[1]
+
+
+def values(text: str) -> dict[str, float]:
+    return {
+        f"{sample.name}{sorted(sample.labels.items())}": sample.value
+        for family in text_format(text)
+        for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize("path", sorted(RECORDINGS.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("accept", ["", OPENMETRICS], ids=["text", "openmetrics"])
+def test_the_page_of_a_recording_is_as_it_was(path: Path, accept: str, regenerate: bool) -> None:
+    """Regenerate with `pytest tests/test_exposition.py --regenerate`, and read the difference."""
+    body = page_of(play(path)).render(accept).body.decode()
+    body = re.sub(r'(python|version)="[^"]*"', r'\1="any"', body)
+    name = path.name.split(".")[0] + (".openmetrics" if accept else ".prom")
+    golden = GOLDEN / name
+    if regenerate:
+        golden.write_text(body)
+    assert body == golden.read_text()
+
+
+def test_every_golden_page_has_its_recording() -> None:
+    stems = {path.name.split(".")[0] for path in RECORDINGS.iterdir()}
+    assert {path.stem for path in GOLDEN.iterdir()} == stems
+
+
+def test_both_formats_parse_and_say_the_same() -> None:
+    page = page_of(play(RECORDINGS / "faults.jsonl"))
+    text = page.render("").body.decode()
+    om = page.render(OPENMETRICS).body.decode()
+    assert om.endswith("# EOF\n")
+    assert om.count("# EOF") == 1
+    of_om = {
+        (s.name, *sorted(s.labels.items())): s.value for f in openmetrics(om) for s in f.samples
+    }
+    of_text = {
+        (s.name, *sorted(s.labels.items())): s.value for f in text_format(text) for s in f.samples
+    }
+    assert of_om == of_text
+
+
+def test_no_series_stands_twice() -> None:
+    body = page_of(play(RECORDINGS / "faults.jsonl")).render().body.decode()
+    series = [line.rpartition(" ")[0] for line in body.splitlines() if not line.startswith("#")]
+    assert len(series) == len(set(series))
+
+
+def test_what_is_not_measured_is_absent_and_says_why() -> None:
+    text = page_of(small_snapshot()).render().body.decode()
+    lost = [line for line in text.splitlines() if 'uuid="GPU-0002"' in line]
+    names = {line.partition("{")[0] for line in lost}
+    assert names == {
+        "ofu_gpu_info",
+        "ofu_gpu_up",
+        "ofu_gpu_unavailable",
+        "ofu_gpu_tensor_clock_hertz",
+        "ofu_gpu_peak_flops",
+    }
+    assert any(line.startswith("ofu_gpu_unavailable") and 'reason="lost"' in line for line in lost)
+
+
+def test_a_window_is_not_served_after_it_became_too_old() -> None:
+    """The sampler is dead: the page itself must notice."""
+    snapshot = small_snapshot()
+    fresh = page_of(snapshot, snapshot.gpus[0].fresh_until).render().body.decode()
+    old = page_of(snapshot, snapshot.gpus[0].fresh_until + 0.1).render().body.decode()
+    assert "ofu_gpu_utilization_ratio{" in fresh
+    assert "ofu_gpu_utilization_ratio{" not in old
+    assert 'ofu_gpu_unavailable{gpu="0",gpu_instance="",reason="stale",uuid="GPU-0000"}' in old
+    assert "ofu_gpu_utilization_seconds_total{" in old, "totals stay true"
+
+
+def test_ages_grow_between_snapshots() -> None:
+    snapshot = small_snapshot()
+    clock = FakeClock(snapshot.at)
+    page = Page(clock, process=False)
+    page.publish(snapshot)
+    key = "ofu_gpu_sample_age_seconds[('gpu', '0'), ('gpu_instance', ''), ('uuid', 'GPU-0000')]"
+    assert values(page.render().body.decode())[key] == 0
+    clock.now += 7
+    later = values(page.render().body.decode())
+    assert later[key] == 7
+    assert later["ofu_exporter_snapshot_age_seconds[]"] == 7
+
+
+def test_a_new_snapshot_replaces_the_old_one_at_once() -> None:
+    snapshot = small_snapshot()
+    page = page_of(snapshot)
+    before = page.render().body
+    page.publish(replace(snapshot, gpus=()))
+    assert b"ofu_gpu_up{" in before
+    assert b"ofu_gpu_up{" not in page.render().body
+
+
+def test_gzip_is_the_same_page() -> None:
+    page = page_of(play(RECORDINGS / "simulated-8gpu.jsonl.gz"))
+    packed = page.render("", "gzip, deflate")
+    assert packed.encoding == "gzip"
+    assert gzip.decompress(packed.body) == page.render().body
+    assert len(packed.body) < len(page.render().body) / 5
+
+
+def test_simulated_data_is_marked() -> None:
+    snapshot = small_snapshot()
+    simulated = replace(snapshot, source=health("simulate", simulated=True))
+    assert "ofu_exporter_simulated 1.0" in page_of(simulated).render().body.decode()
+    assert "ofu_exporter_simulated 0.0" in page_of(snapshot).render().body.decode()
+
+
+def test_a_label_with_quotes_backslashes_and_newlines_is_escaped() -> None:
+    odd = replace(gpu(), name='a"b\\c\nd')
+    snapshot = step({}, Tick(5.0, 5.0, [odd], [], health()))[1]
+    body = page_of(snapshot).render().body.decode()
+    (info,) = [s for f in text_format(body) for s in f.samples if s.name == "ofu_gpu_info"]
+    assert info.labels["model"] == 'a"b\\c\nd'
+
+
+def test_names_have_their_unit_and_help() -> None:
+    for spec in exposition.specs():
+        assert re.search(
+            r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
+            r"|_rows|_deadlines|_reloads|_requests)$",
+            spec.name,
+        ), spec.name
+        assert spec.help.endswith(".")
+
+
+def test_before_the_first_snapshot_the_page_is_about_the_agent_alone() -> None:
+    body = Page(FakeClock(), process=False).render().body.decode()
+    assert "ofu_exporter_build_info" in body
+    assert "ofu_gpu" not in body
+
+
+def test_the_reason_of_every_unavailable_gpu_is_one_of_the_documented() -> None:
+    documented = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text()
+    for reason in Reason:
+        assert f"`{reason.value}`" in documented

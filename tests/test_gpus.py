@@ -1,0 +1,504 @@
+"""Every row of the GPU table on its own figures, and every way in which a device may be taken for another."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.gpus import (
+    PRECISIONS,
+    ROWS,
+    Row,
+    custom_row,
+    find,
+    markdown,
+    normalise,
+    rate,
+)
+from ofu_exporter.records import Gpu, Rating
+
+REPO = Path(__file__).parents[1]
+FACTS = REPO.parent / "shared" / "facts" / "gpus.csv"
+
+BY_KEY = {row.key: row for row in ROWS}
+NAMED = [(row, name) for row in ROWS for name in row.names]
+IDENTIFIED = [(row, device_id) for row in ROWS for device_id in row.pci_device_ids]
+SHARED_IDS = {"25b6"}
+KNOWN_NAMES = {normalise(name) for _, name in NAMED}
+MIB = 2**20
+
+
+def device(
+    name: str = "",
+    pci_device_id: str = "",
+    sm_count: int | None = None,
+    compute_capability: tuple[int, int] | None = None,
+    mib: int | None = None,
+    max_sm_clock_hz: float | None = None,
+    instance: str = "",
+) -> Gpu:
+    return Gpu(
+        index="0",
+        uuid="GPU-0",
+        instance=instance,
+        name=name,
+        pci_device_id=pci_device_id,
+        sm_count=sm_count,
+        compute_capability=compute_capability,
+        max_sm_clock_hz=max_sm_clock_hz,
+        memory_bytes=None if mib is None else mib * MIB,
+    )
+
+
+def key_of(gpu: Gpu) -> str | None:
+    row = find(gpu)
+    return None if row is None else row.key
+
+
+def rated(gpu: Gpu, *extra: Row) -> Rating:
+    rating = rate(gpu, extra)
+    assert rating is not None
+    return rating
+
+
+# Rows.
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_published_peaks_follow_from_the_rest_of_the_row(row: Row) -> None:
+    for precision, published in row.published_peak_flops.items():
+        assert precision in PRECISIONS
+        clock_hz = row.clock_hz(precision)
+        flops = row.chip.flops_per_cycle_per_sm.get(precision)
+        if precision in row.disputed or flops is None or clock_hz is None:
+            continue
+        assert row.sm_count is not None
+        assert row.sm_count * flops * clock_hz == pytest.approx(published, rel=0.015)
+        assert row.peak_flops(precision) == row.sm_count * flops * clock_hz
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_a_row_is_complete_and_in_base_units(row: Row) -> None:
+    assert row.key == row.key.strip() != ""
+    assert row.names or row.pci_device_ids
+    assert row.source
+    assert row.confidence in {"high", "medium", "low"}
+    assert all(
+        len(i) == 4 and i == i.lower() and int(i, 16) is not None for i in row.pci_device_ids
+    )
+    assert set(row.disputed) <= set(PRECISIONS)
+    assert all(row.disputed.values())
+    assert set(row.chip.flops_per_cycle_per_sm) <= set(PRECISIONS)
+    for clock_hz in (row.tensor_clock_hz, row.fp64_clock_hz, row.max_sm_clock_hz):
+        assert clock_hz is None or 1e9 < clock_hz < 4e9
+    assert all(1e12 <= peak < 1e17 for peak in row.published_peak_flops.values())
+    assert (row.sm_count is None) == (row.tensor_clock_hz is None)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_a_tensor_clock_is_never_above_the_maximum_sm_clock(row: Row) -> None:
+    if row.max_sm_clock_hz is None or row.tensor_clock_hz is None:
+        pytest.skip("one of the clocks is not known")
+    assert row.tensor_clock_hz <= row.max_sm_clock_hz
+
+
+def test_no_two_rows_claim_one_key_or_one_name() -> None:
+    assert len(BY_KEY) == len(ROWS)
+    owner: dict[str, str] = {}
+    for row, name in NAMED:
+        assert owner.setdefault(normalise(name), row.key) == row.key, name
+    assert len(owner) == len(NAMED)
+
+
+def test_fp16_runs_at_the_rate_of_bf16() -> None:
+    for row in ROWS:
+        rates = row.chip.flops_per_cycle_per_sm
+        assert "bf16" not in rates or rates["fp16"] == rates["bf16"]
+
+
+def test_h100_sxm() -> None:
+    rating = rated(device("NVIDIA H100 80GB HBM3"))
+    assert rating.tensor_clock_hz == {"low_precision": 1830e6, "fp64": 1980e6}
+    peaks = rating.peak_flops
+    assert peaks["bf16"] == pytest.approx(989.4e12, rel=5e-4)
+    assert peaks["fp16"] == peaks["bf16"]
+    assert peaks["fp8"] == 2 * peaks["bf16"]
+    assert peaks["tf32"] == peaks["bf16"] / 2
+    assert peaks["fp64"] == pytest.approx(67e12, rel=0.002)
+    assert (rating.origin, rating.model) == ("published", "H100-SXM5-80GB")
+
+
+@pytest.mark.parametrize(
+    ("key", "low_mhz", "fp64_mhz"),
+    [
+        ("H100-PCIe-80GB", 1620, 1755),
+        ("H100-NVL", 1545, 1785),
+        ("H200-NVL", 1545, 1785),
+        ("A100-SXM4-80GB", 1410, 1410),
+        ("B200", 1856, 1965),
+        ("GB200", 2008, 2062),
+        ("H20", 1980, 1980),
+        ("RTX-4090", 2520, 2520),
+    ],
+)
+def test_clock_domains(key: str, low_mhz: float, fp64_mhz: float) -> None:
+    rating = rated(device(BY_KEY[key].names[0]))
+    assert rating.tensor_clock_hz == {"low_precision": low_mhz * 1e6, "fp64": fp64_mhz * 1e6}
+
+
+def test_a_capped_part_keeps_its_published_peaks() -> None:
+    rating = rated(device("NVIDIA H20"))
+    assert rating.peak_flops == {
+        "fp64": 1e12,
+        "tf32": 74e12,
+        "bf16": 148e12,
+        "fp16": 148e12,
+        "fp8": 296e12,
+        "int8": 296e12,
+    }
+    assert rated(device("NVIDIA H800")).peak_flops["fp64"] == 1e12
+
+
+# Recognition.
+
+
+@pytest.mark.parametrize(("row", "name"), NAMED, ids=[name for _, name in NAMED])
+def test_a_name_resolves_to_its_row(row: Row, name: str) -> None:
+    assert find(device(name)) is row
+    assert find(device(name.replace(" ", "-"))) is row
+    assert find(device(f"  {name.upper()}\t")) is row
+    assert find(device(f"{name} MIG 1g.10gb")) is row
+    assert find(device(f"{name} MIG 1c.2g.20gb+me")) is row
+    assert find(device(name, sm_count=row.sm_count)) is row
+
+
+@pytest.mark.parametrize(("row", "device_id"), IDENTIFIED, ids=[i for _, i in IDENTIFIED])
+def test_a_pci_id_resolves_to_its_row(row: Row, device_id: str) -> None:
+    name = row.names[0] if row.names else ""
+    assert find(device(name, device_id)) is row
+    assert find(device(name, device_id.upper())) is row
+    alone = find(device("", device_id, row.sm_count, row.chip.compute_capability))
+    assert alone is (None if device_id in SHARED_IDS else row)
+
+
+def test_only_the_known_pci_ids_are_shared() -> None:
+    ids = [device_id for _, device_id in IDENTIFIED]
+    assert {device_id for device_id in ids if ids.count(device_id) > 1} == SHARED_IDS
+
+
+def test_the_name_decides_between_two_models_with_one_pci_id() -> None:
+    assert key_of(device("NVIDIA A16", "25b6")) == "A16"
+    assert key_of(device("NVIDIA A2", "25b6")) == "A2"
+    assert key_of(device("NVIDIA A99", "25b6", 10, (8, 6))) is None
+
+
+def test_a_pci_id_is_believed_over_a_name() -> None:
+    assert key_of(device("NVIDIA L20", "2335")) == "H200-SXM"
+    assert key_of(device("NVIDIA L20X", "2335")) == "H200-SXM"
+    assert key_of(device("anything", "2330")) == "H100-SXM5-80GB"
+
+
+def test_an_unknown_pci_id_leaves_it_to_the_name() -> None:
+    assert key_of(device("NVIDIA H200", "ffff")) == "H200-SXM"
+    assert key_of(device("NVIDIA H300", "ffff")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("NVIDIA A10", "A10"),
+        ("NVIDIA A10G", "A10G"),
+        ("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"),
+        ("NVIDIA A100", None),
+        ("A10", None),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40", "L40"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA L40G", None),
+        ("NVIDIA L2", "L2"),
+        ("NVIDIA L20", "L20"),
+        ("NVIDIA L20X", "H200-as-L20X"),
+        ("NVIDIA A2", "A2"),
+        ("NVIDIA H20", "H20"),
+        ("NVIDIA H20-3e", "H20-3e"),
+        ("NVIDIA H200", "H200-SXM"),
+        ("NVIDIA H200 NVL", "H200-NVL"),
+        ("NVIDIA GH200 480GB", "GH200-96GB"),
+        ("NVIDIA GH200", None),
+        ("NVIDIA H100", "H100-SXM5-96GB"),
+        ("NVIDIA H100 80GB HBM3", "H100-SXM5-80GB"),
+        ("NVIDIA-H100-80GB-HBM3", "H100-SXM5-80GB"),
+        ("NVIDIA H100 PCIe", "H100-PCIe-80GB"),
+        ("NVIDIA H100 NVL", "H100-NVL"),
+        ("NVIDIA H100 80GB", None),
+        ("NVIDIA B200", "B200"),
+        ("NVIDIA GB200", "GB200"),
+        ("NVIDIA GB10", "GB10"),
+        ("NVIDIA B300", None),
+        ("NVIDIA GeForce RTX 4090", "RTX-4090"),
+        ("NVIDIA GeForce RTX 4090 D", None),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+        ("RTX 4090", None),
+        ("", None),
+        ("NVIDIA", None),
+        (" -_- ", None),
+        ("MIG 1g.10gb", None),
+        ("NVIDIA A100-SXM4-40GB MIG", None),
+    ],
+)
+def test_a_name_inside_another_never_wins(name: str, key: str | None) -> None:
+    assert key_of(device(name)) == key
+
+
+RELABELLED = device("NVIDIA L20", "", 132, (8, 9), 143771)
+
+
+@pytest.mark.parametrize("max_sm_clock_hz", [None, 1980e6, 2520e6])
+def test_a_relabelled_h200_is_rated_as_an_h200(max_sm_clock_hz: float | None) -> None:
+    gpu = replace(RELABELLED, max_sm_clock_hz=max_sm_clock_hz)
+    h200 = rated(device("NVIDIA H200"))
+    rating = rated(gpu)
+    assert rating == replace(h200, model="H200-as-L20X")
+
+
+def test_a_relabelled_card_is_told_apart_by_its_maximum_clock() -> None:
+    assert key_of(replace(RELABELLED, max_sm_clock_hz=1785e6)) == "H200-NVL"
+
+
+def test_a_false_name_without_enough_to_go_on_is_unknown() -> None:
+    assert find(replace(RELABELLED, memory_bytes=None)) is None
+    assert find(replace(RELABELLED, memory_bytes=10**9)) is None
+    assert find(replace(RELABELLED, sm_count=131)) is None
+    # 132 SMs with 94 GB are H100 NVL, H800 NVL or an SXM part: three ratings.
+    assert find(device("NVIDIA L20", "", 132, None, 94 * 1024)) is None
+
+
+def test_compute_capability_settles_a_false_name_where_it_fits_a_row() -> None:
+    # 108 SMs and 80 GB: every such row is an A100 or an A800, rated alike.
+    assert key_of(device("NVIDIA A30", "", 108, (8, 0), 80 * 1024)) == "A100-SXM4-80GB"
+    # 142 SMs, 48 GB, 8.9: L40, L40S and RTX 6000 Ada, told apart only by the clock.
+    ada = device("NVIDIA L20", "", 142, (8, 9), 48 * 1024)
+    assert find(ada) is None
+    assert key_of(replace(ada, max_sm_clock_hz=2490e6)) == "L40"
+
+
+def test_a_small_difference_in_sms_is_another_bin_of_the_model() -> None:
+    assert key_of(device("NVIDIA GB200", sm_count=148)) == "GB200"
+    assert key_of(device("NVIDIA GB200", sm_count=136)) is None
+
+
+# Ratings.
+
+
+def test_gb200_keeps_its_peak_whatever_sms_it_reports() -> None:
+    whole = rated(device("NVIDIA GB200", sm_count=152))
+    binned = rated(device("NVIDIA GB200", sm_count=148))
+    assert whole.tensor_clock_hz["low_precision"] == 2008e6
+    assert binned.tensor_clock_hz["low_precision"] == pytest.approx(2062e6, rel=0.002)
+    assert binned.tensor_clock_hz["fp64"] == 2062e6
+    assert binned.peak_flops["bf16"] == pytest.approx(2500e12)
+    assert binned.peak_flops["fp4"] == pytest.approx(10000e12)
+
+
+def test_a_disputed_peak_does_not_set_the_clock() -> None:
+    whole = rated(device("NVIDIA L40S"))
+    binned = rated(device("NVIDIA L40S", sm_count=140))
+    assert binned.tensor_clock_hz["low_precision"] == pytest.approx(2520e6 * 142 / 140)
+    assert binned.peak_flops["bf16"] == pytest.approx(whole.peak_flops["bf16"])
+
+
+def test_a_capped_part_has_one_clock_whatever_sms_it_reports() -> None:
+    assert rated(device("NVIDIA H20", sm_count=76)).tensor_clock_hz["low_precision"] == 1980e6
+
+
+def test_a_part_of_a_chip_has_the_clock_but_no_peak() -> None:
+    rating = rated(device("", "2330", sm_count=66))
+    assert rating.tensor_clock_hz["low_precision"] == 1830e6
+    assert rating.peak_flops == {}
+
+
+def test_a_mig_instance_has_the_clocks_but_no_peak() -> None:
+    name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+    rating = rated(device(name, sm_count=16, mib=9856, instance="7"))
+    assert rating.tensor_clock_hz == {"low_precision": 1830e6, "fp64": 1980e6}
+    assert rating.peak_flops == {}
+    assert rating.model == "H100-SXM5-80GB"
+
+
+@pytest.mark.parametrize("name", ["NVIDIA Z1", "NVIDIA L2", "NVIDIA H20 NVL16"])
+def test_a_card_without_a_rated_clock_is_measured_against_its_own(name: str) -> None:
+    assert rate(device(name)) is None
+    assert rate(device(name, max_sm_clock_hz=0.0)) is None
+    own = rated(device(name, sm_count=58, max_sm_clock_hz=2e9))
+    assert own == Rating({"low_precision": 2e9, "fp64": 2e9}, {}, "estimated", "")
+
+
+def test_b100_is_known_but_not_rated() -> None:
+    assert key_of(device("", "2920")) == "B100"
+    assert rated(device("", "2920", max_sm_clock_hz=1.8e9)).origin == "estimated"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_every_rating_is_usable(row: Row) -> None:
+    rating = rate(
+        device(
+            row.names[0] if row.names else "",
+            row.pci_device_ids[:1][0] if row.pci_device_ids else "",
+        )
+    )
+    if row.tensor_clock_hz is None:
+        assert rating is None
+        return
+    assert rating is not None
+    assert set(rating.tensor_clock_hz) == {"low_precision", "fp64"}
+    assert all(value > 0 for value in rating.peak_flops.values())
+    for precision in PRECISIONS:
+        assert rating.peak_flops.get(precision) == row.peak_flops(precision)
+
+
+# The user's own rows.
+
+
+def test_a_users_row_wins_by_name_and_by_pci_id() -> None:
+    mine = custom_row(names=("NVIDIA H100 80GB HBM3",), tensor_clock_hz=1.7e9)
+    other = custom_row(names=(), pci_device_ids=("0x2335",), tensor_clock_hz=1.6e9)
+    assert find(device("NVIDIA-H100-80GB-HBM3", "2330"), (other, mine)) is mine
+    assert find(device("NVIDIA H200", "2335"), (mine, other)) is other
+    assert find(device("NVIDIA H200"), (mine, other)) is BY_KEY["H200-SXM"]
+    assert find(device("", ""), (mine, other)) is None
+
+
+def test_a_users_row_is_rated_as_written() -> None:
+    mine = custom_row(
+        names=("NVIDIA X1",),
+        sm_count=100,
+        tensor_clock_hz=2e9,
+        fp64_clock_hz=1e9,
+        flops_per_cycle_per_sm={"bf16": 1024, "fp64": 64},
+    )
+    for reported in (None, 96, 100, 10):
+        rating = rated(device("nvidia x1", sm_count=reported), mine)
+        assert rating.tensor_clock_hz == {"low_precision": 2e9, "fp64": 1e9}
+        assert rating.peak_flops == {"bf16": 100 * 1024 * 2e9, "fp64": 100 * 64 * 1e9}
+        assert (rating.origin, rating.model) == ("configured", "NVIDIA X1")
+
+
+def test_a_users_row_may_leave_the_sms_to_the_device() -> None:
+    mine = custom_row(
+        names=("NVIDIA X1",), tensor_clock_hz=2e9, flops_per_cycle_per_sm={"bf16": 512}
+    )
+    assert rated(device("NVIDIA X1"), mine).peak_flops == {}
+    assert rated(device("NVIDIA X1", sm_count=50), mine).peak_flops == {"bf16": 50 * 512 * 2e9}
+    assert rated(device("NVIDIA X1", sm_count=50), mine).tensor_clock_hz["fp64"] == 2e9
+
+
+def test_a_users_row_that_cannot_work_is_refused() -> None:
+    with pytest.raises(ConfigError, match="name or a pci_device_id"):
+        custom_row(names=(" ",), tensor_clock_hz=2e9)
+    with pytest.raises(ConfigError, match="no precision bf61; known: fp64"):
+        custom_row(names=("X",), tensor_clock_hz=2e9, flops_per_cycle_per_sm={"bf61": 1})
+
+
+# Anything at all.
+
+
+@given(st.text())
+def test_a_name_that_is_no_known_name_is_unknown(name: str) -> None:
+    assert (find(device(name)) is not None) == (normalise(name) in KNOWN_NAMES)
+
+
+@given(st.sampled_from(sorted(KNOWN_NAMES)), st.text(min_size=1), st.booleans())
+def test_a_known_name_with_something_added_is_unknown(known: str, extra: str, after: bool) -> None:
+    name = known + extra if after else extra + known
+    assert (find(device(name)) is not None) == (normalise(name) in KNOWN_NAMES)
+
+
+@given(
+    st.builds(
+        device,
+        name=st.one_of(st.sampled_from([name for _, name in NAMED]), st.text()),
+        pci_device_id=st.one_of(st.sampled_from([i for _, i in IDENTIFIED]), st.text()),
+        sm_count=st.one_of(st.none(), st.integers(0, 300)),
+        compute_capability=st.one_of(st.none(), st.tuples(st.integers(0, 99), st.integers(0, 9))),
+        mib=st.one_of(st.none(), st.integers(0, 2**20)),
+        max_sm_clock_hz=st.one_of(st.none(), st.floats(0, 5e9)),
+        instance=st.sampled_from(["", "1"]),
+    )
+)
+def test_no_device_makes_it_fail(gpu: Gpu) -> None:
+    row = find(gpu)
+    assert row is None or row in ROWS
+    rating = rate(gpu)
+    assert rating is None or all(value > 0 for value in rating.tensor_clock_hz.values())
+
+
+# The table in the documentation, and the facts it was made of.
+
+
+def test_the_page_shows_what_the_command_prints() -> None:
+    page = (REPO / "docs" / "gpus.md").read_text(encoding="utf-8")
+    shown = "\n".join(line for line in page.splitlines() if line.startswith("|"))
+    assert shown.endswith(markdown())
+    printed = subprocess.run(
+        [sys.executable, "-m", "ofu_exporter.gpus"],
+        cwd=REPO,
+        env={"PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert printed.stdout == markdown() + "\n"
+    assert printed.stdout in page
+
+
+def test_the_page_names_every_disputed_model() -> None:
+    page = (REPO / "docs" / "gpus.md").read_text(encoding="utf-8")
+    section = page.split("## Disputed figures")[1].split("\n## ")[0]
+    assert [row.key for row in ROWS if row.disputed and row.key not in section] == []
+
+
+def facts() -> list[dict[str, str]]:
+    if not FACTS.exists():
+        pytest.skip(f"{FACTS.name} is not beside this checkout")
+    with FACTS.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_table_has_every_fact() -> None:
+    rows = facts()
+    assert {fact["key"] for fact in rows} == set(BY_KEY)
+    for fact in rows:
+        row = BY_KEY[fact["key"]]
+        mhz = fact["rated_tensor_clock_mhz_used_for_published_peak"]
+        assert row.tensor_clock_hz == (float(mhz) * 1e6 if mhz else None), row.key
+        assert row.sm_count == (int(fact["sm_count"]) if fact["sm_count"] else None), row.key
+        assert row.chip.arch == fact["arch"]
+        assert row.chip.compute_capability == tuple(map(int, fact["compute_capability"].split(".")))
+        ids = {i for i in fact["pci_device_ids_10de"].split("|") if "not confirmed" not in i}
+        assert set(row.pci_device_ids) == {i.split()[0] for i in ids}, row.key
+        names = {name for name in fact["nvml_names"].split("|") if name and "(" not in name}
+        assert set(row.names) == names
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_table_has_every_fact_about(precision: str) -> None:
+    for fact in facts():
+        row = BY_KEY[fact["key"]]
+        if precision in row.disputed:
+            continue
+        flops = fact[f"flops_per_cycle_per_sm_{precision}"]
+        peak = fact[f"peak_dense_{precision}_tflops"]
+        if precision == "fp16":  # the facts give FP16 only where a model has no BF16
+            flops = flops or fact["flops_per_cycle_per_sm_bf16"]
+            peak = peak or fact["peak_dense_bf16_tflops"]
+        assert row.chip.flops_per_cycle_per_sm.get(precision) == (int(flops) if flops else None)
+        published = row.published_peak_flops.get(precision)
+        assert published == (pytest.approx(float(peak) * 1e12) if peak else None), row.key

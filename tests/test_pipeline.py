@@ -1,0 +1,203 @@
+"""The tick: what was measured becomes totals and a snapshot, the same for the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.errors import Reason
+from ofu_exporter.gpus import custom_row
+from ofu_exporter.pipeline import FORGET_AFTER_SECONDS, State, Tick, step
+from ofu_exporter.records import Fault, Gpu, GpuView, Reading, Snapshot
+from tests.making import fault, gpu, health, reading
+
+Event = Reading | Fault
+
+
+class Agent:
+    """A state that is stepped along."""
+
+    def __init__(self) -> None:
+        self.state: State = {}
+        self.last: Snapshot | None = None
+
+    def tick(
+        self, events: Sequence[Event] = (), now: float = 0.0, present: Sequence[Gpu] | None = None
+    ) -> Snapshot:
+        gpus = [event.gpu for event in events] if present is None else present
+        tick = Tick(now, 5.0, gpus, events, health())
+        self.state, self.last = step(self.state, tick)
+        return self.last
+
+    def view(self, index: int = 0) -> GpuView:
+        assert self.last is not None
+        return next(view for view in self.last.gpus if view.gpu.index == str(index))
+
+
+@pytest.fixture
+def agent() -> Agent:
+    return Agent()
+
+
+def test_a_window_is_shown_and_added_to_the_totals(agent: Agent) -> None:
+    agent.tick([reading(0, 5, tensor=0.5, hz=[1464e6] * 10)], now=5)
+    agent.tick([reading(5, 10, tensor=0.25, hz=[1464e6] * 10)], now=10)
+    view = agent.view()
+    assert view.window is not None
+    assert view.window.utilization == pytest.approx(0.2)
+    assert view.utilization_seconds == pytest.approx(0.4 * 5 + 0.2 * 5)
+    assert view.observed_seconds == pytest.approx(10)
+
+
+def test_a_known_gpu_is_starting_until_its_first_window(agent: Agent) -> None:
+    agent.tick(present=[gpu()])
+    assert agent.view().reason is Reason.STARTING
+    assert agent.view().sampled_at is None
+
+
+def test_a_fault_ends_the_window_and_keeps_the_totals(agent: Agent) -> None:
+    agent.tick([reading(0, 5)], now=5)
+    agent.tick([fault(6, Reason.LOST)], now=6)
+    view = agent.view()
+    assert (view.window, view.reason, view.detail) == (None, Reason.LOST, "detail")
+    assert view.observed_seconds == 5
+
+
+def test_a_gpu_that_comes_back_goes_on_counting(agent: Agent) -> None:
+    agent.tick([reading(0, 5)], now=5)
+    agent.tick([fault(6)], now=6)
+    agent.tick([reading(20, 25)], now=25)
+    view = agent.view()
+    assert (view.reason, view.observed_seconds) == (None, 10)
+
+
+def test_one_bad_gpu_costs_the_others_nothing(agent: Agent) -> None:
+    bad = gpu(1)
+    agent.tick([reading(0, 5), reading(0, 5, tensor=7.0, device=bad), fault(5, device=gpu(2))], 5)
+    assert agent.view(0).window is not None
+    assert agent.view(1).reason is Reason.IMPOSSIBLE
+    assert agent.view(1).rejected == {"tensor_out_of_range": 1}
+    assert agent.view(2).reason is Reason.LOST
+
+
+def test_an_old_window_is_not_served(agent: Agent) -> None:
+    agent.tick([reading(0, 5)], now=5)
+    assert agent.tick(present=[gpu()], now=18).gpus[0].window is not None
+    stale = agent.tick(present=[gpu()], now=19).gpus[0]
+    assert (stale.window, stale.reason) == (None, Reason.STALE)
+
+
+def test_a_long_window_stays_fresh_as_long_as_the_next_takes(agent: Agent) -> None:
+    agent.tick([reading(0, 30)], now=30)
+    assert agent.tick(present=[gpu()], now=100).gpus[0].window is not None
+
+
+def test_time_is_never_counted_twice(agent: Agent) -> None:
+    agent.tick([reading(0, 5)], now=5)
+    agent.tick([reading(3, 8)], now=8)
+    assert agent.view().observed_seconds == 5
+    assert agent.view().rejected == {"overlap": 1}
+
+
+def test_two_gpus_with_one_uuid_the_first_is_measured(agent: Agent) -> None:
+    first, second = gpu(0, uuid="GPU-x"), gpu(1, uuid="GPU-x")
+    snapshot = agent.tick(
+        [reading(0, 5, tensor=0.5, device=first), reading(0, 5, tensor=0.9, device=second)], now=5
+    )
+    (view,) = snapshot.gpus
+    assert view.gpu.index == "0"
+    assert view.window is not None
+    assert view.window.tensor_active == 0.5
+    assert view.rejected == {"duplicate_uuid": 1}
+
+
+def test_mig_instances_of_one_gpu_are_measured_each(agent: Agent) -> None:
+    agent.tick([reading(0, 5, device=gpu(0, instance=i)) for i in ("1", "2")], now=5)
+    assert agent.last is not None
+    assert {view.gpu.instance for view in agent.last.gpus} == {"1", "2"}
+
+
+def test_an_unknown_model_is_estimated_against_its_own_maximum(agent: Agent) -> None:
+    unknown = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
+    agent.tick([reading(0, 5, tensor=0.5, hz=[1000e6] * 4, device=unknown)], now=5)
+    view = agent.view()
+    assert view.rating is not None
+    assert view.rating.origin == "estimated"
+    assert view.window is not None
+    assert view.window.utilization == pytest.approx(0.25)
+
+
+def test_an_unknown_model_without_a_clock_says_so(agent: Agent) -> None:
+    agent.tick([reading(0, 5, device=Gpu("0", "GPU-u", name="NVIDIA Z999"))], now=5)
+    assert agent.view().reason is Reason.UNKNOWN_MODEL
+
+
+def test_a_row_of_the_users_takes_effect_at_the_next_tick(agent: Agent) -> None:
+    unknown = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
+    agent.tick(present=[unknown])
+    row = custom_row(names=("NVIDIA Z999",), tensor_clock_hz=1600e6)
+    _, snapshot = step(agent.state, Tick(1.0, 5.0, [unknown], [], health(), (row,)))
+    rating = snapshot.gpus[0].rating
+    assert rating is not None
+    assert (rating.origin, rating.tensor_clock_hz["low_precision"]) == ("configured", 1600e6)
+
+
+def test_a_gpu_that_is_gone_is_remembered_for_an_hour(agent: Agent) -> None:
+    agent.tick([reading(0, 5)], now=5)
+    assert agent.tick(present=[], now=5 + FORGET_AFTER_SECONDS - 1).gpus
+    assert not agent.tick(present=[], now=5 + FORGET_AFTER_SECONDS + 1).gpus
+
+
+def test_a_placeholder_is_forgotten_when_the_gpu_has_its_name(agent: Agent) -> None:
+    agent.tick([fault(0, device=Gpu("0", "index-0"))])
+    agent.tick([reading(0, 5)], now=5)
+    assert agent.last is not None
+    assert [view.gpu.uuid for view in agent.last.gpus] == ["GPU-0000"]
+
+
+def test_trusted_cycle_counters_make_ofu_exact(agent: Agent) -> None:
+    """The clock polls are 2 % off; once the counters are believed OFU is tensor cycles / (T x f_T)."""
+    for number in range(6):
+        elapsed = number * 5 * 1400e6
+        agent.tick(
+            [
+                reading(
+                    5 * number,
+                    5 * number + 5,
+                    tensor=0.5,
+                    hz=[1428e6] * 10,
+                    cycles=(elapsed, elapsed / 2),
+                )
+            ],
+            now=5 * number + 5,
+        )
+    window = agent.view().window
+    assert window is not None
+    assert window.clock_method == "cycles"
+    assert window.utilization == pytest.approx(0.5 * 1400 / 1830)
+    assert window.stderr == 0.0
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 30), st.floats(0, 1), st.floats(2e8, 1.98e9)), min_size=1))
+def test_rate_of_u_over_rate_of_o_is_the_time_weighted_mean(
+    windows: list[tuple[float, float, float]],
+) -> None:
+    agent, at, tensor_cycles = Agent(), 0.0, 0.0
+    for seconds, tensor, hz in windows:
+        agent.tick([reading(at, at + seconds, tensor, [hz] * 3)], now=at + seconds)
+        at += seconds
+        tensor_cycles += tensor * hz * seconds
+    view = agent.view()
+    assert view.observed_seconds == pytest.approx(at)
+    assert view.utilization_seconds == pytest.approx(tensor_cycles / 1830e6)
+
+
+@given(st.permutations(range(4)))
+def test_the_tick_is_pure(order: list[int]) -> None:
+    events = [reading(0, 5, tensor=0.1 * i, device=gpu(i)) for i in order]
+    one = step({}, Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
+    two = step({}, Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
+    assert one == two

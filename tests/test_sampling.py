@@ -1,0 +1,275 @@
+"""The pace: monotonic deadlines, one thread per probe, and nothing that one GPU does to another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.records import ClockSample, Fault, Gpu, Reading, Snapshot
+from ofu_exporter.sampling import Deadlines, Pace, Sampler
+from tests.making import gpu
+
+PACE = Pace(interval=0.1, clock_interval=0.05)
+SOON = 10.0
+"""A bound on waiting that only a failing test reaches."""
+
+
+class FakeProbe:
+    """A GPU that answers, fails or hangs as its `behave` says."""
+
+    def __init__(self, device: Gpu, behave: Callable[[], None] = lambda: None) -> None:
+        self.device = device
+        self.behave = behave
+        self.polls = 0
+        self.closed = threading.Event()
+        self._end = time.monotonic()
+
+    def gpus(self) -> Sequence[Gpu]:
+        return [self.device]
+
+    def poll(self) -> None:
+        self.polls += 1
+
+    def read(self) -> Sequence[Reading | Fault]:
+        self.behave()
+        start, self._end = self._end, time.monotonic()
+        clocks = (ClockSample(self._end, 1400e6),)
+        return [Reading(self.device, start, self._end, 0.5, {}, clocks)]
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class FakeSource:
+    simulated = False
+    rejected: Mapping[str, int] = {}
+
+    def __init__(self, *probes: FakeProbe, error: SourceError | None = None) -> None:
+        self.probes = probes
+        self.error = error
+        self.closed = threading.Event()
+
+    def open(self) -> Sequence[FakeProbe]:
+        if self.error is not None:
+            raise self.error
+        return self.probes
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class Watch:
+    """Waits for a snapshot that is as a test wants it."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._snapshots: list[Snapshot] = []
+
+    def publish(self, snapshot: Snapshot) -> None:
+        with self._condition:
+            self._snapshots.append(snapshot)
+            self._condition.notify_all()
+
+    def until(self, wanted: Callable[[Snapshot], bool]) -> Snapshot:
+        with self._condition:
+            assert self._condition.wait_for(
+                lambda: bool(self._snapshots) and wanted(self._snapshots[-1]), SOON
+            )
+            return self._snapshots[-1]
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+def sampler(watch: Watch, *candidates: tuple[str, FakeSource], pace: Pace = PACE) -> Sampler:
+    built = [(name, lambda source=source: source) for name, source in candidates]
+    return Sampler(built, pace, watch.publish, time.monotonic)
+
+
+def reasons(snapshot: Snapshot) -> dict[str, Reason | None]:
+    return {view.gpu.index: view.reason for view in snapshot.gpus}
+
+
+def fails(reason: Reason) -> Callable[[], None]:
+    def behave() -> None:
+        raise GpuError(reason, "as told")
+
+    return behave
+
+
+def test_windows_are_whole_numbers_of_clock_reads() -> None:
+    assert Pace(5.0, 0.5).reads_per_window == 10
+    assert Pace(0.1, 0.5).step_seconds == pytest.approx(0.1)
+    assert Pace(1.0, 0.3).step_seconds == pytest.approx(1 / 3)
+
+
+@given(st.floats(0.05, 30), st.lists(st.floats(0, 100), min_size=1, max_size=30))
+def test_deadlines_do_not_drift_and_count_what_was_missed(step: float, late: list[float]) -> None:
+    deadlines, now, beats = Deadlines(7.0, step), 7.0, 0
+    for delay in late:
+        now = max(now, deadlines.next_at) + delay
+        number, missed = deadlines.beat(now)
+        beats += 1 + missed
+        assert number == beats - 1
+        assert deadlines.next_at == pytest.approx(7.0 + beats * step)
+        assert now - (7.0 + number * step) < step * 1.001
+
+
+def test_every_gpu_is_measured_and_its_clock_polled_in_between(watch: Watch) -> None:
+    probes = [FakeProbe(gpu(0)), FakeProbe(gpu(1))]
+    agent = sampler(watch, ("fake", FakeSource(*probes)))
+    agent.start()
+    snapshot = watch.until(
+        lambda s: len(s.gpus) == 2 and all(v.observed_seconds > 0.3 for v in s.gpus)
+    )
+    assert agent.stop()
+    assert snapshot.source.up
+    assert snapshot.source.name == "fake"
+    assert all(probe.polls for probe in probes)
+
+
+def test_a_call_that_hangs_costs_the_other_gpus_nothing(watch: Watch) -> None:
+    release = threading.Event()
+    hanging = FakeProbe(gpu(1), lambda: void(release.wait(SOON)))
+    agent = sampler(watch, ("fake", FakeSource(FakeProbe(gpu(0)), hanging)))
+    agent.start()
+    snapshot = watch.until(lambda s: reasons(s).get("1") is Reason.HUNG)
+    healthy = snapshot.gpus[0]
+    assert healthy.window is not None
+    assert healthy.observed_seconds > PACE.hung_after - 0.5
+    release.set()
+    watch.until(lambda s: reasons(s) == {"0": None, "1": None})
+    assert agent.stop()
+
+
+def void(_: object) -> None:
+    return None
+
+
+def test_a_gpu_that_fails_is_down_with_its_reason_and_comes_back(watch: Watch) -> None:
+    probe = FakeProbe(gpu(1), fails(Reason.LOST))
+    agent = sampler(watch, ("fake", FakeSource(FakeProbe(gpu(0)), probe)))
+    agent.start()
+    snapshot = watch.until(
+        lambda s: reasons(s) == {"0": None, "1": Reason.LOST} and s.source.failures["lost"] > 1
+    )
+    assert snapshot.source.up
+    probe.behave = lambda: None
+    watch.until(lambda s: reasons(s) == {"0": None, "1": None})
+    assert agent.stop()
+
+
+def test_an_unexpected_error_is_a_fault_of_that_gpu(watch: Watch) -> None:
+    def explode() -> None:
+        raise ZeroDivisionError("surprise")
+
+    agent = sampler(watch, ("fake", FakeSource(FakeProbe(gpu(0)), FakeProbe(gpu(1), explode))))
+    agent.start()
+    snapshot = watch.until(lambda s: reasons(s) == {"0": None, "1": Reason.FAILED})
+    assert snapshot.gpus[1].detail == "ZeroDivisionError: surprise"
+    assert agent.stop()
+
+
+def test_stopping_releases_every_handle(watch: Watch) -> None:
+    probes = [FakeProbe(gpu(i)) for i in range(3)]
+    source = FakeSource(*probes)
+    agent = sampler(watch, ("fake", source), pace=Pace(30.0, 30.0))
+    agent.start()
+    watch.until(lambda s: len(s.gpus) == 3)
+    began = time.monotonic()
+    assert agent.stop()
+    assert time.monotonic() - began < 1.0
+    assert all(probe.closed.is_set() for probe in probes)
+    assert source.closed.is_set()
+
+
+def test_a_hanging_call_does_not_hold_up_the_stop(watch: Watch) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        entered.set()
+        release.wait(SOON)
+
+    source = FakeSource(FakeProbe(gpu(0), hang))
+    agent = sampler(watch, ("fake", source))
+    agent.start()
+    assert entered.wait(SOON)
+    assert not agent.stop(0.2)
+    assert not source.closed.is_set(), "the library must not be shut under a call"
+    release.set()
+
+
+def test_no_usable_source_is_a_reason_that_names_each(watch: Watch) -> None:
+    first = FakeSource(error=SourceError(Reason.NO_LIBRARY, "no libnvidia-ml"))
+    second = FakeSource(error=SourceError(Reason.UNREACHABLE, "connection refused"))
+    agent = sampler(watch, ("one", first), ("two", second))
+    agent.start()
+    snapshot = watch.until(lambda s: s.source.reason is not Reason.STARTING)
+    assert not snapshot.source.up
+    assert snapshot.source.reason is Reason.NO_LIBRARY
+    assert snapshot.source.detail == "one: no libnvidia-ml; two: connection refused"
+    assert agent.stop()
+
+
+def test_a_source_that_comes_up_later_is_used(watch: Watch) -> None:
+    source = FakeSource(FakeProbe(gpu(0)), error=SourceError(Reason.NO_DRIVER))
+    agent = sampler(watch, ("fake", source))
+    agent.start()
+    watch.until(lambda s: s.source.reason is Reason.NO_DRIVER)
+    source.error = None
+    watch.until(lambda s: s.source.up and reasons(s) == {"0": None})
+    assert agent.stop()
+
+
+def test_the_next_source_is_read_when_the_first_has_no_counters(watch: Watch) -> None:
+    old = FakeSource(FakeProbe(gpu(0), fails(Reason.NOT_SUPPORTED)))
+    other = FakeSource(FakeProbe(gpu(0)))
+    agent = sampler(watch, ("nvml", old), ("page", other))
+    agent.start()
+    watch.until(lambda s: s.source.name == "page" and reasons(s) == {"0": None})
+    assert old.closed.is_set()
+    assert agent.stop()
+
+
+def test_a_source_without_counters_stays_when_nothing_else_opens(watch: Watch) -> None:
+    old = FakeSource(FakeProbe(gpu(0), fails(Reason.NOT_SUPPORTED)))
+    away = FakeSource(error=SourceError(Reason.UNREACHABLE))
+    agent = sampler(watch, ("nvml", old), ("page", away))
+    agent.start()
+    watch.until(lambda s: not agent.choosing and s.source.name == "nvml" and s.source.reads > 2)
+    assert agent.stop()
+
+
+def test_a_mixed_node_keeps_the_source_that_measures_some(watch: Watch) -> None:
+    mixed = FakeSource(FakeProbe(gpu(0)), FakeProbe(gpu(1), fails(Reason.NOT_SUPPORTED)))
+    agent = sampler(watch, ("nvml", mixed), ("page", FakeSource(FakeProbe(gpu(0)))))
+    agent.start()
+    snapshot = watch.until(lambda s: bool(s.gpus) and s.gpus[0].observed_seconds > 0.5)
+    assert snapshot.source.name == "nvml"
+    assert agent.stop()
+
+
+def test_a_late_thread_counts_what_it_missed_and_does_not_catch_up(watch: Watch) -> None:
+    once = iter([lambda: void(threading.Event().wait(0.45))])
+    reads: list[float] = []
+
+    def slow_once() -> None:
+        reads.append(time.monotonic())
+        next(once, lambda: None)()
+
+    agent = sampler(watch, ("fake", FakeSource(FakeProbe(gpu(0), slow_once))))
+    agent.start()
+    snapshot = watch.until(lambda s: len(reads) > 4 and s.source.missed_deadlines > 0)
+    assert agent.stop()
+    assert snapshot.source.missed_deadlines >= 6
+    gaps = [b - a for a, b in pairwise(reads[1:])]
+    assert min(gaps) > 0.02, "no burst"
