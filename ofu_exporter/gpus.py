@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.gpu_rows import PRECISIONS, ROWS, Chip, Row
@@ -96,7 +97,7 @@ def rate(gpu: Gpu, extra: Sequence[Row] = ()) -> Rating | None:
     low = _tensor_clock_hz(row, row.tensor_clock_hz, gpu)
     fp64 = low if row.fp64_clock_hz is None else row.fp64_clock_hz
     clocks = {LOW_PRECISION: low, FP64: fp64}
-    return Rating(clocks, _peaks(row, clocks, gpu), row.origin, row.key)
+    return Rating(clocks, _peaks(row, low, gpu), row.origin, row.key)
 
 
 def _has_id(row: Row, gpu: Gpu) -> bool:
@@ -184,21 +185,15 @@ def _tensor_clock_hz(row: Row, rated_hz: float, gpu: Gpu) -> float:
     return published / (reported * rate)
 
 
-def _peaks(row: Row, clocks: Mapping[str, float], gpu: Gpu) -> dict[str, float]:
+def _peaks(row: Row, low_hz: float, gpu: Gpu) -> dict[str, float]:
     """Dense FLOP/s per precision; empty where the number of SMs in hand is not the model's."""
     configured = row.origin == "configured"
     if gpu.instance or (not configured and _is_another_chip(row, gpu)):
         return {}
     counts = (row.sm_count, gpu.sm_count) if configured else (gpu.sm_count, row.sm_count)
-    sms = counts[0] or counts[1]
-    peaks: dict[str, float] = {}
-    for precision in PRECISIONS:
-        rate = row.chip.flops_per_cycle_per_sm.get(precision)
-        if rate is None and precision in row.published_peak_flops:
-            peaks[precision] = row.published_peak_flops[precision]
-        elif rate is not None and sms:
-            peaks[precision] = sms * rate * clocks[FP64 if precision == FP64 else LOW_PRECISION]
-    return peaks
+    in_hand = replace(row, sm_count=counts[0] or counts[1], tensor_clock_hz=low_hz)
+    peaks = {precision: in_hand.peak_flops(precision) for precision in PRECISIONS}
+    return {precision: peak for precision, peak in peaks.items() if peak}
 
 
 def markdown() -> str:

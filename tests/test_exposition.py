@@ -12,7 +12,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
 from ofu_exporter import exposition
-from ofu_exporter.errors import Reason
 from ofu_exporter.exposition import Page
 from ofu_exporter.pipeline import Tick, step
 from ofu_exporter.records import Fault, Reading, Snapshot
@@ -169,9 +168,3 @@ def test_before_the_first_snapshot_the_page_is_about_the_agent_alone() -> None:
     body = Page(FakeClock(), process=False).render().body.decode()
     assert "ofu_exporter_build_info" in body
     assert "ofu_gpu" not in body
-
-
-def test_the_reason_of_every_unavailable_gpu_is_one_of_the_documented() -> None:
-    documented = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text()
-    for reason in Reason:
-        assert f"`{reason.value}`" in documented

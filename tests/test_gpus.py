@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -91,9 +92,7 @@ def test_a_row_is_complete_and_in_base_units(row: Row) -> None:
     assert row.names or row.pci_device_ids
     assert row.source
     assert row.confidence in {"high", "medium", "low"}
-    assert all(
-        len(i) == 4 and i == i.lower() and int(i, 16) is not None for i in row.pci_device_ids
-    )
+    assert all(re.fullmatch("[0-9a-f]{4}", i) for i in row.pci_device_ids)
     assert set(row.disputed) <= set(PRECISIONS)
     assert all(row.disputed.values())
     assert set(row.chip.flops_per_cycle_per_sm) <= set(PRECISIONS)

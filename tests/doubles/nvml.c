@@ -48,7 +48,7 @@ enum {
 };
 enum { ANY_TENSOR = 5, DFMA = 6, HMMA = 7, DMMA = 8, IMMA = 9, PIPES = 10 };
 enum { CYCLES_ELAPSED = 248, CYCLES_TENSOR = 250 };
-enum { MAX_GPUS = 16, MAX_CLOCKS = 16, MAX_FAULTS = 32 };
+enum { MAX_GPUS = 128, MAX_CLOCKS = 16, MAX_FAULTS = 32 };
 enum { NO_GPU = -1, CORES_PER_SM = 128 };
 
 /* "Since reboot": the counters do not begin at 0 when the program does. */

@@ -1,0 +1,37 @@
+# Both stages take the same base, so that the environment built in the first runs in the second.
+# For a reproducible image pin it: --build-arg BASE=python:3.12-slim@sha256:...
+ARG BASE=python:3.12-slim
+
+FROM ${BASE} AS build
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY ofu_exporter ofu_exporter
+# The environment has no pip of its own: nothing is installed once the image is built.
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
+    && python -m venv --without-pip /opt/ofu-exporter \
+    && pip --python /opt/ofu-exporter/bin/python install --no-cache-dir /wheels/*.whl
+
+FROM ${BASE}
+ARG VERSION=
+ARG REVISION=
+LABEL org.opencontainers.image.title="ofu-exporter" \
+      org.opencontainers.image.description="Prometheus exporter of Overall FLOP Utilization (OFU) of NVIDIA GPUs" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /opt/ofu-exporter /opt/ofu-exporter
+# The two NVIDIA variables ask the NVIDIA container runtime for every GPU of the node, and for the
+# library that reads counters (utility), not for CUDA. The image itself has no NVIDIA library: it
+# must be the driver's own.
+ENV PATH="/opt/ofu-exporter/bin:${PATH}" \
+    NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=utility
+# By number: Kubernetes cannot tell that a user given by name is not root.
+USER 65532:65532
+EXPOSE 9846
+# Alive, not ready: a node whose GPUs cannot be read must still say so on /metrics, not be restarted.
+# With another listen address, give another command (docker run --health-cmd).
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
+    CMD ["python", "-c", "from http.client import HTTPConnection as C; c = C('127.0.0.1', 9846, timeout=4); c.request('GET', '/healthz'); raise SystemExit(c.getresponse().status != 200)"]
+ENTRYPOINT ["ofu-exporter"]
+CMD ["run"]

@@ -1,0 +1,146 @@
+"""Measures the agent beside other exporters in one run: `python -m tests.bench.exporters`.
+
+Memory, idle CPU and latency of /metrics over new connections, for ofu-exporter with 8 simulated
+GPUs, with 8 GPUs behind the NVML double, and for whichever of Debian's prometheus-node-exporter and
+PyPI's nvitop-exporter (on the same double) can be started. Prints a table; asserts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.doubles.nvml import Scenario
+
+GPUS = 8
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An exporter that can be started on a port."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def candidates(port: int, scenario: Scenario) -> list[Candidate]:
+    ours = (sys.executable, "-m", "ofu_exporter", "run", "--listen", f"127.0.0.1:{port}")
+    double = scenario.environment()
+    found = [
+        Candidate("ofu-exporter, simulate", (*ours, "--source", "simulate"), dict(os.environ)),
+        Candidate("ofu-exporter, nvml double", (*ours, "--source", "nvml"), double),
+    ]
+    node = shutil.which("prometheus-node-exporter")
+    if node:
+        listen = f"--web.listen-address=127.0.0.1:{port}"
+        found.append(Candidate("prometheus-node-exporter", (node, listen), dict(os.environ)))
+    nvitop = shutil.which("nvitop-exporter")
+    if nvitop:
+        listen = ("--bind-address", "127.0.0.1", "--port", str(port))
+        found.append(Candidate("nvitop-exporter, nvml double", (nvitop, *listen), double))
+    return found
+
+
+@contextlib.contextmanager
+def running(candidate: Candidate, port: int) -> Iterator[int]:
+    """Start it, wait until it answers, give its process id."""
+    process = subprocess.Popen(
+        candidate.command,
+        env=dict(candidate.environment),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(200):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            threading.Event().wait(0.1)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def resident_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def get(port: int) -> tuple[float, int]:
+    """Milliseconds and bytes of one GET over a new connection."""
+    began = time.perf_counter()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        size = len(answer.read())
+    return (time.perf_counter() - began) * 1000, size
+
+
+def quantile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def measure(candidate: Candidate, port: int, idle: float, gets: int) -> list[str]:
+    with running(candidate, port) as pid:
+        threading.Event().wait(8)  # past its first window
+        get(port)
+        before = cpu_seconds(pid)
+        threading.Event().wait(idle)
+        cpu = (cpu_seconds(pid) - before) / idle
+        before_memory = resident_mib(pid)
+        single = [get(port)[0] for _ in range(gets)]
+        size = get(port)[1]
+        with ThreadPoolExecutor(8) as pool:
+            parallel = [ms for ms, _ in pool.map(lambda _: get(port), range(gets))]
+        return [
+            candidate.name,
+            f"{before_memory:.1f}",
+            f"{resident_mib(pid):.1f}",
+            f"{cpu:.2%}",
+            f"{quantile(single, 0.5):.2f}",
+            f"{quantile(single, 0.99):.2f}",
+            f"{quantile(parallel, 0.5):.2f}",
+            f"{max(parallel):.1f}",
+            f"{size / 1000:.0f}",
+        ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--idle", type=float, default=60, help="seconds of idle CPU measurement")
+    parser.add_argument("--gets", type=int, default=500, help="requests, one after the other")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = Scenario(Path(folder) / "nvml.scenario", GPUS)
+        for index in range(GPUS):
+            scenario.gpu(index, uuid=f"GPU-{index}", tensor=0.5, clock_mhz=[1320, 1352, 1384])
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        print("| exporter | RSS MiB idle | after the load | idle CPU | p50 ms | p99 ms ", end="")
+        print("| 8 clients p50 ms | max ms | page kB |\n|---|---|---|---|---|---|---|---|---|")
+        for candidate in candidates(port, scenario):
+            print(
+                "| " + " | ".join(measure(candidate, port, args.idle, args.gets)) + " |", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""`check`: every input of every GPU's OFU, or why not and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.nvml import Scenario
+from tests.running import call, page_server
+
+ROW = '{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"}'
+MIG = (
+    '{gpu="1",UUID="GPU-b",modelName="NVIDIA A100-SXM4-80GB",GPU_I_PROFILE="1g.10gb",GPU_I_ID="7"}'
+)
+PAGE = (
+    f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{ROW} 0.5\n"
+    f"DCGM_FI_DEV_SM_CLOCK{ROW} 1464\n"
+    f"DCGM_FI_PROF_TENSOR_UTIL_RATIO{MIG} 0.25\n"
+    f"DCGM_FI_DEV_SM_CLOCK_HERTZ{MIG} 1410000000\n"
+    'DCGM_FI_DEV_SM_CLOCK{gpu="2",UUID="GPU-c",modelName="NVIDIA L4"} 210\n'
+)
+
+
+def check(url: str, *args: str) -> tuple[int, dict[str, Any]]:
+    done = call("check", "--source", "dcgm-exporter", "--url", url, "--format", "json", *args)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_every_input_is_shown() -> None:
+    with page_server(lambda: PAGE) as url:
+        code, report = check(url)
+    assert code == 4, "GPU 2 is not measured"
+    assert report["source"] == "dcgm-exporter"
+    first, mig, _ = report["gpus"]
+    assert first["gpu"] == "0"
+    assert first["uuid"] == "GPU-a"
+    assert first["gpu_instance"] is None
+    assert first["model"] == "NVIDIA H100 80GB HBM3"
+    assert first["tensor_active_ratio"] == 0.5
+    assert first["sm_clock_hz"] == 1464e6
+    assert first["tensor_clock_hz"] == 1830e6
+    assert first["utilization_ratio"] == pytest.approx(0.4)
+    assert (first["clock_method"], first["available"], first["reason"]) == ("point", True, None)
+    assert (mig["gpu_instance"], mig["utilization_ratio"]) == ("7", 0.25)
+
+
+def test_what_was_not_measured_is_null_and_what_was_is_shown() -> None:
+    with page_server(lambda: PAGE) as url:
+        _, report = check(url)
+    third = report["gpus"][2]
+    assert third["sm_clock_hz"] == 210e6
+    for field in ("tensor_active_ratio", "utilization_ratio", "clock_method"):
+        assert third[field] is None
+    assert (third["available"], third["reason"]) == (False, "no_tensor_counter")
+    assert "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in third["advice"]
+
+
+def test_all_measured_exits_with_0() -> None:
+    with page_server(lambda: "".join(PAGE.splitlines(keepends=True)[:2])) as url:
+        assert check(url)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "content_type", "reason"),
+    [("<html>", "text/html", "not_metrics"), ("up 1\n", "text/plain", "no_gpu")],
+)
+def test_something_else_at_the_address_is_named(page: str, content_type: str, reason: str) -> None:
+    with page_server(lambda: page, content_type) as url:
+        code, report = check(url)
+    assert (code, report["gpus"], report["reason"]) == (3, [], reason)
+
+
+def test_nobody_at_the_address_is_named() -> None:
+    code, report = check("http://127.0.0.1:1/metrics")
+    assert (code, report["reason"]) == (3, "unreachable")
+    assert "http://127.0.0.1:1/metrics" in report["detail"]
+
+
+def test_the_table_is_for_people() -> None:
+    with page_server(lambda: PAGE) as url:
+        text = call("check", "--source", "dcgm-exporter", "--url", url).stdout
+    assert "50.0%   -      1464 MHz  1830/1980 MHz  40.0%  point" in text
+    assert "GPU 2: no_tensor_counter. The source has no tensor activity" in text
+
+
+def test_an_estimate_is_marked(tmp_path: Path) -> None:
+    node = Scenario(tmp_path / "nvml")
+    node.gpu(0, name="NVIDIA Z999", device_id=0x1234, tensor=0.5, clock_mhz=990)
+    quick = ("--source", "nvml", "--interval", "0.3s", "--clock-interval", "0.1s")
+    text = call("check", *quick, env=node.environment()).stdout
+    assert "1980 MHz*" in text
+    assert "* estimated: the model is not in the table" in text
+
+
+def test_without_driver_or_page_each_source_is_named() -> None:
+    done = call("check", "--url", "http://127.0.0.1:1/metrics")
+    assert done.returncode == 3
+    assert "nvml: NVML Shared Library Not Found" in done.stdout
+    assert "dcgm-exporter: http://127.0.0.1:1/metrics" in done.stdout

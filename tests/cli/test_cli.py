@@ -1,0 +1,84 @@
+"""The command line: what it knows, and one clear line for what it can't use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ofu_exporter import __version__, exposition, sources
+from ofu_exporter.cli import cli
+from ofu_exporter.config import Settings
+from tests.running import call
+
+
+def shown(*args: str) -> str:
+    result = CliRunner().invoke(cli, args)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_version() -> None:
+    assert shown("--version") == f"ofu-exporter, version {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "demo", "check", "record"])
+def test_every_setting_is_a_flag_of_every_command(command: str) -> None:
+    text = shown(command, "--help")
+    models = [Settings, *(sources.load(name).Options for name in sources.names())]
+    for model in models:
+        for name in model.model_fields:
+            if name != "gpus":
+                assert "--" + name.replace("_", "-") in text
+
+
+def test_list_sources_names_each_and_the_order_of_auto() -> None:
+    text = shown("list", "sources")
+    for name in sources.names():
+        assert name in text
+    assert "nvml           auto, 1." in text
+
+
+def test_list_gpus_shows_the_tensor_clock() -> None:
+    line = next(line for line in shown("list", "gpus").splitlines() if "H100-SXM5-80GB" in line)
+    assert "1830" in line
+
+
+def test_list_metrics_shows_every_metric() -> None:
+    text = shown("list", "metrics")
+    for spec in exposition.specs():
+        assert spec.shown_name in text
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["--interval", "45s"], "--interval: 45s is above 30s"),
+        (["--interval", "50ms"], "--interval: 0.05s is below 0.1s"),
+        (["--interval", "soon"], "--interval: 'soon' is not a duration"),
+        (["--listen", "nowhere"], "--listen: 'nowhere' is not HOST:PORT"),
+        (["--source", "dcgm"], "unknown source 'dcgm'; known: auto, dcgm-exporter"),
+        (["--source", "replay"], "source replay needs --path"),
+        (["--path", "x"], "--path is an option of source replay, but the source is auto"),
+        (["--log-format", "xml"], "--log-format: "),
+        (["--config", "/nonexistent.yaml"], "configuration file /nonexistent.yaml: "),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_that_names_it(args: list[str], line: str) -> None:
+    done = call("run", *args)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"ofu-exporter: {line}")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_a_bad_variable_and_a_bad_key_are_named(tmp_path: Path) -> None:
+    done = call("run", env={"OFU_INTERVALL": "1s"})
+    assert done.stderr == "ofu-exporter: unknown setting OFU_INTERVALL; did you mean interval?\n"
+    file = tmp_path / "c.yaml"
+    file.write_text("intervall: 1s\n")
+    done = call("run", "--config", str(file))
+    assert done.stderr == (
+        f"ofu-exporter: unknown setting intervall in {file}; did you mean interval?\n"
+    )

@@ -1,0 +1,83 @@
+"""`record`: what a source reads, in a file that can be replayed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter import recording
+from ofu_exporter.records import Reading
+from tests.running import COMMAND, bare_environment, call, until
+
+QUICK = ("--source", "simulate", "--simulated-gpus", "2", "--interval", "0.2s")
+
+
+def test_a_recording_says_what_it_is_and_can_be_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    done = call("record", str(path), "--duration", "1s", *QUICK)
+    assert done.returncode == 0, done.stderr
+    played = recording.read(path)
+    assert (played.header.source, played.header.simulated) == ("simulate", True)
+    readings = [event for event in played.events if isinstance(event, Reading)]
+    assert len(readings) >= 4
+    checked = call("check", "--source", "replay", "--path", str(path), "--format", "json")
+    report = json.loads(checked.stdout)
+    assert report["simulated"] is True
+    assert all(gpu["available"] for gpu in report["gpus"])
+
+
+def test_stopping_it_leaves_a_whole_recording(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    process = subprocess.Popen(
+        [*COMMAND, "record", str(path), *QUICK], stderr=subprocess.PIPE, env=bare_environment()
+    )
+    until(lambda: path.exists() and os.path.getsize(path) > 400)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert b"readings and faults in" in stderr
+    assert any(recording.read(path).events)
+
+
+def test_killing_it_loses_nothing_that_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    process = subprocess.Popen(
+        [*COMMAND, "record", str(path), *QUICK], stderr=subprocess.DEVNULL, env=bare_environment()
+    )
+    until(lambda: path.exists() and os.path.getsize(path) > 400)
+    process.kill()
+    process.wait(20)
+    assert any(recording.read(path).events)
+
+
+def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    path.write_text("precious")
+    done = call("record", str(path), *QUICK)
+    assert (done.returncode, path.read_text()) == (2, "precious")
+    assert done.stderr == f"ofu-exporter: {path} exists; a recording is never overwritten\n"
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "r.jsonl.gz"
+    done = call("record", str(path), "--duration", "5s", *QUICK)
+    assert done.returncode == 2
+    assert f"{path}: No such file or directory" in done.stderr
+
+
+def test_a_source_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    done = call("record", str(tmp_path / "r"), "--source", "nvml", "--duration", "5s")
+    assert done.returncode == 3
+    assert "NVML Shared Library Not Found" in done.stderr
+
+
+@pytest.mark.parametrize("duration", ["soon", "-1s", ""])
+def test_a_bad_duration_is_named(tmp_path: Path, duration: str) -> None:
+    done = call("record", str(tmp_path / "r"), f"--duration={duration}", *QUICK)
+    assert done.returncode == 2
+    assert "--duration" in done.stderr

@@ -1,0 +1,104 @@
+"""The documentation and the code say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ofu_exporter import exposition, sources
+from ofu_exporter.cli.settings import option_models
+from ofu_exporter.config import Settings
+from ofu_exporter.errors import Reason, Rejection
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def reasons() -> list[str]:
+    rows = [f"| `{reason.value}` | {reason.advice} |" for reason in Reason]
+    return ["| reason | what to do |", "|---|---|", *rows]
+
+
+def settings() -> list[str]:
+    lines = []
+    for owner, model in (("", Settings), *option_models().items()):
+        fields = {name: field for name, field in model.model_fields.items() if name != "gpus"}
+        if not fields:
+            continue
+        lines += ["", f"### Source `{owner}`" if owner else "### Common", ""]
+        lines += ["| flag | variable | file | default | |", "|---|---|---|---|---|"]
+        for name, field in fields.items():
+            flag = "--" + name.replace("_", "-")
+            default = "needed" if field.is_required() else f"`{shown(field.default)}`"
+            lines.append(
+                f"| `{flag}` | `OFU_{name.upper()}` | `{name}` | {default} | {field.description} |"
+            )
+    return lines[1:]
+
+
+def shown(default: object) -> str:
+    return f"{default:g}s" if isinstance(default, float) else str(default).lower()
+
+
+def metrics() -> list[str]:
+    rows = [
+        f"| `{spec.shown_name}` | {spec.kind} | {', '.join(spec.labels)} | {spec.help} |"
+        for spec in exposition.specs()
+    ]
+    return ["| metric | type | labels | |", "|---|---|---|---|", *rows]
+
+
+@pytest.mark.parametrize(
+    ("page", "section"),
+    [("troubleshooting.md", reasons), ("configuration.md", settings), ("metrics.md", metrics)],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_generated_sections_are_up_to_date(page: str, section: object, regenerate: bool) -> None:
+    """Regenerate with `pytest tests/test_docs.py --regenerate`."""
+    assert callable(section)
+    path = DOCS / page
+    name = section.__name__
+    start, end = f"<!-- generated: {name} -->\n", "<!-- end -->"
+    text = path.read_text()
+    before, _, rest = text.partition(start)
+    _, _, after = rest.partition(end)
+    wanted = before + start + "\n".join(section()) + "\n" + end + after
+    if regenerate:
+        path.write_text(wanted)
+    assert path.read_text() == wanted
+
+
+def test_every_rejection_is_explained() -> None:
+    text = (DOCS / "troubleshooting.md").read_text()
+    for rejection in Rejection:
+        assert f"`{rejection.value}`" in text
+
+
+def test_every_source_is_in_the_readme() -> None:
+    text = (ROOT / "README.md").read_text()
+    for name in sources.names():
+        assert f"`{name}`" in text
+
+
+def test_every_metric_named_in_the_documentation_exists() -> None:
+    known = {spec.shown_name for spec in exposition.specs()}
+    for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.glob("*.md")]:
+        for name in re.findall(r"\bofu_(?:gpu|exporter)_[a-z0-9_]+\b", path.read_text()):
+            assert name in known, f"{path.name}: {name}"
+
+
+def test_links_inside_the_documentation_lead_somewhere() -> None:
+    for path in [ROOT / "README.md", *DOCS.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+            if "://" not in target:
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_the_example_of_a_gpu_of_ones_own_is_accepted() -> None:
+    text = (DOCS / "configuration.md").read_text()
+    block = text.split("    gpus:\n")[1].split("\n\n")[0]
+    example = yaml.safe_load("gpus:\n" + re.sub(r"^    ", "", block, flags=re.MULTILINE))
+    assert Settings.model_validate(example).gpus[0].tensor_clock_hz == 1.83e9

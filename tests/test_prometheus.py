@@ -1,0 +1,176 @@
+"""A real Prometheus scrapes a real agent, and its rates are the OFU of the recording."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ofu_exporter.recording import Header, Writer
+from ofu_exporter.records import ClockSample, Reading
+from tests.making import gpu
+from tests.running import Agent, agent, page_server, until
+
+WINDOW = 0.5
+WINDOWS = 30
+GPUS = 2
+
+
+def tensor(index: int, window: int) -> float:
+    """A load that never repeats, so that a wrong range cannot look right."""
+    return 0.9 * ((window * 7 + index * 3) % 31) / 31
+
+
+def clock_hz(window: int) -> float:
+    return 1200e6 + 20e6 * (window % 17)
+
+
+def ofu_by_hand(index: int, window: int) -> float:
+    return tensor(index, window) * clock_hz(window) / 1830e6
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recording") / "known.jsonl.gz"
+    writer = Writer(path, Header("nvml", True, "2026-01-01T00:00:00+00:00"), 0.0)
+    for window, index in itertools.product(range(WINDOWS), range(GPUS)):
+        start, end = window * WINDOW, (window + 1) * WINDOW
+        reads = [ClockSample(start + WINDOW * part, clock_hz(window)) for part in (0.0, 0.5, 1.0)]
+        writer.write([Reading(gpu(index), start, end, tensor(index, window), {}, tuple(reads))])
+    writer.close()
+    return path
+
+
+class Prometheus:
+    """Debian's Prometheus on a port of its own."""
+
+    def __init__(self, folder: Path, targets: dict[str, str]) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        jobs = [
+            {"job_name": name, "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}
+            for name, target in targets.items()
+        ]
+        config = folder / "prometheus.yml"
+        config.write_text(json.dumps({"scrape_configs": jobs}))  # JSON is YAML
+        subprocess.run(
+            ["promtool", "check", "config", str(config)], check=True, capture_output=True
+        )
+        self.process = subprocess.Popen(
+            [
+                "prometheus",
+                f"--config.file={config}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                f"--web.listen-address=127.0.0.1:{self.port}",
+                "--log.level=error",
+            ]
+        )
+
+    def query(self, expression: str, at: float) -> list[dict[str, Any]]:
+        url = f"http://127.0.0.1:{self.port}/api/v1/query?"
+        query = urllib.parse.urlencode({"query": expression, "time": at})
+        with urllib.request.urlopen(url + query, timeout=10) as answer:
+            result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+            return result
+
+    def ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}/-/ready", timeout=5
+            ) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def scraped(
+    recorded: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Prometheus, float]]:
+    """A Prometheus that has scraped the whole replay, once directly and once through a bad network."""
+    turns = itertools.count()
+    with agent(
+        "run", "--source", "replay", "--path", str(recorded), "--interval", "0.5s"
+    ) as running:
+
+        def every_second_one() -> str:
+            return running.get("/metrics")[1] if next(turns) % 2 else "<dropped>"
+
+        with page_server(every_second_one) as lossy:
+            targets = {
+                "direct": running.url.removeprefix("http://"),
+                "lossy": lossy.removeprefix("http://").removesuffix("/metrics"),
+            }
+            prometheus = Prometheus(tmp_path_factory.mktemp("prometheus"), targets)
+            try:
+                until(prometheus.ready)
+                until(lambda: ended(running), seconds=60)
+                at = time.time() + 2.5  # two more scrapes
+                until(lambda: time.time() > at)
+                yield prometheus, at
+            finally:
+                prometheus.stop()
+
+
+def ended(running: Agent) -> bool:
+    return running.values("ofu_gpu_unavailable", reason="recording_ended") == [1.0] * GPUS
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("job", ["direct", "lossy"])
+@pytest.mark.parametrize("index", range(GPUS))
+def test_the_rate_is_the_ofu_of_the_recording(
+    scraped: tuple[Prometheus, float], job: str, index: int
+) -> None:
+    prometheus, at = scraped
+    labels = f'{{job="{job}",gpu="{index}"}}'
+    (samples,) = prometheus.query(f"ofu_gpu_observed_seconds_total{labels}[1m]", at)
+    observed = [float(value) for _, value in samples["values"]]
+    first, last = (round(seconds / WINDOW) for seconds in (observed[0], observed[-1]))
+    assert last == WINDOWS
+    assert first < WINDOWS / 2, "most of the replay was scraped"
+    by_hand = sum(ofu_by_hand(index, window) for window in range(first, last)) / (last - first)
+    (rate,) = prometheus.query(
+        f"rate(ofu_gpu_utilization_seconds_total{labels}[1m])"
+        f" / rate(ofu_gpu_observed_seconds_total{labels}[1m])",
+        at,
+    )
+    assert float(rate["value"][1]) == pytest.approx(by_hand, rel=1e-6)
+
+
+@pytest.mark.prometheus
+def test_scrapes_were_really_dropped(scraped: tuple[Prometheus, float]) -> None:
+    prometheus, at = scraped
+    (samples,) = prometheus.query('up{job="lossy"}[1m]', at)
+    states = [value for _, value in samples["values"]]
+    assert states.count("0") >= 5
+    assert states.count("1") >= 5
+
+
+@pytest.mark.prometheus
+def test_promtool_finds_nothing_to_complain_about() -> None:
+    with agent("demo") as running:
+        until(lambda: running.value("ofu_gpu_up", gpu="7") == 1)
+        page = running.get("/metrics")[1]
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=page, text=True, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_promtool_is_there() -> None:
+    assert shutil.which("promtool"), "tests/run installs Debian's prometheus"
