@@ -116,6 +116,9 @@ def file_layer(path: Path) -> dict[str, Given]:
     except yaml.YAMLError as error:
         text = " ".join(str(error).split())
         raise ConfigError(f"configuration file {path} is not YAML: {text}") from error
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        detail = f"configuration file {path} has a value that YAML cannot make"
+        raise ConfigError(f"{detail}: {type(error).__name__}: {error}") from error
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):

@@ -69,7 +69,8 @@ ADVICE: dict[Reason, str] = {
     ),
     Reason.LOST: "The GPU fell off the bus: look for Xid messages in `dmesg`, drain the node, reset the GPU.",
     Reason.HUNG: (
-        "A driver call on this GPU does not return: look for Xid messages in `dmesg`, drain the node."
+        "A call of the source does not return: with nvml look for Xid messages in `dmesg` and drain "
+        "the node, with dcgm-exporter restart that exporter."
     ),
     Reason.STALE: "No new sample came in time: see ofu_exporter_read_failures_total and the log.",
     Reason.UNCHANGED: (

@@ -24,6 +24,10 @@ FORMAT = "ofu-recording"
 VERSION = 1
 MAX_LINE_BYTES = 1 << 20
 """A longer line is no reading of ours; it must not be held in memory."""
+MAX_DAMAGED_LINES = 1000
+"""After so many the file is taken for no recording, and is not read on."""
+_BAD_LINE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What a line of JSON that is none of ours can make the code below raise."""
 _GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -60,7 +64,7 @@ class Writer:
             number = self._numbers.get(event.gpu)
             if number is None:
                 number = self._numbers[event.gpu] = len(self._numbers)
-                lines.append({"gpu": _compact(asdict(event.gpu))})
+                lines.append({"gpu": _compact(asdict(event.gpu)), "n": number})
             lines.append({"n": number, **_encode(event, self._epoch)})
             count += 1
         if lines:
@@ -107,7 +111,7 @@ def read(path: Path) -> Recording:
 def _header(path: Path, line: bytes) -> Header:
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise SourceError(Reason.BAD_RECORDING, f"{path} is not a recording of this program")
@@ -137,7 +141,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 def _unpacked(file: BinaryIO) -> Iterator[bytes]:
     """The plain bytes of a gzip file in small pieces, up to its end, its cut or its first damage."""
     unpacker = zlib.decompressobj(_GZIP)
-    while packed := unpacker.unconsumed_tail or file.read(1 << 14):
+    while not unpacker.eof and (packed := unpacker.unconsumed_tail or file.read(1 << 14)):
         try:
             yield unpacker.decompress(packed, 1 << 18)
         except zlib.error:
@@ -145,16 +149,18 @@ def _unpacked(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _events(lines: Iterator[bytes], damaged: list[str]) -> Iterator[Reading | Fault]:
-    gpus: list[Gpu] = []
+    gpus: dict[int, Gpu] = {}
     for number, line in enumerate(lines, start=2):
         try:
             fields = json.loads(line)
             if "gpu" in fields:
-                gpus.append(_gpu(fields["gpu"]))
+                gpus[fields.get("n", len(gpus))] = _gpu(fields["gpu"])
             else:
                 yield _decode(fields, gpus[fields["n"]])
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+        except _BAD_LINE as error:
             damaged.append(f"line {number}: {type(error).__name__}: {error}")
+            if len(damaged) >= MAX_DAMAGED_LINES:
+                return
 
 
 def _compact(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,7 +202,7 @@ def _decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
 
 
 def _gpu(fields: Mapping[str, Any]) -> Gpu:
-    known: dict[str, Any] = {}
+    known: dict[str, Any] = {"index": "", "uuid": ""}
     for name, value in fields.items():
         if name == "compute_capability":
             known[name] = (int(value[0]), int(value[1]))
@@ -205,5 +211,7 @@ def _gpu(fields: Mapping[str, Any]) -> Gpu:
         elif name == "max_sm_clock_hz":
             known[name] = float(value)
         elif name in Gpu.__dataclass_fields__:
-            known[name] = str(value)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is not text")
+            known[name] = value
     return Gpu(**known)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from ofu_exporter import exposition, sources
 from ofu_exporter.cli.settings import option_models
@@ -24,7 +26,8 @@ def reasons() -> list[str]:
 
 def settings() -> list[str]:
     lines = []
-    for owner, model in (("", Settings), *option_models().items()):
+    models: list[tuple[str, type[BaseModel]]] = [("", Settings), *option_models().items()]
+    for owner, model in models:
         fields = {name: field for name, field in model.model_fields.items() if name != "gpus"}
         if not fields:
             continue
@@ -56,11 +59,12 @@ def metrics() -> list[str]:
     [("troubleshooting.md", reasons), ("configuration.md", settings), ("metrics.md", metrics)],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_generated_sections_are_up_to_date(page: str, section: object, regenerate: bool) -> None:
+def test_generated_sections_are_up_to_date(
+    page: str, section: Callable[[], list[str]], regenerate: bool
+) -> None:
     """Regenerate with `pytest tests/test_docs.py --regenerate`."""
-    assert callable(section)
     path = DOCS / page
-    name = section.__name__
+    name = getattr(section, "__name__", "")
     start, end = f"<!-- generated: {name} -->\n", "<!-- end -->"
     text = path.read_text()
     before, _, rest = text.partition(start)

@@ -87,6 +87,11 @@ def load(
     check_known(from_file, known)
     layer = merge(from_file, environment_layer(environ, known), preset or {}, given)
     settings = build(Settings, layer)
+    if settings.source not in ("auto", *sources.names()):
+        known_sources = ", ".join(["auto", *sources.names()])
+        raise ConfigError(
+            f"unknown source {settings.source!r}; known: {known_sources} ({layer['source'].origin})"
+        )
     return Configured(settings, source_options(settings.source, layer), path)
 
 

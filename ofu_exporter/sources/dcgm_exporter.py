@@ -13,7 +13,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -23,7 +23,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.config import Seconds
 from ofu_exporter.errors import GpuError, Reason, SourceError
-from ofu_exporter.records import LONGEST_WINDOW_SECONDS, ClockSample, Fault, Gpu, Reading
+from ofu_exporter.records import (
+    LONGEST_WINDOW_SECONDS,
+    SHORTEST_WINDOW_SECONDS,
+    ClockSample,
+    Fault,
+    Gpu,
+    GpuKey,
+    Reading,
+)
 from ofu_exporter.sources import Clock
 
 if TYPE_CHECKING:
@@ -99,7 +107,8 @@ class Row:
     clock_hz: float | None = None
     max_clock_hz: float | None = None
     pipes: dict[str, float] = field(default_factory=dict)
-    blank: bool = False
+    blank: set[str] = field(default_factory=set)
+    """Which of `tensor` and `clock` had no value yet."""
 
     def values(self) -> tuple[object, ...]:
         return (self.tensor_active, self.clock_hz, *sorted(self.pipes.items()))
@@ -133,7 +142,7 @@ class Probe:
         self._clock = clock
         self._rejected = rejected
         self._client: httpx.Client | None = None
-        self._tracks: dict[Gpu, _Track] = {}
+        self._tracks: dict[tuple[str, GpuKey], _Track] = {}
         self._gpus: Sequence[Gpu] = ()
 
     def gpus(self) -> Sequence[Gpu]:
@@ -144,20 +153,38 @@ class Probe:
 
     def read(self) -> Sequence[Reading | Fault]:
         try:
-            text = self._fetch()
+            page = self._page()
         except GpuError:
-            for track in self._tracks.values():
-                track.values = ()  # the first page after a gap is news, whatever it says
+            self._gap(self._tracks)
             raise
         now = self._clock()
-        page = parse(text)
+        self._gpus = [row.gpu for row in page.rows]
+        self._gap(self._tracks.keys() - {_track_key(gpu) for gpu in self._gpus})
+        self._forget(now)
+        events = (self._event(row, page.liveness.get(row.gpu.uuid, 0), now) for row in page.rows)
+        return [event for event in events if event is not None]
+
+    def _page(self) -> Page:
+        page = parse(self._fetch())
         self._rejected.update(page.rejected)
         if not page.rows:
             raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._options.url}")
-        self._gpus = [row.gpu for row in page.rows]
-        self._tracks = {gpu: self._tracks[gpu] for gpu in self._gpus if gpu in self._tracks}
-        events = (self._event(row, page.liveness[row.gpu.uuid], now) for row in page.rows)
-        return [event for event in events if event is not None]
+        return page
+
+    def _gap(self, keys: Iterable[tuple[str, GpuKey]]) -> None:
+        """The first page after a gap is news, whatever it says."""
+        for key in keys:
+            self._tracks[key].values = ()
+
+    def _forget(self, now: float) -> None:
+        """A GPU that is gone for a collection can come back with no window that overlaps."""
+        present = {_track_key(gpu) for gpu in self._gpus}
+        gone_at = now - self._options.collect_interval
+        self._tracks = {
+            key: track
+            for key, track in self._tracks.items()
+            if key in present or track.end > gone_at
+        }
 
     def close(self) -> None:
         if self._client is not None:
@@ -165,35 +192,47 @@ class Probe:
             self._client = None
 
     def _event(self, row: Row, liveness: int, now: float) -> Reading | Fault | None:
-        track = self._tracks.get(row.gpu)
-        if row.blank and (row.tensor_active is None or row.clock_hz is None):
+        key = _track_key(row.gpu)
+        track = self._tracks.get(key)
+        if _is_waiting(row):
             if track is not None:
                 track.values = ()
             return Fault(row.gpu, now, Reason.BLANK)
         collect = self._options.collect_interval
         if track is None:
-            self._tracks[row.gpu] = _Track(row.values(), liveness, now, now)
+            self._tracks[key] = _Track(row.values(), liveness, now, now)
             return _reading(row, now - collect, now)
         if track.liveness != liveness:
             track.liveness, track.moved_at = liveness, now
         elif now - track.moved_at > self._options.unchanged_limit:
             return Fault(row.gpu, now, Reason.UNCHANGED)
-        if track.values == row.values() and now - track.end < collect:
-            return None
-        start = max(track.end, now - collect)
-        track.values, track.end = row.values(), now
-        return _reading(row, start, now)
+        if now - track.end < SHORTEST_WINDOW_SECONDS:
+            return None  # a late read and the next in time: what changed is taken then
+        end = now
+        if track.values == row.values():
+            if now - track.end < collect:
+                return None
+            if now - track.end < 2 * collect:
+                end = track.end + collect  # what is left belongs to the next window
+        start = max(track.end, end - collect)
+        track.values, track.end = row.values(), end
+        return _reading(row, start, end)
 
     def _fetch(self) -> str:
         import httpx  # noqa: PLC0415 - only this source needs it
 
-        if self._client is None:
-            self._client = httpx.Client(timeout=self._options.timeout, follow_redirects=True)
+        url = self._options.url
         try:
-            with self._client.stream("GET", self._options.url) as response:
+            if self._client is None:
+                self._client = httpx.Client(
+                    timeout=self._options.timeout,
+                    trust_env=False,  # a proxy is for others; a page of this node needs none
+                    verify=url.startswith("https"),  # loading the authorities costs 20 ms
+                )
+            with self._client.stream("GET", url) as response:
                 return self._body(response)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            detail = f"{self._options.url}: {error or type(error).__name__}"
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, OverflowError) as error:
+            detail = f"{url}: {str(error) or type(error).__name__}"
             raise GpuError(Reason.UNREACHABLE, detail) from error
 
     def _body(self, response: httpx.Response) -> str:
@@ -254,7 +293,7 @@ def parse(text: str) -> Page:
         uuid = _UUID.search(line)
         if uuid is None:
             continue  # a switch, a link, a CPU
-        liveness[uuid[1]] = crc32(line.encode(), liveness.get(uuid[1], 0))
+        liveness[uuid[1]] = (liveness.get(uuid[1], 0) + crc32(line.encode())) % 2**32
         try:
             _take(rows, line)
         except ValueError:
@@ -267,7 +306,7 @@ _Key = tuple[str, str, str]
 
 
 def _gpu_lines(text: str, rejected: Counter[str]) -> Iterator[str]:
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if len(line) > MAX_LINE_CHARS:
             rejected["line_too_long"] += 1
         elif line[:5].upper() == "DCGM_":
@@ -290,7 +329,7 @@ def _take(rows: dict[_Key, Row], line: str) -> None:
                 raise ValueError("label too long")
             key = (labels.get("gpu", ""), _uuid(labels), labels.get("GPU_I_ID", ""))
             row = rows.setdefault(key, Row(_gpu(key, labels)))
-            _put(row, name, sample.value)
+            _put(row, name, _float(sample.value))
 
 
 def _names_known(line: str, rows: Mapping[_Key, Row]) -> bool:
@@ -307,7 +346,8 @@ def _put(row: Row, name: str, value: float) -> None:
     if name not in _WANTED:
         return
     if _is_blank(name, value):
-        row.blank = True
+        row.blank.update({"tensor"} if name in TENSOR_NAMES else ())
+        row.blank.update({"clock"} if name in CLOCK_NAMES else ())
     elif name in TENSOR_NAMES:
         row.tensor_active = value if row.tensor_active is None else row.tensor_active
     elif name in PIPE_NAMES:
@@ -321,6 +361,14 @@ def _put(row: Row, name: str, value: float) -> None:
 def _is_blank(name: str, value: float) -> bool:
     integer = name in CLOCK_NAMES or name in MAX_CLOCK_NAMES
     return value >= (_BLANK_INT32 if integer and not name.endswith("_HERTZ") else _BLANK)
+
+
+def _float(value: float) -> float:
+    """The parser hands out integers of any length."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _hz(value: float) -> float:
@@ -362,6 +410,18 @@ def _measured(rows: Mapping[_Key, Row]) -> Iterator[Row]:
     for (_, uuid, instance), row in rows.items():
         if instance or uuid not in divided or row.tensor_active is not None:
             yield row
+
+
+def _track_key(gpu: Gpu) -> tuple[str, GpuKey]:
+    """What stays the same of a GPU however much a page says of it."""
+    return (gpu.index, gpu.key)
+
+
+def _is_waiting(row: Row) -> bool:
+    """Whether a counter that is there has no value yet, and none is missing altogether."""
+    tensor = row.tensor_active is not None or "tensor" in row.blank
+    clock = row.clock_hz is not None or "clock" in row.blank
+    return tensor and clock and (row.tensor_active is None or row.clock_hz is None)
 
 
 def _reading(row: Row, start: float, end: float) -> Reading:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter import recording
-from ofu_exporter.errors import GpuError, Reason
+from ofu_exporter.errors import GpuError, Reason, SourceError
 from ofu_exporter.records import ClockSample, Fault, Gpu, Reading
 from ofu_exporter.sources import Clock
 
@@ -72,8 +72,12 @@ class Probe:
     def _end_reached(self) -> None:
         if not self._loop or self._length <= 0:
             raise GpuError(Reason.RECORDING_ENDED, f"{self._path} is over")
+        try:
+            again = recording.read(self._path)
+        except SourceError as error:
+            raise GpuError(error.reason, error.detail) from error
         self._epoch += self._length
-        self._recording = recording.read(self._path)
+        self._recording = again
 
 
 class Source:

@@ -58,7 +58,10 @@ WORKLOADS: Mapping[str, tuple[Phase, ...]] = {
         Phase(0.4, 0.02, 1755e6, 20e6),
         Phase(0.2, 0.0, 1980e6),
     ),
-    "pretraining": (Phase(5.0, 0.82, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ), Phase(0.3, 0.05, 1755e6, 20e6)),
+    "pretraining": (
+        Phase(5.0, 0.82, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
+        Phase(0.3, 0.05, 1755e6, 20e6),
+    ),
     "inference": (
         Phase(0.3, 0.61, 1500e6, 40e6),
         Phase(1.9, 0.11, 1980e6),
@@ -133,10 +136,12 @@ class Probe:
     def read(self) -> Sequence[Reading | Fault]:
         self.poll()
         at = self._clocks[-1].at
+        if self._before is not None and self._totals.elapsed <= self._before[1].elapsed:
+            return []  # the window is shorter than a step: it goes on
         now = _Totals(*(getattr(self._totals, name) for name in _Totals.__slots__))
         before, self._before = self._before, (at, now)
         clocks, self._clocks = tuple(self._clocks), [self._clocks[-1]]
-        if before is None or now.elapsed <= before[1].elapsed:
+        if before is None:
             return []
         return [self._reading(before, (at, now), clocks)]
 

@@ -47,8 +47,8 @@ def candidates(port: int, scenario: Scenario) -> list[Candidate]:
     ]
     node = shutil.which("prometheus-node-exporter")
     if node:
-        listen = f"--web.listen-address=127.0.0.1:{port}"
-        found.append(Candidate("prometheus-node-exporter", (node, listen), dict(os.environ)))
+        address = f"--web.listen-address=127.0.0.1:{port}"
+        found.append(Candidate("prometheus-node-exporter", (node, address), dict(os.environ)))
     nvitop = shutil.which("nvitop-exporter")
     if nvitop:
         listen = ("--bind-address", "127.0.0.1", "--port", str(port))

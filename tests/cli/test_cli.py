@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from pydantic import BaseModel
 
 from ofu_exporter import __version__, exposition, sources
 from ofu_exporter.cli import cli
@@ -26,7 +27,10 @@ def test_version() -> None:
 @pytest.mark.parametrize("command", ["run", "demo", "check", "record"])
 def test_every_setting_is_a_flag_of_every_command(command: str) -> None:
     text = shown(command, "--help")
-    models = [Settings, *(sources.load(name).Options for name in sources.names())]
+    models: list[type[BaseModel]] = [
+        Settings,
+        *(sources.load(name).Options for name in sources.names()),
+    ]
     for model in models:
         for name in model.model_fields:
             if name != "gpus":
