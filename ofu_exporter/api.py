@@ -18,7 +18,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_PATHS = frozenset({"/", "/metrics", "/healthz", "/readyz", "/docs", "/openapi.json"})
+_PATHS = frozenset({"/", "/metrics", "/healthz", "/readyz", "/openapi.json"})
 
 
 class CountRequests:
@@ -48,7 +48,7 @@ def create_app(page: Page) -> FastAPI:
     Every route is a plain function, so that it runs on a worker thread: rendering never blocks
     the event loop.
     """
-    app = FastAPI(title="ofu-exporter", version=__version__, redoc_url=None)
+    app = FastAPI(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(CountRequests, page=page)
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Metrics for Prometheus")
@@ -108,7 +108,7 @@ def start_page(snapshot: Snapshot | None) -> str:
         "<table><tr><th>GPU<th>Model<th>OFU<th>Tensor active<th>SM clock<th></tr>"
         f"{rows}</table>"
         "<p><a href=/metrics>metrics</a> · <a href=/readyz>readiness</a> · "
-        "<a href=/healthz>health</a> · <a href=/docs>API</a></p></html>"
+        "<a href=/healthz>health</a> · <a href=/openapi.json>API</a></p></html>"
     )
 
 

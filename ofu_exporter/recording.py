@@ -41,6 +41,8 @@ class Header:
     """UTC, ISO 8601."""
     software: Mapping[str, str] = field(default_factory=dict)
     """Versions of what wrote it and, where known, of the driver."""
+    gpus: tuple[str, ...] = ()
+    """Model of each GPU that was there when it began."""
     interval: float | None = None
     clock_interval: float | None = None
 
@@ -120,7 +122,7 @@ def _header(path: Path, line: bytes) -> Header:
         raise SourceError(Reason.BAD_RECORDING, detail)
     known = {name: fields[name] for name in Header.__dataclass_fields__ if name in fields}
     try:
-        return Header(**known)
+        return Header(**{**known, "gpus": tuple(known.get("gpus", ()))})
     except TypeError as error:
         raise SourceError(Reason.BAD_RECORDING, f"{path}: the header is incomplete") from error
 

@@ -175,6 +175,21 @@ def test_a_changed_file_is_read_without_a_signal(tmp_path: Path) -> None:
         until(lambda: measured(running) == 2)
 
 
+def test_a_row_of_the_users_rates_a_card_that_the_table_lacks(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    scenario.gpu(0, name="NVIDIA Z999", device_id="1234")
+    file = tmp_path / "ofu.yaml"
+    file.write_text(
+        "source: nvml\ninterval: 200ms\nclock_interval: 100ms\n"
+        "gpus:\n  - name: NVIDIA Z999\n    tensor_clock_hz: 2.928e9\n"
+    )
+    with agent("run", "--config", str(file), env=scenario.environment()) as running:
+        until(lambda: measured(running) == 2)
+        assert running.value("ofu_gpu_info", gpu="0", rating="configured") == 1
+        assert running.value("ofu_gpu_utilization_ratio", gpu="0") == pytest.approx(0.25, rel=1e-3)
+
+
 def test_json_logs_are_one_object_a_line() -> None:
     import json
 

@@ -23,7 +23,7 @@ def list_sources() -> None:
 
 @listing.command("gpus")
 def list_gpus() -> None:
-    """GPU models, what they are rated at, and where the figures are from."""
+    """GPU models and what they are rated at."""
     from ofu_exporter import gpus
 
     click.echo(gpus.markdown())

@@ -18,7 +18,7 @@ from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.config import Settings, seconds
 from ofu_exporter.daemon import Configured, build_sampler, configure_logging
 from ofu_exporter.errors import ConfigError, Reason, SourceError
-from ofu_exporter.records import Fault, Reading, Snapshot, SourceHealth
+from ofu_exporter.records import Fault, Gpu, Reading, Snapshot, SourceHealth
 
 
 @click.command()
@@ -80,7 +80,9 @@ class _Session:
         try:
             if self._writer is None:
                 epoch = min(e.at if isinstance(e, Fault) else e.start for e in events)
-                self._writer = recording.Writer(self._file, header(self._settings, health), epoch)
+                gpus = list(dict.fromkeys(event.gpu for event in events))
+                made = header(self._settings, health, gpus)
+                self._writer = recording.Writer(self._file, made, epoch)
             self.count += self._writer.write(events)
         except OSError as error:
             self._end(ConfigError(f"{self._file}: {error.strerror or error}"))
@@ -90,13 +92,16 @@ class _Session:
         self.done.set()
 
 
-def header(settings: Settings, health: SourceHealth) -> recording.Header:
+def header(settings: Settings, health: SourceHealth, gpus: Sequence[Gpu]) -> recording.Header:
     """What a recording made now says of itself."""
+    software = {"ofu-exporter": __version__, "python": platform.python_version()}
+    drivers = ", ".join(sorted({gpu.driver for gpu in gpus if gpu.driver}))
     return recording.Header(
         source=health.name,
         simulated=health.simulated,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        software={"ofu-exporter": __version__, "python": platform.python_version()},
+        software={**software, "driver": drivers} if drivers else software,
+        gpus=tuple(gpu.name for gpu in gpus),
         interval=settings.interval,
         clock_interval=settings.clock_interval,
     )

@@ -23,6 +23,8 @@ def test_a_recording_says_what_it_is_and_can_be_replayed(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     played = recording.read(path)
     assert (played.header.source, played.header.simulated) == ("simulate", True)
+    assert played.header.software["driver"] == "simulated"
+    assert list(played.header.gpus) == ["NVIDIA H100 80GB HBM3"] * 2
     readings = [event for event in played.events if isinstance(event, Reading)]
     assert len(readings) >= 4
     checked = call("check", "--source", "replay", "--path", str(path), "--format", "json")
