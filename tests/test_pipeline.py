@@ -135,6 +135,14 @@ def test_an_unknown_model_without_a_clock_says_so(agent: Agent) -> None:
     assert agent.view().reason is Reason.UNKNOWN_MODEL
 
 
+def test_the_models_maximum_clock_judges_where_the_source_tells_none(agent: Agent) -> None:
+    """2619 MHz is an H100's memory clock; a page that gives it for the SM clock is not believed."""
+    named_only = Gpu("0", "GPU-p", name="NVIDIA H100 80GB HBM3")
+    agent.tick([reading(0, 5, tensor=0.5, hz=[2619e6], device=named_only)], now=5)
+    assert agent.view().reason is Reason.IMPOSSIBLE
+    assert agent.view().rejected == {"clock_out_of_range": 1}
+
+
 def test_a_row_of_the_users_takes_effect_at_the_next_tick(agent: Agent) -> None:
     unknown = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
     agent.tick(present=[unknown])
