@@ -147,6 +147,7 @@ class Daemon:
                 create_app(self._page),
                 log_config=None,
                 access_log=False,
+                proxy_headers=False,  # nothing here depends on who asks
                 lifespan="off",
                 timeout_graceful_shutdown=1,
                 limit_concurrency=512,

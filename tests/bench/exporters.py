@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import os
 import shutil
 import socket
@@ -17,7 +18,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -89,8 +89,10 @@ def cpu_seconds(pid: int) -> float:
 def get(port: int) -> tuple[float, int]:
     """Milliseconds and bytes of one GET over a new connection."""
     began = time.perf_counter()
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        size = len(answer.read())
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/metrics")
+    size = len(connection.getresponse().read())
+    connection.close()
     return (time.perf_counter() - began) * 1000, size
 
 
