@@ -139,6 +139,7 @@ class Probe:
 
     def __init__(self, options: Options, clock: Clock, rejected: Counter[str]) -> None:
         self._options = options
+        self._shown_url = re.sub(r"//[^/@]*@", "//", options.url)  # a log is no place for passwords
         self._clock = clock
         self._rejected = rejected
         self._client: httpx.Client | None = None
@@ -168,7 +169,7 @@ class Probe:
         page = parse(self._fetch())
         self._rejected.update(page.rejected)
         if not page.rows:
-            raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._options.url}")
+            raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._shown_url}")
         return page
 
     def _gap(self, keys: Iterable[tuple[str, GpuKey]]) -> None:
@@ -232,11 +233,11 @@ class Probe:
             with self._client.stream("GET", url) as response:
                 return self._body(response)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, OverflowError) as error:
-            detail = f"{url}: {str(error) or type(error).__name__}"
+            detail = f"{self._shown_url}: {str(error) or type(error).__name__}"
             raise GpuError(Reason.UNREACHABLE, detail) from error
 
     def _body(self, response: httpx.Response) -> str:
-        url = self._options.url
+        url = self._shown_url
         if response.status_code != 200:
             raise GpuError(Reason.UNREACHABLE, f"{url} answers {response.status_code}")
         if "html" in response.headers.get("content-type", ""):

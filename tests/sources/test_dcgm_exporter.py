@@ -813,3 +813,11 @@ def test_the_new_page_says_all_it_has(bench: Bench) -> None:
     assert [sample.hz for sample in reading.clocks] == [1.41e9]
     assert (reading.gpu.name, reading.gpu.driver) == ("NVIDIA H200", "590.48.01")
     assert reading.gpu.max_sm_clock_hz == 1.98e9
+
+
+def test_a_password_in_the_address_is_not_shown() -> None:
+    options = dcgm.Options(url="http://me:secret@127.0.0.1:1/metrics", timeout=1.0)
+    with pytest.raises(SourceError) as caught:
+        dcgm.Source(options).open()
+    assert "secret" not in str(caught.value)
+    assert "http://127.0.0.1:1/metrics" in caught.value.detail
