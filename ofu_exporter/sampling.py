@@ -219,15 +219,27 @@ class Sampler:
     def _run(self) -> None:
         pause = RETRY_SECONDS[0]
         while not self._stop.is_set():
-            if self._opened is None and not self._open():
-                self._tick([])
+            try:
+                going = self._turn()
+            except Exception:  # one bad tick must not be the last one
+                log.exception("unexpected error in the sampler")
+                self._failures[Reason.FAILED.value] += 1
+                going = False
+            if going:
+                pause = RETRY_SECONDS[0]
+            else:
                 self._stop.wait(pause)
                 pause = min(2 * pause, RETRY_SECONDS[1])
-                continue
-            pause = RETRY_SECONDS[0]
-            self._tick(self._gather())
-            if self.choosing:
-                self._pass_on()
+
+    def _turn(self) -> bool:
+        """One window; False when no source can be read."""
+        if self._opened is None and not self._open():
+            self._tick([])
+            return False
+        self._tick(self._gather())
+        if self.choosing:
+            self._pass_on()
+        return True
 
     @property
     def choosing(self) -> bool:
@@ -247,6 +259,11 @@ class Sampler:
                     raise SourceError(Reason.NO_GPU)
             except SourceError as error:
                 errors.append((name, error))
+                continue
+            except Exception as error:  # whatever one source does, the next is tried
+                log.exception("unexpected error while opening source %s", name)
+                detail = f"{type(error).__name__}: {error}"
+                errors.append((name, SourceError(Reason.FAILED, detail)))
                 continue
             self._begin(Opened(name, source, probes))
             return True

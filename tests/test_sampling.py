@@ -51,7 +51,7 @@ class FakeSource:
     simulated = False
     rejected: Mapping[str, int] = {}
 
-    def __init__(self, *probes: FakeProbe, error: SourceError | None = None) -> None:
+    def __init__(self, *probes: FakeProbe, error: Exception | None = None) -> None:
         self.probes = probes
         self.error = error
         self.closed = threading.Event()
@@ -227,6 +227,32 @@ def test_a_source_that_comes_up_later_is_used(watch: Watch) -> None:
     watch.until(lambda s: s.source.reason is Reason.NO_DRIVER)
     source.error = None
     watch.until(lambda s: s.source.up and reasons(s) == {"0": None})
+    assert agent.stop()
+
+
+def test_a_source_that_fails_unexpectedly_is_tried_again(watch: Watch) -> None:
+    source = FakeSource(FakeProbe(gpu(0)), error=ZeroDivisionError("surprise"))
+    agent = sampler(watch, ("fake", source))
+    agent.start()
+    snapshot = watch.until(lambda s: s.source.reason is Reason.FAILED)
+    assert snapshot.source.detail == "fake: ZeroDivisionError: surprise"
+    source.error = None
+    watch.until(lambda s: s.source.up and reasons(s) == {"0": None})
+    assert agent.stop()
+
+
+def test_one_bad_tick_is_not_the_last(watch: Watch) -> None:
+    agent = sampler(watch, ("fake", FakeSource(FakeProbe(gpu(0)))))
+    once = iter([ZeroDivisionError("surprise")])
+
+    def tap(*_: object) -> None:
+        for error in once:
+            raise error
+
+    agent.tap = tap
+    agent.start()
+    snapshot = watch.until(lambda s: reasons(s) == {"0": None} and "failed" in s.source.failures)
+    assert snapshot.source.failures["failed"] == 1
     assert agent.stop()
 
 
