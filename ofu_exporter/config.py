@@ -48,6 +48,17 @@ class Settings(BaseModel):
     source: str = Field(
         default="auto", description="Where the counters come from; see `list sources`."
     )
+    scheduler: str = Field(
+        default="auto",
+        description="Who says which job owns which GPU: one or more (with commas) of "
+        "`list schedulers`, or none.",
+    )
+    owner_max_age: Seconds = Field(
+        default=300.0,
+        gt=0,
+        description="How long the last answer of a scheduler that fails is believed.",
+        examples=["5m"],
+    )
     interval: Seconds = Field(
         default=5.0, description="Length of a window, 0.1s to 30s.", examples=["5s"]
     )

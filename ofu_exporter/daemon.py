@@ -10,21 +10,24 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
 from pydantic import BaseModel
 
-from ofu_exporter import sources
+from ofu_exporter import schedulers, sources
 from ofu_exporter.api import create_app
+from ofu_exporter.attribution import Asked, Attribution
 from ofu_exporter.config import GpuSetting, Settings, host_and_port
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.gpus import Row, custom_row
+from ofu_exporter.lanes import Pace
 from ofu_exporter.pipeline import State
 from ofu_exporter.records import Snapshot
-from ofu_exporter.sampling import Candidate, Pace, Sampler
+from ofu_exporter.sampling import Candidate, Owners, Plan, Sampler
+from ofu_exporter.schedulers import Scheduler
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +39,13 @@ FILE_CHECK_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """Settings, and the options of every source that they may use."""
+    """Settings, and the options of every source and scheduler that they may use."""
 
     settings: Settings
-    options: Mapping[str, BaseModel]
-    """By the source's name, in the order in which they are tried."""
+    sources: Mapping[str, BaseModel]
+    """Options by the source's name, in the order in which they are tried."""
+    schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
+    """Options by the scheduler's name."""
     file: Path | None = None
 
 
@@ -62,22 +67,35 @@ def rows(settings: Iterable[GpuSetting]) -> list[Row]:
 def build_sampler(
     configured: Configured,
     publish: Callable[[Snapshot], None],
+    owners: Owners | None = None,
     state: State | None = None,
 ) -> Sampler:
     """A sampler over the configured source, or over those that `auto` tries."""
     settings = configured.settings
-    return Sampler(
-        candidates=[_candidate(name, options) for name, options in configured.options.items()],
+    plan = Plan(
+        candidates=[_candidate(name, options) for name, options in configured.sources.items()],
         pace=Pace(settings.interval, settings.clock_interval),
-        publish=publish,
-        clock=time.monotonic,
         rows=rows(settings.gpus),
-        state=state,
     )
+    return Sampler(plan, publish, time.monotonic, owners, state)
 
 
 def _candidate(name: str, options: BaseModel) -> Candidate:
     return name, lambda: sources.load(name).Source(options, time.monotonic)
+
+
+def build_attribution(configured: Configured) -> Attribution:
+    """What asks the configured schedulers, or those that `auto` looks for."""
+    asked = Asked(
+        schedulers=[_scheduler(name, options) for name, options in configured.schedulers.items()],
+        max_age=configured.settings.owner_max_age,
+        optional=configured.settings.scheduler == "auto",
+    )
+    return Attribution(asked, time.monotonic)
+
+
+def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Scheduler]]:
+    return name, lambda: schedulers.load(name).Scheduler(options)
 
 
 def listen(address: str) -> socket.socket:
@@ -122,10 +140,16 @@ class Daemon:
         self._configured = configured
         self._load = load
         self._page = Page(time.monotonic)
-        self._sampler = build_sampler(configured, self._page.publish)
+        self._attribution, self._sampler = self._build(configured, None)
         self._socket = listen(configured.settings.listen)
         self._stop = asyncio.Event()
         self._reload = asyncio.Event()
+
+    def _build(self, configured: Configured, state: State | None) -> tuple[Attribution, Sampler]:
+        attribution = build_attribution(configured)
+        sampler = build_sampler(configured, self._page.publish, attribution, state)
+        attribution.changed = sampler.cut
+        return attribution, sampler
 
     @property
     def url(self) -> str:
@@ -154,6 +178,7 @@ class Daemon:
             ),
             self._stop,
         )
+        self._attribution.start()
         self._sampler.start()
         serving = asyncio.create_task(server.serve(sockets=[self._socket]))
         tending = [asyncio.create_task(self._reloads()), asyncio.create_task(self._watch_file())]
@@ -164,6 +189,7 @@ class Daemon:
             task.cancel()
         if not await asyncio.to_thread(self._sampler.stop, RELEASE_SECONDS):
             log.warning("a driver call did not return in time; its handle ends with the process")
+        await asyncio.to_thread(self._attribution.stop, RELEASE_SECONDS)
         await serving
 
     async def _reloads(self) -> None:
@@ -188,7 +214,9 @@ class Daemon:
             log.warning("a new listen address needs a restart; still serving on %s", self.url)
         self._configured = configured
         self._sampler.stop(RELEASE_SECONDS)
-        self._sampler = build_sampler(configured, self._page.publish, self._sampler.state)
+        self._attribution.stop(RELEASE_SECONDS)
+        self._attribution, self._sampler = self._build(configured, self._sampler.state)
+        self._attribution.start()
         self._sampler.start()
         configure_logging(configured.settings.log_format)
         log.info("configuration applied")

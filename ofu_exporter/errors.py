@@ -3,7 +3,8 @@
 OfuError
 ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
 ├── SourceError     a whole counter source cannot be used: the agent runs on and tries again
-└── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
+├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
+└── SchedulerError  a scheduler does not say who owns what: its last answer is kept for a while, GPUs are measured on
 """
 
 from __future__ import annotations
@@ -104,6 +105,64 @@ ADVICE: dict[Reason, str] = {
 }
 
 
+class SchedulerReason(str, Enum):
+    """Why it is not known who owns the GPUs; the label value of `ofu_exporter_scheduler_unavailable`."""
+
+    STARTING = "starting"
+    ABSENT = "absent"
+    UNREACHABLE = "unreachable"
+    NO_PERMISSION = "no_permission"
+    RATE_LIMITED = "rate_limited"
+    TOO_LARGE = "too_large"
+    BAD_ANSWER = "bad_answer"
+    UNTRUSTED = "untrusted"
+    NO_LIBRARY = "no_library"
+    FAILED = "failed"
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about it, one sentence."""
+        return SCHEDULER_ADVICE[self]
+
+
+SCHEDULER_ADVICE: dict[SchedulerReason, str] = {
+    SchedulerReason.STARTING: "Wait: the scheduler has not been asked yet.",
+    SchedulerReason.ABSENT: (
+        "This node has no such scheduler: mount its socket or directory, or leave it out of --scheduler."
+    ),
+    SchedulerReason.UNREACHABLE: "Nothing answers: see whether kubelet runs, and that its socket is mounted.",
+    SchedulerReason.NO_PERMISSION: (
+        "Give the agent's user access to the socket or directory that the detail names."
+    ),
+    SchedulerReason.RATE_LIMITED: "Too many programs ask kubelet at once; the agent asks again by itself.",
+    SchedulerReason.TOO_LARGE: "The answer is larger than any node's should be: report it, with the number of pods.",
+    SchedulerReason.BAD_ANSWER: "What answers is not what it should be, or speaks another version: report it.",
+    SchedulerReason.UNTRUSTED: (
+        "The directory of job files can be written by others: make it root's (or the agent's) with mode 0755."
+    ),
+    SchedulerReason.NO_LIBRARY: "Install the extra: pip install 'ofu-exporter[kubernetes]'.",
+    SchedulerReason.FAILED: "An unexpected error: see the log, and report it.",
+}
+
+
+class ClaimRejection(str, Enum):
+    """Why something a scheduler said was not believed; label value of `ofu_exporter_scheduler_rejected_total`."""
+
+    NOT_A_FILE = "not_a_file"
+    FOREIGN_OWNER = "foreign_owner"
+    WRITABLE_BY_OTHERS = "writable_by_others"
+    TOO_LARGE = "too_large"
+    NOT_TEXT = "not_text"
+    MALFORMED = "malformed"
+    BAD_JOB_ID = "bad_job_id"
+    OTHER_BOOT = "other_boot"
+    EXPIRED = "expired"
+    UNREADABLE = "unreadable"
+    TOO_MANY = "too_many"
+    UNKNOWN_DEVICE = "unknown_device"
+    CONTESTED = "contested"
+
+
 class Rejection(str, Enum):
     """Why one sample was not believed; the label value of `ofu_gpu_rejected_samples_total`."""
 
@@ -138,6 +197,15 @@ class GpuError(OfuError):
     """One GPU that cannot be measured now."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(f"{detail or reason.value}. {reason.advice}")
+        self.reason = reason
+        self.detail = detail
+
+
+class SchedulerError(OfuError):
+    """A scheduler that does not say who owns what now."""
+
+    def __init__(self, reason: SchedulerReason, detail: str = "") -> None:
         super().__init__(f"{detail or reason.value}. {reason.advice}")
         self.reason = reason
         self.detail = detail

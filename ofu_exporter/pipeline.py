@@ -1,4 +1,4 @@
-"""The tick: (state, what was measured, now) -> (state, snapshot), pure.
+"""The tick: (state, what was measured, who owned it, now) -> (state, snapshot), pure.
 
 No clock, no I/O, no lock: given the same arguments it gives the same answer, so a recording put
 through it twice makes the same page twice.
@@ -11,15 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.cycles import CycleTrust
-from ofu_exporter.errors import Reason, Rejection
+from ofu_exporter.errors import ClaimRejection, Reason, Rejection
 from ofu_exporter.gpus import Row, rate
+from ofu_exporter.holdings import NOBODY, History, Resolved, changed, resolve, sole_holder
+from ofu_exporter.jobs import Jobs, JobState, Now, credit, forget, hold, take_holders, views
 from ofu_exporter.records import (
+    Claim,
     Fault,
     Gpu,
     GpuKey,
     GpuView,
+    Job,
+    JobKey,
+    Ownership,
     Rating,
     Reading,
+    SchedulerHealth,
     Snapshot,
     SourceHealth,
     Window,
@@ -52,7 +59,22 @@ class GpuState:
     sampled_at: float | None = None
 
 
-State = Mapping[GpuKey, GpuState]
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that is remembered from tick to tick."""
+
+    gpus: Mapping[GpuKey, GpuState] = field(default_factory=dict)
+    jobs: Jobs = field(default_factory=dict)
+    history: Mapping[GpuKey, History] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    """What the schedulers said last."""
+    resolved: Resolved = NOBODY
+    """The same, made out against the GPUs in `resolved_for`."""
+    resolved_for: tuple[Gpu, ...] = ()
+    rejected: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Claims not believed, by scheduler and reason."""
+    counted_until: float | None = None
+    """Up to here the time that jobs held GPUs has been counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,37 +90,135 @@ class Tick:
     source: SourceHealth
     rows: Sequence[Row] = ()
     """The user's own GPU rows."""
+    unix: float = 0.0
+    """Unix time at `now`."""
+    owners: Sequence[Ownership] = ()
+    """Every change of who owns what since the last tick, oldest first."""
+    schedulers: tuple[SchedulerHealth, ...] = ()
 
 
 def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
-    """Take one tick's readings and faults in; return the new state and what may be shown of it."""
-    owners = _owners(tick)
-    states = _present(state, owners, tick)
+    """Take in one tick's readings, faults and changes of owner; return what is remembered and may be shown."""
+    named = _named(tick)
+    gpus = _present(state.gpus, named, tick)
+    state = _take_owners(replace(state, gpus=gpus), tick)
+    jobs = dict(state.jobs)
     for event in tick.events:
         key = event.gpu.key
-        if owners[key].index != event.gpu.index:
-            states[key] = _reject(states[key], [Rejection.DUPLICATE])
+        if named[key].index != event.gpu.index:
+            gpus[key] = _reject(gpus[key], [Rejection.DUPLICATE])
         elif isinstance(event, Fault):
-            states[key] = _take_fault(states[key], event)
+            gpus[key] = _take_fault(gpus[key], event)
         else:
-            states[key] = _take_reading(states[key], event, tick)
-    states = {key: _expire(known, tick.now) for key, known in states.items()}
-    views = tuple(_view(known) for known in states.values())
-    return states, Snapshot(tick.now, views, tick.source)
+            gpus[key], window = _take_reading(gpus[key], event, tick)
+            if window is not None:
+                _credit(jobs, state.history.get(key, ()), event.gpu, window)
+    gpus = {key: _expire(known, tick.now) for key, known in gpus.items()}
+    state = replace(state, gpus=gpus, jobs=forget(jobs, tick.now))
+    return state, _snapshot(state, tick)
 
 
-def _owners(tick: Tick) -> dict[GpuKey, Gpu]:
+def _credit(jobs: dict[JobKey, JobState], history: History, gpu: Gpu, window: Window) -> None:
+    """Add a window to the totals of the job that alone held the GPU for all of it, if there is one."""
+    job = sole_holder(history, window.start, window.end)
+    if job is not None and job.key in jobs:
+        jobs[job.key] = credit(jobs[job.key], gpu, window)
+
+
+def _take_owners(state: State, tick: Tick) -> State:
+    """Count the time that every job held its GPUs, change by change up to now."""
+    now = Now(tick.now, tick.unix)
+    gpus = tuple(known.gpu for known in state.gpus.values())
+    if gpus != state.resolved_for:  # a GPU that was just found may be one that a job has already
+        state = _resolve(state, state.claims, gpus, now)
+    for change in tick.owners:
+        at = now.at(min(max(change.at, state.counted_until or change.at), tick.now))
+        state = _resolve(_count_held(state, at), change.claims, gpus, at)
+    return _count_held(state, now)
+
+
+def _resolve(state: State, claims: tuple[Claim, ...], gpus: tuple[Gpu, ...], at: Now) -> State:
+    """What the claims mean for these GPUs, from `at` on."""
+    resolved = resolve(claims, gpus)
+    history = {
+        gpu.key: changed(
+            state.history.get(gpu.key, ()), at.monotonic, resolved.holders.get(gpu.key, ())
+        )
+        for gpu in gpus
+    }
+    holders = (job for jobs in resolved.holders.values() for job in jobs)
+    return replace(
+        state,
+        jobs=take_holders(state.jobs, holders, at),
+        history=history,
+        claims=claims,
+        resolved=resolved,
+        resolved_for=gpus,
+        rejected=_count_rejected(state, resolved) if gpus else state.rejected,
+    )
+
+
+def _count_rejected(state: State, resolved: Resolved) -> Mapping[str, Mapping[str, int]]:
+    """One more for every claim that is not believed now and was not before."""
+    found = [
+        (job.scheduler, ClaimRejection.UNKNOWN_DEVICE)
+        for job, device in resolved.unknown
+        if (job, device) not in state.resolved.unknown
+    ]
+    found += [
+        (resolved.holders[key][0].scheduler, ClaimRejection.CONTESTED)
+        for key in resolved.contested
+        if key not in state.resolved.contested
+    ]
+    counts = {name: Counter(reasons) for name, reasons in state.rejected.items()}
+    for name, rejection in found:
+        counts.setdefault(name, Counter())[rejection.value] += 1
+    return counts
+
+
+def _count_held(state: State, until: Now) -> State:
+    """Count the time up to `until` for the jobs that hold GPUs now."""
+    begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
+    held = {key: jobs[0] for key, jobs in state.resolved.holders.items() if len(jobs) == 1}
+    gpus = {gpu.key: gpu for gpu in state.resolved_for}
+    jobs = hold(state.jobs, held, gpus, begin, until.monotonic)
+    return replace(state, jobs=jobs, counted_until=until.monotonic)
+
+
+def _snapshot(state: State, tick: Tick) -> Snapshot:
+    holders = state.resolved.holders
+    return Snapshot(
+        at=tick.now,
+        gpus=tuple(_view(known, holders.get(key, ())) for key, known in state.gpus.items()),
+        source=tick.source,
+        jobs=views(state.jobs.values(), Now(tick.now, tick.unix)),
+        schedulers=tuple(_with_rejected(health, state.rejected) for health in tick.schedulers),
+        unknown_devices=state.resolved.unknown if state.resolved_for else (),
+    )
+
+
+def _with_rejected(
+    health: SchedulerHealth, rejected: Mapping[str, Mapping[str, int]]
+) -> SchedulerHealth:
+    counts = Counter(health.rejected)
+    counts.update(rejected.get(health.name, {}))
+    return replace(health, rejected=dict(counts))
+
+
+def _named(tick: Tick) -> dict[GpuKey, Gpu]:
     """Who a uuid belongs to: of two GPUs that claim it, the first."""
-    owners: dict[GpuKey, Gpu] = {}
+    named: dict[GpuKey, Gpu] = {}
     for gpu in [*tick.present, *(event.gpu for event in tick.events)]:
-        owners.setdefault(gpu.key, gpu)
-    return owners
+        named.setdefault(gpu.key, gpu)
+    return named
 
 
-def _present(state: State, owners: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuKey, GpuState]:
+def _present(
+    state: Mapping[GpuKey, GpuState], named: Mapping[GpuKey, Gpu], tick: Tick
+) -> dict[GpuKey, GpuState]:
     """The states to go on with: every GPU named now, and those gone for less than an hour."""
     states: dict[GpuKey, GpuState] = {}
-    for key, gpu in owners.items():
+    for key, gpu in named.items():
         known = state.get(key)
         if known is None:
             states[key] = GpuState(gpu, rate(gpu, tick.rows), tick.now, tick.rows)
@@ -119,17 +239,18 @@ def _take_fault(known: GpuState, fault: Fault) -> GpuState:
     return replace(known, window=None, reason=fault.reason, detail=fault.detail, trust=CycleTrust())
 
 
-def _take_reading(known: GpuState, reading: Reading, tick: Tick) -> GpuState:
+def _take_reading(known: GpuState, reading: Reading, tick: Tick) -> tuple[GpuState, Window | None]:
+    """What is known after a reading, and the window that counts; None when it does not."""
     if known.sampled_at is not None and reading.start < known.sampled_at - OVERLAP_SECONDS:
-        return _reject(known, [Rejection.OVERLAP])
+        return _reject(known, [Rejection.OVERLAP]), None
     if known.rating is None:
-        return _take_fault(known, Fault(reading.gpu, reading.end, Reason.UNKNOWN_MODEL))
+        return _take_fault(known, Fault(reading.gpu, reading.end, Reason.UNKNOWN_MODEL)), None
     gap = known.sampled_at is None or reading.start > known.sampled_at + OVERLAP_SECONDS
     outcome = measure(reading, known.rating, CycleTrust() if gap else known.trust)
     known = _reject(replace(known, trust=outcome.trust), outcome.rejected)
     window = outcome.window
     if window is None:
-        return replace(known, window=None, reason=outcome.reason, detail=outcome.detail)
+        return replace(known, window=None, reason=outcome.reason, detail=outcome.detail), None
     known = replace(
         known,
         window=window,
@@ -138,13 +259,14 @@ def _take_reading(known: GpuState, reading: Reading, tick: Tick) -> GpuState:
         fresh_until=window.end + 2.5 * max(tick.interval, window.seconds) + 1.0,
     )
     if window.utilization is None:
-        return known
-    return replace(
+        return known, None
+    counted = replace(
         known,
         utilization_seconds=known.utilization_seconds + window.utilization * window.seconds,
         observed_seconds=known.observed_seconds + window.seconds,
         sampled_at=window.end,
     )
+    return counted, window
 
 
 def _reject(known: GpuState, rejections: Sequence[Rejection]) -> GpuState:
@@ -161,7 +283,7 @@ def _expire(known: GpuState, now: float) -> GpuState:
     return known
 
 
-def _view(known: GpuState) -> GpuView:
+def _view(known: GpuState, holders: tuple[Job, ...]) -> GpuView:
     return GpuView(
         gpu=known.gpu,
         rating=known.rating,
@@ -173,4 +295,5 @@ def _view(known: GpuState) -> GpuView:
         rejected=known.rejected,
         sampled_at=known.sampled_at,
         fresh_until=known.fresh_until,
+        holders=holders,
     )

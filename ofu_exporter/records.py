@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ofu_exporter.errors import Reason
+from ofu_exporter.errors import Reason, SchedulerReason
 
 GpuKey = tuple[str, str]
 """(uuid, MIG GPU-instance id or ""): what identifies a measured device."""
@@ -34,6 +35,9 @@ class Gpu:
     compute_capability: tuple[int, int] | None = None
     max_sm_clock_hz: float | None = None
     memory_bytes: int | None = None
+    minor: int | None = None
+    """N of /dev/nvidiaN, by which Slurm and some device plugins name the GPU."""
+    mig_uuid: str = ""
 
     @property
     def key(self) -> GpuKey:
@@ -135,6 +139,8 @@ class GpuView:
     """End of the last window that had an OFU, kept when the window itself is gone."""
     fresh_until: float = 0.0
     """After this instant the window must not be shown any more."""
+    holders: tuple[Job, ...] = ()
+    """The jobs that have the GPU now; its OFU is credited to a job only while there is just one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +160,113 @@ class SourceHealth:
     """Rows of the source that belong to no GPU: over-long labels, unreadable lines."""
 
 
+JobKey = tuple[str, str]
+"""(scheduler, job id): what identifies a job on this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job as its scheduler describes it. "" or None = the scheduler does not say."""
+
+    scheduler: str
+    job_id: str
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    namespace: str = ""
+    array_job_id: str = ""
+    array_task_id: str = ""
+    nodes: str = ""
+    """The job's nodes, as the scheduler writes them."""
+    started: float | None = None
+    """Unix time at which it began."""
+    uid: str = ""
+    """What tells two jobs apart that were given the same id one after the other."""
+
+    @property
+    def key(self) -> JobKey:
+        return (self.scheduler, self.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The devices of this node that a scheduler has given to one job."""
+
+    job: Job
+    devices: tuple[str, ...]
+    """As the scheduler names them; `devices.parse` says which forms are understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What all schedulers together say from one instant on."""
+
+    at: float
+    """Seconds, on the monotonic clock of the readings."""
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUsage:
+    """What one job had of one GPU of this node."""
+
+    index: str
+    key: GpuKey
+    held_seconds: float = 0.0
+    """Time for which the job had the GPU, measured or not."""
+    observed_seconds: float = 0.0
+    """Time of it in which OFU was measured."""
+    utilization_seconds: float = 0.0
+    """Integral of OFU over that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """Everything the faces may say about one job on this node."""
+
+    job: Job
+    usage: tuple[GpuUsage, ...]
+    """Of every GPU that the job has, or had, here."""
+    distribution: Mapping[int, float]
+    """Observed seconds by the OFU of their window, in steps of `jobs.STEP`."""
+    began: float
+    """Unix time at which it was first seen here."""
+    ended: float | None
+    """Unix time at which it was no longer seen; None while it holds a GPU."""
+    updated: float
+    """Unix time of this view."""
+
+    @property
+    def observed_seconds(self) -> float:
+        return math.fsum(usage.observed_seconds for usage in self.usage)
+
+    @property
+    def utilization_seconds(self) -> float:
+        return math.fsum(usage.utilization_seconds for usage in self.usage)
+
+    @property
+    def held_seconds(self) -> float:
+        return math.fsum(usage.held_seconds for usage in self.usage)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerHealth:
+    """How a scheduler's answers fare, apart from what they say."""
+
+    name: str
+    up: bool = False
+    reason: SchedulerReason | None = SchedulerReason.STARTING
+    detail: str = ""
+    polls: int = 0
+    poll_seconds: float = 0.0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    """What it said that was not believed, by reason."""
+    answered_at: float | None = None
+    """When it last gave an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One consistent state of the agent; replaced as a whole, never changed."""
@@ -161,3 +274,7 @@ class Snapshot:
     at: float
     gpus: tuple[GpuView, ...]
     source: SourceHealth
+    jobs: tuple[JobView, ...] = ()
+    schedulers: tuple[SchedulerHealth, ...] = ()
+    unknown_devices: tuple[tuple[Job, str], ...] = ()
+    """Devices that a scheduler gave to a job and that are no GPU measured here."""

@@ -1,155 +1,35 @@
-"""The pace: one thread per probe on monotonic deadlines, one that makes snapshots of what they measure."""
+"""The sampler: opens a source, gathers what its lanes measure, and publishes a snapshot after each window."""
 
 from __future__ import annotations
 
 import logging
 import queue
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.errors import Reason, SourceError
 from ofu_exporter.gpus import Row
+from ofu_exporter.lanes import Delivery, Inbox, Lane, Pace
+from ofu_exporter.notices import log_changes
 from ofu_exporter.pipeline import State, Tick, step
-from ofu_exporter.records import Fault, Gpu, Reading, Snapshot, SourceHealth
+from ofu_exporter.records import (
+    Fault,
+    Ownership,
+    Reading,
+    SchedulerHealth,
+    Snapshot,
+    SourceHealth,
+)
 from ofu_exporter.sources import Clock, Probe, Source
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = (2.0, 60.0)
 """First and longest pause before a source that could not be opened is tried again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often is read what."""
-
-    interval: float
-    """Seconds of one window."""
-    clock_interval: float
-    """Seconds between two clock reads, as asked for."""
-
-    @property
-    def reads_per_window(self) -> int:
-        return max(1, round(self.interval / self.clock_interval))
-
-    @property
-    def step_seconds(self) -> float:
-        return self.interval / self.reads_per_window
-
-    @property
-    def hung_after(self) -> float:
-        """A call that takes longer than this is reported as hung."""
-        return 2 * self.interval + 1.0
-
-
-class Beat(NamedTuple):
-    """One deadline: its number since the start, and how many before it were missed."""
-
-    number: int
-    missed: int
-
-
-class Deadlines:
-    """Deadlines on a fixed grid: no drift, and a missed one is counted, never caught up in a burst."""
-
-    def __init__(self, start: float, step_seconds: float) -> None:
-        self._start = start
-        self._step = step_seconds
-        self._number = -1
-
-    @property
-    def next_at(self) -> float:
-        return self._start + (self._number + 1) * self._step
-
-    def beat(self, now: float) -> Beat:
-        """Take the latest deadline that has passed by `now`."""
-        latest = max(self._number + 1, int((now - self._start) / self._step))
-        missed = latest - self._number - 1
-        self._number = latest
-        return Beat(latest, missed)
-
-
-class Delivery(NamedTuple):
-    """What one lane hands over after one read."""
-
-    lane: Lane
-    events: Sequence[Reading | Fault]
-    seconds: float
-    failure: Reason | None
-    missed: int
-
-
-Inbox = queue.SimpleQueue["Delivery | None"]
-"""What the lanes hand over; None wakes the sampler so that it sees it must stop."""
-
-
-class Lane:
-    """The thread of one probe. A driver call that hangs stops this thread and no other."""
-
-    def __init__(self, probe: Probe, pace: Pace, inbox: Inbox, clock: Clock) -> None:
-        self._probe = probe
-        self._pace = pace
-        self._inbox = inbox
-        self._clock = clock
-        self._stop = threading.Event()
-        self._missed = 0
-        self.gpus: Sequence[Gpu] = list(probe.gpus())
-        self.busy_since: float | None = None
-        self.failure: Reason | None = Reason.STARTING
-        self._thread = threading.Thread(target=self._run, name="ofu-lane", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    def join(self, timeout: float) -> bool:
-        """Wait for the thread; False when it is still in a call."""
-        self._thread.join(max(0.0, timeout))
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        deadlines = Deadlines(self._clock(), self._pace.step_seconds)
-        windows = -1
-        while not self._stop.wait(max(0.0, deadlines.next_at - self._clock())):
-            beat = deadlines.beat(self._clock())
-            self._missed += beat.missed
-            window = beat.number // self._pace.reads_per_window
-            if window > windows:
-                windows = window
-                self._call(self._probe.read)
-            elif self.failure is None:
-                self._call(self._probe.poll)
-        self._probe.close()
-
-    def _call(self, call: Callable[[], Sequence[Reading | Fault] | None]) -> None:
-        """Make one call of the probe, and deliver what a read or a failure brought."""
-        started = self._clock()
-        self.busy_since = started
-        failure: Reason | None = None
-        detail = ""
-        events: Sequence[Reading | Fault] | None = None
-        try:
-            events = call()
-        except GpuError as error:
-            failure, detail = error.reason, error.detail
-        except Exception as error:  # whatever a driver does, the next window is tried
-            failure, detail = Reason.FAILED, f"{type(error).__name__}: {error}"
-            log.exception("unexpected error while reading")
-        ended = self._clock()
-        self.busy_since = None
-        self.failure = failure
-        if failure is None and events is None:
-            return  # a clock read: it is delivered with the window it belongs to
-        self.gpus = list(self._probe.gpus())
-        if failure is not None or events is None:
-            events = [Fault(gpu, ended, failure or Reason.FAILED, detail) for gpu in self.gpus]
-        self._inbox.put(Delivery(self, events, ended - started, failure, self._missed))
-        self._missed = 0
 
 
 class Opened(NamedTuple):
@@ -164,40 +44,60 @@ Candidate = tuple[str, Callable[[], Source]]
 """A source by name, and how it is built."""
 
 
-class Sampler:
-    """Reads a source window by window and publishes a snapshot after each.
+class Owners(Protocol):
+    """Whoever knows which job owns which GPU."""
 
-    `candidates` are tried in order. One that opens but whose GPUs all lack the counters gives way
-    to the next that opens; when none does, the first stays, so that its reasons are seen.
+    def changes(self) -> Sequence[Ownership]:
+        """Every change since the last call, oldest first."""
+
+    def health(self) -> tuple[SchedulerHealth, ...]:
+        """How the schedulers that were asked fare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is sampled, and how.
+
+    The candidates are tried in order. One that opens but whose GPUs all lack the counters gives
+    way to the next that opens; when none does, the first stays, so that its reasons are seen.
     """
+
+    candidates: Sequence[Candidate]
+    pace: Pace
+    rows: Sequence[Row] = ()
+    """The user's own GPU rows."""
+
+
+class Sampler:
+    """Reads a source window by window and publishes a snapshot after each."""
 
     def __init__(
         self,
-        candidates: Sequence[Candidate],
-        pace: Pace,
+        plan: Plan,
         publish: Callable[[Snapshot], None],
         clock: Clock,
-        rows: Sequence[Row] = (),
+        owners: Owners | None = None,
         state: State | None = None,
     ) -> None:
-        self._candidates = list(candidates)
+        self._candidates = list(plan.candidates)
         self._passed: set[str] = set()
-        self._settled = len(candidates) < 2
-        self._pace = pace
+        self._settled = len(plan.candidates) < 2
+        self._pace = plan.pace
+        self._rows = tuple(plan.rows)
         self._publish = publish
         self._clock = clock
-        self._rows = tuple(rows)
+        self._owners = owners
         self._inbox: Inbox = queue.SimpleQueue()
         self._lanes: list[Lane] = []
         self._opened: Opened | None = None
-        self._health = SourceHealth(candidates[0][0])
+        self._health = SourceHealth(plan.candidates[0][0])
         self._snapshot: Snapshot | None = None
         self._failures: Counter[str] = Counter()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ofu-sampler", daemon=True)
         self.tap: Callable[[Sequence[Reading | Fault], SourceHealth], None] | None = None
         """Called with every batch of readings and faults before it is taken in."""
-        self.state: State = state or {}
+        self.state = state or State()
 
     def start(self) -> None:
         self._thread.start()
@@ -215,6 +115,11 @@ class Sampler:
         if released and self._opened is not None:
             self._opened.source.close()
         return released
+
+    def cut(self) -> None:
+        """End every window now, so that none belongs to two jobs."""
+        for lane in list(self._lanes):
+            lane.cut()
 
     def _run(self) -> None:
         pause = RETRY_SECONDS[0]
@@ -351,6 +256,9 @@ class Sampler:
             events=events,
             source=self._health,
             rows=self._rows,
+            unix=time.time(),
+            owners=self._owners.changes() if self._owners else (),
+            schedulers=self._owners.health() if self._owners else (),
         )
         self.state, snapshot = step(self.state, tick)
         log_changes(self._snapshot, snapshot)
@@ -390,29 +298,3 @@ class Sampler:
         for lane in lanes:
             lane.stop()
         return all([lane.join(1.0) for lane in lanes])
-
-
-def log_changes(before: Snapshot | None, after: Snapshot) -> None:
-    """One line for every GPU that began or ceased to be measured, and for one measured by estimate."""
-    known = {view.gpu.key: view for view in before.gpus} if before else {}
-    for view in after.gpus:
-        old = known.get(view.gpu.key)
-        if old is not None and old.reason == view.reason:
-            continue
-        name = (
-            f"GPU {view.gpu.index} ({view.gpu.uuid}{view.gpu.instance and '/'}{view.gpu.instance})"
-        )
-        if view.reason is None:
-            log.info("%s is measured", name)
-            if view.rating is not None and view.rating.origin == "estimated":
-                log.warning(
-                    "%s: model %r is not in the table; its OFU is estimated against its own "
-                    "maximum SM clock. Add a row under `gpus` in the configuration.",
-                    name,
-                    view.gpu.name,
-                )
-        elif view.reason is not Reason.STARTING:
-            detail = f": {view.detail}" if view.detail else ""
-            log.warning(
-                "%s is not measured (%s%s). %s", name, view.reason.value, detail, view.reason.advice
-            )

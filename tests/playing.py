@@ -14,7 +14,7 @@ RECORDINGS = Path(__file__).parent / "recordings"
 def play(path: Path, interval: float = 5.0) -> Snapshot:
     """The snapshot after the last reading of a recording."""
     played = recording.read(path)
-    state: State = {}
+    state = State()
     gpus: dict[Gpu, None] = {}
     snapshot = Snapshot(0.0, (), SourceHealth("replay"))
     for number, event in enumerate(played.events, start=1):

@@ -13,7 +13,7 @@ import uvicorn
 from ofu_exporter.api import create_app, unready
 from ofu_exporter.errors import Reason
 from ofu_exporter.exposition import Page
-from ofu_exporter.pipeline import Tick, step
+from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.records import Snapshot, SourceHealth
 from tests.making import FakeClock, fault, gpu, health, reading
 
@@ -46,7 +46,7 @@ def client(page: Page) -> Iterator[httpx.Client]:
 def snapshot(*events: object, source: SourceHealth | None = None) -> Snapshot:
     taken = [reading(0, 5)] if not events else list(events)
     tick = Tick(5.0, 5.0, [e.gpu for e in taken], taken, source or health())  # type: ignore[attr-defined, arg-type]
-    return step({}, tick)[1]
+    return step(State(), tick)[1]
 
 
 def test_metrics_are_text_unless_openmetrics_is_asked_for(page: Page, client: httpx.Client) -> None:

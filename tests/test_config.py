@@ -259,14 +259,14 @@ def test_it_says_where_such_an_option_was_set(file: Path) -> None:
 
 
 def test_auto_takes_the_options_of_every_source_it_tries() -> None:
-    options = loaded({"url": "http://other:9400/metrics"}).options["dcgm-exporter"]
+    options = loaded({"url": "http://other:9400/metrics"}).sources["dcgm-exporter"]
     assert isinstance(options, DcgmOptions)
     assert options.url == "http://other:9400/metrics"
 
 
 def test_only_the_chosen_source_has_options() -> None:
     configured = loaded({"source": "simulate", "seed": 7})
-    assert configured.options == {"simulate": SimulateOptions(seed=7)}
+    assert configured.sources == {"simulate": SimulateOptions(seed=7)}
 
 
 # Which place wins.
@@ -297,7 +297,7 @@ def test_a_flag_that_was_not_given_hides_nothing() -> None:
 def test_a_flag_that_says_no_is_given() -> None:
     flags = {"source": "simulate", "simulated_cycles": False}
     environ = {"OFU_SIMULATED_CYCLES": "true"}
-    assert loaded(flags, environ).options == {"simulate": SimulateOptions()}
+    assert loaded(flags, environ).sources == {"simulate": SimulateOptions()}
 
 
 def test_a_bad_value_that_is_overridden_is_no_error(file: Path) -> None:

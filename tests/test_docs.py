@@ -10,7 +10,8 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from ofu_exporter import exposition, sources
+from ofu_exporter import metrics as names
+from ofu_exporter import sources
 from ofu_exporter.cli.settings import option_models
 from ofu_exporter.config import Settings
 from ofu_exporter.errors import Reason, Rejection
@@ -49,7 +50,7 @@ def shown(default: object) -> str:
 def metrics() -> list[str]:
     rows = [
         f"| `{spec.shown_name}` | {spec.kind} | {', '.join(spec.labels)} | {spec.help} |"
-        for spec in exposition.specs()
+        for spec in names.specs()
     ]
     return ["| metric | type | labels | |", "|---|---|---|---|", *rows]
 
@@ -88,7 +89,7 @@ def test_every_source_is_in_the_readme() -> None:
 
 
 def test_every_metric_named_in_the_documentation_exists() -> None:
-    known = {spec.shown_name for spec in exposition.specs()}
+    known = {spec.shown_name for spec in names.specs()}
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.glob("*.md")]:
         for name in re.findall(r"\bofu_(?:gpu|exporter)_[a-z0-9_]+\b", path.read_text()):
             assert name in known, f"{path.name}: {name}"

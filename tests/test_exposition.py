@@ -11,9 +11,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
-from ofu_exporter import exposition
+from ofu_exporter import metrics
 from ofu_exporter.exposition import Page
-from ofu_exporter.pipeline import Tick, step
+from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.records import Fault, Reading, Snapshot
 from tests.making import FakeClock, fault, gpu, health, reading
 from tests.playing import RECORDINGS, play
@@ -34,7 +34,7 @@ def small_snapshot() -> Snapshot:
         reading(0, 5, device=gpu(1)),
         fault(5, device=gpu(2)),
     ]
-    return step({}, Tick(5.0, 5.0, [e.gpu for e in events], events, health()))[1]
+    return step(State(), Tick(5.0, 5.0, [e.gpu for e in events], events, health()))[1]
 
 
 def values(text: str) -> dict[str, float]:
@@ -148,17 +148,17 @@ def test_simulated_data_is_marked() -> None:
 
 def test_a_label_with_quotes_backslashes_and_newlines_is_escaped() -> None:
     odd = replace(gpu(), name='a"b\\c\nd')
-    snapshot = step({}, Tick(5.0, 5.0, [odd], [], health()))[1]
+    snapshot = step(State(), Tick(5.0, 5.0, [odd], [], health()))[1]
     body = page_of(snapshot).render().body.decode()
     (info,) = [s for f in text_format(body) for s in f.samples if s.name == "ofu_gpu_info"]
     assert info.labels["model"] == 'a"b\\c\nd'
 
 
 def test_names_have_their_unit_and_help() -> None:
-    for spec in exposition.specs():
+    for spec in metrics.specs():
         assert re.search(
             r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
-            r"|_rows|_deadlines|_reloads|_requests)$",
+            r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_polls|_rejected)$",
             spec.name,
         ), spec.name
         assert spec.help.endswith(".")

@@ -21,7 +21,7 @@ class Agent:
     """A state that is stepped along."""
 
     def __init__(self) -> None:
-        self.state: State = {}
+        self.state = State()
         self.last: Snapshot | None = None
 
     def tick(
@@ -206,6 +206,6 @@ def test_rate_of_u_over_rate_of_o_is_the_time_weighted_mean(
 @given(st.permutations(range(4)))
 def test_the_tick_is_pure(order: list[int]) -> None:
     events = [reading(0, 5, tensor=0.1 * i, device=gpu(i)) for i in order]
-    one = step({}, Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
-    two = step({}, Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
+    one = step(State(), Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
+    two = step(State(), Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
     assert one == two

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.lanes import Deadlines, Pace
 from ofu_exporter.records import ClockSample, Fault, Gpu, Reading, Snapshot
-from ofu_exporter.sampling import Deadlines, Pace, Sampler
+from ofu_exporter.sampling import Plan, Sampler
 from tests.making import gpu
 
 PACE = Pace(interval=0.1, clock_interval=0.05)
@@ -92,7 +93,7 @@ def watch() -> Watch:
 
 def sampler(watch: Watch, *candidates: tuple[str, FakeSource], pace: Pace = PACE) -> Sampler:
     built = [(name, lambda source=source: source) for name, source in candidates]
-    return Sampler(built, pace, watch.publish, time.monotonic)
+    return Sampler(Plan(built, pace), watch.publish, time.monotonic)
 
 
 def reasons(snapshot: Snapshot) -> dict[str, Reason | None]:

@@ -1,4 +1,4 @@
-"""`list`: what this version knows: counter sources, GPU models, metrics."""
+"""`list`: what this version knows: counter sources, schedulers, GPU models, metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import click
 
 @click.group("list")
 def listing() -> None:
-    """Show the counter sources, GPU models or metrics that this version knows."""
+    """Show the counter sources, schedulers, GPU models or metrics that this version knows."""
 
 
 @listing.command("sources")
@@ -21,6 +21,15 @@ def list_sources() -> None:
         click.echo(f"{name:15}{mark:12}{sources.summary(name)}")
 
 
+@listing.command("schedulers")
+def list_schedulers() -> None:
+    """Schedulers that can say which job owns which GPU."""
+    from ofu_exporter import schedulers
+
+    for name in schedulers.names():
+        click.echo(f"{name:15}{schedulers.summary(name)}")
+
+
 @listing.command("gpus")
 def list_gpus() -> None:
     """GPU models and what they are rated at."""
@@ -32,8 +41,8 @@ def list_gpus() -> None:
 @listing.command("metrics")
 def list_metrics() -> None:
     """Every metric with its type, labels and meaning."""
-    from ofu_exporter import exposition
+    from ofu_exporter import metrics
 
-    for spec in exposition.specs():
+    for spec in metrics.specs():
         labels = "{" + ", ".join(spec.labels) + "}" if spec.labels else ""
         click.echo(f"{spec.shown_name}{labels} ({spec.kind})\n    {spec.help}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from ofu_exporter import sources
+from ofu_exporter import schedulers, sources
 from ofu_exporter.config import (
     Given,
     Layer,
@@ -29,8 +29,9 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 def option_models() -> dict[str, type[BaseModel]]:
-    """The options of every source, by its name."""
-    return {name: sources.load(name).Options for name in sources.names()}
+    """The options of every source and scheduler, by its name."""
+    found = {name: sources.load(name).Options for name in sources.names()}
+    return {**found, **{name: schedulers.load(name).Options for name in schedulers.names()}}
 
 
 def setting_flags(command: CommandT) -> CommandT:
@@ -87,24 +88,51 @@ def load(
     check_known(from_file, known)
     layer = merge(from_file, environment_layer(environ, known), preset or {}, given)
     settings = build(Settings, layer)
-    if settings.source not in ("auto", *sources.names()):
-        known_sources = ", ".join(["auto", *sources.names()])
-        raise ConfigError(
-            f"unknown source {settings.source!r}; known: {known_sources} ({layer['source'].origin})"
-        )
-    return Configured(settings, source_options(settings.source, layer), path)
+    chosen_sources = _chosen("source", settings.source, sources.names(), layer)
+    used_sources = sources.automatic() if chosen_sources is None else chosen_sources
+    chosen_schedulers = _chosen("scheduler", settings.scheduler, schedulers.names(), layer)
+    used_schedulers = schedulers.names() if chosen_schedulers is None else chosen_schedulers
+    used = {
+        **{name: sources.load(name).Options for name in used_sources},
+        **{name: schedulers.load(name).Options for name in used_schedulers},
+    }
+    _check_used(layer, used, settings)
+    built = {name: build(model, layer, _titled(name)) for name, model in used.items()}
+    return Configured(
+        settings,
+        sources={name: built[name] for name in used_sources},
+        schedulers={name: built[name] for name in used_schedulers},
+        file=path,
+    )
 
 
-def source_options(source: str, layer: Layer) -> dict[str, BaseModel]:
-    """The options of the sources in use. Raises ConfigError for an option of one that is not."""
-    used = sources.automatic() if source == "auto" else [source]
-    models = {name: sources.load(name).Options for name in used}
-    usable = {key for model in models.values() for key in model.model_fields}
+def _titled(name: str) -> str:
+    return f"source {name}" if name in sources.names() else f"scheduler {name}"
+
+
+def _chosen(kind: str, value: str, names: Sequence[str], layer: Layer) -> list[str] | None:
+    """The names that a setting lists; None for auto. Raises ConfigError for one that is unknown."""
+    if value == "auto":
+        return None
+    if kind == "scheduler" and value == "none":
+        return []
+    chosen = [name.strip() for name in value.split(",")] if kind == "scheduler" else [value]
+    for name in chosen:
+        if name not in names:
+            known = ", ".join(["auto", *(["none"] if kind == "scheduler" else []), *names])
+            raise ConfigError(f"unknown {kind} {name!r}; known: {known} ({layer[kind].origin})")
+    return list(dict.fromkeys(chosen))
+
+
+def _check_used(layer: Layer, used: Mapping[str, type[BaseModel]], settings: Settings) -> None:
+    """Raise ConfigError for an option of a source or scheduler that is not in use."""
+    usable = {key for model in used.values() for key in model.model_fields}
     for key, given in layer.items():
         if key in Settings.model_fields or key in usable:
             continue
         owners = [name for name, model in option_models().items() if key in model.model_fields]
+        kind = _titled(owners[0]).split()[0]
         raise ConfigError(
-            f"{given.origin} is an option of source {', '.join(owners)}, but the source is {source}"
+            f"{given.origin} is an option of {kind} {', '.join(owners)}, "
+            f"but the {kind} is {getattr(settings, kind)}"
         )
-    return {name: build(model, layer, f"source {name}") for name, model in models.items()}

@@ -48,7 +48,7 @@ def measure(count: int, scenario: Scenario) -> tuple[float, float, float]:
     read_all(probes)
     page = Page(clock, process=False)
     page.render()
-    state: State = {}
+    state = State()
     reading = ticking = rendering = 0.0
     for window in range(1, WINDOWS + 1):
         clock.now = 5.0 * window

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel
 
-from ofu_exporter import __version__, exposition, sources
+from ofu_exporter import __version__, metrics, sources
 from ofu_exporter.cli import cli
 from ofu_exporter.config import Settings
 from tests.running import call
@@ -51,7 +51,7 @@ def test_list_gpus_shows_the_tensor_clock() -> None:
 
 def test_list_metrics_shows_every_metric() -> None:
     text = shown("list", "metrics")
-    for spec in exposition.specs():
+    for spec in metrics.specs():
         assert spec.shown_name in text
 
 

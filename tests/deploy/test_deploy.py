@@ -45,7 +45,7 @@ def test_the_sample_uncommented_is_the_defaults(tmp_path: Path) -> None:
     file.write_text(uncommented((SYSTEMD / "ofu-exporter.yaml").read_text()))
     sample, default = load({"config": file}, environ={}), load({}, environ={})
     assert sample.settings == default.settings
-    assert sample.options == default.options
+    assert sample.sources == default.sources
 
 
 def test_the_sample_shows_every_setting_of_the_default_source() -> None:

@@ -1,0 +1,169 @@
+"""Who owns the GPUs: asks every scheduler on a thread of its own and merges what they say."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.records import Claim, Ownership, SchedulerHealth
+from ofu_exporter.schedulers import Scheduler
+from ofu_exporter.sources import Clock
+
+log = logging.getLogger(__name__)
+
+ABSENT_RETRY_SECONDS = 15.0
+"""How often a scheduler that this node does not have is looked for again."""
+SLOWEST_RETRY_SECONDS = 30.0
+"""Longest pause between two questions to a scheduler that does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which schedulers are asked, and how long their last answer is believed."""
+
+    schedulers: Sequence[tuple[str, Callable[[], Scheduler]]]
+    """By name, and how each is built."""
+    max_age: float
+    """Seconds."""
+    optional: bool = False
+    """A scheduler that is absent is not worth a word."""
+
+
+class Asker:
+    """The thread of one scheduler. One that hangs or fails leaves the others' answers alone."""
+
+    def __init__(
+        self, name: str, build: Callable[[], Scheduler], clock: Clock, heard: Callable[[], None]
+    ) -> None:
+        self._build = build
+        self._clock = clock
+        self._heard = heard
+        self._stop = threading.Event()
+        self._failures: Counter[str] = Counter()
+        self._thread = threading.Thread(target=self._run, name=f"ofu-{name}", daemon=True)
+        self.health = SchedulerHealth(name)
+        self.claims: tuple[Claim, ...] = ()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def join(self, timeout: float) -> None:
+        self._thread.join(max(0.0, timeout))
+
+    def _run(self) -> None:
+        scheduler = self._build()
+        pause = 0.0
+        while not self._stop.wait(pause):
+            pause = self._ask(scheduler, pause)
+        scheduler.close()
+
+    def _ask(self, scheduler: Scheduler, pause: float) -> float:
+        """Ask once; returns how long to wait before the next question."""
+        started = self._clock()
+        try:
+            claims = tuple(scheduler.claims())
+        except SchedulerError as error:
+            self._note(started, scheduler, error.reason, error.detail)
+        except Exception as error:  # whatever one scheduler does, it is asked again
+            log.exception("unexpected error in scheduler %s", self.health.name)
+            detail = f"{type(error).__name__}: {error}"
+            self._note(started, scheduler, SchedulerReason.FAILED, detail)
+        else:
+            self._note(started, scheduler, None, "")
+            if claims != self.claims:
+                self.claims = claims
+                self._heard()
+            return scheduler.poll_seconds
+        if self.health.reason is SchedulerReason.ABSENT:
+            return ABSENT_RETRY_SECONDS
+        return min(max(2 * pause, scheduler.poll_seconds), SLOWEST_RETRY_SECONDS)
+
+    def _note(
+        self, started: float, scheduler: Scheduler, reason: SchedulerReason | None, detail: str
+    ) -> None:
+        now = self._clock()
+        if reason is not None:
+            self._failures[reason.value] += 1
+        self.health = replace(
+            self.health,
+            up=reason is None,
+            reason=reason,
+            detail=detail,
+            polls=self.health.polls + 1,
+            poll_seconds=self.health.poll_seconds + now - started,
+            failures=dict(self._failures),
+            rejected=dict(scheduler.rejected),
+            answered_at=now if reason is None else self.health.answered_at,
+        )
+
+
+class Attribution:
+    """The merged answers of all schedulers, as a sequence of changes."""
+
+    def __init__(self, asked: Asked, clock: Clock) -> None:
+        self._asked = asked
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._changes: list[Ownership] = []
+        self._last: tuple[Claim, ...] = ()
+        self._askers = [Asker(name, build, clock, self._heard) for name, build in asked.schedulers]
+        self.changed: Callable[[], None] = lambda: None
+        """Called, from the thread that heard it, after every change."""
+
+    def start(self) -> None:
+        for asker in self._askers:
+            asker.start()
+
+    def stop(self, timeout: float = 0.5) -> None:
+        """Let go of every scheduler; one that hangs ends with the process."""
+        deadline = self._clock() + timeout
+        for asker in self._askers:
+            asker.stop()
+        for asker in self._askers:
+            asker.join(deadline - self._clock())
+
+    def changes(self) -> Sequence[Ownership]:
+        """Every change since the last call, oldest first."""
+        with self._lock:
+            self._merge()
+            taken, self._changes = self._changes, []
+        return taken
+
+    def health(self) -> tuple[SchedulerHealth, ...]:
+        """How the schedulers that were asked fare."""
+        hidden = SchedulerReason.ABSENT if self._asked.optional else None
+        found = [asker.health for asker in self._askers]
+        return tuple(
+            health
+            for health in found
+            if hidden is None or health.reason not in (hidden, SchedulerReason.STARTING)
+        )
+
+    def _heard(self) -> None:
+        with self._lock:
+            changed = self._merge()
+        if changed:
+            self.changed()
+
+    def _merge(self) -> bool:
+        """Note what all say together if it is news; an answer that is too old says nothing."""
+        now = self._clock()
+        claims = tuple(
+            claim
+            for asker in self._askers
+            if asker.health.answered_at is not None
+            and now - asker.health.answered_at <= self._asked.max_age
+            for claim in asker.claims
+        )
+        if claims == self._last:
+            return False
+        self._last = claims
+        self._changes.append(Ownership(now, claims))
+        return True

@@ -1,0 +1,95 @@
+"""Who held which GPU when, so that no window is credited to a job that did not hold the GPU for all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ofu_exporter import devices
+from ofu_exporter.records import LONGEST_WINDOW_SECONDS, Claim, Gpu, GpuKey, Job
+
+HANDOVER_SECONDS = 0.25
+"""A window is cut when a job comes or goes; the cut comes at most this much after the change was seen."""
+MEMORY_SECONDS = 2 * LONGEST_WINDOW_SECONDS
+"""No window reaches further back than this."""
+MOST_CHANGES = 64
+"""So many changes of one GPU are remembered; a window that began before them is credited to nobody."""
+
+
+class Holding(NamedTuple):
+    """Who had one GPU from an instant on; several jobs = shared, none = free."""
+
+    since: float
+    jobs: tuple[Job, ...]
+
+
+History = tuple[Holding, ...]
+"""The holdings of one GPU that a window may still reach back to, oldest first."""
+
+
+class Resolved(NamedTuple):
+    """Claims made out against the GPUs of this node."""
+
+    holders: Mapping[GpuKey, tuple[Job, ...]]
+    unknown: tuple[tuple[Job, str], ...]
+    """Devices that are none of these GPUs."""
+    contested: tuple[GpuKey, ...]
+    """GPUs that several jobs claim as a whole, which no scheduler gives out twice."""
+
+
+NOBODY = Resolved({}, (), ())
+
+
+def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
+    """Find the GPUs that are meant."""
+    holders: dict[GpuKey, list[Job]] = {}
+    whole: dict[GpuKey, int] = {}
+    unknown: list[tuple[Job, str]] = []
+    for claim in claims:
+        exclusive: set[GpuKey] = set()
+        for name in claim.devices:
+            device = devices.parse(name)
+            keys = devices.find(device, gpus)
+            if not keys:
+                unknown.append((claim.job, name))
+            for key in keys:
+                if claim.job not in holders.setdefault(key, []):
+                    holders[key].append(claim.job)
+                if not device.shared:
+                    exclusive.add(key)
+        for key in exclusive:
+            whole[key] = whole.get(key, 0) + 1
+    return Resolved(
+        holders={key: tuple(jobs) for key, jobs in holders.items()},
+        unknown=tuple(unknown),
+        contested=tuple(key for key, count in whole.items() if count > 1),
+    )
+
+
+def changed(history: History, at: float, jobs: tuple[Job, ...]) -> History:
+    """The history with what holds from `at` on, without what no window can reach back to."""
+    before = history[-1].jobs if history else ()
+    if history and [_run(job) for job in before] == [_run(job) for job in jobs]:
+        return history
+    kept = [*history, Holding(at, jobs)]
+    while len(kept) > 1 and kept[1].since <= at - MEMORY_SECONDS:
+        del kept[0]
+    return tuple(kept[-MOST_CHANGES:])
+
+
+def _run(job: Job) -> tuple[str, str, str]:
+    return (*job.key, job.uid)
+
+
+def sole_holder(history: History, start: float, end: float) -> Job | None:
+    """The job that alone held the GPU in (start, end]; None when there was none, or another as well.
+
+    A change in the last `HANDOVER_SECONDS` is the one that the window was cut for.
+    """
+    current: Holding | None = None
+    for holding in history:
+        if holding.since <= start:
+            current = holding
+        elif holding.since < end - HANDOVER_SECONDS:
+            return None
+    return current.jobs[0] if current is not None and len(current.jobs) == 1 else None

@@ -1,0 +1,141 @@
+"""The totals of every job on this node: what it held, what was observed of it, and its OFU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from ofu_exporter.records import Gpu, GpuKey, GpuUsage, Job, JobKey, JobView, Window
+
+STEP = 0.005
+"""OFU of a window is remembered to half a percentage point."""
+GRACE_SECONDS = 300.0
+"""The last values of a job that ended are shown this long: any scrape interval in use sees them."""
+MOST_ENDED = 256
+"""So many ended jobs are shown at most; beyond that the oldest give way."""
+_LONGEST_GAP_SECONDS = 90 * 86400.0
+"""A start longer ago than this is no job's but a wrong clock's."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """What is remembered of one job from tick to tick."""
+
+    job: Job
+    began: float
+    """Unix time."""
+    usage: Mapping[GpuKey, GpuUsage] = field(default_factory=dict)
+    distribution: Mapping[int, float] = field(default_factory=dict)
+    ended: float | None = None
+    """Unix time."""
+    ended_at: float | None = None
+    """The same on the monotonic clock."""
+    unseen_since: float | None = None
+    """Unix time from which on this process has not watched it; None when it has all along."""
+
+
+Jobs = Mapping[JobKey, JobState]
+
+
+class Now(NamedTuple):
+    """One instant on both clocks."""
+
+    monotonic: float
+    unix: float
+
+    def at(self, monotonic: float) -> Now:
+        """Another instant, which the monotonic clock tells."""
+        return Now(monotonic, self.unix - (self.monotonic - monotonic))
+
+
+def take_holders(jobs: Jobs, holders: Iterable[Job], now: Now) -> dict[JobKey, JobState]:
+    """The jobs after a change of who holds what: new ones begin, those that hold nothing end."""
+    holding = {job.key: job for job in holders}
+    after = {key: _ended(known, now) for key, known in jobs.items() if key not in holding}
+    for key, job in holding.items():
+        known = jobs.get(key)
+        if known is None or _another_run(known.job, job):
+            after[key] = JobState(job, now.unix, unseen_since=job.started)
+        else:
+            after[key] = replace(known, job=job, ended=None, ended_at=None)
+    return after
+
+
+def _another_run(before: Job, now: Job) -> bool:
+    return bool(before.uid and now.uid) and before.uid != now.uid
+
+
+def _ended(known: JobState, now: Now) -> JobState:
+    if known.ended_at is not None:
+        return known
+    return replace(known, ended=now.unix, ended_at=now.monotonic)
+
+
+def hold(
+    jobs: Jobs, held: Mapping[GpuKey, Job], gpus: Mapping[GpuKey, Gpu], begin: Now, end: float
+) -> dict[JobKey, JobState]:
+    """Count the time from `begin` to `end` for every GPU that one job alone held.
+
+    For a job that this process sees for the first time, the time since its start counts too, as
+    held and not observed.
+    """
+    after = dict(jobs)
+    for key, job in held.items():
+        unseen = jobs[job.key].unseen_since
+        seconds = end - begin.monotonic + (_gap(unseen, begin.unix) if unseen is not None else 0.0)
+        known = after[job.key]
+        usage = known.usage.get(key) or GpuUsage(gpus[key].index, key)
+        grown = replace(usage, held_seconds=usage.held_seconds + seconds)
+        after[job.key] = replace(known, usage={**known.usage, key: grown}, unseen_since=None)
+    return after
+
+
+def _gap(since: float, unix: float) -> float:
+    gap = unix - since
+    return gap if 0.0 < gap < _LONGEST_GAP_SECONDS else 0.0
+
+
+def credit(known: JobState, gpu: Gpu, window: Window) -> JobState:
+    """Count a window for the job that alone held the GPU in it."""
+    if window.utilization is None:
+        return known
+    usage = known.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
+    grown = replace(
+        usage,
+        observed_seconds=usage.observed_seconds + window.seconds,
+        utilization_seconds=usage.utilization_seconds + window.utilization * window.seconds,
+    )
+    step = round(window.utilization / STEP)
+    distribution = {**known.distribution, step: known.distribution.get(step, 0.0) + window.seconds}
+    return replace(known, usage={**known.usage, gpu.key: grown}, distribution=distribution)
+
+
+def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
+    """Without the jobs that ended long enough ago, and without the oldest of too many that ended."""
+    kept = {
+        key: known
+        for key, known in jobs.items()
+        if known.ended_at is None or monotonic - known.ended_at < GRACE_SECONDS
+    }
+    ended = [known for known in kept.values() if known.ended_at is not None]
+    if len(ended) > MOST_ENDED:
+        ended.sort(key=lambda known: known.ended_at or 0.0)
+        for known in ended[: len(ended) - MOST_ENDED]:
+            del kept[known.job.key]
+    return kept
+
+
+def views(jobs: Iterable[JobState], now: Now) -> tuple[JobView, ...]:
+    """What may be said of every job."""
+    return tuple(
+        JobView(
+            job=known.job,
+            usage=tuple(known.usage.values()),
+            distribution=known.distribution,
+            began=known.began,
+            ended=known.ended,
+            updated=known.ended or now.unix,
+        )
+        for known in sorted(jobs, key=lambda known: known.job.key)
+    )

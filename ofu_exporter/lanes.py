@@ -1,0 +1,180 @@
+"""The lanes: one thread per probe on monotonic deadlines, so that a call that hangs stops one GPU only."""
+
+from __future__ import annotations
+
+import logging
+import math
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ofu_exporter.errors import GpuError, Reason
+from ofu_exporter.records import SHORTEST_WINDOW_SECONDS, Fault, Gpu, Reading
+from ofu_exporter.sources import Clock, Probe
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often is read what."""
+
+    interval: float
+    """Seconds of one window."""
+    clock_interval: float
+    """Seconds between two clock reads, as asked for."""
+
+    @property
+    def reads_per_window(self) -> int:
+        return max(1, round(self.interval / self.clock_interval))
+
+    @property
+    def step_seconds(self) -> float:
+        return self.interval / self.reads_per_window
+
+    @property
+    def hung_after(self) -> float:
+        """A call that takes longer than this is reported as hung."""
+        return 2 * self.interval + 1.0
+
+
+class Beat(NamedTuple):
+    """One deadline: its number since the start, and how many before it were missed."""
+
+    number: int
+    missed: int
+
+
+class Deadlines:
+    """Deadlines on a fixed grid: no drift, and a missed one is counted, never caught up in a burst."""
+
+    def __init__(self, start: float, step_seconds: float) -> None:
+        self._start = start
+        self._step = step_seconds
+        self._number = -1
+
+    @property
+    def next_at(self) -> float:
+        return self._start + (self._number + 1) * self._step
+
+    def beat(self, now: float) -> Beat:
+        """Take the latest deadline that has passed by `now`."""
+        latest = max(self._number + 1, int((now - self._start) / self._step))
+        missed = latest - self._number - 1
+        self._number = latest
+        return Beat(latest, missed)
+
+
+class Delivery(NamedTuple):
+    """What one lane hands over after one read."""
+
+    lane: Lane
+    events: Sequence[Reading | Fault]
+    seconds: float
+    failure: Reason | None
+    missed: int
+
+
+Inbox = queue.SimpleQueue["Delivery | None"]
+"""What the lanes hand over; None wakes the sampler so that it sees it must stop."""
+
+
+class Lane:
+    """The thread of one probe. A driver call that hangs stops this thread and no other."""
+
+    def __init__(self, probe: Probe, pace: Pace, inbox: Inbox, clock: Clock) -> None:
+        self._probe = probe
+        self._pace = pace
+        self._inbox = inbox
+        self._clock = clock
+        self._wake = threading.Event()
+        self._stopping = False
+        self._cut = False
+        self._window = -1
+        self._read_at = -math.inf
+        self._was_cut = False
+        self._missed = 0
+        self.gpus: Sequence[Gpu] = list(probe.gpus())
+        self.busy_since: float | None = None
+        self.failure: Reason | None = Reason.STARTING
+        self._thread = threading.Thread(target=self._run, name="ofu-lane", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+
+    def cut(self) -> None:
+        """End the window now: a job came or went."""
+        self._cut = True
+        self._wake.set()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the thread; False when it is still in a call."""
+        self._thread.join(max(0.0, timeout))
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        deadlines = Deadlines(self._clock(), self._pace.step_seconds)
+        while not self._stopping:
+            if self._wake.wait(max(0.0, self._next_at(deadlines) - self._clock())):
+                self._wake.clear()
+                continue
+            now = self._clock()
+            if self._cut and now >= self._read_at + SHORTEST_WINDOW_SECONDS:
+                self._was_cut = True
+                self._read(now)
+            if now >= deadlines.next_at:
+                self._take_beat(deadlines.beat(now), now)
+        self._probe.close()
+
+    def _next_at(self, deadlines: Deadlines) -> float:
+        if not self._cut:
+            return deadlines.next_at
+        return min(self._read_at + SHORTEST_WINDOW_SECONDS, deadlines.next_at)
+
+    def _take_beat(self, beat: Beat, now: float) -> None:
+        """Read when a window is over, else poll; what follows a cut is not read before it may be."""
+        self._missed += beat.missed
+        window = beat.number // self._pace.reads_per_window
+        too_soon = self._was_cut and now < self._read_at + SHORTEST_WINDOW_SECONDS
+        if window > self._window and not too_soon:
+            self._window = window
+            self._was_cut = False
+            self._read(now)
+        elif self.failure is None:
+            self._call(self._probe.poll)
+
+    def _read(self, now: float) -> None:
+        self._cut = False
+        self._read_at = now
+        self._call(self._probe.read)
+
+    def _call(self, call: Callable[[], Sequence[Reading | Fault] | None]) -> None:
+        """Make one call of the probe, and deliver what a read or a failure brought."""
+        started = self._clock()
+        self.busy_since = started
+        failure: Reason | None = None
+        detail = ""
+        events: Sequence[Reading | Fault] | None = None
+        try:
+            events = call()
+        except GpuError as error:
+            failure, detail = error.reason, error.detail
+        except Exception as error:  # whatever a driver does, the next window is tried
+            failure, detail = Reason.FAILED, f"{type(error).__name__}: {error}"
+            log.exception("unexpected error while reading")
+        ended = self._clock()
+        self.busy_since = None
+        self.failure = failure
+        if failure is None and events is None:
+            return  # a clock read: it is delivered with the window it belongs to
+        self.gpus = list(self._probe.gpus())
+        if failure is not None or events is None:
+            events = [Fault(gpu, ended, failure or Reason.FAILED, detail) for gpu in self.gpus]
+        self._inbox.put(Delivery(self, events, ended - started, failure, self._missed))
+        self._missed = 0

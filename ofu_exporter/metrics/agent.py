@@ -1,0 +1,172 @@
+"""The metrics of the agent itself: its source, its schedulers, its process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ofu_exporter.metrics.spec import MetricSpec, Rows, single
+from ofu_exporter.records import SchedulerHealth, SourceHealth
+
+
+class SourceMetric(NamedTuple):
+    """A metric about the counter source."""
+
+    spec: MetricSpec
+    rows: Callable[[SourceHealth], Rows]
+
+
+SOURCE_METRICS: tuple[SourceMetric, ...] = (
+    SourceMetric(
+        MetricSpec(
+            "ofu_exporter_simulated",
+            "gauge",
+            (),
+            "1 when the values on this page are simulated and no GPU was measured.",
+        ),
+        lambda health: single(float(health.simulated)),
+    ),
+    SourceMetric(
+        MetricSpec(
+            "ofu_exporter_source_up",
+            "gauge",
+            ("source",),
+            "Whether the counter source can be read.",
+        ),
+        lambda health: [((health.name,), float(health.up))],
+    ),
+    SourceMetric(
+        MetricSpec(
+            "ofu_exporter_source_unavailable",
+            "gauge",
+            ("source", "reason"),
+            "1 while the counter source cannot be read, with the reason.",
+        ),
+        lambda health: [((health.name, health.reason.value), 1.0)] if health.reason else (),
+    ),
+    SourceMetric(
+        MetricSpec(
+            "ofu_exporter_read_seconds",
+            "summary",
+            ("source",),
+            "Time spent in reads of the counter source, one read per GPU or page and window.",
+        ),
+        lambda health: [((health.name,), health.read_seconds)],
+    ),
+    SourceMetric(
+        MetricSpec(
+            "ofu_exporter_read_failures",
+            "counter",
+            ("source", "reason"),
+            "Reads of the counter source that failed.",
+        ),
+        lambda health: [((health.name, why), count) for why, count in health.failures.items()],
+    ),
+    SourceMetric(
+        MetricSpec(
+            "ofu_exporter_rejected_rows",
+            "counter",
+            ("source", "reason"),
+            "Rows of the counter source that could not be read and belong to no GPU.",
+        ),
+        lambda health: [((health.name, why), count) for why, count in health.rejected.items()],
+    ),
+    SourceMetric(
+        MetricSpec(
+            "ofu_exporter_missed_deadlines",
+            "counter",
+            (),
+            "Deadlines of the sampler that passed before it came to them.",
+        ),
+        lambda health: single(health.missed_deadlines),
+    ),
+)
+
+
+class SchedulerMetric(NamedTuple):
+    """A metric about one scheduler."""
+
+    spec: MetricSpec
+    rows: Callable[[SchedulerHealth], Rows]
+
+
+SCHEDULER_METRICS: tuple[SchedulerMetric, ...] = (
+    SchedulerMetric(
+        MetricSpec(
+            "ofu_exporter_scheduler_up",
+            "gauge",
+            ("scheduler",),
+            "Whether the scheduler says who owns the GPUs.",
+        ),
+        lambda health: [((health.name,), float(health.up))],
+    ),
+    SchedulerMetric(
+        MetricSpec(
+            "ofu_exporter_scheduler_unavailable",
+            "gauge",
+            ("scheduler", "reason"),
+            "1 while the scheduler does not say who owns the GPUs, with the reason.",
+        ),
+        lambda health: [((health.name, health.reason.value), 1.0)] if health.reason else (),
+    ),
+    SchedulerMetric(
+        MetricSpec(
+            "ofu_exporter_scheduler_polls",
+            "counter",
+            ("scheduler",),
+            "Questions put to the scheduler.",
+        ),
+        lambda health: [((health.name,), health.polls)],
+    ),
+    SchedulerMetric(
+        MetricSpec(
+            "ofu_exporter_scheduler_poll_seconds",
+            "counter",
+            ("scheduler",),
+            "Time spent waiting for the scheduler's answers.",
+        ),
+        lambda health: [((health.name,), health.poll_seconds)],
+    ),
+    SchedulerMetric(
+        MetricSpec(
+            "ofu_exporter_scheduler_failures",
+            "counter",
+            ("scheduler", "reason"),
+            "Questions that the scheduler did not answer.",
+        ),
+        lambda health: [((health.name, why), count) for why, count in health.failures.items()],
+    ),
+    SchedulerMetric(
+        MetricSpec(
+            "ofu_exporter_scheduler_rejected",
+            "counter",
+            ("scheduler", "reason"),
+            "Job files, pods and claims that were not believed.",
+        ),
+        lambda health: [((health.name, why), count) for why, count in health.rejected.items()],
+    ),
+)
+
+BUILD_INFO = MetricSpec("ofu_exporter_build_info", "gauge", ("version", "python"), "1; what runs.")
+SNAPSHOT_AGE = MetricSpec(
+    "ofu_exporter_snapshot_age_seconds",
+    "gauge",
+    (),
+    "Time since the sampler last made a snapshot.",
+)
+RELOADS = MetricSpec(
+    "ofu_exporter_config_reloads",
+    "counter",
+    ("outcome",),
+    "Times the configuration was read anew; a failed one leaves the last good settings in force.",
+)
+REQUESTS = MetricSpec(
+    "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
+)
+SCHEDULER_AGE = MetricSpec(
+    "ofu_exporter_scheduler_answer_age_seconds",
+    "gauge",
+    ("scheduler",),
+    "Time since the scheduler last answered.",
+)
+AGENT_METRICS = (SCHEDULER_AGE, BUILD_INFO, SNAPSHOT_AGE, RELOADS, REQUESTS)

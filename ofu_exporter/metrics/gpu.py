@@ -1,0 +1,156 @@
+"""The metrics of a GPU: its OFU, what it is made of, and how far to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ofu_exporter.metrics.spec import GPU_LABELS, MetricSpec, Rows, by_label, single
+from ofu_exporter.records import GpuView, Snapshot, Window
+
+
+class GpuMetric(NamedTuple):
+    """A metric with one row, or some, per GPU, and where its values come from."""
+
+    spec: MetricSpec
+    rows: Callable[[GpuView, Snapshot], Rows]
+
+
+def _gpu_metric(
+    name: str,
+    kind: str,
+    extra: tuple[str, ...],
+    help_: str,
+    rows: Callable[[GpuView, Snapshot], Rows],
+) -> GpuMetric:
+    return GpuMetric(MetricSpec(name, kind, (*GPU_LABELS, *extra), help_), rows)
+
+
+def _info(view: GpuView, snapshot: Snapshot) -> Rows:
+    gpu, rating = view.gpu, view.rating
+    labels = (
+        gpu.name,
+        gpu.pci_bus_id,
+        gpu.driver,
+        snapshot.source.name,
+        view.window.clock_method if view.window else "",
+        rating.origin if rating else "",
+        gpu.profile,
+    )
+    return ((labels, 1.0),)
+
+
+def _window(read: Callable[[Window], float | None]) -> Callable[[GpuView, Snapshot], Rows]:
+    return lambda view, _: single(read(view.window)) if view.window else ()
+
+
+GPU_METRICS: tuple[GpuMetric, ...] = (
+    _gpu_metric(
+        "ofu_gpu_info",
+        "gauge",
+        ("model", "pci_bus_id", "driver", "source", "clock_method", "rating", "mig_profile"),
+        "1; what the GPU is, how its clock is read (cycles, polled, point) and what it is rated "
+        "against (published, configured, estimated).",
+        _info,
+    ),
+    _gpu_metric(
+        "ofu_gpu_up",
+        "gauge",
+        (),
+        "Whether OFU is being measured on this GPU.",
+        lambda view, _: single(float(view.reason is None)),
+    ),
+    _gpu_metric(
+        "ofu_gpu_unavailable",
+        "gauge",
+        ("reason",),
+        "1 while OFU is not measured on this GPU, with the reason.",
+        lambda view, _: [((view.reason.value,), 1.0)] if view.reason else (),
+    ),
+    _gpu_metric(
+        "ofu_gpu_utilization_ratio",
+        "gauge",
+        (),
+        "OFU of the last complete window: tensor activity x SM clock / tensor clock.",
+        _window(lambda window: window.utilization),
+    ),
+    _gpu_metric(
+        "ofu_gpu_utilization_seconds",
+        "counter",
+        (),
+        "Integral of OFU over the observed time; its rate divided by that of "
+        "ofu_gpu_observed_seconds_total is the mean OFU of any range.",
+        lambda view, _: single(view.utilization_seconds if view.sampled_at is not None else None),
+    ),
+    _gpu_metric(
+        "ofu_gpu_observed_seconds",
+        "counter",
+        (),
+        "Time in which OFU was measured.",
+        lambda view, _: single(view.observed_seconds if view.sampled_at is not None else None),
+    ),
+    _gpu_metric(
+        "ofu_gpu_tensor_active_ratio",
+        "gauge",
+        (),
+        "Share of SM cycles of the last window in which a tensor pipe was active.",
+        _window(lambda window: window.tensor_active),
+    ),
+    _gpu_metric(
+        "ofu_gpu_pipe_active_ratio",
+        "gauge",
+        ("pipe",),
+        "Tensor activity of the last window by pipe, where the GPU tells.",
+        lambda view, _: by_label(view.window.pipes) if view.window else (),
+    ),
+    _gpu_metric(
+        "ofu_gpu_sm_clock_hertz",
+        "gauge",
+        (),
+        "Mean SM clock over the last window.",
+        _window(lambda window: window.sm_clock_hz),
+    ),
+    _gpu_metric(
+        "ofu_gpu_tensor_clock_hertz",
+        "gauge",
+        ("domain",),
+        "Clock that OFU is measured against: the one the published dense peak implies, "
+        "by clock domain.",
+        lambda view, _: by_label(view.rating.tensor_clock_hz) if view.rating else (),
+    ),
+    _gpu_metric(
+        "ofu_gpu_peak_flops",
+        "gauge",
+        ("precision",),
+        "Dense peak of the GPU in FLOP/s by precision.",
+        lambda view, _: by_label(view.rating.peak_flops) if view.rating else (),
+    ),
+    _gpu_metric(
+        "ofu_gpu_utilization_stderr_ratio",
+        "gauge",
+        (),
+        "Standard error of the last window's OFU from the clock reads; 0 with cycle counters.",
+        _window(lambda window: window.stderr),
+    ),
+    _gpu_metric(
+        "ofu_gpu_window_seconds",
+        "gauge",
+        (),
+        "Length of the last window.",
+        _window(lambda window: window.seconds),
+    ),
+    _gpu_metric(
+        "ofu_gpu_rejected_samples",
+        "counter",
+        ("reason",),
+        "Samples that could not be true and were not used.",
+        lambda view, _: by_label(view.rejected),
+    ),
+)
+
+SAMPLE_AGE = MetricSpec(
+    "ofu_gpu_sample_age_seconds",
+    "gauge",
+    GPU_LABELS,
+    "Time since the end of the last complete window.",
+)

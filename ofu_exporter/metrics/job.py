@@ -1,0 +1,96 @@
+"""The metrics of a job: what it is, which GPUs it has, and its totals on this node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ofu_exporter.metrics.spec import GPU_LABELS, MetricSpec, Rows
+from ofu_exporter.records import JobView
+
+JOB_GPU = MetricSpec(
+    "ofu_job_gpu",
+    "gauge",
+    ("job_id", *GPU_LABELS),
+    "1 for every GPU that the job alone has now; joins the series of GPUs and jobs.",
+)
+GPU_SHARED = MetricSpec(
+    "ofu_gpu_shared",
+    "gauge",
+    (*GPU_LABELS, "job_id"),
+    "1 for every job on a GPU that several have at once; its OFU is credited to none of them.",
+)
+
+
+class JobMetric(NamedTuple):
+    """A metric with one row per job."""
+
+    spec: MetricSpec
+    rows: Callable[[JobView], Rows]
+
+
+def _job_info(view: JobView) -> Rows:
+    job = view.job
+    labels = (
+        job.job_id,
+        job.name,
+        job.user,
+        job.account,
+        job.partition,
+        job.namespace,
+        job.scheduler,
+        job.array_job_id,
+        job.array_task_id,
+    )
+    return ((labels, 1.0),)
+
+
+JOB_METRICS: tuple[JobMetric, ...] = (
+    JobMetric(
+        MetricSpec(
+            "ofu_job_info",
+            "gauge",
+            (
+                "job_id",
+                "job_name",
+                "user",
+                "account",
+                "partition",
+                "namespace",
+                "scheduler",
+                "array_job_id",
+                "array_task_id",
+            ),
+            "1; what the scheduler says of the job.",
+        ),
+        _job_info,
+    ),
+    JobMetric(
+        MetricSpec(
+            "ofu_job_utilization_seconds",
+            "counter",
+            ("job_id",),
+            "Integral of OFU over the observed time of the job's GPUs on this node; the sum of its "
+            "rates over the nodes, divided by that of ofu_job_gpu_seconds_total, is the job's OFU.",
+        ),
+        lambda view: [((view.job.job_id,), view.utilization_seconds)],
+    ),
+    JobMetric(
+        MetricSpec(
+            "ofu_job_gpu_seconds",
+            "counter",
+            ("job_id",),
+            "GPU-seconds of the job on this node in which OFU was measured.",
+        ),
+        lambda view: [((view.job.job_id,), view.observed_seconds)],
+    ),
+    JobMetric(
+        MetricSpec(
+            "ofu_job_held_gpu_seconds",
+            "counter",
+            ("job_id",),
+            "GPU-seconds for which the job had GPUs of this node, measured or not.",
+        ),
+        lambda view: [((view.job.job_id,), view.held_seconds)],
+    ),
+)

@@ -1,0 +1,34 @@
+"""What a metric is: its name, type, labels and meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+GPU_LABELS = ("gpu", "uuid", "gpu_instance")
+Rows = Iterable[tuple[tuple[str, ...], float]]
+"""Label values beyond those of the GPU, and the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One metric: its name without `_total`, its type, its labels and what it means."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+
+    @property
+    def shown_name(self) -> str:
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+def by_label(values: Mapping[str, float]) -> Rows:
+    """One row per entry."""
+    return [((label,), value) for label, value in values.items()]
+
+
+def single(value: float | None) -> Rows:
+    """One row without further labels; none where there is no value."""
+    return () if value is None else (((), value),)

@@ -1,0 +1,69 @@
+"""One log line for every change between two snapshots that an operator wants to know of."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from ofu_exporter.errors import Reason, SchedulerReason
+from ofu_exporter.records import GpuView, SchedulerHealth, Snapshot
+
+log = logging.getLogger(__name__)
+
+
+def log_changes(before: Snapshot | None, after: Snapshot) -> None:
+    """One line for everything that an operator would want to know the moment of."""
+    known = {view.gpu.key: view for view in before.gpus} if before else {}
+    for view in after.gpus:
+        old = known.get(view.gpu.key)
+        if old is None or old.reason != view.reason:
+            _log_reason(view)
+        if len(view.holders) > 1 and (old is None or old.holders != view.holders):
+            holders = ", ".join(sorted(job.job_id for job in view.holders))
+            log.warning(
+                "%s is held by several jobs (%s): its OFU is credited to none", _name(view), holders
+            )
+    for job, device in after.unknown_devices:
+        if before is None or (job, device) not in before.unknown_devices:
+            log.warning("job %s holds %r, which is no GPU measured here", job.job_id, device)
+    _log_schedulers(before.schedulers if before else (), after.schedulers)
+
+
+def _log_schedulers(before: Sequence[SchedulerHealth], after: Sequence[SchedulerHealth]) -> None:
+    known = {health.name: health for health in before}
+    for health in after:
+        old = known.get(health.name)
+        if old is not None and old.reason is health.reason:
+            continue
+        if health.reason is None:
+            log.info("scheduler %s says who owns the GPUs", health.name)
+        elif health.reason is not SchedulerReason.STARTING:
+            log.warning(
+                "scheduler %s does not say who owns the GPUs: %s. %s",
+                health.name,
+                health.detail or health.reason.value,
+                health.reason.advice,
+            )
+
+
+def _name(view: GpuView) -> str:
+    instance = f"/{view.gpu.instance}" if view.gpu.instance else ""
+    return f"GPU {view.gpu.index} ({view.gpu.uuid}{instance})"
+
+
+def _log_reason(view: GpuView) -> None:
+    name = _name(view)
+    if view.reason is None:
+        log.info("%s is measured", name)
+        if view.rating is not None and view.rating.origin == "estimated":
+            log.warning(
+                "%s: model %r is not in the table; its OFU is estimated against its own "
+                "maximum SM clock. Add a row under `gpus` in the configuration.",
+                name,
+                view.gpu.name,
+            )
+    elif view.reason is not Reason.STARTING:
+        detail = f": {view.detail}" if view.detail else ""
+        log.warning(
+            "%s is not measured (%s%s). %s", name, view.reason.value, detail, view.reason.advice
+        )
