@@ -5,21 +5,24 @@ from __future__ import annotations
 import html
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import quote
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 
 from ofu_exporter import __version__
 from ofu_exporter.exposition import Page
-from ofu_exporter.records import GpuView, Snapshot
+from ofu_exporter.job_book import JobBook
+from ofu_exporter.job_report import JobReport
+from ofu_exporter.records import GpuView, JobView, Snapshot
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_PATHS = frozenset({"/", "/metrics", "/healthz", "/readyz", "/openapi.json"})
+_PATHS = frozenset({"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v1/jobs"})
 
 
 class CountRequests:
@@ -33,7 +36,7 @@ class CountRequests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path = scope["path"] if scope["path"] in _PATHS else "other"
+        path = _counted_as(scope["path"])
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -43,7 +46,13 @@ class CountRequests:
         await self._app(scope, receive, counted)
 
 
-def create_app(page: Page) -> FastAPI:
+def _counted_as(path: str) -> str:
+    if path.startswith("/v1/jobs/"):
+        return "/v1/jobs/{job_id}"
+    return path if path in _PATHS else "other"
+
+
+def create_app(page: Page, book: JobBook) -> FastAPI:
     """The application over a page that somebody else publishes snapshots to.
 
     Every route is a plain function, so that it runs on a worker thread: rendering never blocks
@@ -72,6 +81,21 @@ def create_app(page: Page) -> FastAPI:
     def readyz() -> PlainTextResponse:
         problem = unready(page.snapshot())
         return PlainTextResponse(f"{problem or 'ok'}\n", status_code=503 if problem else 200)
+
+    @app.get("/v1/jobs", summary="The jobs on this node's GPUs, and those that just ended")
+    def jobs() -> list[JobReport]:
+        return book.current()
+
+    @app.get(
+        "/v1/jobs/{job_id:path}",
+        summary="One job, as long as the state file remembers it",
+        responses={404: {"description": "Nothing is known of this job here"}},
+    )
+    def job(job_id: str) -> JobReport:
+        found = book.find(job_id)
+        if found is None:
+            raise HTTPException(404, f"no job {job_id!r} is known on this node")
+        return found
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def start() -> str:
@@ -108,9 +132,9 @@ def start_page(snapshot: Snapshot | None) -> str:
         "table{border-collapse:collapse}td,th{padding:.2rem 1rem .2rem 0;text-align:right}"
         "td:first-child,td:nth-child(2),th:first-child,th:nth-child(2){text-align:left}</style>"
         f"<h1>ofu-exporter {__version__}</h1>{notice}<p>Source: {source}</p>"
-        "<table><tr><th>GPU<th>Model<th>OFU<th>Tensor active<th>SM clock<th></tr>"
-        f"{rows}</table>"
-        "<p><a href=/metrics>metrics</a> · <a href=/readyz>readiness</a> · "
+        "<table><tr><th>GPU<th>Model<th>OFU<th>Tensor active<th>SM clock<th>Job<th></tr>"
+        f"{rows}</table>{_jobs_table(snapshot)}"
+        "<p><a href=/metrics>metrics</a> · <a href=/v1/jobs>jobs</a> · <a href=/readyz>readiness</a> · "
         "<a href=/healthz>health</a> · <a href=/openapi.json>API</a></p></html>"
     )
 
@@ -123,7 +147,31 @@ def _row(view: GpuView) -> str:
         _percent(window.utilization if window else None),
         _percent(window.tensor_active if window else None),
         f"{window.sm_clock_hz / 1e6:.0f} MHz" if window and window.sm_clock_hz else "",
+        html.escape(", ".join(job.job_id for job in view.holders)),
         view.reason.value if view.reason else "",
+    ]
+    return "<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>"
+
+
+def _jobs_table(snapshot: Snapshot | None) -> str:
+    if snapshot is None or not snapshot.jobs:
+        return ""
+    rows = "".join(_job_row(view) for view in snapshot.jobs)
+    head = "<tr><th>Job<th>Name<th>User<th>OFU<th>GPU-hours<th></tr>"
+    return f"<h2>Jobs</h2><table>{head}{rows}</table>"
+
+
+def _job_row(view: JobView) -> str:
+    job = view.job
+    path = quote(job.job_id)
+    observed = view.observed_seconds
+    cells = [
+        f"<a href=/v1/jobs/{path}>{html.escape(job.job_id)}</a>",
+        html.escape(job.name),
+        html.escape(job.user or job.namespace),
+        _percent(view.utilization_seconds / observed if observed > 0 else None),
+        f"{observed / 3600:.2f}",
+        "ended" if view.ended is not None else "",
     ]
     return "<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>"
 

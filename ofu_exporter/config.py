@@ -59,6 +59,17 @@ class Settings(BaseModel):
         description="How long the last answer of a scheduler that fails is believed.",
         examples=["5m"],
     )
+    state_file: Path | None = Field(
+        default=None,
+        description="File that keeps job totals across restarts; they start anew without one.",
+        examples=["FILE"],
+    )
+    state_interval: Seconds = Field(
+        default=15.0,
+        gt=0,
+        description="Time between two writes of the state file; as much is lost on SIGKILL.",
+        examples=["15s"],
+    )
     interval: Seconds = Field(
         default=5.0, description="Length of a window, 0.1s to 30s.", examples=["5s"]
     )

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import platform
 import signal
 import socket
 import time
@@ -23,11 +24,14 @@ from ofu_exporter.config import GpuSetting, Settings, host_and_port
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.gpus import Row, custom_row
+from ofu_exporter.job_book import JobBook
+from ofu_exporter.job_report import resumed
 from ofu_exporter.lanes import Pace
 from ofu_exporter.pipeline import State
 from ofu_exporter.records import Snapshot
 from ofu_exporter.sampling import Candidate, Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
+from ofu_exporter.state import Keeper
 
 log = logging.getLogger(__name__)
 
@@ -140,16 +144,46 @@ class Daemon:
         self._configured = configured
         self._load = load
         self._page = Page(time.monotonic)
-        self._attribution, self._sampler = self._build(configured, None)
+        self._node = platform.node()
         self._socket = listen(configured.settings.listen)
+        self._keeper = self._keep(configured.settings)
+        self._attribution, self._sampler = self._build(configured, self._remembered())
         self._stop = asyncio.Event()
         self._reload = asyncio.Event()
 
-    def _build(self, configured: Configured, state: State | None) -> tuple[Attribution, Sampler]:
+    def _keep(self, settings: Settings) -> Keeper | None:
+        if settings.state_file is None:
+            return None
+        keeper = Keeper(
+            settings.state_file, settings.state_interval, self._page.snapshot, self._node
+        )
+        self._page.state_file = keeper
+        return keeper
+
+    def _remembered(self) -> State:
+        """The state that an earlier agent left in the file."""
+        if self._keeper is None:
+            return State()
+        saved, now = self._keeper.open(), time.monotonic()
+        jobs = [resumed(job, now) for job in saved.running]
+        return State(jobs={job.job.key: job for job in jobs}, counted_before=saved.counted_until)
+
+    def _build(self, configured: Configured, state: State) -> tuple[Attribution, Sampler]:
         attribution = build_attribution(configured)
-        sampler = build_sampler(configured, self._page.publish, attribution, state)
+        sampler = build_sampler(configured, self._publish, attribution, state)
         attribution.changed = sampler.cut
         return attribution, sampler
+
+    def _publish(self, snapshot: Snapshot) -> None:
+        before = self._page.snapshot()
+        self._page.publish(snapshot)
+        if self._keeper is not None and _any_ended(before, snapshot):
+            self._keeper.wake()
+
+    def _book(self) -> JobBook:
+        if self._keeper is None:
+            return JobBook(self._page, self._node)
+        return JobBook(self._page, self._node, self._keeper.find)
 
     @property
     def url(self) -> str:
@@ -168,7 +202,7 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
         server = _Server(
             uvicorn.Config(
-                create_app(self._page),
+                create_app(self._page, self._book()),
                 log_config=None,
                 access_log=False,
                 proxy_headers=False,  # nothing here depends on who asks
@@ -180,6 +214,8 @@ class Daemon:
         )
         self._attribution.start()
         self._sampler.start()
+        if self._keeper is not None:
+            self._keeper.start()
         serving = asyncio.create_task(server.serve(sockets=[self._socket]))
         tending = [asyncio.create_task(self._reloads()), asyncio.create_task(self._watch_file())]
         log.info("serving on %s", self.url)
@@ -190,6 +226,8 @@ class Daemon:
         if not await asyncio.to_thread(self._sampler.stop, RELEASE_SECONDS):
             log.warning("a driver call did not return in time; its handle ends with the process")
         await asyncio.to_thread(self._attribution.stop, RELEASE_SECONDS)
+        if self._keeper is not None:
+            await asyncio.to_thread(self._keeper.stop, RELEASE_SECONDS)
         await serving
 
     async def _reloads(self) -> None:
@@ -212,6 +250,8 @@ class Daemon:
             return
         if configured.settings.listen != self._configured.settings.listen:
             log.warning("a new listen address needs a restart; still serving on %s", self.url)
+        if configured.settings.state_file != self._configured.settings.state_file:
+            log.warning("a new state file needs a restart; the old one is still written")
         self._configured = configured
         self._sampler.stop(RELEASE_SECONDS)
         self._attribution.stop(RELEASE_SECONDS)
@@ -230,6 +270,12 @@ class Daemon:
             if now != seen:
                 seen = now
                 self._reload.set()
+
+
+def _any_ended(before: Snapshot | None, after: Snapshot) -> bool:
+    """Whether a job ended between two snapshots."""
+    running = {view.job.key for view in before.jobs if view.ended is None} if before else set()
+    return any(view.ended is not None and view.job.key in running for view in after.jobs)
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -28,6 +28,8 @@ from ofu_exporter.metrics.agent import (
     SCHEDULER_METRICS,
     SNAPSHOT_AGE,
     SOURCE_METRICS,
+    STATE_SET_ASIDE,
+    STATE_WRITES,
     SourceMetric,
 )
 from ofu_exporter.metrics.gpu import GPU_METRICS, SAMPLE_AGE
@@ -118,6 +120,15 @@ class Rendered(NamedTuple):
     encoding: str | None
 
 
+class StateFile(Protocol):
+    """What the page says of the state file."""
+
+    writes: dict[str, int]
+    """Counted by outcome."""
+    set_aside: int
+    """Damaged files that were kept under another name."""
+
+
 class Page:
     """The last snapshot, rendered once per format and completed at each scrape with what ages.
 
@@ -134,6 +145,8 @@ class Page:
         self._requests: Counter[tuple[str, str]] = Counter()
         self._reloads: Counter[str] = Counter({"applied": 0, "failed": 0})
         self._process = ProcessCollector(registry=CollectorRegistry()) if process else None
+        self.state_file: StateFile | None = None
+        """Whoever writes the state file; None without one."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show a snapshot from now on; formats asked for before are rendered here, ahead of the scrape."""
@@ -194,6 +207,10 @@ class Page:
             reloads, requests = dict(self._reloads), dict(self._requests)
         yield _counted(RELOADS, {(outcome,): count for outcome, count in reloads.items()})
         yield _counted(REQUESTS, requests)
+        if self.state_file is not None:
+            writes = dict(self.state_file.writes)
+            yield _counted(STATE_WRITES, {(outcome,): count for outcome, count in writes.items()})
+            yield _counted(STATE_SET_ASIDE, {(): self.state_file.set_aside})
         if self._process is not None:
             yield from self._process.collect()
 

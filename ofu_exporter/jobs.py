@@ -32,7 +32,7 @@ class JobState:
     ended_at: float | None = None
     """The same on the monotonic clock."""
     unseen_since: float | None = None
-    """Unix time from which on this process has not watched it; None when it has all along."""
+    """Unix time since which nobody has watched it; None once this process does."""
 
 
 Jobs = Mapping[JobKey, JobState]
@@ -127,7 +127,7 @@ def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
 
 
 def views(jobs: Iterable[JobState], now: Now) -> tuple[JobView, ...]:
-    """What may be said of every job."""
+    """What may be said of every job; nothing of one that an earlier agent saw and this one has not."""
     return tuple(
         JobView(
             job=known.job,
@@ -138,4 +138,5 @@ def views(jobs: Iterable[JobState], now: Now) -> tuple[JobView, ...]:
             updated=known.ended or now.unix,
         )
         for known in sorted(jobs, key=lambda known: known.job.key)
+        if known.ended_at is None or known.unseen_since is None
     )

@@ -6,6 +6,7 @@ through it twice makes the same page twice.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -57,6 +58,8 @@ class GpuState:
     rejected: Mapping[str, int] = field(default_factory=dict)
     trust: CycleTrust = field(default_factory=CycleTrust)
     sampled_at: float | None = None
+    counted_before: float = -math.inf
+    """What an earlier agent had counted already ends here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class State:
     """Claims not believed, by scheduler and reason."""
     counted_until: float | None = None
     """Up to here the time that jobs held GPUs has been counted."""
+    counted_before: Mapping[GpuKey, float] = field(default_factory=dict)
+    """Up to here an earlier agent had counted each GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ class Tick:
 def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     """Take in one tick's readings, faults and changes of owner; return what is remembered and may be shown."""
     named = _named(tick)
-    gpus = _present(state.gpus, named, tick)
+    gpus = _present(state, named, tick)
     state = _take_owners(replace(state, gpus=gpus), tick)
     jobs = dict(state.jobs)
     for event in tick.events:
@@ -213,21 +218,21 @@ def _named(tick: Tick) -> dict[GpuKey, Gpu]:
     return named
 
 
-def _present(
-    state: Mapping[GpuKey, GpuState], named: Mapping[GpuKey, Gpu], tick: Tick
-) -> dict[GpuKey, GpuState]:
+def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuKey, GpuState]:
     """The states to go on with: every GPU named now, and those gone for less than an hour."""
     states: dict[GpuKey, GpuState] = {}
     for key, gpu in named.items():
-        known = state.get(key)
+        known = state.gpus.get(key)
         if known is None:
-            states[key] = GpuState(gpu, rate(gpu, tick.rows), tick.now, tick.rows)
+            before = state.counted_before.get(key, -math.inf)
+            rating = rate(gpu, tick.rows)
+            states[key] = GpuState(gpu, rating, tick.now, tick.rows, counted_before=before)
         elif known.gpu != gpu or known.rows != tick.rows:
             rating = rate(gpu, tick.rows)
             states[key] = replace(known, gpu=gpu, rating=rating, seen_at=tick.now, rows=tick.rows)
         else:
             states[key] = replace(known, seen_at=tick.now)
-    for key, known in state.items():
+    for key, known in state.gpus.items():
         remembered = known.observed_seconds > 0 and tick.now - known.seen_at < FORGET_AFTER_SECONDS
         if key not in states and remembered:
             states[key] = known
@@ -241,7 +246,8 @@ def _take_fault(known: GpuState, fault: Fault) -> GpuState:
 
 def _take_reading(known: GpuState, reading: Reading, tick: Tick) -> tuple[GpuState, Window | None]:
     """What is known after a reading, and the window that counts; None when it does not."""
-    if known.sampled_at is not None and reading.start < known.sampled_at - OVERLAP_SECONDS:
+    until = known.counted_before if known.sampled_at is None else known.sampled_at
+    if reading.start < until - OVERLAP_SECONDS:
         return _reject(known, [Rejection.OVERLAP]), None
     if known.rating is None:
         return _take_fault(known, Fault(reading.gpu, reading.end, Reason.UNKNOWN_MODEL)), None

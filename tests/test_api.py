@@ -13,6 +13,7 @@ import uvicorn
 from ofu_exporter.api import create_app, unready
 from ofu_exporter.errors import Reason
 from ofu_exporter.exposition import Page
+from ofu_exporter.job_book import JobBook
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.records import Snapshot, SourceHealth
 from tests.making import FakeClock, fault, gpu, health, reading
@@ -32,7 +33,9 @@ def page(clock: FakeClock) -> Page:
 def client(page: Page) -> Iterator[httpx.Client]:
     """A client of the application as uvicorn really serves it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(create_app(page), log_config=None, lifespan="off")
+        config = uvicorn.Config(
+            create_app(page, JobBook(page, "node1")), log_config=None, lifespan="off"
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()

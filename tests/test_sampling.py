@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ofu_exporter.errors import GpuError, Reason, SourceError
-from ofu_exporter.lanes import Deadlines, Pace
+from ofu_exporter.lanes import Pace
 from ofu_exporter.records import ClockSample, Fault, Gpu, Reading, Snapshot
 from ofu_exporter.sampling import Plan, Sampler
 from tests.making import gpu
@@ -111,18 +109,6 @@ def test_windows_are_whole_numbers_of_clock_reads() -> None:
     assert Pace(5.0, 0.5).reads_per_window == 10
     assert Pace(0.1, 0.5).step_seconds == pytest.approx(0.1)
     assert Pace(1.0, 0.3).step_seconds == pytest.approx(1 / 3)
-
-
-@given(st.floats(0.05, 30), st.lists(st.floats(0, 100), min_size=1, max_size=30))
-def test_deadlines_do_not_drift_and_count_what_was_missed(step: float, late: list[float]) -> None:
-    deadlines, now, beats = Deadlines(7.0, step), 7.0, 0
-    for delay in late:
-        now = max(now, deadlines.next_at) + delay
-        number, missed = deadlines.beat(now)
-        beats += 1 + missed
-        assert number == beats - 1
-        assert deadlines.next_at == pytest.approx(7.0 + beats * step)
-        assert now - (7.0 + number * step) < step * 1.001
 
 
 def test_every_gpu_is_measured_and_its_clock_polled_in_between(watch: Watch) -> None:

@@ -160,6 +160,18 @@ RELOADS = MetricSpec(
     ("outcome",),
     "Times the configuration was read anew; a failed one leaves the last good settings in force.",
 )
+STATE_WRITES = MetricSpec(
+    "ofu_exporter_state_writes",
+    "counter",
+    ("outcome",),
+    "Writes of the state file; what could not be written is written the next time.",
+)
+STATE_SET_ASIDE = MetricSpec(
+    "ofu_exporter_state_files_set_aside",
+    "counter",
+    (),
+    "State files that were damaged and kept under another name.",
+)
 REQUESTS = MetricSpec(
     "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
 )
@@ -169,4 +181,12 @@ SCHEDULER_AGE = MetricSpec(
     ("scheduler",),
     "Time since the scheduler last answered.",
 )
-AGENT_METRICS = (SCHEDULER_AGE, BUILD_INFO, SNAPSHOT_AGE, RELOADS, REQUESTS)
+AGENT_METRICS = (
+    SCHEDULER_AGE,
+    BUILD_INFO,
+    SNAPSHOT_AGE,
+    RELOADS,
+    STATE_WRITES,
+    STATE_SET_ASIDE,
+    REQUESTS,
+)

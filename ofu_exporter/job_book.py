@@ -1,0 +1,47 @@
+"""All that is known of jobs: those on the page now, and those that only the state file remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ofu_exporter.exposition import Page
+from ofu_exporter.job_report import JobReport, merged, report
+
+Remembered = Callable[[str], tuple[JobReport, ...]]
+"""Every earlier run of a job that the state file has."""
+
+
+class JobBook:
+    """Answers for the jobs of one node."""
+
+    def __init__(self, page: Page, node: str, remembered: Remembered = lambda _: ()) -> None:
+        self._page = page
+        self._node = node
+        self._remembered = remembered
+
+    def current(self) -> list[JobReport]:
+        """The jobs that hold a GPU here, and those that ended a short while ago."""
+        snapshot = self._page.snapshot()
+        if snapshot is None:
+            return []
+        return [report(view, self._node, snapshot.source.simulated) for view in snapshot.jobs]
+
+    def find(self, job_id: str) -> JobReport | None:
+        """One job with all its runs here; None when nothing is known of it."""
+        runs = {
+            (run.scheduler, run.uid, run.began): run
+            for run in [
+                *self._remembered(job_id),
+                *(job for job in self.current() if job.job_id == job_id),
+            ]
+        }
+        if not runs:
+            return None
+        latest = max(runs.values(), key=lambda run: run.updated)
+        return merged(
+            [
+                run
+                for run in runs.values()
+                if (run.scheduler, run.uid) == (latest.scheduler, latest.uid)
+            ]
+        )

@@ -1,0 +1,271 @@
+"""The state file: job totals that survive a restart of the agent, in SQLite."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from ofu_exporter.job_report import JobReport, report
+from ofu_exporter.records import GpuKey, JobView, Snapshot
+
+log = logging.getLogger(__name__)
+ResultT = TypeVar("ResultT")
+
+KEEP_SECONDS = 30 * 86400.0
+"""A job's summary can be shown this long after it ended."""
+MOST_ROWS = 20_000
+PRUNE_SECONDS = 3600.0
+BUSY_SECONDS = 1.0
+"""How long to wait for another reader of the file."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_TABLES = """
+CREATE TABLE IF NOT EXISTS jobs (
+    scheduler TEXT, job_id TEXT, began REAL, updated REAL, ended REAL, report TEXT,
+    PRIMARY KEY (scheduler, job_id, began)
+);
+CREATE INDEX IF NOT EXISTS jobs_by_id ON jobs (job_id);
+CREATE INDEX IF NOT EXISTS jobs_by_time ON jobs (updated);
+CREATE TABLE IF NOT EXISTS gpus (
+    uuid TEXT, instance TEXT, boot_id TEXT, counted_until REAL, PRIMARY KEY (uuid, instance)
+);
+"""
+_VERSION = 1
+_Run = tuple[str, str, float]
+"""Scheduler, job id, and when it was first seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a state file remembers for the agent that opens it."""
+
+    running: tuple[JobReport, ...]
+    """Jobs that had not ended when it was last written."""
+    counted_until: Mapping[GpuKey, float]
+    """Monotonic time up to which each GPU was counted; empty after a reboot."""
+
+
+class Store:
+    """The file. Every method raises sqlite3.Error when the file cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
+        try:
+            self._prepare()
+        except sqlite3.Error:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        found = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if found not in (0, _VERSION):
+            raise sqlite3.DatabaseError(f"made by another version ({found})")
+        check = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if check != "ok":
+            raise sqlite3.DatabaseError(check)
+        with self._db:
+            self._db.executescript(_TABLES)
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")
+
+    def load(self) -> Saved:
+        """The jobs to go on with. From here on they count as ended until they are saved anew."""
+        rows = self._db.execute("SELECT report FROM jobs WHERE ended IS NULL").fetchall()
+        marks = self._db.execute(
+            "SELECT uuid, instance, counted_until FROM gpus WHERE boot_id = ?", (boot_id(),)
+        ).fetchall()
+        with self._db:
+            self._db.execute("UPDATE jobs SET ended = updated WHERE ended IS NULL")
+        return Saved(_reports(rows), {(uuid, instance): until for uuid, instance, until in marks})
+
+    def save(self, jobs: Iterable[JobReport], counted_until: Mapping[GpuKey, float]) -> None:
+        """Write the totals of some jobs, and up to where the GPUs are counted, all or nothing."""
+        boot = boot_id()
+        with self._db:
+            self._db.executemany(
+                "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (j.scheduler, j.job_id, j.began, j.updated, j.ended, j.model_dump_json())
+                    for j in jobs
+                ],
+            )
+            self._db.executemany(
+                "INSERT OR REPLACE INTO gpus VALUES (?, ?, ?, ?)",
+                [(uuid, instance, boot, at) for (uuid, instance), at in counted_until.items()],
+            )
+
+    def prune(self, unix: float) -> None:
+        """Drop what ended long ago, and the oldest of too much."""
+        with self._db:
+            self._db.execute(
+                "DELETE FROM jobs WHERE ended IS NOT NULL AND updated < ?", (unix - KEEP_SECONDS,)
+            )
+            self._db.execute(
+                "DELETE FROM jobs WHERE rowid IN "
+                "(SELECT rowid FROM jobs ORDER BY updated DESC LIMIT -1 OFFSET ?)",
+                (MOST_ROWS,),
+            )
+
+    def find(self, job_id: str) -> tuple[JobReport, ...]:
+        """Every run of a job that is remembered, oldest first."""
+        rows = self._db.execute(
+            "SELECT report FROM jobs WHERE job_id = ? ORDER BY began", (job_id,)
+        ).fetchall()
+        return _reports(rows)
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _reports(rows: Sequence[tuple[str]]) -> tuple[JobReport, ...]:
+    """The rows that can be read; one that cannot costs itself."""
+    reports = []
+    for (row,) in rows:
+        try:
+            reports.append(JobReport.model_validate_json(row))
+        except ValidationError:
+            log.warning("a job in the state file cannot be read and is left out")
+    return tuple(reports)
+
+
+def boot_id() -> str:
+    """What changes at every boot of the node: monotonic time begins anew there."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+
+
+def find_in_file(path: Path, job_id: str) -> tuple[JobReport, ...]:
+    """Look a job up in a state file without writing to it. Raises sqlite3.Error."""
+    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
+    try:
+        rows = db.execute(
+            "SELECT report FROM jobs WHERE job_id = ? ORDER BY began", (job_id,)
+        ).fetchall()
+    finally:
+        db.close()
+    return _reports(rows)
+
+
+def open_store(path: Path) -> tuple[Store, Path | None]:
+    """Open a state file; one that is damaged is set aside first, and named. Raises sqlite3.Error, OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return Store(path), None
+    except sqlite3.OperationalError:
+        raise  # no permission, no space, locked: the file itself may be sound
+    except sqlite3.DatabaseError as error:
+        aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
+        path.rename(aside)
+        path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
+        log.error("state file %s is damaged (%s): set aside as %s", path, error, aside.name)
+        return Store(path), aside
+
+
+class Keeper:
+    """Writes what is to be remembered, on a thread of its own, now and then and when a job ends."""
+
+    def __init__(
+        self, path: Path, interval: float, current: Callable[[], Snapshot | None], node: str
+    ) -> None:
+        self._path = path
+        self._interval = interval
+        self._current = current
+        self._node = node
+        self._store: Store | None = None
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._pruned_at = -math.inf
+        self._problem = ""
+        self._ended: set[_Run] = set()
+        """Jobs whose last totals are in the file."""
+        self._thread = threading.Thread(target=self._run, name="ofu-state", daemon=True)
+        self.writes: dict[str, int] = {"written": 0, "failed": 0}
+        self.set_aside = 0
+
+    def open(self) -> Saved:
+        """Read what an earlier agent left; nothing when there is nothing or it cannot be read."""
+        return self._attempt(Store.load, Saved((), {}))
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Write soon: a job ended."""
+        self._wake.set()
+
+    def stop(self, timeout: float) -> None:
+        """Write for the last time."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(timeout)
+
+    def find(self, job_id: str) -> tuple[JobReport, ...]:
+        """Look a job up that may have left the page; nothing when the file cannot be read."""
+        return self._attempt(lambda store: store.find(job_id), ())
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.wait(self._interval)
+            self._wake.clear()
+            snapshot = self._current()
+            if snapshot is not None:
+                self._write(snapshot)
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+
+    def _write(self, snapshot: Snapshot) -> None:
+        news = [view for view in snapshot.jobs if _run_of(view) not in self._ended]
+        reports = [report(view, self._node, snapshot.source.simulated) for view in news]
+        marks = {
+            view.gpu.key: view.sampled_at for view in snapshot.gpus if view.sampled_at is not None
+        }
+        if self._attempt(lambda store: self._save(store, reports, marks), False):
+            self.writes["written"] += 1
+            self._ended = {_run_of(view) for view in snapshot.jobs if view.ended is not None}
+
+    def _save(
+        self, store: Store, reports: Sequence[JobReport], marks: Mapping[GpuKey, float]
+    ) -> bool:
+        store.save(reports, marks)
+        if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
+            store.prune(time.time())
+            self._pruned_at = time.monotonic()
+        return True
+
+    def _attempt(self, work: Callable[[Store], ResultT], otherwise: ResultT) -> ResultT:
+        """Work on the store. A failure is counted and logged once; what is in memory goes on."""
+        with self._lock:
+            try:
+                if self._store is None:
+                    self._store, aside = open_store(self._path)
+                    self.set_aside += aside is not None
+                result = work(self._store)
+            except (sqlite3.Error, OSError) as error:
+                self._fail(error)
+                return otherwise
+            self._problem = ""
+            return result
+
+    def _fail(self, error: Exception) -> None:
+        self.writes["failed"] += 1
+        if str(error) != self._problem:
+            log.error("state file %s cannot be used: %s", self._path, error)
+        self._problem = str(error)
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+
+def _run_of(view: JobView) -> _Run:
+    return (*view.job.key, view.began)

@@ -1,0 +1,187 @@
+"""Schedulers are asked side by side; one that fails, hangs or lies costs the others nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import pytest
+
+from ofu_exporter.attribution import Asked, Attribution
+from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.records import Claim, Job, Ownership, SchedulerHealth
+from ofu_exporter.schedulers import Scheduler
+from tests.making import FakeClock
+from tests.running import until
+
+ONE = Claim(Job("slurm", "1"), ("0",))
+TWO = Claim(Job("kubernetes", "ns/pod"), ("1",))
+
+
+class FakeScheduler:
+    """Says what a test tells it to."""
+
+    poll_seconds = 0.005
+
+    def __init__(self, *claims: Claim, error: Exception | None = None) -> None:
+        self.said: Sequence[Claim] = claims
+        self.error = error
+        self.rejected: Mapping[str, int] = {}
+        self.hold = threading.Event()
+        self.hold.set()
+        self.closed = threading.Event()
+        self.asked = 0
+
+    def claims(self) -> Sequence[Claim]:
+        self.hold.wait()
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return self.said
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def _itself(scheduler: Scheduler) -> Scheduler:
+    return scheduler
+
+
+class Listening:
+    """An attribution, and everything it has said."""
+
+    def __init__(self, optional: bool = False, **schedulers: Scheduler) -> None:
+        self.clock = FakeClock()
+        asked = Asked(
+            [(name, partial(_itself, scheduler)) for name, scheduler in schedulers.items()],
+            max_age=300.0,
+            optional=optional,
+        )
+        self.attribution = Attribution(asked, self.clock)
+        self.calls = 0
+        self.attribution.changed = self._called
+        self.heard: list[Ownership] = []
+        self.attribution.start()
+
+    def _called(self) -> None:
+        self.calls += 1
+
+    def claims(self) -> tuple[Claim, ...]:
+        self.heard += self.attribution.changes()
+        return self.heard[-1].claims if self.heard else ()
+
+    def until(self, *claims: Claim) -> None:
+        until(lambda: set(self.claims()) == set(claims))
+
+    def health(self, name: str) -> SchedulerHealth:
+        return next(health for health in self.attribution.health() if health.name == name)
+
+
+@pytest.fixture
+def started() -> Iterator[list[Listening]]:
+    running: list[Listening] = []
+    yield running
+    for listening in running:
+        listening.attribution.stop()
+
+
+def test_the_answers_of_all_schedulers_are_merged(started: list[Listening]) -> None:
+    listening = Listening(slurm=FakeScheduler(ONE), kubernetes=FakeScheduler(TWO))
+    started.append(listening)
+    listening.until(ONE, TWO)
+    assert listening.health("slurm").up
+    assert listening.calls >= 1
+
+
+def test_an_answer_that_is_no_news_is_no_change(started: list[Listening]) -> None:
+    scheduler = FakeScheduler(ONE)
+    listening = Listening(slurm=scheduler)
+    started.append(listening)
+    listening.until(ONE)
+    asked = scheduler.asked
+    until(lambda: scheduler.asked > asked + 5)
+    listening.claims()
+    assert len(listening.heard) == 1
+    assert listening.calls == 1
+
+
+def test_every_change_is_told_with_its_time(started: list[Listening]) -> None:
+    scheduler = FakeScheduler(ONE)
+    listening = Listening(slurm=scheduler)
+    started.append(listening)
+    listening.until(ONE)
+    listening.clock.now += 7.0
+    scheduler.said = ()
+    listening.until()
+    assert [change.at for change in listening.heard] == [1000.0, 1007.0]
+
+
+def test_a_scheduler_that_fails_keeps_its_last_answer_for_a_bounded_time(
+    started: list[Listening],
+) -> None:
+    scheduler = FakeScheduler(ONE)
+    listening = Listening(slurm=scheduler, kubernetes=FakeScheduler(TWO))
+    started.append(listening)
+    listening.until(ONE, TWO)
+    scheduler.error = SchedulerError(SchedulerReason.UNREACHABLE, "no socket")
+    until(lambda: not listening.health("slurm").up)
+    health = listening.health("slurm")
+    assert (health.reason, health.detail) == (SchedulerReason.UNREACHABLE, "no socket")
+    assert set(listening.claims()) == {ONE, TWO}
+    listening.clock.now += 301.0
+    listening.until(TWO)
+    assert listening.health("slurm").failures["unreachable"] >= 1
+    scheduler.error = None
+    listening.until(ONE, TWO)
+
+
+def test_a_scheduler_that_hangs_holds_up_nobody_and_ages_out(started: list[Listening]) -> None:
+    hanging = FakeScheduler(ONE)
+    listening = Listening(slurm=hanging, kubernetes=FakeScheduler(TWO))
+    started.append(listening)
+    listening.until(ONE, TWO)
+    hanging.hold.clear()
+    listening.clock.now += 301.0
+    listening.until(TWO)
+    hanging.hold.set()
+    listening.until(ONE, TWO)
+
+
+def test_an_unexpected_error_is_named_and_the_scheduler_asked_again(
+    started: list[Listening],
+) -> None:
+    scheduler = FakeScheduler(ONE, error=ZeroDivisionError("oops"))
+    listening = Listening(slurm=scheduler)
+    started.append(listening)
+    until(lambda: listening.health("slurm").reason is SchedulerReason.FAILED)
+    assert listening.health("slurm").detail == "ZeroDivisionError: oops"
+    scheduler.error = None
+    listening.until(ONE)
+
+
+def test_a_scheduler_nobody_asked_for_and_that_is_absent_is_not_shown(
+    started: list[Listening],
+) -> None:
+    absent = FakeScheduler(error=SchedulerError(SchedulerReason.ABSENT))
+    listening = Listening(optional=True, kubernetes=absent, slurm=FakeScheduler(ONE))
+    started.append(listening)
+    listening.until(ONE)
+    until(lambda: absent.asked)
+    assert [health.name for health in listening.attribution.health()] == ["slurm"]
+
+
+def test_a_scheduler_that_was_asked_for_and_is_absent_is_shown(started: list[Listening]) -> None:
+    absent = FakeScheduler(error=SchedulerError(SchedulerReason.ABSENT))
+    listening = Listening(kubernetes=absent)
+    started.append(listening)
+    until(lambda: listening.health("kubernetes").reason is SchedulerReason.ABSENT)
+
+
+def test_stopping_lets_go_of_every_scheduler() -> None:
+    slurm, kubernetes = FakeScheduler(ONE), FakeScheduler(TWO)
+    listening = Listening(slurm=slurm, kubernetes=kubernetes)
+    listening.until(ONE, TWO)
+    listening.attribution.stop()
+    assert slurm.closed.is_set()
+    assert kubernetes.closed.is_set()

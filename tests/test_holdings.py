@@ -1,0 +1,115 @@
+"""Who held which GPU when."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.holdings import (
+    HANDOVER_SECONDS,
+    MEMORY_SECONDS,
+    MOST_CHANGES,
+    History,
+    changed,
+    resolve,
+    sole_holder,
+)
+from ofu_exporter.records import Claim, Job
+from tests.making import gpu
+
+A, B = Job("slurm", "1"), Job("slurm", "2")
+GPUS = [gpu(0), gpu(1), gpu(2)]
+
+
+def history(*changes: tuple[float, tuple[Job, ...]]) -> History:
+    made: History = ()
+    for at, jobs in changes:
+        made = changed(made, at, jobs)
+    return made
+
+
+def test_claims_are_made_out_against_the_gpus() -> None:
+    resolved = resolve([Claim(A, ("GPU-0000", "1")), Claim(B, ("nvidia2",))], GPUS)
+    assert resolved.holders == {GPUS[0].key: (A,), GPUS[1].key: (A,), GPUS[2].key: (B,)}
+    assert not resolved.unknown
+    assert not resolved.contested
+
+
+def test_a_device_that_is_not_here_is_named() -> None:
+    resolved = resolve([Claim(A, ("0", "GPU-elsewhere"))], GPUS)
+    assert resolved.holders == {GPUS[0].key: (A,)}
+    assert resolved.unknown == ((A, "GPU-elsewhere"),)
+
+
+def test_two_jobs_that_claim_a_whole_gpu_contest_it() -> None:
+    resolved = resolve([Claim(A, ("0",)), Claim(B, ("GPU-0000",))], GPUS)
+    assert resolved.holders == {GPUS[0].key: (A, B)}
+    assert resolved.contested == (GPUS[0].key,)
+
+
+def test_shares_of_a_gpu_are_not_contested() -> None:
+    resolved = resolve([Claim(A, ("GPU-0000::0",)), Claim(B, ("GPU-0000::1",))], GPUS)
+    assert resolved.holders == {GPUS[0].key: (A, B)}
+    assert not resolved.contested
+
+
+def test_a_job_with_two_shares_of_one_gpu_has_it_alone() -> None:
+    resolved = resolve([Claim(A, ("GPU-0000::0", "GPU-0000::1"))], GPUS)
+    assert resolved.holders == {GPUS[0].key: (A,)}
+
+
+def test_a_window_belongs_to_who_held_the_gpu_for_all_of_it() -> None:
+    held = history((0.0, ()), (10.0, (A,)), (20.0, ()), (30.0, (B,)))
+    assert sole_holder(held, 10.0, 15.0) == A
+    assert sole_holder(held, 15.0, 20.0) == A
+    assert sole_holder(held, 30.0, 99.0) == B
+    assert sole_holder(held, 2.0, 5.0) is None
+    assert sole_holder(held, 20.0, 25.0) is None
+
+
+def test_a_window_that_two_owners_share_belongs_to_neither() -> None:
+    held = history((0.0, (A,)), (10.0, (B,)))
+    assert sole_holder(held, 8.0, 12.0) is None
+
+
+def test_a_window_that_began_before_the_job_is_not_its() -> None:
+    assert sole_holder(history((0.0, ()), (10.0, (A,))), 9.9, 15.0) is None
+
+
+def test_the_window_that_a_change_cut_belongs_to_the_owner_before() -> None:
+    held = history((0.0, (A,)), (10.0, (B,)))
+    assert sole_holder(held, 5.0, 10.0 + HANDOVER_SECONDS) == A
+    assert sole_holder(held, 5.0, 10.0 + 1.1 * HANDOVER_SECONDS) is None
+
+
+def test_a_gpu_that_several_jobs_have_is_nobodys() -> None:
+    assert sole_holder(history((0.0, (A, B))), 1.0, 2.0) is None
+
+
+def test_before_anything_is_known_nobody_has_it() -> None:
+    assert sole_holder((), 1.0, 2.0) is None
+    assert sole_holder(history((5.0, (A,))), 4.0, 6.0) is None
+
+
+def test_the_same_owner_again_is_no_change() -> None:
+    assert len(history((0.0, (A,)), (5.0, (A,)))) == 1
+    assert len(history((0.0, (A,)), (5.0, (Job("slurm", "1", name="renamed"),)))) == 1
+    assert len(history((0.0, (A,)), (5.0, (Job("slurm", "1", uid="another run"),)))) == 2
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 50.0), st.sampled_from([(), (A,), (B,), (A, B)]))))
+def test_the_memory_is_bounded_and_reaches_far_enough(
+    steps: list[tuple[float, tuple[Job, ...]]],
+) -> None:
+    held: History = ()
+    told: list[tuple[float, tuple[Job, ...]]] = []
+    now = 0.0
+    for pause, jobs in steps:
+        now += pause
+        held = changed(held, now, jobs)
+        told.append((now, jobs))
+    assert len(held) <= MOST_CHANGES
+    if 0 < len(told) < MOST_CHANGES:
+        back = max(now - MEMORY_SECONDS, told[0][0])
+        then = [jobs for at, jobs in told if at <= back][-1]
+        assert sole_holder(held, back, back) == (then[0] if len(then) == 1 else None)

@@ -1,0 +1,271 @@
+"""The totals of a job, tick by tick: what it held, what was observed, and its OFU."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from ofu_exporter.errors import ClaimRejection
+from ofu_exporter.jobs import GRACE_SECONDS, MOST_ENDED
+from ofu_exporter.pipeline import State, Tick, step
+from ofu_exporter.records import (
+    Claim,
+    Fault,
+    Gpu,
+    Job,
+    JobView,
+    Ownership,
+    Reading,
+    SchedulerHealth,
+    Snapshot,
+)
+from tests.making import fault, gpu, health, reading
+
+EPOCH = 1_800_000_000.0
+A, B = Job("slurm", "1", user="ada"), Job("slurm", "2")
+CLOCK = 1400e6 / 1830e6
+
+
+class Node:
+    """A node whose ticks a test makes by hand; unix time is EPOCH plus the monotonic clock."""
+
+    def __init__(self, gpus: int = 2) -> None:
+        self.gpus = [gpu(index) for index in range(gpus)]
+        self.state = State()
+        self.last = self.tick(0.0)
+
+    def tick(
+        self,
+        now: float,
+        *events: Reading | Fault,
+        owners: tuple[Ownership, ...] = (),
+        present: list[Gpu] | None = None,
+    ) -> Snapshot:
+        tick = Tick(
+            now=now,
+            interval=5.0,
+            present=self.gpus if present is None else present,
+            events=events,
+            source=health(),
+            unix=EPOCH + now,
+            owners=owners,
+            schedulers=(SchedulerHealth("slurm", up=True, reason=None),),
+        )
+        self.state, self.last = step(self.state, tick)
+        return self.last
+
+    def run(self, start: float, end: float, tensor: float = 0.5, window: float = 5.0) -> Snapshot:
+        """Windows of every GPU from start to end."""
+        while start < end - 1e-9:
+            stop = min(start + window, end)
+            self.tick(stop, *(reading(start, stop, tensor, device=device) for device in self.gpus))
+            start = stop
+        return self.last
+
+    def give(self, at: float, *claims: Claim) -> Snapshot:
+        return self.tick(at, owners=(Ownership(at, claims),))
+
+    def job(self, job_id: str = "1") -> JobView:
+        return next(view for view in self.last.jobs if view.job.job_id == job_id)
+
+
+def whole(job: Job, *devices: str) -> Claim:
+    return Claim(job, devices)
+
+
+def test_a_job_gets_the_windows_of_its_gpus_and_no_other() -> None:
+    node = Node(2)
+    node.give(10.0, whole(A, "0"))
+    node.run(10.0, 40.0)
+    view = node.job()
+    assert view.observed_seconds == pytest.approx(30.0)
+    assert view.utilization_seconds == pytest.approx(30.0 * 0.5 * CLOCK)
+    assert view.held_seconds == pytest.approx(30.0)
+    assert [usage.key for usage in view.usage] == [gpu(0).key]
+
+
+def test_a_job_is_there_with_zeros_from_the_instant_it_starts() -> None:
+    node = Node()
+    node.give(10.0, whole(A, "0"))
+    assert node.job().observed_seconds == 0.0
+    assert [view.holders for view in node.last.gpus] == [(A,), ()]
+
+
+def test_two_jobs_in_turn_share_no_window() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 10.0, tensor=0.8)
+    node.tick(12.0, reading(10.0, 12.0, 0.8), owners=(Ownership(11.9, (whole(B, "0"),)),))
+    node.run(12.0, 22.0, tensor=0.1)
+    assert node.job("1").utilization_seconds == pytest.approx(12.0 * 0.8 * CLOCK)
+    assert node.job("2").utilization_seconds == pytest.approx(10.0 * 0.1 * CLOCK)
+
+
+def test_a_window_that_was_not_cut_in_time_belongs_to_neither_job() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.give(12.0, whole(B, "0"))
+    node.tick(15.0, reading(10.0, 15.0))
+    assert node.job("1").observed_seconds == node.job("2").observed_seconds == 0.0
+    assert node.last.gpus[0].observed_seconds == pytest.approx(5.0)
+
+
+def test_every_change_between_two_ticks_counts() -> None:
+    node = Node(1)
+    changes = [Ownership(at, (whole(Job("slurm", str(at)), "0"),)) for at in (1, 2, 3)]
+    node.tick(5.0, owners=tuple(changes))
+    held = {view.job.job_id: view.held_seconds for view in node.last.jobs}
+    assert held == {"1": pytest.approx(1.0), "2": pytest.approx(1.0), "3": pytest.approx(2.0)}
+
+
+def test_time_in_which_a_gpu_was_not_measured_is_held_and_not_observed() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 10.0)
+    node.tick(15.0, fault(15.0))
+    node.tick(20.0, fault(20.0))
+    assert node.job().held_seconds == pytest.approx(20.0)
+    assert node.job().observed_seconds == pytest.approx(10.0)
+
+
+def test_a_job_grows_moves_and_shrinks() -> None:
+    node = Node(2)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 10.0)
+    node.give(10.0, whole(A, "0", "1"))
+    node.run(10.0, 20.0)
+    node.give(20.0, whole(A, "1"))
+    node.run(20.0, 30.0)
+    seconds = {usage.index: usage.observed_seconds for usage in node.job().usage}
+    assert seconds == {"0": pytest.approx(20.0), "1": pytest.approx(20.0)}
+
+
+def test_a_job_that_ended_is_shown_for_a_while_and_then_leaves() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 10.0)
+    node.give(10.0)
+    assert node.job().ended == pytest.approx(EPOCH + 10.0)
+    total = node.job().utilization_seconds
+    node.tick(10.0 + GRACE_SECONDS - 1.0)
+    assert node.job().utilization_seconds == total
+    assert node.job().held_seconds == pytest.approx(10.0)
+    node.tick(10.0 + GRACE_SECONDS)
+    assert not node.last.jobs
+
+
+def test_a_job_that_comes_back_goes_on() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 10.0)
+    node.give(10.0)
+    node.give(60.0, whole(A, "0"))
+    node.run(60.0, 70.0)
+    assert node.job().ended is None
+    assert node.job().observed_seconds == pytest.approx(20.0)
+
+
+def test_another_job_under_the_same_name_begins_at_zero() -> None:
+    node = Node(1)
+    first, second = Job("kubernetes", "ns/train", uid="u1"), Job("kubernetes", "ns/train", uid="u2")
+    node.give(0.0, whole(first, "0"))
+    node.run(0.0, 10.0)
+    node.give(10.0, whole(second, "0"))
+    node.run(10.0, 15.0)
+    assert node.job("ns/train").observed_seconds == pytest.approx(5.0)
+
+
+def test_what_a_scheduler_learns_later_of_a_job_changes_no_total() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 10.0)
+    node.give(10.0, whole(replace(A, name="llama"), "0"))
+    node.run(10.0, 20.0)
+    assert node.job().job.name == "llama"
+    assert node.job().observed_seconds == pytest.approx(20.0)
+
+
+def test_a_shared_gpu_is_credited_to_none_and_names_its_holders() -> None:
+    node = Node(1)
+    node.give(0.0, Claim(A, ("GPU-0000::0",)), Claim(B, ("GPU-0000::1",)))
+    node.run(0.0, 10.0)
+    assert node.job("1").observed_seconds == node.job("2").observed_seconds == 0.0
+    assert node.last.gpus[0].holders == (A, B)
+    assert not node.last.schedulers[0].rejected
+
+
+def test_two_jobs_claiming_one_gpu_harm_no_other_and_are_counted_once() -> None:
+    node = Node(2)
+    node.give(0.0, whole(A, "0", "1"), whole(B, "0"))
+    node.run(0.0, 10.0)
+    assert node.job("1").observed_seconds == pytest.approx(10.0)
+    assert node.job("2").observed_seconds == 0.0
+    assert node.last.schedulers[0].rejected == {ClaimRejection.CONTESTED.value: 1}
+
+
+def test_a_device_that_is_not_here_is_counted_once_and_named() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0", "GPU-elsewhere"))
+    node.run(0.0, 10.0)
+    assert node.job().observed_seconds == pytest.approx(10.0)
+    assert node.last.schedulers[0].rejected == {ClaimRejection.UNKNOWN_DEVICE.value: 1}
+    assert node.last.unknown_devices == ((A, "GPU-elsewhere"),)
+
+
+def test_a_gpu_that_is_found_after_its_job_is_the_jobs() -> None:
+    node = Node(0)
+    node.give(0.0, whole(A, "0"))
+    assert not node.last.schedulers[0].rejected
+    node.gpus = [gpu(0)]
+    node.tick(5.0)
+    node.run(5.0, 15.0)
+    assert node.job().observed_seconds == pytest.approx(10.0)
+
+
+def test_the_time_before_the_agent_saw_a_job_is_held_and_not_observed() -> None:
+    node = Node(1)
+    node.tick(100.0)
+    node.give(100.0, whole(replace(A, started=EPOCH + 40.0), "0"))
+    node.run(100.0, 110.0)
+    assert node.job().held_seconds == pytest.approx(70.0)
+    assert node.job().observed_seconds == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("started", [EPOCH + 500.0, 0.0, -1e12, math.nan, math.inf])
+def test_a_start_that_cannot_be_is_not_believed(started: float) -> None:
+    node = Node(1)
+    node.give(10.0, whole(replace(A, started=started), "0"))
+    node.run(10.0, 20.0)
+    assert node.job().held_seconds == pytest.approx(10.0)
+
+
+def test_a_change_that_is_told_late_takes_nothing_back() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 10.0)
+    node.tick(12.0, owners=(Ownership(8.0, ()),))
+    assert node.job().held_seconds == pytest.approx(10.0)
+
+
+def test_ten_thousand_jobs_leave_nothing_behind() -> None:
+    node = Node(2)
+    now = 0.0
+    for number in range(10_000):
+        now += 1.0
+        node.give(now, whole(Job("slurm", str(number)), str(number % 2)))
+        assert len(node.last.jobs) <= MOST_ENDED + 1
+        assert len(node.state.history[gpu(0).key]) <= 64
+    node.give(now + 1.0)
+    node.tick(now + 1.0 + GRACE_SECONDS)
+    assert not node.state.jobs
+
+
+def test_the_distribution_holds_every_observed_second() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 10.0, tensor=0.2)
+    node.run(10.0, 40.0, tensor=0.6)
+    assert math.fsum(node.job().distribution.values()) == pytest.approx(40.0)
+    assert node.job().distribution[round(0.6 * CLOCK / 0.005)] == pytest.approx(30.0)

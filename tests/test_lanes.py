@@ -1,0 +1,80 @@
+"""The lanes: monotonic deadlines, and windows that end when a job comes or goes."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.lanes import Deadlines, Lane, Pace
+from ofu_exporter.records import SHORTEST_WINDOW_SECONDS, Fault, Gpu, Reading
+from tests.making import gpu
+from tests.running import SOON, until
+
+
+@given(st.floats(0.05, 30), st.lists(st.floats(0, 100), min_size=1, max_size=30))
+def test_deadlines_do_not_drift_and_count_what_was_missed(step: float, late: list[float]) -> None:
+    deadlines, now, beats = Deadlines(7.0, step), 7.0, 0
+    for delay in late:
+        now = max(now, deadlines.next_at) + delay
+        number, missed = deadlines.beat(now)
+        beats += 1 + missed
+        assert number == beats - 1
+        assert deadlines.next_at == pytest.approx(7.0 + beats * step)
+        assert now - (7.0 + number * step) < step * 1.001
+
+
+class Stopwatch:
+    """A probe whose windows a test looks at."""
+
+    def __init__(self) -> None:
+        self.device = gpu()
+        self.ends: list[float] = []
+
+    def gpus(self) -> Sequence[Gpu]:
+        return [self.device]
+
+    def poll(self) -> None:
+        """Nothing to read."""
+
+    def read(self) -> Sequence[Reading | Fault]:
+        self.ends.append(time.monotonic())
+        return []
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def lane(probe: Stopwatch, pace: Pace) -> Lane:
+    started = Lane(probe, pace, queue.SimpleQueue(), time.monotonic)
+    started.start()
+    return started
+
+
+def test_a_cut_ends_the_window_at_once() -> None:
+    probe = Stopwatch()
+    running = lane(probe, Pace(interval=30.0, clock_interval=30.0))
+    until(lambda: len(probe.ends) == 1)
+    running.cut()
+    until(lambda: len(probe.ends) == 2)
+    running.stop()
+    assert running.join(SOON)
+    assert probe.ends[1] - probe.ends[0] >= SHORTEST_WINDOW_SECONDS
+
+
+def test_many_cuts_make_no_window_shorter_than_the_hardware_allows() -> None:
+    probe = Stopwatch()
+    running = lane(probe, Pace(interval=0.15, clock_interval=0.05))
+    while len(probe.ends) < 10:
+        running.cut()
+        threading.Event().wait(0.001)
+    running.stop()
+    assert running.join(SOON)
+    lengths = [after - before for before, after in pairwise(probe.ends)]
+    assert min(lengths) >= 0.9 * SHORTEST_WINDOW_SECONDS
