@@ -77,7 +77,7 @@ class Store:
 
     def load(self) -> Saved:
         """The jobs to go on with. From here on they count as ended until they are saved anew."""
-        rows = self._db.execute("SELECT report FROM jobs WHERE ended IS NULL").fetchall()
+        rows = self._db.execute("SELECT report, ended FROM jobs WHERE ended IS NULL").fetchall()
         marks = self._db.execute(
             "SELECT uuid, instance, counted_until FROM gpus WHERE boot_id = ?", (boot_id(),)
         ).fetchall()
@@ -115,21 +115,24 @@ class Store:
 
     def find(self, job_id: str) -> tuple[JobReport, ...]:
         """Every run of a job that is remembered, oldest first."""
-        rows = self._db.execute(
-            "SELECT report FROM jobs WHERE job_id = ? ORDER BY began", (job_id,)
-        ).fetchall()
-        return _reports(rows)
+        return _find(self._db, job_id)
 
     def close(self) -> None:
         self._db.close()
 
 
-def _reports(rows: Sequence[tuple[str]]) -> tuple[JobReport, ...]:
+def _find(db: sqlite3.Connection, job_id: str) -> tuple[JobReport, ...]:
+    rows = db.execute("SELECT report, ended FROM jobs WHERE job_id = ? ORDER BY began", (job_id,))
+    return _reports(rows.fetchall())
+
+
+def _reports(rows: Sequence[tuple[str, float | None]]) -> tuple[JobReport, ...]:
     """The rows that can be read; one that cannot costs itself."""
     reports = []
-    for (row,) in rows:
+    for row, ended in rows:
         try:
-            reports.append(JobReport.model_validate_json(row))
+            job = JobReport.model_validate_json(row)
+            reports.append(job.model_copy(update={"ended": ended}))
         except ValidationError:
             log.warning("a job in the state file cannot be read and is left out")
     return tuple(reports)
@@ -147,12 +150,9 @@ def find_in_file(path: Path, job_id: str) -> tuple[JobReport, ...]:
     """Look a job up in a state file without writing to it. Raises sqlite3.Error."""
     db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
     try:
-        rows = db.execute(
-            "SELECT report FROM jobs WHERE job_id = ? ORDER BY began", (job_id,)
-        ).fetchall()
+        return _find(db, job_id)
     finally:
         db.close()
-    return _reports(rows)
 
 
 def open_store(path: Path) -> tuple[Store, Path | None]:

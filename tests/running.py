@@ -95,7 +95,14 @@ class Agent:
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""
-        self.process.send_signal(signal.SIGTERM)
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: it cannot put anything in order."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> int:
+        self.process.send_signal(how)
         code = self.process.wait(SOON)
         self._reader.join(SOON)
         assert self.process.stdout is not None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.errors import Reason
+from ofu_exporter.errors import Reason, Rejection
 from ofu_exporter.gpus import custom_row
 from ofu_exporter.pipeline import FORGET_AFTER_SECONDS, State, Tick, step
 from ofu_exporter.records import Fault, Gpu, GpuView, Reading, Snapshot
@@ -209,3 +209,12 @@ def test_the_tick_is_pure(order: list[int]) -> None:
     one = step(State(), Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
     two = step(State(), Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
     assert one == two
+
+
+def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:
+    state = State(counted_before={gpu().key: 30.0})
+    tick = Tick(35.0, 5.0, [gpu()], [reading(5.0, 35.0), reading(35.0, 40.0)], health())
+    _, snapshot = step(state, tick)
+    (view,) = snapshot.gpus
+    assert view.observed_seconds == pytest.approx(5.0)
+    assert view.rejected == {Rejection.OVERLAP.value: 1}

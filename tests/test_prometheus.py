@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
-import socket
 import subprocess
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ofu_exporter.recording import Header, Writer
 from ofu_exporter.records import ClockSample, Reading
 from tests.making import gpu
+from tests.prometheus_server import Prometheus
 from tests.running import Agent, agent, page_server, until
 
 WINDOW = 0.5
@@ -49,52 +45,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.write([Reading(gpu(index), start, end, tensor(index, window), {}, tuple(reads))])
     writer.close()
     return path
-
-
-class Prometheus:
-    """Debian's Prometheus on a port of its own."""
-
-    def __init__(self, folder: Path, targets: dict[str, str]) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        jobs = [
-            {"job_name": name, "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}
-            for name, target in targets.items()
-        ]
-        config = folder / "prometheus.yml"
-        config.write_text(json.dumps({"scrape_configs": jobs}))  # JSON is YAML
-        subprocess.run(
-            ["promtool", "check", "config", str(config)], check=True, capture_output=True
-        )
-        self.process = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={config}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{self.port}",
-                "--log.level=error",
-            ]
-        )
-
-    def query(self, expression: str, at: float) -> list[dict[str, Any]]:
-        url = f"http://127.0.0.1:{self.port}/api/v1/query?"
-        query = urllib.parse.urlencode({"query": expression, "time": at})
-        with urllib.request.urlopen(url + query, timeout=10) as answer:
-            result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
-            return result
-
-    def ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.port}/-/ready", timeout=5
-            ) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(20)
 
 
 @pytest.fixture(scope="module")

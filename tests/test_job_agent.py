@@ -1,0 +1,149 @@
+"""Jobs as the running agent sees them: from a job file to the page, the API and the state file."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter import job_files
+from ofu_exporter.job_files import JobFile
+from ofu_exporter.job_report import JobReport
+from ofu_exporter.records import Claim, Job
+from tests.running import Agent, agent, until
+
+GPUS = 4
+WINDOW = 0.2
+SYNC = 0.5
+
+
+class Node:
+    """A node whose jobs a test starts and stops."""
+
+    def __init__(self, folder: Path) -> None:
+        self.jobs = folder / "jobs"
+        self.jobs.mkdir(mode=0o755)
+        self.state = folder / "state.sqlite"
+
+    def start(self, job_id: str, *gpus: str) -> None:
+        job = Job("slurm", job_id, name="llama", user="ada", started=float(round(time.time())))
+        job_files.write(self.jobs, JobFile(Claim(job, gpus), None, job_files.boot_id()))
+
+    def stop(self, job_id: str) -> None:
+        job_files.remove(self.jobs, job_id)
+
+    def flags(self) -> list[str]:
+        return [
+            *("run", "--source", "simulate", "--simulated-gpus", str(GPUS)),
+            *("--interval", f"{WINDOW}s", "--clock-interval", f"{WINDOW / 2}s"),
+            *("--scheduler", "slurm", "--job-dir", str(self.jobs), "--slurm-poll", "0.05s"),
+            *("--state-file", str(self.state), "--state-interval", f"{SYNC}s"),
+        ]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def seconds(running: Agent, job_id: str = "7") -> float:
+    return running.value("ofu_job_gpu_seconds_total", job_id=job_id) or 0.0
+
+
+def report(running: Agent, job_id: str = "7") -> JobReport:
+    return JobReport.model_validate_json(running.get(f"/v1/jobs/{job_id}")[1])
+
+
+def test_a_job_comes_and_goes(node: Node) -> None:
+    with agent(*node.flags()) as running:
+        node.start("7", "0", "1")
+        until(lambda: seconds(running) > 4 * WINDOW)
+        assert running.value("ofu_job_info", job_id="7", user="ada", scheduler="slurm") == 1
+        assert sorted(running.values("ofu_job_gpu", job_id="7")) == [1, 1]
+        assert "llama" in running.get("/")[1]
+        node.stop("7")
+        until(lambda: report(running).ended)
+        assert running.values("ofu_job_gpu") == []
+        ended = report(running)
+        assert ended.simulated
+        assert ended.observed_ratio is not None
+        assert [gpu.gpu for gpu in ended.gpus] == ["0", "1"]
+        assert ended.gpu_seconds == pytest.approx(seconds(running))
+        listed = json.loads(running.get("/v1/jobs")[1])
+        assert [job["job_id"] for job in listed] == ["7"]
+
+
+def test_a_job_nobody_knows_is_named(node: Node) -> None:
+    with agent(*node.flags()) as running:
+        status, body = running.get("/v1/jobs/no%20such")
+        assert status == 404
+        assert "'no such'" in json.loads(body)["detail"]
+
+
+def test_totals_go_on_over_a_restart_and_the_gap_was_held(node: Node) -> None:
+    node.start("7", "0", "1")
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 4 * WINDOW)
+        before = seconds(running)
+        assert running.stop() == 0
+    stopped = time.time()
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > before)
+        after = report(running)
+        assert after.gpu_seconds <= before + 2 * (time.time() - stopped) + 2 * 2 * WINDOW
+        held = sum(gpu.held_seconds for gpu in after.gpus)
+        assert held >= after.gpu_seconds
+
+
+def test_at_most_one_sync_is_lost_when_it_is_killed(node: Node) -> None:
+    node.start("7", "0", "1")
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 8 * SYNC)
+        before = seconds(running)
+        running.kill()
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 0)
+        assert seconds(running) >= before - 2 * (SYNC + 2 * WINDOW)
+
+
+def test_a_job_that_ended_while_the_agent_was_away_is_remembered_and_not_shown(node: Node) -> None:
+    node.start("7", "0")
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 2 * WINDOW)
+        running.stop()
+    node.stop("7")
+    with agent(*node.flags()) as running:
+        until(lambda: running.value("ofu_gpu_up", gpu="0") == 1)
+        assert running.values("ofu_job_gpu_seconds_total") == []
+        assert report(running).ended is not None
+
+
+def test_two_jobs_claiming_one_gpu_harm_no_third(node: Node) -> None:
+    with agent(*node.flags()) as running:
+        node.start("7", "0")
+        node.start("8", "0")
+        node.start("9", "1")
+        until(lambda: seconds(running, "9") > 2 * WINDOW)
+        assert len(running.values("ofu_gpu_shared", gpu="0")) == 2
+        assert seconds(running, "7") == seconds(running, "8") == 0.0
+        rejected = running.value("ofu_exporter_scheduler_rejected_total", reason="contested")
+        assert rejected == 1
+        assert running.logged("is held by several jobs (7, 8): its OFU is credited to none")
+
+
+def test_a_gpu_that_is_not_here_is_named(node: Node) -> None:
+    with agent(*node.flags()) as running:
+        node.start("7", "0", "GPU-elsewhere")
+        until(lambda: seconds(running) > 2 * WINDOW)
+        assert running.logged("job 7 holds 'GPU-elsewhere', which is no GPU measured here")
+
+
+def test_a_damaged_state_file_is_set_aside_and_nothing_else_happens(node: Node) -> None:
+    node.state.write_bytes(b"not a database at all, and long enough to be looked at" * 100)
+    node.start("7", "0")
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 2 * WINDOW)
+        assert running.value("ofu_exporter_state_files_set_aside_total") == 1
+        assert list(node.state.parent.glob("state.sqlite.damaged-*"))

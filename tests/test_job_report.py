@@ -1,0 +1,129 @@
+"""A job's totals as JSON and as words, of one node and of many."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ofu_exporter.job_report import GpuReport, JobReport, merged, one_line, report, resumed, text
+from ofu_exporter.jobs import Now, views
+from ofu_exporter.records import GpuUsage, Job, JobView
+
+VIEW = JobView(
+    job=Job("slurm", "12", name="llama", user="ada", array_job_id="10", array_task_id="2"),
+    usage=(
+        GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
+        GpuUsage("1", ("GPU-1", ""), 100.0, 60.0, 6.0),
+    ),
+    distribution={100: 90.0, 20: 60.0},
+    began=1000.0,
+    ended=None,
+    updated=1100.0,
+)
+
+
+def made(node: str = "n1", **changes: Any) -> JobReport:
+    return report(VIEW, node, simulated=False).model_copy(update=changes)
+
+
+def test_the_mean_is_a_sum_over_a_sum() -> None:
+    assert made().utilization_ratio == pytest.approx(51.0 / 150.0)
+    assert made().gpu_seconds == pytest.approx(150.0)
+    assert made().observed_ratio == pytest.approx(0.75)
+
+
+def test_percentiles_are_of_observed_time() -> None:
+    assert made().window_percentiles == {"p10": 0.1, "p50": 0.5, "p90": 0.5}
+
+
+def test_a_job_of_which_nothing_was_observed_has_no_ofu() -> None:
+    nothing = made(gpus=(), distribution={})
+    assert nothing.utilization_ratio is None
+    assert nothing.observed_ratio is None
+    assert nothing.window_percentiles == {}
+    assert one_line(nothing) == "ofu=none gpus=0 gpu_hours=0.00 observed=none nodes=1"
+
+
+def test_json_and_back() -> None:
+    assert JobReport.model_validate_json(made().model_dump_json()) == made()
+
+
+@pytest.mark.parametrize(
+    "damage", [{"version": 2}, {"began": "soon"}, {"distribution": {"1": -1}}, {"gpus": [{}]}]
+)
+def test_what_is_no_report_is_refused(damage: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        JobReport.model_validate({**made().model_dump(), **damage})
+
+
+def test_nodes_are_added_as_numerator_and_denominator() -> None:
+    other = GpuReport(
+        gpu="0",
+        uuid="GPU-9",
+        node="n2",
+        held_seconds=50,
+        observed_seconds=50,
+        utilization_seconds=50,
+    )
+    both = merged([made(), made("n2", gpus=(other,), distribution={200: 50.0})])
+    assert both.utilization_ratio == pytest.approx(101.0 / 200.0)
+    assert both.nodes == ("n1", "n2")
+    assert len(both.gpus) == 3
+    assert both.window_percentiles["p90"] == 1.0
+
+
+def test_runs_of_one_node_are_added_per_gpu() -> None:
+    twice = merged([made(ended=1100.0), made(began=2000.0, updated=2100.0, ended=2100.0)])
+    assert len(twice.gpus) == 2
+    assert twice.gpu_seconds == pytest.approx(300.0)
+    assert (twice.began, twice.ended) == (1000.0, 2100.0)
+
+
+def test_a_job_runs_as_long_as_it_runs_on_any_node() -> None:
+    assert merged([made(ended=1100.0), made("n2")]).ended is None
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=20))
+def test_merging_in_any_order_gives_the_same(steps: list[int]) -> None:
+    parts = [
+        made(f"n{number}", distribution={step: 1.0}, updated=1100.0 + number)
+        for number, step in enumerate(steps)
+    ]
+    one, other = merged(parts), merged(parts[::-1])
+    assert one.window_percentiles == other.window_percentiles
+    assert one.gpu_seconds == pytest.approx(other.gpu_seconds)
+    assert set(one.nodes) == set(other.nodes)
+    assert math.fsum(one.distribution.values()) == len(steps)
+
+
+def test_a_simulated_node_makes_the_whole_simulated() -> None:
+    both = merged([made(), made("n2", simulated=True)])
+    assert one_line(both).endswith("simulated=yes")
+    assert "SIMULATED" in text(both)
+
+
+def test_the_line_for_a_comment_field() -> None:
+    assert one_line(made()) == (
+        "ofu=34.0% p10=10.0% p50=50.0% p90=50.0% gpus=2 gpu_hours=0.04 observed=75.0% nodes=1"
+    )
+
+
+def test_the_text_for_people() -> None:
+    assert text(made(ended=1100.0)) == (
+        "Job 12, name llama, user ada, array 10_2 (ended)\n"
+        "OFU 34.0% over 0.04 GPU-hours, 75.0% of the time it had 2 GPUs on n1\n"
+        "OFU of its windows: p10 10.0%, p50 50.0%, p90 50.0%\n"
+        "  n1 GPU 0 (GPU-0): OFU 50.0%, observed 90 of 100 s\n"
+        "  n1 GPU 1 (GPU-1): OFU 10.0%, observed 60 of 100 s"
+    )
+
+
+def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:
+    left = resumed(made(), monotonic=5.0)
+    assert left.unseen_since == 1100.0
+    assert views([left], Now(6.0, 1200.0)) == ()

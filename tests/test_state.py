@@ -1,0 +1,239 @@
+"""The state file: totals that survive, and every way in which the file can fail."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.job_report import report
+from ofu_exporter.records import GpuUsage, GpuView, Job, JobView, Snapshot
+from ofu_exporter.state import KEEP_SECONDS, MOST_ROWS, Keeper, Store, find_in_file, open_store
+from tests.making import gpu, health
+from tests.running import until
+
+VIEW = JobView(
+    job=Job("slurm", "12", user="ada"),
+    usage=(GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),),
+    distribution={100: 90.0},
+    began=1000.0,
+    ended=None,
+    updated=1100.0,
+)
+REPORT = report(VIEW, "n1", simulated=False)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "state.sqlite"
+
+
+def stored(path: Path) -> Store:
+    return open_store(path)[0]
+
+
+def test_a_running_job_is_what_the_next_agent_goes_on_with(path: Path) -> None:
+    first = stored(path)
+    first.save([REPORT], {("GPU-0", ""): 77.0})
+    first.close()
+    saved = stored(path).load()
+    assert saved.running == (REPORT,)
+    assert saved.counted_until == {("GPU-0", ""): 77.0}
+
+
+def test_a_job_that_ended_is_found_and_not_gone_on_with(path: Path) -> None:
+    store = stored(path)
+    store.save([REPORT.model_copy(update={"ended": 1100.0})], {})
+    assert store.load().running == ()
+    assert [run.ended for run in store.find("12")] == [1100.0]
+    assert store.find("13") == ()
+
+
+def test_a_job_that_does_not_come_back_has_ended(path: Path) -> None:
+    first = stored(path)
+    first.save([REPORT], {})
+    assert first.load().running == (REPORT,)
+    assert first.load().running == ()
+
+
+def test_saving_again_replaces_and_adds_nothing(path: Path) -> None:
+    store = stored(path)
+    for updated in (1100.0, 1115.0, 1130.0):
+        store.save([REPORT.model_copy(update={"updated": updated})], {})
+    assert [run.updated for run in store.find("12")] == [1130.0]
+
+
+def test_monotonic_time_of_another_boot_is_not_used(path: Path) -> None:
+    stored(path).save([], {("GPU-0", ""): 77.0})
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE gpus SET boot_id = 'another'")
+    assert stored(path).load().counted_until == {}
+
+
+def test_what_ended_long_ago_is_dropped(path: Path) -> None:
+    store = stored(path)
+    store.save([REPORT.model_copy(update={"ended": 1100.0})], {})
+    store.prune(1100.0 + KEEP_SECONDS - 1)
+    assert store.find("12")
+    store.prune(1100.0 + KEEP_SECONDS + 1)
+    assert not store.find("12")
+
+
+def test_the_file_holds_a_bounded_number_of_jobs(path: Path) -> None:
+    store = stored(path)
+    many = [
+        REPORT.model_copy(update={"job_id": str(number), "updated": float(number), "ended": 1.0})
+        for number in range(MOST_ROWS + 10)
+    ]
+    store.save(many, {})
+    store.prune(0.0)
+    assert not store.find("9")
+    assert store.find("10")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda path: path.write_bytes(b"no database at all" * 100), id="another file"),
+        pytest.param(lambda path: os.truncate(path, 5000), id="cut short"),
+        pytest.param(
+            lambda path: path.write_bytes(path.read_bytes()[:4096] + os.urandom(9000)), id="garbage"
+        ),
+    ],
+)
+def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> None:
+    store = stored(path)
+    store.save([REPORT.model_copy(update={"job_id": str(n)}) for n in range(100)], {})
+    store.close()
+    assert callable(damage)
+    damage(path)
+    again, aside = open_store(path)
+    assert aside is not None
+    assert aside.exists()
+    assert again.load().running == ()
+    again.save([REPORT], {})
+    assert again.find("12") == (REPORT,)
+
+
+def test_a_file_of_a_later_version_is_set_aside(path: Path) -> None:
+    stored(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    assert open_store(path)[1] is not None
+
+
+def test_a_row_that_cannot_be_read_costs_itself(path: Path) -> None:
+    store = stored(path)
+    store.save([REPORT, REPORT.model_copy(update={"job_id": "13"})], {})
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE jobs SET report = '{}' WHERE job_id = '12'")
+    assert [job.job_id for job in store.load().running] == ["13"]
+
+
+def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path) -> None:
+    store = stored(path)
+    store.save([REPORT], {})
+    assert find_in_file(path, "12") == (REPORT,)
+    with pytest.raises(sqlite3.Error):
+        find_in_file(path.with_name("none.sqlite"), "12")
+    assert not path.with_name("none.sqlite").exists()
+
+
+def snapshot(*views: JobView) -> Snapshot:
+    measured = GpuView(gpu(), None, None, None, sampled_at=42.0)
+    return Snapshot(50.0, (measured,), health(), jobs=views)
+
+
+class Page:
+    """What a keeper looks at."""
+
+    def __init__(self, *views: JobView) -> None:
+        self.now: Snapshot | None = snapshot(*views)
+
+    def keeper(self, path: Path, interval: float = 3600.0) -> Keeper:
+        return Keeper(path, interval, lambda: self.now, "n1")
+
+
+def test_the_keeper_writes_at_the_end_and_when_woken(path: Path) -> None:
+    page = Page(VIEW)
+    keeper = page.keeper(path)
+    keeper.open()
+    keeper.start()
+    keeper.wake()
+    until(lambda: keeper.find("12"))
+    page.now = snapshot(replace(VIEW, updated=1200.0))
+    keeper.stop(5.0)
+    saved = stored(path).load()
+    assert [job.updated for job in saved.running] == [1200.0]
+    assert saved.counted_until == {gpu().key: 42.0}
+
+
+def test_a_job_that_ended_is_written_once(path: Path) -> None:
+    ended = replace(VIEW, ended=1100.0)
+    page = Page(ended)
+    keeper = page.keeper(path, interval=0.01)
+    keeper.start()
+    until(lambda: keeper.writes["written"] > 2)
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM jobs")
+    written = keeper.writes["written"]
+    until(lambda: keeper.writes["written"] > written + 2)
+    assert keeper.find("12") == ()
+    keeper.stop(5.0)
+
+
+def test_a_path_that_cannot_be_written_is_counted_and_harms_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    keeper = Page(VIEW).keeper(in_the_way / "state.sqlite", interval=0.01)
+    assert keeper.open().running == ()
+    keeper.start()
+    until(lambda: keeper.writes["failed"] > 3)
+    assert keeper.find("12") == ()
+    keeper.stop(5.0)
+    assert caplog.text.count("cannot be used") == 1
+
+
+def test_a_file_that_is_damaged_under_the_agent_is_replaced(path: Path) -> None:
+    keeper = Page(VIEW).keeper(path, interval=0.01)
+    keeper.start()
+    until(lambda: keeper.writes["written"] > 1)
+    path.write_bytes(b"\0" * 20_000)
+    until(lambda: keeper.set_aside == 1)
+    written = keeper.writes["written"]
+    until(lambda: keeper.writes["written"] > written)
+    keeper.stop(5.0)
+    assert stored(path).find("12")
+
+
+def test_a_full_disk_is_counted_and_the_next_write_makes_up_for_it(path: Path) -> None:
+    """RLIMIT_FSIZE makes the kernel refuse the write, as a full disk does."""
+    program = textwrap.dedent(
+        f"""
+        import resource, signal
+        from pathlib import Path
+        from tests.test_state import Page, VIEW, until, replace
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        page = Page(VIEW)
+        keeper = page.keeper(Path({str(path)!r}), interval=0.01)
+        keeper.start()
+        until(lambda: keeper.writes["written"] > 0)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        until(lambda: keeper.writes["failed"] > 1)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        written = keeper.writes["written"]
+        until(lambda: keeper.writes["written"] > written)
+        assert keeper.set_aside == 0
+        assert keeper.find("12")
+        keeper.stop(5.0)
+        """
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
