@@ -14,7 +14,7 @@ from starlette.routing import Route
 from ofu_exporter import __version__
 from ofu_exporter.exposition import Page
 from ofu_exporter.job_book import JobBook
-from ofu_exporter.job_report import JobReport
+from ofu_exporter.job_report import JobReport, text
 from ofu_exporter.records import GpuView, JobView, Snapshot
 
 Scope = MutableMapping[str, Any]
@@ -89,12 +89,18 @@ def create_app(page: Page, book: JobBook) -> FastAPI:
     @app.get(
         "/v1/jobs/{job_id:path}",
         summary="One job, as long as the state file remembers it",
-        responses={404: {"description": "Nothing is known of this job here"}},
+        response_model=JobReport,
+        responses={
+            200: {"content": {"text/plain": {}}, "description": "As text where that is preferred"},
+            404: {"description": "Nothing is known of this job here"},
+        },
     )
-    def job(job_id: str) -> JobReport:
+    def job(job_id: str, request: Request) -> JobReport | PlainTextResponse:
         found = book.find(job_id)
         if found is None:
             raise HTTPException(404, f"no job {job_id!r} is known on this node")
+        if request.headers.get("accept", "").startswith("text/plain"):
+            return PlainTextResponse(text(found) + "\n")
         return found
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)

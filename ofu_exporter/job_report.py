@@ -202,8 +202,11 @@ def _added(first: GpuReport, second: GpuReport) -> GpuReport:
     )
 
 
-def one_line(job: JobReport) -> str:
-    """The summary as `key=value` words, for a field such as Slurm's AdminComment."""
+def one_line(job: JobReport, of_nodes: int | None = None) -> str:
+    """The summary as `key=value` words, for a field such as Slurm's AdminComment.
+
+    `of_nodes` is how many nodes were asked, where some may not have answered.
+    """
     percentiles = {name: _percent(value) for name, value in job.window_percentiles.items()}
     words = {
         "ofu": _percent(job.utilization_ratio),
@@ -211,7 +214,7 @@ def one_line(job: JobReport) -> str:
         "gpus": str(len(job.gpus)),
         "gpu_hours": f"{job.gpu_seconds / 3600:.2f}",
         "observed": _percent(job.observed_ratio),
-        "nodes": str(len(job.nodes)),
+        "nodes": f"{len(job.nodes)}/{of_nodes}" if of_nodes else str(len(job.nodes)),
         **({"simulated": "yes"} if job.simulated else {}),
     }
     return " ".join(f"{name}={value}" for name, value in words.items())

@@ -11,10 +11,10 @@ import yaml
 from pydantic import BaseModel
 
 from ofu_exporter import metrics as names
-from ofu_exporter import sources
+from ofu_exporter import schedulers, sources
 from ofu_exporter.cli.settings import option_models
 from ofu_exporter.config import Settings
-from ofu_exporter.errors import Reason, Rejection
+from ofu_exporter.errors import ClaimRejection, Reason, Rejection, SchedulerReason
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -25,6 +25,11 @@ def reasons() -> list[str]:
     return ["| reason | what to do |", "|---|---|", *rows]
 
 
+def scheduler_reasons() -> list[str]:
+    rows = [f"| `{reason.value}` | {reason.advice} |" for reason in SchedulerReason]
+    return ["| reason | what to do |", "|---|---|", *rows]
+
+
 def settings() -> list[str]:
     lines = []
     models: list[tuple[str, type[BaseModel]]] = [("", Settings), *option_models().items()]
@@ -32,11 +37,12 @@ def settings() -> list[str]:
         fields = {name: field for name, field in model.model_fields.items() if name != "gpus"}
         if not fields:
             continue
-        lines += ["", f"### Source `{owner}`" if owner else "### Common", ""]
+        kind = "Source" if owner in sources.names() else "Scheduler"
+        lines += ["", f"### {kind} `{owner}`" if owner else "### Common", ""]
         lines += ["| flag | variable | file | default | |", "|---|---|---|---|---|"]
         for name, field in fields.items():
             flag = "--" + name.replace("_", "-")
-            default = "needed" if field.is_required() else f"`{shown(field.default)}`"
+            default = "needed" if field.is_required() else shown(field.default)
             lines.append(
                 f"| `{flag}` | `OFU_{name.upper()}` | `{name}` | {default} | {field.description} |"
             )
@@ -44,7 +50,9 @@ def settings() -> list[str]:
 
 
 def shown(default: object) -> str:
-    return f"{default:g}s" if isinstance(default, float) else str(default).lower()
+    if default is None or default == "":
+        return "none"
+    return f"`{default:g}s`" if isinstance(default, float) else f"`{str(default).lower()}`"
 
 
 def metrics() -> list[str]:
@@ -57,7 +65,12 @@ def metrics() -> list[str]:
 
 @pytest.mark.parametrize(
     ("page", "section"),
-    [("troubleshooting.md", reasons), ("configuration.md", settings), ("metrics.md", metrics)],
+    [
+        ("troubleshooting.md", reasons),
+        ("troubleshooting.md", scheduler_reasons),
+        ("configuration.md", settings),
+        ("metrics.md", metrics),
+    ],
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_generated_sections_are_up_to_date(
@@ -78,7 +91,7 @@ def test_generated_sections_are_up_to_date(
 
 def test_every_rejection_is_explained() -> None:
     text = (DOCS / "troubleshooting.md").read_text()
-    for rejection in Rejection:
+    for rejection in [*Rejection, *ClaimRejection]:
         assert f"`{rejection.value}`" in text
 
 
@@ -88,10 +101,16 @@ def test_every_source_is_in_the_readme() -> None:
         assert f"`{name}`" in text
 
 
+def test_every_scheduler_has_a_page_that_the_readme_leads_to() -> None:
+    text = (ROOT / "README.md").read_text()
+    for name in schedulers.names():
+        assert f"(docs/{name}.md)" in text
+
+
 def test_every_metric_named_in_the_documentation_exists() -> None:
     known = {spec.shown_name for spec in names.specs()}
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.glob("*.md")]:
-        for name in re.findall(r"\bofu_(?:gpu|exporter)_[a-z0-9_]+\b", path.read_text()):
+        for name in re.findall(r"\bofu_(?:gpu|job|exporter)_[a-z0-9_]+\b", path.read_text()):
             assert name in known, f"{path.name}: {name}"
 
 

@@ -1,0 +1,97 @@
+"""Writes a job's summary into its AdminComment, in the way that this Slurm allows at this time."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+
+from ofu_exporter.errors import OfuError
+
+OURS = "ofu="
+"""How a comment of ours begins; any other is somebody else's and stays."""
+COMMAND_SECONDS = 10.0
+
+
+class SlurmError(OfuError):
+    """Slurm did not do as it was asked; the text is its own."""
+
+
+class Commands:
+    """Slurm's commands, where they are."""
+
+    def __init__(self, environ: Mapping[str, str], folder: str) -> None:
+        """`folder` is where the commands are, as `squeue.find` tells."""
+        self._folder = folder
+        self._environ = {**environ, "LC_ALL": "C"}
+
+    def hostnames(self, nodes: str) -> list[str]:
+        """The nodes of a list such as `n[1-4],m7`."""
+        if "[" not in nodes:
+            return [node for node in nodes.split(",") if node]
+        return self._run("scontrol", "show", "hostnames", nodes).split()
+
+    def running(self) -> list[tuple[str, str]]:
+        """Id and nodes of every job that runs with GPUs."""
+        format_ = "--Format=JobID:32,tres-per-node:256,NodeList:4096"
+        lines = self._run("squeue", "--noheader", "--states=R", format_).splitlines()
+        cut = [(line[:32].strip(), line[32:288], line[288:].strip()) for line in lines]
+        return [(job_id, nodes) for job_id, gpus, nodes in cut if "gpu" in gpus]
+
+    def has_database(self) -> bool:
+        """Whether the site has slurmdbd, which keeps comments of jobs that ended."""
+        return bool(
+            re.search(
+                r"AccountingStorageType\s*=\s*accounting_storage/slurmdbd",
+                self._run("scontrol", "show", "config"),
+            )
+        )
+
+    def write(self, job_id: str, comment: str) -> str:
+        """Write the comment; returns by what means. Raises SlurmError.
+
+        scontrol can do it only while the job runs. Where both could, sacctmgr it is: a comment that
+        scontrol has set comes back when slurmctld restarts, over the one of sacctmgr.
+        """
+        if self.has_database():
+            before = self._run(
+                *("sacct", "--noheader", "--allocations", "--parsable2"),
+                *("--format=admincomment", f"--jobs={job_id}"),
+            )
+            _check_ours(before.strip(), job_id)
+            where = f"jobid={job_id}"
+            self._run(
+                *("sacctmgr", "--immediate", "modify", "job", "where", where),
+                *("set", f"admincomment={comment}"),
+            )
+            return "sacctmgr"
+        job = self._run("scontrol", "show", "job", job_id)
+        found = re.search(r"^\s*AdminComment=(.*)$", job, re.MULTILINE)
+        _check_ours(found[1] if found else "", job_id)
+        self._run("scontrol", "update", f"jobid={job_id}", f"admincomment={comment}")
+        return "scontrol"
+
+    def _run(self, program: str, *arguments: str) -> str:
+        try:
+            done = subprocess.run(
+                [os.path.join(self._folder, program), *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env=self._environ,
+                timeout=COMMAND_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SlurmError(f"{program}: {error}") from error
+        if done.returncode:
+            said = " ".join((done.stderr or done.stdout).split())
+            raise SlurmError(f"{program} {' '.join(arguments)}: {said}")
+        return done.stdout
+
+
+def _check_ours(comment: str, job_id: str) -> None:
+    if comment and not comment.startswith(OURS):
+        raise SlurmError(f"job {job_id} has an AdminComment of somebody else, which stays")

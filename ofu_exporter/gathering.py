@@ -1,0 +1,90 @@
+"""A job's totals from the agents of all its nodes."""
+
+from __future__ import annotations
+
+import http.client
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from ofu_exporter.job_report import JobReport
+
+MOST_AT_ONCE = 64
+MAX_ANSWER_BYTES = 4 << 20
+ANSWER_SECONDS = 2.0
+AGAIN_SECONDS = 0.5
+"""Pause before nodes are asked again on which the job has not ended yet."""
+
+# A proxy is for others: the nodes of a job are in the same network.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Answer(NamedTuple):
+    """What one agent says."""
+
+    report: JobReport | None
+    problem: str = ""
+    """Why there is no report; "" when the agent knows nothing of the job."""
+
+
+class Gathered(NamedTuple):
+    """What all of them say."""
+
+    reports: tuple[JobReport, ...]
+    problems: dict[str, str]
+    """By node, why it has no part in the reports."""
+
+
+def ask(agent: str, job_id: str, seconds: float = ANSWER_SECONDS) -> Answer:
+    """Ask one agent, `http://host:port`, for a job."""
+    try:
+        path = f"{agent.rstrip('/')}/v1/jobs/{urllib.parse.quote(job_id)}"
+        request = urllib.request.Request(path, headers={"Accept": "application/json"})
+        with _OPENER.open(request, timeout=seconds) as answer:
+            body = answer.read(MAX_ANSWER_BYTES)
+        return Answer(JobReport.model_validate_json(body))
+    except urllib.error.HTTPError as error:
+        with error:
+            known = error.code == 404 and b"is known on this node" in error.read(4096)
+        return Answer(None, "" if known else f"answers {error.code}")
+    except ValidationError:
+        return Answer(None, "answers with something else than a job's totals")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return Answer(None, str(getattr(error, "reason", "") or error))
+
+
+def gather(nodes: Sequence[str], port: int, job_id: str, wait: float) -> Gathered:
+    """Ask every node until the job has ended on all that answer, at most for `wait` seconds."""
+    deadline = time.monotonic() + wait
+    answers: dict[str, Answer] = {}
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, max(1, len(nodes)))) as pool:
+        waiting = list(dict.fromkeys(nodes))
+        while waiting:
+            asked = [f"http://{_host(node)}:{port}" for node in waiting]
+            answers.update(zip(waiting, pool.map(lambda url: ask(url, job_id), asked), strict=True))
+            waiting = [
+                node
+                for node in waiting
+                if (report := answers[node].report) is not None and report.ended is None
+            ]
+            if time.monotonic() + AGAIN_SECONDS > deadline:
+                break
+            time.sleep(AGAIN_SECONDS if waiting else 0.0)
+    return Gathered(
+        reports=tuple(answer.report for answer in answers.values() if answer.report is not None),
+        problems={
+            node: answer.problem or "knows nothing of the job"
+            for node, answer in answers.items()
+            if answer.report is None
+        },
+    )
+
+
+def _host(node: str) -> str:
+    return f"[{node}]" if ":" in node else node

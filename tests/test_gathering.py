@@ -1,0 +1,121 @@
+"""A job's totals from many nodes, of which some answer late, wrongly or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ofu_exporter.gathering import gather
+from ofu_exporter.job_report import JobReport, merged
+
+JOB = JobReport(scheduler="slurm", job_id="7", nodes=("n",), began=1.0, updated=2.0, ended=2.0)
+
+Answer = Callable[[], tuple[int, bytes]]
+
+
+def known(job: JobReport = JOB) -> Answer:
+    return lambda: (200, job.model_dump_json().encode())
+
+
+def unknown() -> tuple[int, bytes]:
+    return 404, json.dumps({"detail": "no job '7' is known on this node"}).encode()
+
+
+@contextlib.contextmanager
+def nodes(**answers: Answer) -> Iterator[tuple[list[str], int, dict[str, str]]]:
+    """Agents on addresses of their own and one port; gives addresses, port and address by name."""
+    with contextlib.ExitStack() as stack:
+        port, addresses = 0, {}
+        for number, (name, answer) in enumerate(answers.items(), start=2):
+            address = f"127.0.0.{number}"
+            server = stack.enter_context(_server(address, port, answer))
+            port = server.server_port
+            addresses[name] = address
+        yield list(addresses.values()), port, addresses
+
+
+@contextlib.contextmanager
+def _server(address: str, port: int, answer: Answer) -> Iterator[http.server.ThreadingHTTPServer]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.path == "/v1/jobs/7"
+            status, body = answer()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    with http.server.ThreadingHTTPServer((address, port), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+
+
+def test_every_node_adds_its_part() -> None:
+    with nodes(a=known(), b=known(JOB.model_copy(update={"nodes": ("m",)}))) as (hosts, port, _):
+        found = gather(hosts, port, "7", wait=0.0)
+    assert merged(found.reports).nodes == ("n", "m")
+    assert not found.problems
+
+
+def test_a_node_named_twice_counts_once() -> None:
+    with nodes(a=known()) as (hosts, port, _):
+        assert len(gather(hosts * 3, port, "7", wait=0.0).reports) == 1
+
+
+def test_a_job_that_has_not_ended_everywhere_is_waited_for() -> None:
+    asked = threading.Semaphore(2)
+
+    def ends_at_last() -> tuple[int, bytes]:
+        running = asked.acquire(blocking=False)
+        return known(JOB.model_copy(update={"ended": None if running else 9.0}))()
+
+    with nodes(a=known(), b=ends_at_last) as (hosts, port, _):
+        found = gather(hosts, port, "7", wait=30.0)
+    assert merged(found.reports).ended == 9.0
+
+
+def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
+    with nodes(a=known(JOB.model_copy(update={"ended": None}))) as (hosts, port, _):
+        found = gather(hosts, port, "7", wait=0.1)
+    assert merged(found.reports).ended is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (unknown, "knows nothing of the job"),
+        (lambda: (404, b"Not Found"), "answers 404"),
+        (lambda: (500, b""), "answers 500"),
+        (lambda: (200, b"<html>"), "answers with something else than a job's totals"),
+        (lambda: (200, b"[" * 100_000), "answers with something else than a job's totals"),
+        (lambda: (200, b" " * (5 << 20)), "answers with something else than a job's totals"),
+    ],
+    ids=["unknown", "another server", "failing", "html", "deep", "huge"],
+)
+def test_a_node_that_does_not_help_is_named_and_costs_no_other(
+    answer: Answer, problem: str
+) -> None:
+    with nodes(a=known(), b=answer) as (hosts, port, by_name):
+        found = gather(hosts, port, "7", wait=0.0)
+    assert len(found.reports) == 1
+    assert found.problems == {by_name["b"]: problem}
+
+
+def test_a_node_that_is_away_is_named() -> None:
+    with nodes(a=known()) as (hosts, port, _):
+        found = gather([*hosts, "127.0.0.99", "no such host"], port, "7", wait=0.0)
+    assert len(found.reports) == 1
+    assert set(found.problems) == {"127.0.0.99", "no such host"}
+    assert "refused" in found.problems["127.0.0.99"]
