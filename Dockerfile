@@ -9,7 +9,7 @@ COPY ofu_exporter ofu_exporter
 # The environment has no pip of its own: nothing is installed once the image is built.
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/ofu-exporter \
-    && pip --python /opt/ofu-exporter/bin/python install --no-cache-dir /wheels/*.whl
+    && pip --python /opt/ofu-exporter/bin/python install --no-cache-dir "$(echo /wheels/*.whl)[kubernetes]"
 
 FROM ${BASE}
 ARG VERSION=

@@ -61,6 +61,8 @@ def _flag(name: str, field: FieldInfo, owner: str) -> Callable[[CommandT], Comma
 
 def _shown(field: FieldInfo) -> str:
     default = field.default
+    if default is None or default == "":
+        return "none"
     return f"{default:g}s" if isinstance(default, float) else str(default)
 
 

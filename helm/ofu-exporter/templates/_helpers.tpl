@@ -40,3 +40,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "ofu-exporter.config" -}}
 {{ toYaml .Values.config }}
 {{- end }}
+
+{{- /* Kubelet's socket is open to its owner only, which is root. */ -}}
+{{- define "ofu-exporter.securityContext" -}}
+{{- $owner := ternary (dict "runAsNonRoot" false "runAsUser" 0) dict .Values.kubernetes.podResources }}
+{{- mergeOverwrite $owner (default dict .Values.securityContext) | toYaml }}
+{{- end }}
+
+{{- /* Of objects that no namespace keeps apart. */ -}}
+{{- define "ofu-exporter.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "ofu-exporter.fullname" .) }}
+{{- end }}
+
+{{- /* "true" where the API server is asked for jobs. */ -}}
+{{- define "ofu-exporter.metadata" -}}
+{{- if and .Values.kubernetes.podResources .Values.kubernetes.metadata }}true{{ end }}
+{{- end }}

@@ -1,0 +1,121 @@
+"""Asks the Kubernetes API server, with the token that Kubernetes gives every pod that wants one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
+
+from ofu_exporter.errors import SchedulerError, SchedulerReason
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SECONDS = 5.0
+"""How long all questions over one connection may take together."""
+MAX_ANSWER_BYTES = 16 << 20
+_PIECE_BYTES = 1 << 16
+_REASONS = {
+    401: SchedulerReason.NO_PERMISSION,
+    403: SchedulerReason.NO_PERMISSION,
+    429: SchedulerReason.RATE_LIMITED,
+}
+
+Get = Callable[[str], object]
+"""Asks for a path; gives the JSON that comes back, None where there is nothing of that name."""
+
+
+class ApiServer:
+    """The API server of the cluster that this program runs in."""
+
+    def __init__(
+        self,
+        account: Path = ACCOUNT,
+        environ: Mapping[str, str] = os.environ,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._account = account
+        self._environ = environ
+        self._seconds = seconds
+
+    @property
+    def configured(self) -> bool:
+        """Whether this program was given a token."""
+        return "KUBERNETES_SERVICE_HOST" in self._environ and (self._account / "token").exists()
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[Get]:
+        """A connection for a few questions. Everything here raises SchedulerError."""
+        try:
+            connection, token = self._connection()
+        except (OSError, ValueError) as error:
+            raise SchedulerError(SchedulerReason.UNREACHABLE, f"API server: {error}") from error
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        late = threading.Event()
+        # The connection's own timeout is for each piece of an answer, however many there are.
+        guard = threading.Timer(self._seconds, _cut, (connection, late))
+        guard.daemon = True
+        guard.start()
+        try:
+            yield lambda path: _get(connection, path, headers, late)
+        finally:
+            guard.cancel()
+            connection.close()
+
+    def _connection(self) -> tuple[HTTPSConnection, str]:
+        """The token and the authority are read each time: both are replaced while the pod lives."""
+        host = self._environ.get("KUBERNETES_SERVICE_HOST")
+        if not host:
+            raise ValueError("KUBERNETES_SERVICE_HOST is not set")
+        token = (self._account / "token").read_text("ascii").strip()
+        if not token.isprintable():
+            raise ValueError("the token is no token")  # and what it is is nobody's business
+        context = ssl.create_default_context(cafile=str(self._account / "ca.crt"))
+        port = int(self._environ.get("KUBERNETES_SERVICE_PORT", "443"))
+        return HTTPSConnection(host, port, timeout=self._seconds, context=context), token
+
+
+def _cut(connection: HTTPSConnection, late: threading.Event) -> None:
+    late.set()
+    if connection.sock is not None:
+        with contextlib.suppress(OSError):
+            # Not the TLS socket's own shutdown: that also takes the socket apart under its reader.
+            socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+
+
+def _get(
+    connection: HTTPSConnection, path: str, headers: Mapping[str, str], late: threading.Event
+) -> object:
+    try:
+        if late.is_set():
+            raise TimeoutError
+        connection.request("GET", path, headers=dict(headers))
+        response = connection.getresponse()
+        body = _body(response)
+    except (OSError, HTTPException) as error:
+        what = "no answer in time" if late.is_set() else str(error) or type(error).__name__
+        raise SchedulerError(SchedulerReason.UNREACHABLE, f"API server: {what}") from error
+    if response.status == 404:
+        return None
+    if response.status != 200:
+        reason = _REASONS.get(response.status, SchedulerReason.UNREACHABLE)
+        detail = f"API server: {response.status} for {path}"
+        raise SchedulerError(reason, detail)
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise SchedulerError(SchedulerReason.BAD_ANSWER, f"API server: {path}: {error}") from error
+
+
+def _body(response: HTTPResponse) -> bytes:
+    body = bytearray()
+    while piece := response.read(_PIECE_BYTES):
+        body += piece
+        if len(body) > MAX_ANSWER_BYTES:
+            detail = f"API server: more than {MAX_ANSWER_BYTES} bytes"
+            raise SchedulerError(SchedulerReason.TOO_LARGE, detail)
+    return bytes(body)

@@ -1,0 +1,214 @@
+"""Which job a pod belongs to: what its labels and owner say, of every framework that is known.
+
+A job must have one name on all of its nodes, so it is named after the topmost workload whose name a
+pod carries, not after the pod. To know a framework is a row of `RULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+LONGEST_TEXT = 256
+"""Names of objects have up to 253 characters, labels 63, annotations any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a pod says of the job that it is a part of."""
+
+    name: str
+    uid: str = ""
+    """Of the job, the same in all of its pods; "" where the pods do not say it."""
+    queue: str = ""
+    user: str = ""
+    account: str = ""
+    started: float | None = None
+    """Unix time at which kubelet took this pod on; it may have waited for that long before."""
+    over: bool = False
+    """This pod has ended, whatever it still seems to hold."""
+    rejected: int = 0
+    """So many of its words were left out: too long, or not printable."""
+
+
+class Owner(NamedTuple):
+    """The object that made a pod and looks after it."""
+
+    group: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """What of a pod's metadata the rules look at."""
+
+    labels: Mapping[str, str]
+    owner: Owner | None
+
+
+@dataclass(frozen=True, slots=True)
+class ByLabel:
+    """The job's name is the value of a label."""
+
+    what: str
+    label: str
+    uid_label: str = ""
+    """Label with the job's uid."""
+    owner_group: str = ""
+    """API group of the job; a pod's owner in that group is the job itself."""
+
+    def find(self, pod: Pod) -> tuple[str, str] | None:
+        name = pod.labels.get(self.label)
+        if not name:
+            return None
+        if pod.owner is not None and self.owner_group and pod.owner.group == self.owner_group:
+            return name, pod.owner.uid
+        return name, pod.labels.get(self.uid_label, "") if self.uid_label else ""
+
+    def row(self) -> tuple[str, str, str]:
+        owner = f"its owner's, if that is in `{self.owner_group}`" if self.owner_group else "-"
+        uid = f"label `{self.uid_label}`" if self.uid_label else owner
+        return self.what, f"label `{self.label}`", uid
+
+
+@dataclass(frozen=True, slots=True)
+class ByOwner:
+    """The job is the pod's owner, or what made the owner and is seen in its name."""
+
+    what: str
+    kind: str = ""
+    """"" is any."""
+    hash_labels: tuple[str, ...] = ()
+    """Labels with the part of the owner's name that is not the job's."""
+
+    def find(self, pod: Pod) -> tuple[str, str] | None:
+        owner = pod.owner
+        if owner is None or self.kind not in ("", owner.kind) or owner.kind == "Node":
+            return None
+        for label in self.hash_labels:
+            end = "-" + pod.labels.get(label, "")
+            if len(end) > 1 and owner.name.endswith(end):
+                return owner.name.removesuffix(end), ""  # its uid is another after each rollout
+        return None if self.hash_labels else (owner.name, owner.uid)
+
+    def row(self) -> tuple[str, str, str]:
+        if not self.hash_labels:
+            return self.what, "its owner's name", "its owner's"
+        labels = " or ".join(f"`{label}`" for label in self.hash_labels)
+        return self.what, f"its {self.kind}'s name, without the end that is in label {labels}", "-"
+
+
+Rule = ByLabel | ByOwner
+
+RULES: tuple[Rule, ...] = (
+    ByLabel(
+        "JobSet, and a TrainJob of Kubeflow Trainer",
+        "jobset.sigs.k8s.io/jobset-name",
+        uid_label="jobset.sigs.k8s.io/jobset-uid",
+    ),
+    ByLabel("LeaderWorkerSet", "leaderworkerset.sigs.k8s.io/name"),
+    ByLabel(
+        "PyTorchJob, MPIJob, TFJob and the others of Kubeflow",
+        "training.kubeflow.org/job-name",
+        owner_group="kubeflow.org",
+    ),
+    ByLabel("RayCluster, also of a RayJob or RayService", "ray.io/cluster", owner_group="ray.io"),
+    ByLabel("Volcano Job", "volcano.sh/job-name", owner_group="batch.volcano.sh"),
+    ByLabel("SparkApplication", "sparkoperator.k8s.io/app-name"),
+    ByLabel("KServe InferenceService", "serving.kserve.io/inferenceservice"),
+    ByLabel("SkyPilot cluster", "skypilot-cluster-name"),
+    ByOwner(
+        "Deployment, Rollout",
+        kind="ReplicaSet",
+        hash_labels=("pod-template-hash", "rollouts-pod-template-hash"),
+    ),
+    ByOwner("Job, StatefulSet, DaemonSet, and any other owner"),
+    ByLabel("Kueue group of plain pods", "kueue.x-k8s.io/pod-group-name"),
+)
+"""The first that fits a pod names its job; a pod that none fits is a job by itself."""
+
+QUEUES = (
+    "kueue.x-k8s.io/queue-name",
+    "kueue.x-k8s.io/local-queue-name",
+    "volcano.sh/queue-name",
+    "scheduling.volcano.sh/queue-name",
+    "kai.scheduler/queue",
+    "yunikorn.apache.org/queue",
+)
+"""Labels or annotations with the queue that a pod came through; the first that is there counts."""
+
+
+def read(document: object, user_label: str = "", account_label: str = "") -> Workload:
+    """The job of a pod as the API server describes the pod. Raises ValueError for what is no pod."""
+    metadata = _mapping(document, "metadata")
+    labels = _words(metadata, "labels")
+    said = {**_words(metadata, "annotations"), **labels}
+    status = _mapping(document, "status")
+    name, uid = _job(Pod(labels, _owner(metadata.get("ownerReferences")))) or (
+        _word(metadata.get("name")),
+        _word(metadata.get("uid")),
+    )
+    if not name:
+        raise ValueError("a pod without a name")
+    if not all(is_sane(word) for word in (name, uid)):
+        raise ValueError("a pod of a job with an impossible name")
+    queue = next((said[key] for key in QUEUES if key in said), "")
+    words = [queue, said.get(user_label, ""), said.get(account_label, "")]
+    sane = [word if is_sane(word) else "" for word in words]
+    return Workload(
+        name=name,
+        uid=uid,
+        queue=sane[0],
+        user=sane[1],
+        account=sane[2],
+        started=_unix(status.get("startTime")),
+        over=status.get("phase") in ("Succeeded", "Failed"),
+        rejected=sum(word != kept for word, kept in zip(words, sane, strict=True)),
+    )
+
+
+def is_sane(text: str) -> bool:
+    """Whether a text may become the value of a metric's label."""
+    return len(text) <= LONGEST_TEXT and text.isprintable()
+
+
+def _job(pod: Pod) -> tuple[str, str] | None:
+    found = (rule.find(pod) for rule in RULES)
+    return next((job for job in found if job is not None), None)
+
+
+def _owner(references: object) -> Owner | None:
+    for reference in references if isinstance(references, list) else ():
+        if isinstance(reference, dict) and reference.get("controller") is True:
+            words = [_word(reference.get(key)) for key in ("apiVersion", "kind", "name", "uid")]
+            if words[2]:
+                return Owner(words[0].rpartition("/")[0], words[1], words[2], words[3])
+    return None
+
+
+def _mapping(document: object, key: str) -> Mapping[str, object]:
+    value = document.get(key, {}) if isinstance(document, dict) else None
+    if not isinstance(value, dict):
+        raise ValueError(f"no pod: {key} is missing")
+    return value
+
+
+def _words(metadata: Mapping[str, object], key: str) -> dict[str, str]:
+    value = metadata.get(key)
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {name: word for name, word in pairs if isinstance(word, str)}
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _unix(value: object) -> float | None:
+    try:
+        return datetime.fromisoformat(_word(value).replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        return None
