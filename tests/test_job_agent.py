@@ -8,48 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter import job_files
-from ofu_exporter.job_files import JobFile
 from ofu_exporter.job_report import JobReport
-from ofu_exporter.records import Claim, Job
+from tests.job_node import SYNC, WINDOW, Node, seconds
 from tests.running import Agent, agent, until
-
-GPUS = 4
-WINDOW = 0.2
-SYNC = 0.5
-
-
-class Node:
-    """A node whose jobs a test starts and stops."""
-
-    def __init__(self, folder: Path) -> None:
-        self.jobs = folder / "jobs"
-        self.jobs.mkdir(mode=0o755)
-        self.state = folder / "state.sqlite"
-
-    def start(self, job_id: str, *gpus: str) -> None:
-        job = Job("slurm", job_id, name="llama", user="ada", started=float(round(time.time())))
-        job_files.write(self.jobs, JobFile(Claim(job, gpus), None, job_files.boot_id()))
-
-    def stop(self, job_id: str) -> None:
-        job_files.remove(self.jobs, job_id)
-
-    def flags(self) -> list[str]:
-        return [
-            *("run", "--source", "simulate", "--simulated-gpus", str(GPUS)),
-            *("--interval", f"{WINDOW}s", "--clock-interval", f"{WINDOW / 2}s"),
-            *("--scheduler", "slurm", "--job-dir", str(self.jobs), "--slurm-poll", "0.05s"),
-            *("--state-file", str(self.state), "--state-interval", f"{SYNC}s"),
-        ]
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
-
-
-def seconds(running: Agent, job_id: str = "7") -> float:
-    return running.value("ofu_job_gpu_seconds_total", job_id=job_id) or 0.0
 
 
 def report(running: Agent, job_id: str = "7") -> JobReport:

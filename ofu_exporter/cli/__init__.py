@@ -6,29 +6,65 @@ Exit codes: 0 all is well; 1 an unexpected error; 2 settings or arguments that c
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import cast
 
 import click
 
 from ofu_exporter import __version__
-from ofu_exporter.cli.check import check
-from ofu_exporter.cli.lists import listing
-from ofu_exporter.cli.record import record
-from ofu_exporter.cli.run import demo, run
 from ofu_exporter.errors import ConfigError, OfuError
 
 EXIT_CONFIG = 2
 EXIT_SOURCE = 3
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(MutableMapping[str, click.Command]):
+    """The commands by name; each is imported when it is used, so that `job` need not wait for the agent."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = dict(places)
+        self._loaded: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            module, _, attribute = self._places[name].partition(":")
+            loaded = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+            self._loaded[name] = cast(click.Command, loaded)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._places[name] = ""
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+        self._loaded.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+COMMANDS = _Commands(
+    {
+        "check": "check:check",
+        "demo": "run:demo",
+        "job": "job:job",
+        "list": "lists:listing",
+        "record": "record:record",
+        "run": "run:run",
+    }
+)
+
+
+@click.group(commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ofu-exporter")
 def cli() -> None:
     """How much of a GPU's floating-point capability its jobs really use, for Prometheus."""
-
-
-for command in (run, demo, check, record, listing):
-    cli.add_command(command)
 
 
 def main() -> None:

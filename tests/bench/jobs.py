@@ -12,9 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from ofu_exporter import job_files
-from ofu_exporter.job_files import JobFile
 from ofu_exporter.records import Claim, Job
+from ofu_exporter.slurm import job_files
+from ofu_exporter.slurm.job_files import JobFile
 from tests.running import Agent, agent, until
 
 GPUS = 8

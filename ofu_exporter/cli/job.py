@@ -1,0 +1,182 @@
+"""`job`: what Slurm's Prolog and Epilog call, and the totals of a job.
+
+`start` and `stop` never fail, for a node whose hook fails is drained, and import next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.slurm import job_files, prolog
+from ofu_exporter.slurm.squeue import ASK_SECONDS, Answer, Asker
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+class _Hook(click.Command):
+    """A command that says what went wrong and then ends as if nothing had."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **extra)
+        except click.UsageError as error:
+            click.echo(f"ofu-exporter: {error.format_message()}", err=True)
+            raise click.exceptions.Exit(0) from error
+
+    def invoke(self, ctx: click.Context) -> None:
+        try:
+            super().invoke(ctx)
+        except Exception as error:  # noqa: BLE001 - a job must not suffer, whatever it is
+            click.echo(f"ofu-exporter: {error or type(error).__name__}", err=True)
+
+
+AGENT = "http://127.0.0.1:9846"
+STOP_SECONDS = 0.85
+"""A prolog or epilog may take a second in all."""
+
+
+@click.group()
+def job() -> None:
+    """Note that a Slurm job starts or stops here; show a job's totals."""
+
+
+def hook_flags(command: CommandT) -> CommandT:
+    """The flags that both hooks have."""
+    for flag in (
+        click.option("--no-ask", is_flag=True, help="Never ask Slurm; write what is known anyway."),
+        click.option(
+            "--ask-seconds",
+            type=float,
+            default=ASK_SECONDS,
+            show_default=True,
+            metavar="S",
+            help="How long to wait for an answer of Slurm.",
+        ),
+        click.option("--slurm-bin", default="", metavar="DIR", help="Where squeue is."),
+        click.option(
+            "--job-dir",
+            type=click.Path(path_type=Path),
+            envvar="OFU_JOB_DIR",
+            default=job_files.DIRECTORY,
+            show_default=True,
+            metavar="DIR",
+            help="Directory of the job files.",
+        ),
+        click.option(
+            "--job-id",
+            envvar="SLURM_JOB_ID",
+            required=True,
+            metavar="N",
+            help="Id of the job; default: SLURM_JOB_ID.",
+        ),
+    ):
+        command = flag(command)
+    return command
+
+
+@job.command(cls=_Hook)
+@hook_flags
+def start(job_id: str, job_dir: Path, slurm_bin: str, ask_seconds: float, no_ask: bool) -> None:
+    """Write the file that says which GPUs the job has; a job without a GPU gets none."""
+    asking = _Asking(None if no_ask else Asker(os.environ, slurm_bin, ask_seconds))
+    prolog.start(prolog.Node(job_dir), _checked(job_id), os.environ, asking.ask, time.time())
+    asking.tell()
+
+
+agent_flag = click.option(
+    "--agent", default=AGENT, show_default=True, metavar="URL", help="The agent of this node."
+)
+
+
+@job.command(cls=_Hook)
+@hook_flags
+@agent_flag
+def stop(
+    job_id: str, job_dir: Path, slurm_bin: str, ask_seconds: float, no_ask: bool, agent: str
+) -> None:
+    """Remove the file of the job, and say what its GPUs did if the agent tells in time."""
+    deadline = time.monotonic() + STOP_SECONDS
+    asking = _Asking(None if no_ask else Asker(os.environ, slurm_bin, ask_seconds))
+    had_gpus = prolog.stop(prolog.Node(job_dir), _checked(job_id), asking.ask, time.time())
+    asking.tell()
+    if had_gpus:
+        from ofu_exporter.cli.job_end import summary_at_end
+
+        click.echo(summary_at_end(job_id, agent, deadline), nl=False)
+
+
+@job.command()
+@click.argument("job_id")
+@agent_flag
+@click.option(
+    "--state-file",
+    type=click.Path(path_type=Path),
+    envvar="OFU_STATE_FILE",
+    metavar="FILE",
+    help="The agent's state file, to look into where the agent is away.",
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def show(job_id: str, agent: str, state_file: Path | None, as_json: bool) -> None:
+    """Show what a job's GPUs on this node did, also after it has ended."""
+    from ofu_exporter.cli import job_totals
+
+    job_totals.show(job_id, agent, state_file, as_json)
+
+
+@job.command()
+@click.argument("job_id", required=False)
+@click.option("--running", is_flag=True, help="Every job that runs with GPUs, instead of one.")
+@click.option("--nodes", metavar="LIST", help="The job's nodes, such as n[1-4],m7.")
+@click.option("--port", default=9846, show_default=True, help="Port of the agents.")
+@click.option(
+    "--wait", default=0.0, metavar="SECONDS", help="How long to wait for the job's end everywhere."
+)
+@click.option("--write", is_flag=True, help="Write the line into the job's AdminComment.")
+@click.option("--slurm-bin", default="", metavar="DIR", help="Where Slurm's commands are.")
+def gather(  # noqa: PLR0913, PLR0917 - one per flag
+    job_id: str | None,
+    running: bool,
+    nodes: str | None,
+    port: int,
+    wait: float,
+    write: bool,
+    slurm_bin: str,
+) -> None:
+    """Ask the agents of all nodes of a job, and print its totals as one line."""
+    from ofu_exporter.cli import job_totals
+
+    slurm = job_totals.commands(slurm_bin, needed=running or write or "[" in (nodes or ""))
+    if running and not job_id:
+        job_totals.gather_running(slurm, port, write)
+    elif job_id and nodes and not running:
+        job_totals.gather_and_write(slurm, job_id, nodes, port, wait, write)
+    else:
+        raise ConfigError("give a job and its --nodes, or --running")
+
+
+def _checked(job_id: str) -> str:
+    if not job_files.is_job_id(job_id):
+        raise ConfigError(f"--job-id: {job_id!r} is not the number of a job")
+    return job_id
+
+
+class _Asking:
+    """Asks Slurm, unless that is not wanted."""
+
+    def __init__(self, asker: Asker | None) -> None:
+        self._asker = asker
+
+    def ask(self, job_id: str) -> Answer | None:
+        return self._asker.ask(job_id) if self._asker else None
+
+    def tell(self) -> None:
+        """Say why there was no answer, if one was wanted."""
+        if self._asker and self._asker.problem:
+            click.echo(f"ofu-exporter: {self._asker.problem}", err=True)

@@ -1,0 +1,79 @@
+"""`job show` and `job gather`: a job's totals from the agent here, from a state file, or from all its nodes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import click
+
+from ofu_exporter.errors import OfuError
+from ofu_exporter.gathering import ask, gather
+from ofu_exporter.job_report import JobReport, merged, one_line, text
+from ofu_exporter.slurm.admin_comment import Commands, SlurmError
+from ofu_exporter.slurm.squeue import find
+from ofu_exporter.state import find_in_file
+
+
+class NotKnownError(OfuError):
+    """Nobody who was asked knows the job; the text says who was asked and what they said."""
+
+
+def show(job_id: str, agent: str, state_file: Path | None, as_json: bool) -> None:
+    """Print a job's totals on this node. Raises NotKnownError."""
+    answer = ask(agent, job_id)
+    report = answer.report
+    problems = [f"the agent at {agent} {answer.problem or 'knows nothing of it'}"]
+    if state_file is None:
+        problems.append("no --state-file was given")
+    elif report is None:
+        report, problem = _from_file(state_file, job_id)
+        problems.append(problem)
+    if report is None:
+        raise NotKnownError(f"job {job_id}: {'; '.join(problems)}")
+    click.echo(report.model_dump_json(indent=2) if as_json else text(report))
+
+
+def _from_file(path: Path, job_id: str) -> tuple[JobReport | None, str]:
+    try:
+        runs = find_in_file(path, job_id)
+    except sqlite3.Error as error:
+        return None, f"{path}: {error}"
+    return (merged(runs), "") if runs else (None, f"{path} knows nothing of it")
+
+
+def gather_one(job_id: str, nodes: list[str], port: int, wait: float) -> str:
+    """A job's totals on all its nodes as one line; nodes without are named on standard error."""
+    found = gather(nodes, port, job_id, wait)
+    for node, problem in found.problems.items():
+        click.echo(f"ofu-exporter: job {job_id}: {node}: {problem}", err=True)
+    if not found.reports:
+        raise NotKnownError(f"job {job_id}: no node knows its totals")
+    return one_line(merged(found.reports), of_nodes=len(dict.fromkeys(nodes)))
+
+
+def commands(slurm_bin: str, needed: bool) -> Commands:
+    """Slurm's commands. Raises SlurmError where there are none and they are needed."""
+    squeue = find(os.environ, slurm_bin)
+    if not squeue and needed:
+        raise SlurmError("Slurm's commands were not found: say where with --slurm-bin")
+    return Commands(os.environ, os.path.dirname(squeue))
+
+
+def gather_and_write(
+    slurm: Commands, job_id: str, nodes: str, port: int, wait: float, write: bool
+) -> None:
+    """Print the line of one job, and write it into the job's AdminComment if asked to."""
+    line = gather_one(job_id, slurm.hostnames(nodes), port, wait)
+    means = f" (AdminComment, by {slurm.write(job_id, line)})" if write else ""
+    click.echo(f"job {job_id}: {line}{means}")
+
+
+def gather_running(slurm: Commands, port: int, write: bool) -> None:
+    """The same for every job that runs with GPUs; one that fails costs no other."""
+    for job_id, nodes in slurm.running():
+        try:
+            gather_and_write(slurm, job_id, nodes, port, 0.0, write)
+        except OfuError as error:
+            click.echo(f"ofu-exporter: {error}", err=True)

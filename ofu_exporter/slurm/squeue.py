@@ -1,0 +1,179 @@
+"""Asks Slurm about one job, and never waits long for the answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+ASK_SECONDS = 0.4
+"""An answer takes some milliseconds; a controller that is slower than this has other worries."""
+
+_USUAL_PLACES = (
+    "/usr/bin",
+    "/usr/local/bin",
+    "/opt/slurm/bin",
+    "/opt/slurm/current/bin",
+    "/usr/local/slurm/bin",
+    "/cm/shared/apps/slurm/current/bin",
+)
+
+_ENDED = frozenset({"BF", "CA", "CD", "DL", "F", "NF", "OOM", "PR", "TO"})
+_QUEUED_AGAIN = frozenset({"PD", "RD", "RF", "RH", "RV", "SE"})
+_COMPLETING = frozenset({"CG", "RQ"})
+"""Processes are being ended, or an epilog runs, on some node of the job."""
+
+_FIELDS = ("%A", "%t", "%F", "%K", "%S", "%e", "%a", "%j")
+
+
+class Answer(NamedTuple):
+    """What Slurm says of a job; empty where it says nothing."""
+
+    state: str = ""
+    """As squeue abbreviates it; "" when Slurm does not know the job, or not any more."""
+    array_job_id: str = ""
+    array_task_id: str = ""
+    started: float | None = None
+    ends: float | None = None
+    account: str = ""
+    name: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job runs nowhere. A state that some newer Slurm has invented is none of these."""
+        return not self.state or self.state in _ENDED or self.state in _QUEUED_AGAIN
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether the job is over on some of its nodes; on which, Slurm does not say."""
+        return self.state in _COMPLETING
+
+
+class Asker:
+    """Asks as long as there is time; once an answer fails to come it asks no more."""
+
+    def __init__(
+        self, environ: Mapping[str, str], folder: str = "", seconds: float = ASK_SECONDS
+    ) -> None:
+        """`folder` is where squeue is, if not in the usual places; `seconds` are for one question."""
+        self._program = find(environ, folder)
+        self._conf = environ.get("SLURM_CONF", "")
+        self._seconds = seconds
+        self._deadline = (
+            time.monotonic() + 1.75 * seconds
+        )  # for all: the first is not to be the last
+        self.problem = "" if self._program else "squeue was not found: say where with --slurm-bin"
+        """Why the last question has no answer."""
+
+    def ask(self, job_id: str) -> Answer | None:
+        """What Slurm says of the job now; None when it could not be asked."""
+        seconds = min(self._seconds, self._deadline - time.monotonic())
+        if self.problem or seconds <= 0:
+            return None
+        # Fields and lines are told apart by a mark that was made up just now, so that no job name,
+        # which may hold any character and several lines, can pass for another field or another
+        # job. (`scontrol show job` can be forged that way.) The name is last all the same.
+        mark = os.urandom(8).hex()
+        # One job id alone makes Slurm send that job only (or its array); a list of ids, all jobs.
+        command = (
+            *(self._program, "--noheader", "--local", "--states=all"),
+            *(f"--jobs={job_id}", f"--format={mark}{mark.join(_FIELDS)}"),
+        )
+        try:
+            code, output, errors = self._run(command, seconds)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self.problem = f"Slurm was not asked: {error}"
+            return None
+        if "Invalid job id" in errors:
+            return Answer()
+        answer = parse(output, mark, job_id) if code == 0 else None
+        if answer is None:
+            self.problem = f"Slurm does not answer: {' '.join((errors or output).split())}"
+        return answer
+
+    def _run(self, command: Sequence[str], seconds: float) -> tuple[int, str, str]:
+        environ = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}  # times as Unix seconds
+        if self._conf:
+            environ["SLURM_CONF"] = self._conf
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environ,
+            start_new_session=True,
+        )
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            # All of its group: where squeue is a script, what the script started holds the pipes.
+            os.killpg(process.pid, signal.SIGKILL)
+            _let_go(process)
+            raise
+        return process.returncode, output.decode(errors="replace"), errors.decode(errors="replace")
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    """Without waiting for one that does not end even when killed."""
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(0.1)
+
+
+def parse(text: str, mark: str, job_id: str) -> Answer | None:
+    """The answer about one job, among those about the other tasks of its array; None when it is none."""
+    records = ("\n" + text).split("\n" + mark)[1:]
+    if text.strip() and not records:
+        return None
+    for record in records:
+        fields = record.removesuffix("\n").split(mark)
+        if len(fields) != len(_FIELDS):
+            return None
+        if fields[0] == job_id:
+            _, state, array_job, array_task, started, ends, account, name = fields
+            is_task = array_task.isdigit()
+            return Answer(
+                state=state,
+                array_job_id=array_job if is_task else "",
+                array_task_id=array_task if is_task else "",
+                started=_seconds(started),
+                ends=_seconds(ends),
+                account="" if account == "(null)" else account,
+                name="" if name == "(null)" else name,
+            )
+    return Answer()
+
+
+def _seconds(text: str) -> float | None:
+    """`NONE` and `N/A` are for a job without a time limit, or not yet started."""
+    with suppress(ValueError):
+        seconds = float(text)
+        if 0 < seconds < 1e11:
+            return seconds
+    return None
+
+
+def find(environ: Mapping[str, str], folder: str = "") -> str:
+    """Where squeue is; "" when it is nowhere. Slurm's hooks have no PATH."""
+    for place in _places(environ, folder):
+        program = os.path.join(place, "squeue")
+        if os.access(program, os.X_OK):
+            return program
+    return ""
+
+
+def _places(environ: Mapping[str, str], folder: str) -> Sequence[str]:
+    if folder:
+        return [folder]
+    places = [*_USUAL_PLACES, *filter(None, environ.get("PATH", "").split(":"))]
+    if conf := environ.get("SLURM_CONF"):
+        beside = Path(conf).parent  # PREFIX/etc/slurm.conf has its commands in PREFIX/bin
+        places = [str(beside.parent / "bin"), str(beside), *places]
+    return places

@@ -1,0 +1,201 @@
+"""Reads small text files of a directory that nobody but root or this process's user can have written.
+
+What stands in them is believed, so neither the directory nor a file may be another user's, open to
+one's writing, or a link to somewhere else.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+from ofu_exporter.errors import ClaimRejection, OfuError, SchedulerError, SchedulerReason
+
+MAX_FILES = 4096
+MAX_BYTES = 64 << 10
+
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Without O_NONBLOCK a named pipe would hold up the reader until somebody writes to it."""
+
+ValueT = TypeVar("ValueT")
+
+
+class Refused(OfuError):
+    """One file that is not believed."""
+
+    def __init__(self, reason: ClaimRejection, detail: str = "") -> None:
+        super().__init__(detail or reason.value)
+        self.reason = reason
+        self.detail = detail
+
+
+class Refusal(NamedTuple):
+    """A file that was not believed, as it was then."""
+
+    name: str
+    mtime_ns: int
+    reason: ClaimRejection
+    detail: str
+
+
+@dataclass(slots=True)
+class Contents(Generic[ValueT]):
+    """What the files of a directory say."""
+
+    values: dict[str, ValueT] = field(default_factory=dict)
+    """By the file's name."""
+    refused: list[Refusal] = field(default_factory=list)
+
+
+def look(directory: Path) -> os.stat_result | None:
+    """What the directory is now; None when it is not there. Raises SchedulerError when it is not trusted."""
+    try:
+        status = os.lstat(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _unreadable(directory, error) from error
+    _check(directory, status)
+    return status
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[int]:
+    """A handle of a directory that is trusted: whatever its path means later, the handle means this.
+
+    Raises SchedulerError, and FileNotFoundError when it is not there.
+    """
+    try:
+        handle = os.open(directory, _READ | os.O_DIRECTORY)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if look(directory) is None:  # or it is a link or a file, and that is the error
+            raise FileNotFoundError(error.errno, error.strerror, str(directory)) from error
+        raise _unreadable(directory, error) from error
+    try:
+        _check(directory, os.fstat(handle))
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _check(directory: Path, status: os.stat_result) -> None:
+    if not stat.S_ISDIR(status.st_mode):
+        what = "a link" if stat.S_ISLNK(status.st_mode) else "no directory"
+    elif not _is_ours(status):
+        what = f"owned by user {status.st_uid}"
+    elif status.st_mode & _WRITABLE_BY_OTHERS:
+        what = f"mode {stat.S_IMODE(status.st_mode):o}"
+    else:
+        return
+    raise SchedulerError(SchedulerReason.UNTRUSTED, f"{directory} is {what}")
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    return status.st_uid in (0, os.geteuid())
+
+
+def _unreadable(directory: Path, error: OSError) -> SchedulerError:
+    detail = f"{directory}: {error.strerror or error}"
+    if isinstance(error, PermissionError):
+        return SchedulerError(SchedulerReason.NO_PERMISSION, detail)
+    return SchedulerError(SchedulerReason.FAILED, detail)
+
+
+def read_all(
+    directory: Path,
+    parse: Callable[[str, str], ValueT],
+    order: Callable[[str], int | None],
+) -> Contents[ValueT]:
+    """Read every file of a directory; nothing when there is none.
+
+    `parse(name, text)` makes a value of a file, or raises Refused. Names that begin with a dot are
+    left alone, and those without a place in the `order`. Of more files than MAX_FILES the last are
+    read. A file that cannot be believed costs itself, not the others. Raises SchedulerError.
+    """
+    contents: Contents[ValueT] = Contents()
+    try:
+        with opened(directory) as folder:
+            ranked = [(order(name), name) for name in _names(folder, directory)]
+            names = [name for rank, name in sorted(ranked) if rank is not None]
+            if len(names) > MAX_FILES:
+                detail = f"{len(names)} files, {MAX_FILES} of them are read"
+                contents.refused.append(Refusal(".", 0, ClaimRejection.TOO_MANY, detail))
+            for name in names[-MAX_FILES:]:
+                _add(contents, folder, name, parse)
+    except FileNotFoundError:
+        return Contents()
+    return contents
+
+
+def _names(folder: int, directory: Path) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if not name.startswith(".")]
+    except FileNotFoundError:
+        raise  # removed since it was opened
+    except OSError as error:
+        raise _unreadable(directory, error) from error
+
+
+def _add(
+    contents: Contents[ValueT], folder: int, name: str, parse: Callable[[str, str], ValueT]
+) -> None:
+    mtime_ns = 0
+    try:
+        mtime_ns = os.lstat(name, dir_fd=folder).st_mtime_ns
+        contents.values[name] = parse(name, read(folder, name))
+    except FileNotFoundError:
+        return  # removed since the directory was listed
+    except Refused as refused:
+        contents.refused.append(Refusal(name, mtime_ns, refused.reason, refused.detail))
+
+
+def read(folder: int, name: str) -> str:
+    """The text of one file. Raises Refused, and FileNotFoundError when it is gone."""
+    try:
+        handle = os.open(name, _READ, dir_fd=folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        special = error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV)  # a link, a socket
+        reason = ClaimRejection.NOT_A_FILE if special else ClaimRejection.UNREADABLE
+        raise Refused(reason, error.strerror or str(error)) from error
+    try:
+        _check_file(os.fstat(handle))
+        return _text(handle)
+    except OSError as error:
+        raise Refused(ClaimRejection.UNREADABLE, error.strerror or str(error)) from error
+    finally:
+        os.close(handle)
+
+
+def _check_file(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise Refused(ClaimRejection.NOT_A_FILE)
+    if not _is_ours(status):
+        raise Refused(ClaimRejection.FOREIGN_OWNER, f"owned by user {status.st_uid}")
+    if status.st_mode & _WRITABLE_BY_OTHERS:
+        mode = f"mode {stat.S_IMODE(status.st_mode):o}"
+        raise Refused(ClaimRejection.WRITABLE_BY_OTHERS, mode)
+    if status.st_size > MAX_BYTES:
+        raise Refused(ClaimRejection.TOO_LARGE, f"{status.st_size} bytes")
+
+
+def _text(handle: int) -> str:
+    content = b""
+    while piece := os.read(handle, MAX_BYTES + 1 - len(content)):
+        content += piece
+        if len(content) > MAX_BYTES:  # it grew since it was looked at
+            raise Refused(ClaimRejection.TOO_LARGE)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise Refused(ClaimRejection.NOT_TEXT, error.reason) from error

@@ -1,0 +1,44 @@
+"""A node whose jobs a test starts and stops, for an agent on simulated GPUs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from ofu_exporter.records import Claim, Job
+from ofu_exporter.slurm import job_files
+from ofu_exporter.slurm.job_files import JobFile
+from tests.running import Agent
+
+GPUS = 4
+WINDOW = 0.2
+SYNC = 0.5
+
+
+class Node:
+    """A node whose jobs a test starts and stops."""
+
+    def __init__(self, folder: Path) -> None:
+        self.jobs = folder / "jobs"
+        self.jobs.mkdir(mode=0o755)
+        self.state = folder / "state.sqlite"
+
+    def start(self, job_id: str, *gpus: str) -> None:
+        job = Job("slurm", job_id, name="llama", user="ada", started=float(round(time.time())))
+        job_files.write(self.jobs, JobFile(Claim(job, gpus), None, job_files.boot_id()))
+
+    def stop(self, job_id: str) -> None:
+        job_files.remove(self.jobs, job_id)
+
+    def flags(self) -> list[str]:
+        return [
+            *("run", "--source", "simulate", "--simulated-gpus", str(GPUS)),
+            *("--interval", f"{WINDOW}s", "--clock-interval", f"{WINDOW / 2}s"),
+            *("--scheduler", "slurm", "--job-dir", str(self.jobs), "--slurm-poll", "0.05s"),
+            *("--state-file", str(self.state), "--state-interval", f"{SYNC}s"),
+        ]
+
+
+def seconds(running: Agent, job_id: str = "7") -> float:
+    """GPU-seconds of the job so far."""
+    return running.value("ofu_job_gpu_seconds_total", job_id=job_id) or 0.0
