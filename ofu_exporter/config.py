@@ -24,6 +24,11 @@ def seconds(value: object) -> object:
     return float(match[1]) * _UNITS[match[2]]
 
 
+def duration(value: float) -> str:
+    """Seconds as `seconds` reads them, in hours where they are whole."""
+    return f"{value / 3600:g}h" if value >= 3600 and value % 3600 == 0 else f"{value:g}s"
+
+
 Seconds = Annotated[float, BeforeValidator(seconds)]
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from ofu_exporter import metrics as names
 from ofu_exporter import schedulers, sources
 from ofu_exporter.cli.settings import option_models
-from ofu_exporter.config import Settings
+from ofu_exporter.config import Settings, duration
 from ofu_exporter.errors import ClaimRejection, Reason, Rejection, SchedulerReason
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +52,7 @@ def settings() -> list[str]:
 def shown(default: object) -> str:
     if default is None or default == "":
         return "none"
-    return f"`{default:g}s`" if isinstance(default, float) else f"`{str(default).lower()}`"
+    return f"`{duration(default) if isinstance(default, float) else str(default).lower()}`"
 
 
 def metrics() -> list[str]:

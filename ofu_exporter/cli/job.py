@@ -38,8 +38,8 @@ class _Hook(click.Command):
 
 
 AGENT = "http://127.0.0.1:9846"
-STOP_SECONDS = 0.85
-"""A prolog or epilog may take a second in all."""
+STOP_SECONDS = 0.7
+"""A prolog or epilog may take a second in all, and Python's start is part of it."""
 
 
 @click.group()

@@ -18,6 +18,7 @@ from ofu_exporter.config import (
     Settings,
     build,
     check_known,
+    duration,
     environment_layer,
     file_layer,
     merge,
@@ -63,7 +64,7 @@ def _shown(field: FieldInfo) -> str:
     default = field.default
     if default is None or default == "":
         return "none"
-    return f"{default:g}s" if isinstance(default, float) else str(default)
+    return duration(default) if isinstance(default, float) else str(default)
 
 
 def load(

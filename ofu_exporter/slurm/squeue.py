@@ -29,6 +29,8 @@ _COMPLETING = frozenset({"CG", "RQ"})
 """Processes are being ended, or an epilog runs, on some node of the job."""
 
 _FIELDS = ("%A", "%t", "%F", "%K", "%S", "%e", "%a", "%j")
+_BEGIN, _NEXT = ":", ","
+"""After the mark, that of a job or of its next field."""
 
 
 class Answer(NamedTuple):
@@ -82,7 +84,7 @@ class Asker:
         # One job id alone makes Slurm send that job only (or its array); a list of ids, all jobs.
         command = (
             *(self._program, "--noheader", "--local", "--states=all"),
-            *(f"--jobs={job_id}", f"--format={mark}{mark.join(_FIELDS)}"),
+            *(f"--jobs={job_id}", f"--format={mark}{_BEGIN}{(mark + _NEXT).join(_FIELDS)}"),
         )
         try:
             code, output, errors = self._run(command, seconds)
@@ -129,11 +131,11 @@ def _let_go(process: subprocess.Popen[bytes]) -> None:
 
 def parse(text: str, mark: str, job_id: str) -> Answer | None:
     """The answer about one job, among those about the other tasks of its array; None when it is none."""
-    records = ("\n" + text).split("\n" + mark)[1:]
+    records = text.split(mark + _BEGIN)[1:]
     if text.strip() and not records:
         return None
     for record in records:
-        fields = record.removesuffix("\n").split(mark)
+        fields = record.removesuffix("\n").split(mark + _NEXT)
         if len(fields) != len(_FIELDS):
             return None
         if fields[0] == job_id:

@@ -16,9 +16,15 @@ from ofu_exporter.slurm.squeue import Answer, Asker
 from tests.running import until
 
 MARK = "0123456789abcdef"
-ARRAY = (
-    f"{MARK}5{MARK}R{MARK}4{MARK}1{MARK}1000{MARK}NONE{MARK}(null){MARK}sweep\n"
-    f"{MARK}4{MARK}PD{MARK}4{MARK}3-7%2{MARK}N/A{MARK}N/A{MARK}(null){MARK}sweep\n"
+
+
+def line(*fields: str) -> str:
+    """What squeue prints of one job."""
+    return f"{MARK}:" + f"{MARK},".join(fields) + "\n"
+
+
+ARRAY = line("5", "R", "4", "1", "1000", "NONE", "(null)", "sweep") + line(
+    "4", "PD", "4", "3-7%2", "N/A", "N/A", "(null)", "sweep"
 )
 ECHO = """\
 for argument; do case $argument in --format=*) form=${argument#--format=} ;; esac; done
@@ -140,7 +146,7 @@ def test_a_job_name_passes_for_nothing_else() -> None:
 @given(st.text(), st.text(), st.text())
 def test_any_name_and_account_come_back_as_they_are(user: str, account: str, name: str) -> None:
     fields = ["5", "R", "5", "N/A", "1", "2", account + user, name]
-    answer = squeue.parse(MARK + MARK.join(fields) + "\n", MARK, "5")
+    answer = squeue.parse(line(*fields), MARK, "5")
     assert answer is not None
     if "(null)" not in (account + user, name):
         assert (answer.account, answer.name) == (account + user, name)
