@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from ofu_exporter.cli.settings import load, setting_flags
-from ofu_exporter.daemon import build_sampler, configure_logging
+from ofu_exporter.daemon import build_attribution, build_sampler, configure_logging
 from ofu_exporter.errors import Reason
 from ofu_exporter.ofu import LOW_PRECISION
-from ofu_exporter.records import GpuView, Snapshot
+from ofu_exporter.records import GpuView, SchedulerHealth, Snapshot
 
 EXIT_SOURCE = 3
 EXIT_GPU = 4
@@ -34,10 +34,13 @@ def check(format_: str, **flags: Any) -> None:
         if _complete(snapshot) and not sampler.choosing:
             done.set()
 
-    sampler = build_sampler(configured, publish)
+    attribution = build_attribution(configured)
+    sampler = build_sampler(configured, publish, attribution)
+    attribution.start()
     sampler.start()
     done.wait(3 * configured.settings.interval + 10)
     sampler.stop()
+    attribution.stop()
     if not latest:
         click.echo("ofu-exporter: the source did not answer in time", err=True)
         sys.exit(EXIT_SOURCE)
@@ -65,6 +68,15 @@ def report(snapshot: Snapshot) -> dict[str, Any]:
         "reason": source.reason.value if source.reason else None,
         "detail": source.detail or None,
         "gpus": [_report_gpu(view) for view in snapshot.gpus],
+        "schedulers": [
+            {
+                "scheduler": health.name,
+                "reason": health.reason.value if health.reason else None,
+                "detail": health.detail or None,
+                "rejected": dict(health.rejected),
+            }
+            for health in snapshot.schedulers
+        ],
     }
 
 
@@ -85,6 +97,7 @@ def _report_gpu(view: GpuView) -> dict[str, Any]:
         "utilization_stderr_ratio": window.stderr if window else None,
         "window_seconds": window.seconds if window else None,
         "clock_method": (window.clock_method or None) if window else None,
+        "job_ids": [job.job_id for job in view.holders],
         "available": view.reason is None,
         "reason": view.reason.value if view.reason else None,
         "detail": view.detail or None,
@@ -92,7 +105,17 @@ def _report_gpu(view: GpuView) -> dict[str, Any]:
     }
 
 
-COLUMNS = ("GPU", "MODEL", "TENSOR", "PIPES", "SM CLOCK", "TENSOR CLOCK", "OFU", "CLOCK READ")
+COLUMNS = (
+    "GPU",
+    "MODEL",
+    "TENSOR",
+    "PIPES",
+    "SM CLOCK",
+    "TENSOR CLOCK",
+    "OFU",
+    "CLOCK READ",
+    "JOB",
+)
 
 
 def table(snapshot: Snapshot) -> str:
@@ -119,7 +142,7 @@ def _cells(view: GpuView) -> tuple[str, ...]:
     rated = "/".join(f"{hz / 1e6:.0f}" for hz in clocks)
     rated += f" MHz{'*' * (rating.origin == 'estimated')}" if rating else "-"
     if window is None:
-        return (_name(view), view.gpu.name or "-", "-", "-", "-", rated, "-", "-")
+        return (_name(view), view.gpu.name or "-", "-", "-", "-", rated, "-", "-", _jobs(view))
     stderr = "" if window.stderr is None else f" ±{window.stderr:.2%}"
     return (
         _name(view),
@@ -130,11 +153,29 @@ def _cells(view: GpuView) -> tuple[str, ...]:
         rated,
         _percent(window.utilization) + stderr,
         window.clock_method or "-",
+        _jobs(view),
     )
+
+
+def _jobs(view: GpuView) -> str:
+    return ", ".join(job.job_id for job in view.holders) or "-"
 
 
 def _percent(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.1%}"
+
+
+def _scheduler_notes(health: SchedulerHealth) -> list[str]:
+    notes = []
+    if health.reason is not None:
+        detail = f" ({health.detail})" if health.detail else ""
+        notes.append(
+            f"Scheduler {health.name}: {health.reason.value}{detail}. {health.reason.advice}"
+        )
+    if health.rejected:
+        counts = ", ".join(f"{count} {reason}" for reason, count in health.rejected.items())
+        notes.append(f"Scheduler {health.name}: not believed: {counts}")
+    return notes
 
 
 def _notes(snapshot: Snapshot) -> list[str]:
@@ -146,6 +187,9 @@ def _notes(snapshot: Snapshot) -> list[str]:
         if view.rejected:
             counts = ", ".join(f"{count} {reason}" for reason, count in view.rejected.items())
             notes.append(f"GPU {_name(view)}: samples not believed: {counts}")
+        if len(view.holders) > 1:
+            notes.append(f"GPU {_name(view)}: several jobs have it; its OFU is credited to none")
+    notes += [note for health in snapshot.schedulers for note in _scheduler_notes(health)]
     if any(view.rating and view.rating.origin == "estimated" for view in snapshot.gpus):
         notes.append(
             "* estimated: the model is not in the table; measured against its own maximum SM clock. "

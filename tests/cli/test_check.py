@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.nvml import Scenario
+from tests.job_node import Node
 from tests.running import call, page_server
 
 ROW = '{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"}'
@@ -100,3 +101,24 @@ def test_without_driver_or_page_each_source_is_named() -> None:
     assert done.returncode == 3
     assert "nvml: NVML Shared Library Not Found" in done.stdout
     assert "dcgm-exporter: http://127.0.0.1:1/metrics" in done.stdout
+
+
+def test_the_job_of_each_gpu_is_shown(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.start("7", "0", "1", "GPU-elsewhere")
+    node.start("8", "1")
+    flags = (*node.flags()[1:], "--interval", "0.5s")
+    text = call("check", *flags).stdout
+    rows = [line.split() for line in text.splitlines()]
+    assert [row[-1] for row in rows if row and row[0] in "023"] == ["7", "-", "-"]
+    assert "GPU 1: several jobs have it; its OFU is credited to none" in text
+    assert "Scheduler slurm: not believed: 1 unknown_device, 1 contested" in text
+    report = json.loads(call("check", *flags, "--format", "json").stdout)
+    assert [gpu["job_ids"] for gpu in report["gpus"]] == [["7"], ["7", "8"], [], []]
+
+
+def test_a_scheduler_that_does_not_answer_is_named_with_advice(tmp_path: Path) -> None:
+    flags = ("--source", "simulate", "--interval", "0.2s", "--scheduler", "kubernetes")
+    done = call("check", *flags, "--kubelet-socket", str(tmp_path / "none.sock"))
+    assert done.returncode == 0
+    assert "Scheduler kubernetes: absent" in done.stdout
