@@ -9,70 +9,16 @@ import pytest
 
 from ofu_exporter.errors import ClaimRejection
 from ofu_exporter.jobs import GRACE_SECONDS, MOST_ENDED
-from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.records import (
     Claim,
-    Fault,
-    Gpu,
     Job,
-    JobView,
     Ownership,
-    Reading,
-    SchedulerHealth,
-    Snapshot,
 )
-from tests.making import fault, gpu, health, reading
+from tests.making import fault, gpu, reading
+from tests.ticking import EPOCH, Node, whole
 
-EPOCH = 1_800_000_000.0
 A, B = Job("slurm", "1", user="ada"), Job("slurm", "2")
 CLOCK = 1400e6 / 1830e6
-
-
-class Node:
-    """A node whose ticks a test makes by hand; unix time is EPOCH plus the monotonic clock."""
-
-    def __init__(self, gpus: int = 2) -> None:
-        self.gpus = [gpu(index) for index in range(gpus)]
-        self.state = State()
-        self.last = self.tick(0.0)
-
-    def tick(
-        self,
-        now: float,
-        *events: Reading | Fault,
-        owners: tuple[Ownership, ...] = (),
-        present: list[Gpu] | None = None,
-    ) -> Snapshot:
-        tick = Tick(
-            now=now,
-            interval=5.0,
-            present=self.gpus if present is None else present,
-            events=events,
-            source=health(),
-            unix=EPOCH + now,
-            owners=owners,
-            schedulers=(SchedulerHealth("slurm", up=True, reason=None),),
-        )
-        self.state, self.last = step(self.state, tick)
-        return self.last
-
-    def run(self, start: float, end: float, tensor: float = 0.5, window: float = 5.0) -> Snapshot:
-        """Windows of every GPU from start to end."""
-        while start < end - 1e-9:
-            stop = min(start + window, end)
-            self.tick(stop, *(reading(start, stop, tensor, device=device) for device in self.gpus))
-            start = stop
-        return self.last
-
-    def give(self, at: float, *claims: Claim) -> Snapshot:
-        return self.tick(at, owners=(Ownership(at, claims),))
-
-    def job(self, job_id: str = "1") -> JobView:
-        return next(view for view in self.last.jobs if view.job.job_id == job_id)
-
-
-def whole(job: Job, *devices: str) -> Claim:
-    return Claim(job, devices)
 
 
 def test_a_job_gets_the_windows_of_its_gpus_and_no_other() -> None:

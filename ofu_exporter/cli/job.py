@@ -109,7 +109,8 @@ def stop(
     if had_gpus:
         from ofu_exporter.cli.job_end import summary_at_end
 
-        click.echo(summary_at_end(job_id, agent, deadline), nl=False)
+        summary = summary_at_end(job_id, agent, deadline)
+        click.echo(summary, nl=bool(summary))
 
 
 @job.command()
