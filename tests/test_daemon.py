@@ -121,7 +121,7 @@ def test_stopping_is_quick_and_clean() -> None:
         with keep:
             keep.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             keep.recv(100)
-            assert running.stop() == 0
+            assert running.stop() == 0, running.log
 
 
 def test_a_port_in_use_is_one_clear_line() -> None:

@@ -198,6 +198,7 @@ class GpuProbe:
             compute_capability=capability,
             max_sm_clock_hz=max_mhz * 1e6 if max_mhz else None,
             memory_bytes=memory.total if memory else None,
+            minor=_ask(nvml, nvml.nvmlDeviceGetMinorNumber, handle),
         )
 
     def _why_unsupported(self) -> str:

@@ -13,7 +13,7 @@
  *   gpu N metric_error ID CODE   nvmlGpmMetricsGet gives metric ID this return code
  *   gpu N uuid|name|bus_id TEXT
  *   gpu N device_id HEX          PCI device id, four digits
- *   gpu N max_clock_mhz|cores|memory NUMBER
+ *   gpu N max_clock_mhz|cores|memory|device_file NUMBER      device_file: N of /dev/nvidiaN
  *   gpu N compute MAJOR MINOR
  *   gpu N clock_mhz MHZ...       one per nvmlDeviceGetClockInfo call, over and over
  *   gpu N tensor|hmma|dmma|imma RATIO       what the pipe does from here on, 0..1
@@ -65,7 +65,7 @@ struct fault {
 struct gpu {
     bool present;
     char uuid[80], name[96], bus_id[32];
-    unsigned device_id, max_clock_mhz, cores;
+    unsigned device_id, max_clock_mhz, cores, device_file;
     unsigned long long memory;
     int major, minor;
     unsigned gpm, mig, lost, nan, strict_ids, mute;
@@ -159,6 +159,7 @@ static struct gpu *known_gpu(int index) {
     snprintf(gpu->bus_id, sizeof gpu->bus_id, "00000000:%02X:00.0", 0x1b + index);
     set_text(gpu->name, sizeof gpu->name, "NVIDIA H100 80GB HBM3");
     gpu->device_id = 0x2330;
+    gpu->device_file = (unsigned)index;
     gpu->max_clock_mhz = 1980;
     gpu->cores = 132 * CORES_PER_SM;
     gpu->memory = 85520809984ULL;
@@ -235,6 +236,7 @@ static bool set_number(struct gpu *gpu, const char *word, const char *value) {
     } numbers[] = {
         {"max_clock_mhz", &gpu->max_clock_mhz},
         {"cores", &gpu->cores},
+        {"device_file", &gpu->device_file},
         {"gpm", &gpu->gpm},
         {"mig", &gpu->mig},
         {"lost", &gpu->lost},
@@ -510,6 +512,13 @@ unsigned nvmlDeviceGetMaxClockInfo(device *handle, unsigned type, unsigned *mhz)
     unsigned code = enter_gpu(handle, __func__);
     if (code == SUCCESS)
         *mhz = gpu_of(handle)->max_clock_mhz;
+    return leave(code);
+}
+
+unsigned nvmlDeviceGetMinorNumber(device *handle, unsigned *number) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS)
+        *number = gpu_of(handle)->device_file;
     return leave(code);
 }
 

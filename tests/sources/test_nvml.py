@@ -295,9 +295,17 @@ def test_a_gpu_is_described_by_its_first_read(bench: Bench) -> None:
         compute_capability=(9, 0),
         max_sm_clock_hz=1980e6,
         memory_bytes=85520809984,
+        minor=0,
     )
     assert probe.gpus() == (known,)
     assert bench.window(probe).gpu == known
+
+
+def test_a_gpu_knows_the_number_of_its_device_file(bench: Bench) -> None:
+    """Slurm names GPUs by it; after one was lost at boot it is not the index any more."""
+    bench.scenario.gpu(0, device_file=3)
+    probe = bench.began()
+    assert bench.window(probe).gpu.minor == 3
 
 
 @pytest.mark.parametrize(
@@ -324,7 +332,14 @@ def test_the_number_of_sms_follows_from_the_cores(
 
 
 def test_what_the_driver_does_not_tell_costs_no_measurement(bench: Bench) -> None:
-    for call in ["Name", "PciInfo_v3", "MaxClockInfo", "MemoryInfo", "CudaComputeCapability"]:
+    for call in [
+        "Name",
+        "PciInfo_v3",
+        "MaxClockInfo",
+        "MemoryInfo",
+        "CudaComputeCapability",
+        "MinorNumber",
+    ]:
         bench.scenario.error(f"nvmlDeviceGet{call}", 999, gpu=0)
     bench.scenario.error("nvmlSystemGetDriverVersion", 999)
     probe = bench.began()
