@@ -260,7 +260,7 @@ def embedding(name: str, rows: int, width: int) -> Term:
 def decoder(shape: Decoder, causal: bool = True, predictions: bool = False) -> tuple[Term, ...]:
     """All terms of a decoder: embedding, layers, head.
 
-    A layer of multi-token prediction is a layer like the last, a projection of [hidden; embedding] and the head
+    A depth of multi-token prediction is a layer like the last, a projection of [hidden; embedding] and the head
     once more (DeepSeek-V3, arXiv:2412.19437, section 2.2); embedding and head are shared.
     """
     return merge(
@@ -279,10 +279,9 @@ def _decoder(shape: Decoder, causal: bool, predictions: bool) -> Iterator[Term]:
         yield linear("project_in", Part.PROJECTION, width, hidden, in_layers=False)
         yield linear("project_out", Part.PROJECTION, hidden, width, in_layers=False)
     yield from layers(hidden, shape.layers, causal)
-    yield from shape.extra
     depth = shape.predictions if predictions else 0
     if depth:
-        yield from layers(hidden, shape.layers[-1:] * depth, causal)
+        yield from layers(hidden, shape.predicting(depth), causal)
         yield linear("mtp.eh_proj", Part.PREDICTION, 2 * hidden, hidden, times=depth)
         yield vector("mtp.norms", (2 * hidden + shape.final_norm_parameters) * depth)
     yield vector("final_norm", shape.final_norm_parameters, in_layers=False)

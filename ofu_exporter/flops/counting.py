@@ -11,7 +11,7 @@ from pathlib import Path
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions, families
 from ofu_exporter.flops.fields import Fields
-from ofu_exporter.flops.lengths import Lengths, Moments
+from ofu_exporter.flops.lengths import Lengths
 from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
 from ofu_exporter.flops.neutral import NEUTRAL
 from ofu_exporter.flops.passes import Passes, Run, plan
@@ -162,14 +162,14 @@ def count(model: Model, lengths: Lengths, how: How | None = None) -> Count:
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
     runs = plan(terms, how.passes, model.towers, model.layers, convention.RECOMPUTES_ALL)
-    full = _with_fixed(model, lengths)
+    full = _complete(model, lengths)
     return Count(
         family=model.family,
         convention=how.convention,
         parameters=parameters(model, how.counting),
         lines=tuple(_line(run, full, how.passes.repeats) for run in runs if run.term.flops),
-        tokens=full.tokens(model.stream),
-        sequences=full.sequences,
+        tokens=whole(sum((Fraction(full.tokens(stream)) for stream in model.counted), Fraction())),
+        sequences=full.sequences(model.counted[0]),
         warnings=(*model.warnings, *convention.warnings(model, how.counting)),
     )
 
@@ -184,19 +184,18 @@ def _line(run: Run, lengths: Lengths, repeats: int) -> Line:
     )
 
 
-def _with_fixed(model: Model, lengths: Lengths) -> Lengths:
-    """The lengths with the streams that the configuration fixes added to each sample."""
-    if not model.lengths:
-        return lengths
-    if lengths.moments is not None:
-        raise ConfigError("lengths: moments describe one stream only; give the lengths of each stream")
-    given = {stream for sample, _ in lengths.samples for stream, _ in sample}
-    if both := sorted(given & model.lengths.keys()):
-        fixed = ", ".join(f"{stream}={model.lengths[stream]}" for stream in both)
-        raise ConfigError(f"lengths: the configuration itself fixes {fixed}")
-    return Lengths(
-        tuple((tuple(sorted({**dict(sample), **model.lengths}.items())), n) for sample, n in lengths.samples)
-    )
+def _complete(model: Model, lengths: Lengths) -> Lengths:
+    """The lengths of all streams of the model. Raises ConfigError for one missing or unknown."""
+    known = ", ".join(model.streams) or "none (the configuration fixes them)"
+    for stream in sorted(lengths.streams - {*model.streams, *model.lengths}):
+        raise ConfigError(f"lengths: {model.architecture} has no stream {stream!r}; known: {known}")
+    for stream in model.streams:
+        if stream not in lengths.streams:
+            raise ConfigError(f"lengths: the length of stream {stream!r} is missing; needed: {known}")
+    full = lengths.with_fixed(model.lengths)
+    if not any(full.tokens(stream) for stream in model.counted):
+        raise ConfigError(f"lengths: no token in {', '.join(model.counted)}")
+    return full
 
 
 def _defined(model: Model) -> list[str]:
@@ -210,5 +209,3 @@ def _defined(model: Model) -> list[str]:
         defined.append(name)
     return defined
 
-
-__all__ = ["Count", "How", "Line", "Moments", "Total", "count", "read", "read_file"]

@@ -125,7 +125,7 @@ class Fields:
                 near = difflib.get_close_matches(name, self._read, 1)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise ConfigError(
-                    f"{self._where}{name} is an unknown field, which may change the count{hint} "
+                    f"{self._where}{name} is an unknown field, which may change the count{hint}. "
                     f"Fields that count here: {', '.join(sorted(self._read))}. "
                     f"If it changes no matrix product, ignore it by name (--ignore-field {name})."
                 )

@@ -30,7 +30,11 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The samples of one optimizer step over all GPUs, without padding."""
+    """The samples of one optimizer step over all GPUs, without padding.
+
+    A sample has a length per stream. Sequences that never meet in one attention may be samples of their
+    own, so a batch of texts and the images in them is `fixed(512, tokens=4096) + fixed(1024, image=1024)`.
+    """
 
     samples: tuple[tuple[Sample, int], ...] = ()
     """Each different sample and how many there are of it."""
@@ -40,8 +44,8 @@ class Lengths:
     def of(self, extent: Extent) -> Exact:
         """How many units of an extent the step has.
 
-        Raises ConfigError for a stream without lengths, and for a sliding window, a second stream or
-        anything else that two moments do not determine.
+        Raises ConfigError for a sliding window, a second stream or anything else that two moments do
+        not determine.
         """
         if self.moments is not None:
             return _of_moments(self.moments, extent)
@@ -51,12 +55,38 @@ class Lengths:
         """T of a stream: the sum of its lengths."""
         return self.of(Extent(Per.TOKEN, stream))
 
+    def __add__(self, other: Lengths) -> Lengths:
+        """The samples of both. Raises ConfigError where only moments are known."""
+        if self.moments is not None or other.moments is not None:
+            raise ConfigError("lengths: moments describe one stream only; give the lengths of each stream")
+        counts = Counter(dict(self.samples))
+        counts.update(dict(other.samples))
+        return Lengths(tuple(sorted(counts.items())))
+
+    def sequences(self, stream: str = TOKENS) -> int:
+        """Samples in the step that have tokens of a stream."""
+        return int(self.of(Extent(Per.SEQUENCE, stream)))
+
     @property
-    def sequences(self) -> int:
-        """Samples in the step, whatever their streams."""
+    def streams(self) -> frozenset[str]:
+        """The streams that lengths were given for."""
         if self.moments is not None:
-            return self.moments.sequences
-        return sum(number for _, number in self.samples)
+            return frozenset({TOKENS})
+        return frozenset(stream for sample, _ in self.samples for stream, _ in sample)
+
+    def with_fixed(self, lengths: Mapping[str, int]) -> Lengths:
+        """With streams added to every sample whose length the model itself fixes.
+
+        Raises ConfigError where a length of such a stream was given too.
+        """
+        if not lengths:
+            return self
+        if both := sorted(self.streams & lengths.keys()):
+            said = ", ".join(f"{stream}={lengths[stream]}" for stream in both)
+            raise ConfigError(f"lengths: the configuration itself fixes {said}")
+        return Lengths(
+            tuple((_sample({**dict(sample), **lengths}), number) for sample, number in self.samples)
+        )
 
 
 def fixed(batch_size: int, **streams: int) -> Lengths:
@@ -109,8 +139,6 @@ def _sample(streams: Mapping[str, int]) -> Sample:
     for stream, length in streams.items():
         if isinstance(length, bool) or not isinstance(length, int) or length < 0:
             raise ConfigError(f"lengths: {stream}: {length!r} is not a number of tokens")
-    if not streams or not any(streams.values()):
-        raise ConfigError("lengths: a sample without any token")
     return tuple(sorted(streams.items()))
 
 
@@ -120,22 +148,14 @@ def _positive(name: str, value: int) -> None:
 
 
 def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
-    length = _length(sample, extent.stream)
+    length, other = sample.get(extent.stream, 0), sample.get(extent.other, 0)
     if extent.per is Per.TOKEN:
-        return length
+        return length + other
     if extent.per is Per.SEQUENCE:
-        return 1
+        return int(length > 0)
     if extent.per is Per.PAIR:
         return pairs(length, extent.causal, extent.window)
-    other = _length(sample, extent.other)
     return length * other if extent.per is Per.CROSS else (length + other) ** 2
-
-
-def _length(sample: Mapping[str, int], stream: str) -> int:
-    if stream not in sample:
-        known = ", ".join(sorted(sample))
-        raise ConfigError(f"lengths: no length of stream {stream!r} was given; given: {known}")
-    return sample[stream]
 
 
 def pairs(length: int, causal: bool, window: int | None = None) -> Exact:
@@ -143,10 +163,11 @@ def pairs(length: int, causal: bool, window: int | None = None) -> Exact:
 
     Full: L^2. Causal: L^2/2, the field's convention (Megatron-LM `num_floating_point_operations`), which
     leaves out the half diagonal. Causal with a window of W <= L: W L - W(W-1)/2, a triangle and then a band
-    (Megatron-Bridge `flop_utils.py`).
+    (Megatron-Bridge `flop_utils.py`). In both directions with a window of W = 2s+1: W L - s(s+1).
     """
     if not causal:
-        return length * length
+        side = length if window is None else (window - 1) // 2
+        return length * length if side + 1 >= length else length * (2 * side + 1) - side * (side + 1)
     half = Fraction(length * length, 2)
     if window is None or window >= length:
         return half

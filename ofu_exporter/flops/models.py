@@ -40,12 +40,12 @@ class Model:
     """The parts that can be frozen as one, in the order in which data flows."""
     layers: int = 0
     """How many repeated layers it has."""
-    stream: str = TOKENS
-    """The stream whose tokens a count per token divides by."""
+    counted: tuple[str, ...] = (TOKENS,)
+    """The streams whose tokens together are the tokens of a count per token."""
     lengths: Mapping[str, int] = field(default_factory=dict)
     """Length of the streams whose length the configuration fixes (patches of an image)."""
     streams: tuple[str, ...] = (TOKENS,)
-    """The streams whose lengths the user gives."""
+    """The streams whose lengths the user gives, the first of them one that every sample has."""
     softmax_heads: int = 0
     """Heads of all layers together, where the model is a vision transformer."""
     warnings: tuple[str, ...] = ()

@@ -7,10 +7,8 @@ convention works for every family that has a shape, or says that it does not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
-
-from ofu_exporter.flops.terms import Term
 
 Block = TypeVar("Block")
 
@@ -174,8 +172,9 @@ class Decoder:
     """Width of the embedding where it is not the hidden size and is projected to it (OPT-350M)."""
     head_bias: bool = False
     predictions: int = 0
-    """Layers of multi-token prediction that the configuration names (DeepSeek-V3, arXiv:2412.19437)."""
-    extra: tuple[Term, ...] = field(default=())
+    """Depths of multi-token prediction that the configuration names (DeepSeek-V3, arXiv:2412.19437)."""
+    prediction_layers: tuple[Layer, ...] = ()
+    """The layers of one depth where they are not one like the last."""
 
     def mixers(self, kind: type[Block]) -> list[Block]:
         """The mixers of one kind, one per layer that has it."""
@@ -185,9 +184,9 @@ class Decoder:
         """The feed-forward blocks of one kind, one per layer that has it."""
         return [layer.feed_forward for layer in self.layers if isinstance(layer.feed_forward, kind)]
 
-    def with_predictions(self) -> tuple[Layer, ...]:
-        """The layers, and for every multi-token prediction one more like the last."""
-        return self.layers + self.layers[-1:] * self.predictions
+    def predicting(self, depth: int) -> tuple[Layer, ...]:
+        """The layers of so many depths of multi-token prediction."""
+        return (self.prediction_layers or self.layers[-1:]) * depth
 
 
 Norms = Callable[[int], int]

@@ -63,11 +63,11 @@ class Extent:
     per: Per = Per.TOKEN
     stream: str = TOKENS
     other: str = ""
-    """The second stream of CROSS (the keys) and of JOINT."""
+    """The second stream of CROSS (the keys) and JOINT; with TOKEN, the tokens of both are meant."""
     causal: bool = False
     """PAIR: a query sees the keys up to its own position only."""
     window: int | None = None
-    """PAIR, causal: and of those only the last so many."""
+    """PAIR: of those only the nearest so many, itself included; to both sides where it's not causal."""
 
 
 @dataclass(frozen=True, slots=True)

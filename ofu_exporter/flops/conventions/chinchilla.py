@@ -24,7 +24,7 @@ SOFTMAX = 3
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """The rows, or a vision transformer's own terms and the softmax."""
     if model.softmax_heads:
-        return (*model.terms, _softmax(model.softmax_heads, model.stream))
+        return (*model.terms, _softmax(model.softmax_heads, model.counted[0]))
     shape = dense_decoder(model, counting, "chinchilla")
     hidden, mixers, blocks = shape.hidden, shape.mixers(GroupedAttention), shape.feed_forwards(Mlp)
     wide = sum(mixer.query_dim for mixer in mixers)
@@ -34,7 +34,7 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
         Term("embeddings", Part.EMBEDDING, flops=2 * shape.vocab * hidden, in_layers=False),
         Term("attention.qkv", Part.PROJECTION, flops=2 * hidden * (wide + 2 * keys)),
         Term("attention.logits", Part.CORE, Extent(Per.PAIR), flops=2 * wide),
-        _softmax(sum(mixer.heads for mixer in mixers), model.stream),
+        _softmax(sum(mixer.heads for mixer in mixers), model.counted[0]),
         Term("attention.reduction", Part.CORE, Extent(Per.PAIR), flops=2 * wide),
         Term("attention.project", Part.PROJECTION, flops=2 * wide * hidden),
         Term("feedforward", Part.MLP, flops=2 * hidden * forward),

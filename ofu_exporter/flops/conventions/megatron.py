@@ -46,7 +46,7 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
         raise ConfigError("causal: convention megatron halves attention by definition")
     hybrid = is_hybrid(shape)
     depth = shape.predictions if counting.predictions else 0
-    layers = shape.layers + (() if hybrid else shape.layers[-1:] * depth)
+    layers = shape.layers + (() if hybrid else shape.predicting(depth))
     counted = [
         term
         for layer, times in Counter(layers).items()

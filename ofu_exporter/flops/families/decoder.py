@@ -64,6 +64,8 @@ NEUTRAL = frozenset({"qkv_bias", "use_parallel_residual", "embedding_size"})
 def read(fields: Fields, architecture: str) -> Model:
     """A dense decoder."""
     plan = ARCHITECTURES[architecture]
+    if fields.flag("use_bidirectional_attention", default=False):
+        raise fields.error("use_bidirectional_attention", "true makes it an encoder; known: false")
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention, block = _attention(fields, plan, hidden), _mlp(fields, plan)
     layers = tuple(
