@@ -263,11 +263,8 @@ def decoder(shape: Decoder, causal: bool = True, predictions: bool = False) -> t
     A depth of multi-token prediction is a layer like the last, a projection of [hidden; embedding] and the head
     once more (DeepSeek-V3, arXiv:2412.19437, section 2.2); embedding and head are shared.
     """
-    return merge(
-        term
-        for term in _decoder(shape, causal, predictions)
-        if term.flops or term.parameters
-    )
+    terms = _decoder(shape, causal, predictions)
+    return merge(term for term in terms if term.flops or term.parameters)
 
 
 def _decoder(shape: Decoder, causal: bool, predictions: bool) -> Iterator[Term]:

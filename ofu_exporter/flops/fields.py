@@ -99,6 +99,14 @@ class Fields:
             raise self.error(name, f"{value!r} is not a list")
         return list(value)
 
+    def mapping(self, name: str) -> Mapping[str, object]:
+        """A mapping that is not a configuration of its own, such as labels."""
+        value = self._values.get(name)
+        self._read.setdefault(name, None)
+        if not isinstance(value, Mapping):
+            raise self.error(name, f"{value!r} is not a mapping")
+        return value
+
     def text(self, name: str) -> str:
         """Text that is not empty."""
         value = self._values.get(name)

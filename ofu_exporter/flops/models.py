@@ -63,29 +63,24 @@ class Counting:
     """Rows of the head as it is really multiplied, where a framework pads them."""
 
 
-def is_causal(model: Model, counting: Counting) -> bool:
-    """Whether the decoder's attention is counted as causal.
-
-    Raises ConfigError when the model attends in both directions and causal was asked for.
-    """
-    if model.shape is None and counting.causal:
+def check_causal(model: Model, counting: Counting) -> None:
+    """Raise ConfigError when causal attention is asked of a model that attends in both directions only."""
+    if counting.causal and model.shape is None and not any(term.extent.causal for term in model.terms):
         raise ConfigError(f"causal: {model.architecture} attends in both directions; leave --causal away")
-    return counting.causal is not False
 
 
 def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
     """Every product that the model executes: the terms of convention `model`."""
-    shape = padded(model, counting)
-    causal = is_causal(model, counting)
+    check_causal(model, counting)
+    shape, covered = padded(model, counting), counting.causal is not False
+    terms = model.terms if covered else tuple(map(_uncovered, model.terms))
     if shape is None:
-        return model.terms
-    if not causal:
-        model = replace(model, terms=tuple(map(_uncovered, model.terms)))
-    language = blocks.decoder(shape, causal, counting.predictions)
+        return terms
+    language = blocks.decoder(shape, covered, counting.predictions)
     tower = model.towers[-1]
     if tower != "model":
         language = tuple(replace(term, tower=tower) for term in language)
-    return model.terms + language
+    return terms + (language if covered else tuple(map(_uncovered, language)))
 
 
 def decoder_only(model: Model, counting: Counting, convention: str) -> Decoder:
