@@ -12,6 +12,7 @@ import click
 
 from ofu_exporter import __version__
 from ofu_exporter.cli.check import check
+from ofu_exporter.cli.flops import flops, mfu
 from ofu_exporter.cli.lists import listing
 from ofu_exporter.cli.record import record
 from ofu_exporter.cli.run import demo, run
@@ -27,7 +28,7 @@ def cli() -> None:
     """How much of a GPU's floating-point capability its jobs really use, for Prometheus."""
 
 
-for command in (run, demo, check, record, listing):
+for command in (run, demo, check, record, listing, flops, mfu):
     cli.add_command(command)
 
 

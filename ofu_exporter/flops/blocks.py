@@ -24,7 +24,7 @@ from ofu_exporter.flops.shapes import (
     Mixer,
     Mlp,
 )
-from ofu_exporter.flops.terms import Extent, Linear, Part, Per, Term, merge
+from ofu_exporter.flops.terms import PER_TOKEN, Extent, Linear, Part, Per, Term, merge
 
 SCAN_FLOPS = 7
 """Forward FLOPs of a state-space scan per token, inner channel and state (Megatron-LM `mamba_layer_flops`)."""
@@ -32,7 +32,7 @@ DELTA_PRODUCTS = 4
 """State products of the gated delta rule: KK^T, VK^T, S(a(I-bKK^T)) and SQ (Megatron-LM `gdn_layer_flops`)."""
 
 
-def linear(
+def linear(  # noqa: PLR0913 - what a linear layer is told by
     name: str,
     part: Part,
     inputs: int,
@@ -41,7 +41,7 @@ def linear(
     times: int = 1,
     used: int | None = None,
     bias: bool = False,
-    extent: Extent = Extent(),
+    extent: Extent = PER_TOKEN,
     in_layers: bool = True,
 ) -> Term:
     """A linear layer: 2 * inputs * outputs FLOPs per unit of the extent.
@@ -67,12 +67,16 @@ def vector(name: str, parameters: int, in_layers: bool = True) -> Term:
     return Term(name, Part.NORM, parameters=parameters, active=parameters, in_layers=in_layers)
 
 
-def core(query_key: int, value: int, times: int, extent: Extent, name: str = "attention.core") -> Term:
+def core(
+    query_key: int, value: int, times: int, extent: Extent, name: str = "attention.core"
+) -> Term:
     """QK^T and PV: 2 * (query_key + value) FLOPs per pair, both widths summed over the heads."""
     return Term(name, Part.CORE, extent, flops=2 * (query_key + value) * times)
 
 
-def grouped_attention(hidden: int, mixer: GroupedAttention, times: int, causal: bool) -> Iterator[Term]:
+def grouped_attention(
+    hidden: int, mixer: GroupedAttention, times: int, causal: bool
+) -> Iterator[Term]:
     """h(q + 2 kv) + q h multiply-adds per token (+ h q with a gate), 2 q per pair.
 
     Groups make the projections of key and value smaller, never the core: every head attends.
@@ -91,7 +95,9 @@ def grouped_attention(hidden: int, mixer: GroupedAttention, times: int, causal: 
     yield vector("attention.norms", mixer.norm_parameters * times)
 
 
-def latent_attention(hidden: int, mixer: LatentAttention, times: int, causal: bool) -> Iterator[Term]:
+def latent_attention(
+    hidden: int, mixer: LatentAttention, times: int, causal: bool
+) -> Iterator[Term]:
     """Projections through ranks R_q and R_kv, and a core of 2 * heads * (nope + rope + value) per pair.
 
     DeepSeek-V2 (arXiv:2405.04434), eq. 9-19; the key's rope part is one head, shared by all.
@@ -122,7 +128,9 @@ def mamba2(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
     """
     inner, groups = mixer.inner, 2 * mixer.groups * mixer.state
     part, bias = Part.PROJECTION, mixer.bias
-    yield linear("mamba.in_proj", part, hidden, 2 * inner + groups + mixer.heads, times=times, bias=bias)
+    yield linear(
+        "mamba.in_proj", part, hidden, 2 * inner + groups + mixer.heads, times=times, bias=bias
+    )
     yield depthwise("mamba.conv1d", inner + groups, mixer.kernel, times, mixer.conv_bias)
     yield scan("mamba.scan", SCAN_FLOPS * inner * mixer.state * times)
     yield linear("mamba.out_proj", part, inner, hidden, times=times, bias=bias)
@@ -186,7 +194,9 @@ def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
     k of E experts of width m; c = 3 when gated, else 2; l = h unless the experts run on a latent, to which a
     token is projected once (not once per expert), and back. Shared experts stay at the hidden size.
     """
-    router = linear("router", Part.ROUTER, hidden, block.experts, times=times, bias=block.router_bias)
+    router = linear(
+        "router", Part.ROUTER, hidden, block.experts, times=times, bias=block.router_bias
+    )
     yield router
     if block.correction_bias:
         yield vector("router.correction", block.experts * times)
@@ -200,7 +210,13 @@ def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
     for name, (inputs, outputs) in sides.items():
         stored, used = block.experts * times, block.active * times
         yield linear(
-            f"experts.{name}", Part.EXPERTS, inputs, outputs, times=stored, used=used, bias=block.bias
+            f"experts.{name}",
+            Part.EXPERTS,
+            inputs,
+            outputs,
+            times=stored,
+            used=used,
+            bias=block.bias,
         )
     if block.shared_width:
         shared = Mlp(block.shared_width, block.gated, block.bias)
@@ -252,9 +268,7 @@ def layers(hidden: int, of: tuple[Layer, ...], causal: bool = True) -> Iterator[
 def embedding(name: str, rows: int, width: int) -> Term:
     """A table that is looked up: rows * width parameters and no FLOPs."""
     parameters = rows * width
-    return Term(
-        name, Part.EMBEDDING, parameters=parameters, active=parameters, in_layers=False
-    )
+    return Term(name, Part.EMBEDDING, parameters=parameters, active=parameters, in_layers=False)
 
 
 def decoder(shape: Decoder, causal: bool = True, predictions: bool = False) -> tuple[Term, ...]:

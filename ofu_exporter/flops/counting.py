@@ -74,7 +74,9 @@ class Count:
 
     def share(self, *parts: Part) -> float:
         """The share of the model FLOPs that terms of some parts have."""
-        of = sum((Fraction(line.model) for line in self.lines if line.term.part in parts), Fraction())
+        of = sum(
+            (Fraction(line.model) for line in self.lines if line.term.part in parts), Fraction()
+        )
         return float(of / Fraction(self.model_flops_per_step))
 
 
@@ -191,7 +193,9 @@ def _complete(model: Model, lengths: Lengths) -> Lengths:
         raise ConfigError(f"lengths: {model.architecture} has no stream {stream!r}; known: {known}")
     for stream in model.streams:
         if stream not in lengths.streams:
-            raise ConfigError(f"lengths: the length of stream {stream!r} is missing; needed: {known}")
+            raise ConfigError(
+                f"lengths: the length of stream {stream!r} is missing; needed: {known}"
+            )
     full = lengths.with_fixed(model.lengths)
     if not any(full.tokens(stream) for stream in model.counted):
         raise ConfigError(f"lengths: no token in {', '.join(model.counted)}")
@@ -208,4 +212,3 @@ def _defined(model: Model) -> list[str]:
             continue
         defined.append(name)
     return defined
-

@@ -52,7 +52,9 @@ def outside(name: str, part: Part, inputs: int, outputs: int, extent: Extent) ->
     return linear(name, part, inputs, outputs, bias=True, extent=extent, in_layers=False)
 
 
-def stream_attention(name: str, hidden: int, wide: int, times: int, extent: Extent) -> Iterator[Term]:
+def stream_attention(
+    name: str, hidden: int, wide: int, times: int, extent: Extent
+) -> Iterator[Term]:
     """Query, key and value projections of one stream, with biases."""
     for side in ("q_proj", "k_proj", "v_proj"):
         yield linear(
@@ -62,10 +64,14 @@ def stream_attention(name: str, hidden: int, wide: int, times: int, extent: Exte
 
 def output(name: str, wide: int, hidden: int, times: int, extent: Extent) -> Term:
     """The output projection of one stream, with bias."""
-    return linear(f"{name}.o_proj", Part.PROJECTION, wide, hidden, times=times, bias=True, extent=extent)
+    return linear(
+        f"{name}.o_proj", Part.PROJECTION, wide, hidden, times=times, bias=True, extent=extent
+    )
 
 
 def mlp(name: str, hidden: int, width: int, times: int, extent: Extent) -> Iterator[Term]:
     """An ungated feed-forward block of one stream, with biases."""
     yield linear(f"{name}.up_proj", Part.MLP, hidden, width, times=times, bias=True, extent=extent)
-    yield linear(f"{name}.down_proj", Part.MLP, width, hidden, times=times, bias=True, extent=extent)
+    yield linear(
+        f"{name}.down_proj", Part.MLP, width, hidden, times=times, bias=True, extent=extent
+    )

@@ -14,7 +14,11 @@ from ofu_exporter.flops.terms import TOKENS, Extent, Part, Per, Term, merge
 
 
 def stack(
-    hidden: int, layers: tuple[Layer, ...], stream: str = TOKENS, prefix: str = "", causal: bool = False
+    hidden: int,
+    layers: tuple[Layer, ...],
+    stream: str = TOKENS,
+    prefix: str = "",
+    causal: bool = False,
 ) -> Iterator[Term]:
     """The terms of layers over one stream, their names behind a prefix."""
     for term in blocks.layers(hidden, layers, causal):
@@ -22,7 +26,9 @@ def stack(
         yield replace(term, name=prefix + term.name, extent=extent)
 
 
-def cross(hidden: int, mixer: GroupedAttention, times: int, queries: str, keys: str) -> Iterator[Term]:
+def cross(
+    hidden: int, mixer: GroupedAttention, times: int, queries: str, keys: str
+) -> Iterator[Term]:
     """Attention of one stream to another: queries and output per token of the one, keys and values of the other."""
     wide, part = mixer.query_dim, Part.PROJECTION
     here, there = Extent(stream=queries), Extent(stream=keys)

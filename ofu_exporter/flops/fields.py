@@ -19,7 +19,9 @@ NEEDED: Any = object()
 class Fields:
     """The fields of one configuration. Every error is a ConfigError that names the field."""
 
-    def __init__(self, values: Mapping[str, object], neutral: Iterable[str] = (), where: str = "") -> None:
+    def __init__(
+        self, values: Mapping[str, object], neutral: Iterable[str] = (), where: str = ""
+    ) -> None:
         self._values = {name: value for name, value in values.items() if value is not None}
         self._neutral = frozenset(neutral)
         self._where = where
@@ -43,7 +45,9 @@ class Fields:
         if found:
             return next(iter(found.values()))
         if default is NEEDED:
-            raise self.error(names[0], f"is missing; fields here: {', '.join(sorted(self._values))}")
+            raise self.error(
+                names[0], f"is missing; fields here: {', '.join(sorted(self._values))}"
+            )
         return int(default)
 
     def optional(self, *names: str) -> int | None:
@@ -112,7 +116,9 @@ class Fields:
         value = self._values.get(name)
         self._read.setdefault(name, None)
         if not isinstance(value, str) or not value:
-            raise self.error(name, "is missing; it must be text" if value is None else f"{value!r} is not text")
+            raise self.error(
+                name, "is missing; it must be text" if value is None else f"{value!r} is not text"
+            )
         return value
 
     def inner(self, name: str) -> Fields:
@@ -128,8 +134,14 @@ class Fields:
 
     def finish(self) -> None:
         """Raise ConfigError for a field that was neither read nor known to be without influence."""
-        for name in self._values:
-            if name not in self._read and name not in self._neutral and not name.startswith("_"):
+        for name, value in self._values.items():
+            # An empty list or mapping (pruned_heads) says that nothing is so.
+            if (
+                value not in ([], {})
+                and name not in self._read
+                and name not in self._neutral
+                and not name.startswith("_")
+            ):
                 near = difflib.get_close_matches(name, self._read, 1)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise ConfigError(

@@ -27,7 +27,9 @@ def heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
         )
     if not fields.has("head_dim") and hidden % number:
         raise fields.contradiction(
-            "the heads must divide the hidden size, or head_dim be given", "hidden_size", "num_attention_heads"
+            "the heads must divide the hidden size, or head_dim be given",
+            "hidden_size",
+            "num_attention_heads",
         )
     return number, groups, fields.size("head_dim", default=hidden // number)
 
@@ -48,11 +50,15 @@ def windows(fields: Fields, layers: int, full_every: int = 0) -> list[int | None
     window = fields.size("sliding_window", default=0, least=0)
     used = fields.flag("use_sliding_window", default=bool(window))
     first = fields.size("max_window_layers", default=0, least=0)
-    every = fields.size("sliding_window_pattern", "_sliding_window_pattern", default=full_every, least=0)
+    every = fields.size(
+        "sliding_window_pattern", "_sliding_window_pattern", default=full_every, least=0
+    )
     if fields.has("layer_types"):
         kinds = fields.words("layer_types", (FULL, SLIDING), layers)
         if SLIDING in kinds and not window:
-            raise fields.contradiction("sliding layers without a window", "layer_types", "sliding_window")
+            raise fields.contradiction(
+                "sliding layers without a window", "layer_types", "sliding_window"
+            )
         return [window if kind == SLIDING else None for kind in kinds]
     if not used or not window:
         if used:
@@ -70,7 +76,9 @@ def dense_indices(fields: Fields, layers: int) -> set[int]:
     step = fields.size("decoder_sparse_step", default=1)
     named = fields.sizes("mlp_only_layers", least=0) if fields.has("mlp_only_layers") else ()
     if any(index >= layers for index in named):
-        raise fields.contradiction("a layer that is not there", "mlp_only_layers", "num_hidden_layers")
+        raise fields.contradiction(
+            "a layer that is not there", "mlp_only_layers", "num_hidden_layers"
+        )
     return {index for index in range(layers) if index in named or (index + 1) % step}
 
 
@@ -79,5 +87,7 @@ def experts_used(fields: Fields, *names: str) -> tuple[int, int]:
     number = fields.size(*names)
     used = fields.size("num_experts_per_tok", "experts_per_token", "num_experts_per_token")
     if used > number:
-        raise fields.contradiction("a token cannot go to more experts than there are", names[0], "num_experts_per_tok")
+        raise fields.contradiction(
+            "a token cannot go to more experts than there are", names[0], "num_experts_per_tok"
+        )
     return number, used

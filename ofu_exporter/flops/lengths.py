@@ -49,7 +49,9 @@ class Lengths:
         """
         if self.moments is not None:
             return _of_moments(self.moments, extent)
-        return whole(sum((_units(dict(sample), extent) * n for sample, n in self.samples), Fraction()))
+        return whole(
+            sum((_units(dict(sample), extent) * n for sample, n in self.samples), Fraction())
+        )
 
     def tokens(self, stream: str = TOKENS) -> Exact:
         """T of a stream: the sum of its lengths."""
@@ -58,7 +60,9 @@ class Lengths:
     def __add__(self, other: Lengths) -> Lengths:
         """The samples of both. Raises ConfigError where only moments are known."""
         if self.moments is not None or other.moments is not None:
-            raise ConfigError("lengths: moments describe one stream only; give the lengths of each stream")
+            raise ConfigError(
+                "lengths: moments describe one stream only; give the lengths of each stream"
+            )
         counts = Counter(dict(self.samples))
         counts.update(dict(other.samples))
         return Lengths(tuple(sorted(counts.items())))
@@ -130,9 +134,7 @@ def from_moments(sequences: int, mean: Exact | float, mean_square: Exact | float
         raise ConfigError(f"mean: {mean} is below 1")
     if second < first * first:
         raise ConfigError(f"mean_square: {mean_square} is below the square of the mean {mean}")
-    return Lengths(
-        moments=Moments(sequences, whole(first * sequences), whole(second * sequences))
-    )
+    return Lengths(moments=Moments(sequences, whole(first * sequences), whole(second * sequences)))
 
 
 def _sample(streams: Mapping[str, int]) -> Sample:
@@ -167,7 +169,9 @@ def pairs(length: int, causal: bool, window: int | None = None) -> Exact:
     """
     if not causal:
         side = length if window is None else (window - 1) // 2
-        return length * length if side + 1 >= length else length * (2 * side + 1) - side * (side + 1)
+        return (
+            length * length if side + 1 >= length else length * (2 * side + 1) - side * (side + 1)
+        )
     half = Fraction(length * length, 2)
     if window is None or window >= length:
         return half
@@ -176,7 +180,9 @@ def pairs(length: int, causal: bool, window: int | None = None) -> Exact:
 
 def _of_moments(moments: Moments, extent: Extent) -> Exact:
     if extent.stream != TOKENS or extent.other:
-        raise ConfigError("lengths: moments describe one stream only; give the lengths of each stream")
+        raise ConfigError(
+            "lengths: moments describe one stream only; give the lengths of each stream"
+        )
     if extent.per is Per.TOKEN:
         return moments.tokens
     if extent.per is Per.SEQUENCE:

@@ -65,8 +65,14 @@ class Counting:
 
 def check_causal(model: Model, counting: Counting) -> None:
     """Raise ConfigError when causal attention is asked of a model that attends in both directions only."""
-    if counting.causal and model.shape is None and not any(term.extent.causal for term in model.terms):
-        raise ConfigError(f"causal: {model.architecture} attends in both directions; leave --causal away")
+    if (
+        counting.causal
+        and model.shape is None
+        and not any(term.extent.causal for term in model.terms)
+    ):
+        raise ConfigError(
+            f"causal: {model.architecture} attends in both directions; leave --causal away"
+        )
 
 
 def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
@@ -100,7 +106,9 @@ def both_ways(counting: Counting, convention: str) -> None:
 def no_predictions(counting: Counting, convention: str) -> None:
     """Raise ConfigError where multi-token prediction was asked of a convention that doesn't know it."""
     if counting.predictions:
-        raise ConfigError(f"predictions: convention {convention} does not count multi-token prediction")
+        raise ConfigError(
+            f"predictions: convention {convention} does not count multi-token prediction"
+        )
 
 
 def dense_decoder(model: Model, counting: Counting, convention: str) -> Decoder:
@@ -155,7 +163,11 @@ def padded_vocabulary(vocab_size: int, divisible_by: int = 128, tensor_parallel:
 
     Megatron-LM `megatron/training/tokenizer: vocab_size_with_padding`. Raises ConfigError below 1.
     """
-    given = {"vocab_size": vocab_size, "divisible_by": divisible_by, "tensor_parallel": tensor_parallel}
+    given = {
+        "vocab_size": vocab_size,
+        "divisible_by": divisible_by,
+        "tensor_parallel": tensor_parallel,
+    }
     for name, value in given.items():
         if value < 1:
             raise ConfigError(f"{name}: {value} is below 1")

@@ -96,7 +96,9 @@ def convolution(  # noqa: PLR0913 - the arguments of torch.nn.Conv1d-3d
     """
     _positive(in_channels=in_channels, out_channels=out_channels, groups=groups)
     if in_channels % groups or out_channels % groups:
-        raise ConfigError(f"groups: {groups} must divide in_channels {in_channels} and out_channels {out_channels}")
+        raise ConfigError(
+            f"groups: {groups} must divide in_channels {in_channels} and out_channels {out_channels}"
+        )
     dims = len(input_size)
     if not 1 <= dims <= 3:
         raise ConfigError(f"input_size: {tuple(input_size)} has {dims} dimensions; known: 1, 2, 3")
@@ -143,7 +145,9 @@ def recurrent(  # noqa: PLR0913 - the arguments of torch.nn.LSTM
         num_layers=num_layers,
     )
     if proj_size and (kind != "lstm" or not 0 < proj_size < hidden_size):
-        raise ConfigError(f"proj_size: {proj_size} needs an lstm and to be below hidden_size {hidden_size}")
+        raise ConfigError(
+            f"proj_size: {proj_size} needs an lstm and to be below hidden_size {hidden_size}"
+        )
     directions, gates, out = 1 + bidirectional, GATES[kind], proj_size or hidden_size
     weights = parameters = 0
     for layer in range(num_layers):
@@ -157,7 +161,12 @@ def recurrent(  # noqa: PLR0913 - the arguments of torch.nn.LSTM
 
 
 def linear(
-    in_features: int, out_features: int, positions: int = 1, *, bias: bool = True, name: str = "linear"
+    in_features: int,
+    out_features: int,
+    positions: int = 1,
+    *,
+    bias: bool = True,
+    name: str = "linear",
 ) -> Term:
     """A linear layer at so many positions of one sample: in * out multiply-adds each.
 
@@ -187,7 +196,13 @@ def normalisation(features: int, *, bias: bool = True, name: str = "norm") -> Te
 
 
 def attention(
-    embed_dim: int, num_heads: int, queries: int, keys: int, *, bias: bool = True, name: str = "attention"
+    embed_dim: int,
+    num_heads: int,
+    queries: int,
+    keys: int,
+    *,
+    bias: bool = True,
+    name: str = "attention",
 ) -> Term:
     """torch.nn.MultiheadAttention over one sample of so many queries and keys, every pair.
 

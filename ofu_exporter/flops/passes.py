@@ -156,7 +156,9 @@ def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
         )
     if not met:
         known = sorted({term.name.rpartition(".")[2] for term in terms if term.linear})
-        raise ConfigError(f"lora targets: none of {', '.join(lora.targets)} here; known: {', '.join(known)}")
+        raise ConfigError(
+            f"lora targets: none of {', '.join(lora.targets)} here; known: {', '.join(known)}"
+        )
 
 
 def _check(passes: Passes, towers: tuple[str, ...], layers: int) -> None:

@@ -70,6 +70,10 @@ class Extent:
     """PAIR: of those only the nearest so many, itself included; to both sides where it's not causal."""
 
 
+PER_TOKEN = Extent()
+PER_SEQUENCE = Extent(Per.SEQUENCE)
+
+
 @dataclass(frozen=True, slots=True)
 class Linear:
     """The matrices of a linear term, for what changes the count by their sides (LoRA)."""
@@ -88,7 +92,7 @@ class Term:
 
     name: str
     part: Part
-    extent: Extent = Extent()
+    extent: Extent = PER_TOKEN
     flops: int = 0
     """FLOPs of one forward pass per unit of the extent."""
     parameters: int = 0

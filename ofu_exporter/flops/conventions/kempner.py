@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ofu_exporter.flops.models import Counting, Model, NotDefined, both_ways, decoder_only, no_predictions
+from ofu_exporter.flops.models import (
+    Counting,
+    Model,
+    NotDefined,
+    both_ways,
+    decoder_only,
+    no_predictions,
+)
 from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ofu_exporter.flops.models import Counting, Model, both_ways, decoder_only, no_predictions, own_terms
+from ofu_exporter.flops.models import (
+    Counting,
+    Model,
+    both_ways,
+    decoder_only,
+    no_predictions,
+    own_terms,
+)
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 RECOMPUTES_ALL = True

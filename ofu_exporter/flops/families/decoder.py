@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 from ofu_exporter.flops import hf
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Mlp, Norms, layer_norm, rms_norm
+from ofu_exporter.flops.shapes import (
+    Decoder,
+    GroupedAttention,
+    Layer,
+    Mlp,
+    Norms,
+    layer_norm,
+    rms_norm,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +105,9 @@ def _attention(fields: Fields, plan: Plan, hidden: int) -> GroupedAttention:
 
 
 def _mlp(fields: Fields, plan: Plan) -> Mlp:
-    bias = fields.flag(plan.bias_field, default=plan.bias) if plan.bias_field == "use_bias" else plan.mlp_bias
+    bias = (
+        fields.flag(plan.bias_field, default=plan.bias)
+        if plan.bias_field == "use_bias"
+        else plan.mlp_bias
+    )
     return Mlp(fields.size("intermediate_size"), plan.gated, fields.flag("mlp_bias", default=bias))

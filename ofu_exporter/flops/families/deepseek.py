@@ -12,14 +12,15 @@ from __future__ import annotations
 from ofu_exporter.flops import hf
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
 from ofu_exporter.flops.shapes import Decoder, Experts, LatentAttention, Layer, Mlp
 
 ARCHITECTURES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
 
-NEUTRAL = frozenset(
+NEUTRAL = listed(
     """
     aux_loss_alpha ep_size head_dim n_group scoring_func seq_aux topk_group
-    """.split()
+    """
 )
 """head_dim repeats qk_rope_head_dim in what transformers writes."""
 
@@ -28,11 +29,15 @@ def read(fields: Fields, architecture: str) -> Model:
     """A decoder with latent attention."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     mixer = _attention(fields)
-    dense = Mlp(fields.size("intermediate_size"), gated=True, bias=fields.flag("mlp_bias", default=False))
+    dense = Mlp(
+        fields.size("intermediate_size"), gated=True, bias=fields.flag("mlp_bias", default=False)
+    )
     sparse = _experts(fields, architecture)
     first = fields.size("first_k_dense_replace", least=0)
     if first > number:
-        raise fields.contradiction("more dense layers than layers", "first_k_dense_replace", "num_hidden_layers")
+        raise fields.contradiction(
+            "more dense layers than layers", "first_k_dense_replace", "num_hidden_layers"
+        )
     every = fields.size("moe_layer_freq", default=1)
     layers = tuple(
         Layer(mixer, dense if index < first or index % every else sparse, 2 * hidden)
@@ -64,9 +69,15 @@ def _attention(fields: Fields) -> LatentAttention:
         value_dim=fields.size("v_head_dim"),
         bias=fields.flag("attention_bias", default=False),
     )
-    if fields.size("qk_head_dim", default=mixer.nope_dim + mixer.rope_dim) != mixer.nope_dim + mixer.rope_dim:
+    if (
+        fields.size("qk_head_dim", default=mixer.nope_dim + mixer.rope_dim)
+        != mixer.nope_dim + mixer.rope_dim
+    ):
         raise fields.contradiction(
-            "the head is its rope and its nope part", "qk_head_dim", "qk_nope_head_dim", "qk_rope_head_dim"
+            "the head is its rope and its nope part",
+            "qk_head_dim",
+            "qk_nope_head_dim",
+            "qk_rope_head_dim",
         )
     return mixer
 

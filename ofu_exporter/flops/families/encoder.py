@@ -15,10 +15,9 @@ from ofu_exporter.flops.blocks import embedding, linear, vector
 from ofu_exporter.flops.encoding import stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
-from ofu_exporter.flops.terms import Extent, Part, Per, Term
-
-PER_SEQUENCE = Extent(Per.SEQUENCE)
+from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +43,13 @@ ARCHITECTURES = {
     "ModernBertForMaskedLM": Plan(predicts=True, modern=True),
 }
 
-NEUTRAL = frozenset(
+NEUTRAL = listed(
     """
     classifier_activation classifier_bias classifier_pooling compile_model deterministic_flash_attn directionality
     embedding_dropout global_rope_theta initializer_cutoff_factor layer_norm_eps local_rope_theta mlp_dropout
     norm_eps pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
     position_embedding_type reference_compile repad_logits_with_grad sparse_pred_ignore_index sparse_prediction
-    """.split()
+    """
 )
 
 
@@ -62,7 +61,11 @@ def read(fields: Fields, architecture: str) -> Model:
         if fields.flag(name, default=False):
             raise fields.error(name, "true is not known; known: false")
     tied = fields.flag("tie_word_embeddings", default=True)
-    parts = _modern(fields, plan, hidden, number) if plan.modern else _classic(fields, plan, hidden, number)
+    parts = (
+        _modern(fields, plan, hidden, number)
+        if plan.modern
+        else _classic(fields, plan, hidden, number)
+    )
     terms = [_tied(term) if tied and term.name == "lm_head" else term for term in parts]
     return Model("encoder", architecture, terms=useful(terms), layers=number)
 
@@ -84,9 +87,13 @@ def _classic(fields: Fields, plan: Plan, hidden: int, number: int) -> Iterator[T
     layer = Layer(_attention(fields, hidden, True), block, 2 * layer_norm(hidden))
     yield from stack(hidden, (layer,) * number)
     if plan.pooler:
-        yield linear("pooler", Part.HEAD, hidden, hidden, bias=True, extent=PER_SEQUENCE, in_layers=False)
+        yield linear(
+            "pooler", Part.HEAD, hidden, hidden, bias=True, extent=PER_SEQUENCE, in_layers=False
+        )
     if plan.pairs:
-        yield linear("next_sentence", Part.HEAD, hidden, 2, bias=True, extent=PER_SEQUENCE, in_layers=False)
+        yield linear(
+            "next_sentence", Part.HEAD, hidden, 2, bias=True, extent=PER_SEQUENCE, in_layers=False
+        )
     if plan.predicts:
         yield linear("lm_head.dense", Part.HEAD, hidden, hidden, bias=True, in_layers=False)
         yield vector("lm_head.norm", layer_norm(hidden), in_layers=False)

@@ -15,17 +15,19 @@ from ofu_exporter.flops.blocks import embedding, linear, vector
 from ofu_exporter.flops.encoding import cross, stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import Extent, Part, Term
 
 SOURCE, TARGET = "source", "target"
 
-NEUTRAL = frozenset(
+NEUTRAL = listed(
     """
-    add_bias_logits add_final_layer_norm decoder_layerdrop dense_act_fn dropout_rate encoder_layerdrop extra_pos_embeddings
-    force_bos_token_to_be_generated is_gated_act max_source_positions normalize_before normalize_embedding
-    num_hidden_layers output_past relative_attention_max_distance scale_decoder_outputs static_position_embeddings
-    """.split()
+    add_bias_logits add_final_layer_norm decoder_layerdrop dense_act_fn dropout_rate encoder_layerdrop
+    extra_pos_embeddings force_bos_token_to_be_generated is_gated_act max_source_positions n_positions
+    normalize_before normalize_embedding num_hidden_layers output_past relative_attention_max_distance
+    scale_decoder_outputs static_position_embeddings
+    """
 )
 
 BART_POSITION_OFFSET = 2
@@ -46,7 +48,9 @@ def t5(fields: Fields) -> tuple[list[Term], int]:
         embedding("embed_tokens", vocab, hidden),
         vector("relative_positions", 2 * buckets * heads, in_layers=False),
         *stack(hidden, (Layer(mixer, block, 2 * hidden),) * deep, SOURCE, "encoder."),
-        *stack(hidden, (Layer(mixer, block, 3 * hidden),) * shallow, TARGET, "decoder.", causal=True),
+        *stack(
+            hidden, (Layer(mixer, block, 3 * hidden),) * shallow, TARGET, "decoder.", causal=True
+        ),
         *cross(hidden, mixer, shallow, TARGET, SOURCE),
         vector("final_norms", 2 * hidden, in_layers=False),
         _head(hidden, vocab, tied),

@@ -74,6 +74,12 @@ def _single(hidden: int, head_dim: int, times: int) -> tuple[Term, ...]:
             "single_mlp.up_proj", Part.MLP, hidden, wide, times=times, bias=True, extent=d.PER_BOTH
         ),
         linear(
-            "single.proj_out", Part.PROJECTION, hidden + wide, hidden, times=times, bias=True, extent=d.PER_BOTH
+            "single.proj_out",
+            Part.PROJECTION,
+            hidden + wide,
+            hidden,
+            times=times,
+            bias=True,
+            extent=d.PER_BOTH,
         ),
     )

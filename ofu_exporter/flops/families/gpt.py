@@ -11,15 +11,17 @@ from collections.abc import Callable
 
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
 from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Mlp, layer_norm
 
-NEUTRAL = frozenset(
+NEUTRAL = listed(
     """
     alibi apply_residual_connection_post_layernorm attention_softmax_in_fp32 bias_dropout_fusion gelu_fused
-    masked_softmax_fusion n_ctx n_positions offset_alibi reorder_and_upcast_attn rotary rotary_dim scale_attn_by_inverse_layer_idx
-    scale_attn_weights seq_length skip_bias_add skip_bias_add_qkv slow_but_exact summary_activation
-    summary_first_dropout summary_proj_to_labels summary_type summary_use_proj unk_token_id use_parallel_residual
-    """.split()
+    masked_softmax_fusion n_ctx n_positions offset_alibi reorder_and_upcast_attn rotary rotary_dim
+    scale_attn_by_inverse_layer_idx scale_attn_weights seq_length skip_bias_add skip_bias_add_qkv slow_but_exact
+    summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj unk_token_id
+    use_parallel_residual
+    """
 )
 
 OPT_POSITION_OFFSET = 2
@@ -120,7 +122,9 @@ def read(fields: Fields, architecture: str) -> Model:
 
 def _attention(fields: Fields, hidden: int, heads: int, bias: bool = True) -> GroupedAttention:
     if hidden % heads:
-        raise fields.error("hidden size", f"{hidden} and {heads} heads contradict each other: they must divide")
+        raise fields.error(
+            "hidden size", f"{hidden} and {heads} heads contradict each other: they must divide"
+        )
     return GroupedAttention(heads, heads, hidden // heads, qkv_bias=bias, out_bias=bias)
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from ofu_exporter.flops import hf
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
 from ofu_exporter.flops.shapes import (
     Decoder,
     DeltaNet,
@@ -25,14 +26,17 @@ from ofu_exporter.flops.shapes import (
     Mlp,
 )
 
-NEUTRAL = frozenset(
+NEUTRAL = listed(
     """
-    chunk_size hybrid_pattern mamba_chunk_size mamba_hidden_act mamba_ssm_cache_dtype mlp_hidden_act
-    moe_shared_expert_overlap mtp_layers_block_type n_group num_logits_to_keep rescale_prenorm_residual residual_in_fp32
-    ssm_cfg time_step_floor time_step_limit time_step_max time_step_min time_step_rank topk_group
-    use_associative_scan use_mamba_kernels use_mambapy z_loss_coefficient
-    """.split()
+    chunk_size conv_kernel expand hybrid_pattern intermediate_size mamba_chunk_size mamba_head_dim mamba_hidden_act
+    mamba_num_heads mamba_proj_bias mamba_ssm_cache_dtype mlp_hidden_act moe_shared_expert_overlap
+    mtp_layers_block_type n_group n_groups num_logits_to_keep rescale_prenorm_residual residual_in_fp32 ssm_cfg
+    ssm_state_size time_step_floor time_step_limit time_step_max time_step_min time_step_rank topk_group
+    use_associative_scan use_bias use_conv_bias use_mamba_kernels use_mambapy z_loss_coefficient
+    """
 )
+
+# Fields of a kind of layer that a model lacks stand above too: where the kind occurs they are read.
 
 LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
 """The letters of hybrid_override_pattern, as Megatron-LM has them."""
@@ -53,7 +57,9 @@ def nemotron(fields: Fields) -> Decoder:
     kinds = _nemotron_kinds(fields)
     predicted: list[str] = []
     if fields.size("num_nextn_predict_layers", default=0, least=0):
-        predicted = [RENAMED.get(kind, kind) for kind in fields.words("mtp_layers_block_type", BLOCKS)]
+        predicted = [
+            RENAMED.get(kind, kind) for kind in fields.words("mtp_layers_block_type", BLOCKS)
+        ]
     made = {kind: makers[kind]() for kind in dict.fromkeys([*kinds, *predicted])}
     shape = _decoder(fields, hidden, [made[kind] for kind in kinds])
     return replace(shape, prediction_layers=tuple(made[kind] for kind in predicted))
@@ -64,7 +70,9 @@ def _nemotron_kinds(fields: Fields) -> list[str]:
         pattern = fields.text("hybrid_override_pattern")
         if unknown := sorted({*pattern} - {*LETTERS}):
             known = " ".join(LETTERS)
-            raise fields.error("hybrid_override_pattern", f"{''.join(unknown)!r} is not known; known: {known}")
+            raise fields.error(
+                "hybrid_override_pattern", f"{''.join(unknown)!r} is not known; known: {known}"
+            )
         kinds = [LETTERS[letter] for letter in pattern]
     else:
         kinds = [RENAMED.get(kind, kind) for kind in fields.words("layers_block_type", BLOCKS)]
@@ -89,11 +97,15 @@ def _nemotron_mamba(fields: Fields) -> Mamba2:
 def _nemotron_attention(fields: Fields, hidden: int) -> GroupedAttention:
     bias = fields.flag("attention_bias", default=False)
     heads = hf.heads(fields, hidden)
-    return GroupedAttention(*heads, qkv_bias=bias, out_bias=bias, window=fields.optional("sliding_window"))
+    return GroupedAttention(
+        *heads, qkv_bias=bias, out_bias=bias, window=fields.optional("sliding_window")
+    )
 
 
 def _nemotron_mlp(fields: Fields) -> Mlp:
-    return Mlp(fields.size("intermediate_size"), gated=False, bias=fields.flag("mlp_bias", default=False))
+    return Mlp(
+        fields.size("intermediate_size"), gated=False, bias=fields.flag("mlp_bias", default=False)
+    )
 
 
 def _nemotron_experts(fields: Fields) -> Experts:
@@ -133,7 +145,11 @@ def jamba(fields: Fields) -> Decoder:
         fields,
         hidden,
         [
-            Layer(attention if attends(index) else mamba, sparse if routes(index) else dense, 2 * hidden)
+            Layer(
+                attention if attends(index) else mamba,
+                sparse if routes(index) else dense,
+                2 * hidden,
+            )
             for index in range(number)
         ],
     )
@@ -142,7 +158,9 @@ def jamba(fields: Fields) -> Decoder:
 def _period(fields: Fields, name: str) -> Callable[[int], bool]:
     period, offset = fields.size(f"{name}_period"), fields.size(f"{name}_offset", least=0)
     if offset >= period:
-        raise fields.contradiction("the offset must be below the period", f"{name}_offset", f"{name}_period")
+        raise fields.contradiction(
+            "the offset must be below the period", f"{name}_offset", f"{name}_period"
+        )
     return lambda index: index % period == offset
 
 
@@ -162,23 +180,32 @@ def bamba(fields: Fields) -> Decoder:
     )
     attends = fields.sizes("attn_layer_indices", least=0)
     if any(index >= number for index in attends):
-        raise fields.contradiction("a layer that is not there", "attn_layer_indices", "num_hidden_layers")
-    block = Mlp(fields.size("intermediate_size"), gated=True, bias=fields.flag("mlp_bias", default=False))
+        raise fields.contradiction(
+            "a layer that is not there", "attn_layer_indices", "num_hidden_layers"
+        )
+    block = Mlp(
+        fields.size("intermediate_size"), gated=True, bias=fields.flag("mlp_bias", default=False)
+    )
     return _decoder(
         fields,
         hidden,
-        [Layer(attention if index in attends else mamba, block, 2 * hidden) for index in range(number)],
+        [
+            Layer(attention if index in attends else mamba, block, 2 * hidden)
+            for index in range(number)
+        ],
     )
 
 
 def _bamba_head(fields: Fields, hidden: int) -> int:
-    """"auto" is what the inner width leaves for each head."""
+    """ "auto" is what the inner width leaves for each head."""
     return fields.size("mamba_expand") * hidden // fields.size("mamba_n_heads")
 
 
 def qwen3_next(fields: Fields) -> Decoder:
     """Qwen3-Next: gated delta nets, every fourth layer gated attention, sparse blocks with a shared expert."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
+    if fields.flag("use_sliding_window", default=False):
+        raise fields.error("use_sliding_window", "true is not known; known: false")
     bias = fields.flag("attention_bias", default=False)
     heads = hf.heads(fields, hidden)
     attention = GroupedAttention(

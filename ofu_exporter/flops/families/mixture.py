@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from ofu_exporter.flops import hf
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
 from ofu_exporter.flops.shapes import Decoder, Experts, FeedForward, GroupedAttention, Layer, Mlp
 
-NEUTRAL = frozenset(
+NEUTRAL = listed(
     """
     clip_qkv experts_per_token initial_context_length n_group swiglu_alpha swiglu_limit topk_group topk_method
-    """.split()
+    """
 )
 
 

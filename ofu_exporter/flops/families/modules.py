@@ -1,8 +1,8 @@
 """Models that no family knows, as a list of their modules.
 
 The configuration is of this package: `{"architectures": ["Modules"], "modules": [{"module": "convolution",
-"in_channels": 3, ...}, ...]}`. A module's fields are the arguments of its function in `flops.modules`; `repeat` says how
-often it occurs. Stream: `samples`, so a batch is `samples=1` per sample.
+"in_channels": 3, ...}, ...]}`. A module's fields are the arguments of its function in `flops.modules`; `repeat` says
+how often it occurs. Formulas and sources stand there. A count per token is one per sample.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def read(fields: Fields, architecture: str) -> Model:
 def _term(fields: Fields, index: int, module: object) -> Term:
     where = f"modules[{index}]"
     if not isinstance(module, dict) or "module" not in module:
-        raise fields.error(where, f"{module!r} is not a module; known: {', '.join(sorted(MODULES))}")
+        raise fields.error(
+            where, f"{module!r} is not a module; known: {', '.join(sorted(MODULES))}"
+        )
     given = {**module}
     kind, repeat = given.pop("module"), given.pop("repeat", 1)
     if kind not in MODULES:

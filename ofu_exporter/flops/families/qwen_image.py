@@ -16,7 +16,9 @@ from ofu_exporter.flops.terms import Part, merge
 
 ARCHITECTURES = ("QwenImageTransformer2DModel",)
 
-NEUTRAL = frozenset({"guidance_embeds", "axes_dims_rope", "pooled_projection_dim", "use_layer3d_rope"})
+NEUTRAL = frozenset(
+    {"guidance_embeds", "axes_dims_rope", "pooled_projection_dim", "use_layer3d_rope"}
+)
 
 
 def read(fields: Fields, architecture: str) -> Model:

@@ -35,7 +35,11 @@ def read(fields: Fields, architecture: str) -> Model:
     terms = (
         d.outside("pos_embed.proj", Part.PROJECTION, channels * patch**2, hidden, d.PER_LATENT),
         d.outside(
-            "context_embedder", Part.PROJECTION, fields.size("joint_attention_dim"), hidden, d.PER_PROMPT
+            "context_embedder",
+            Part.PROJECTION,
+            fields.size("joint_attention_dim"),
+            hidden,
+            d.PER_PROMPT,
         ),
         *d.embedding("time_embed", d.TIME_CHANNELS, hidden),
         *d.embedding("text_embed", fields.size("pooled_projection_dim"), hidden),
@@ -69,9 +73,15 @@ def _norms(fields: Fields) -> int:
 
 def _second(fields: Fields, hidden: int, head_dim: int, number: int) -> list[Term]:
     """Modulation of the latents, which is 9 wide instead of 6 in layers with a second attention."""
-    named = fields.sizes("dual_attention_layers", least=0) if fields.has("dual_attention_layers") else ()
+    named = (
+        fields.sizes("dual_attention_layers", least=0)
+        if fields.has("dual_attention_layers")
+        else ()
+    )
     if any(index >= number for index in named):
-        raise fields.contradiction("a layer that is not there", "dual_attention_layers", "num_layers")
+        raise fields.contradiction(
+            "a layer that is not there", "dual_attention_layers", "num_layers"
+        )
     second = len({*named})
     plain = d.per_sample("img_mod", hidden, 6 * hidden, number - second)
     if not second:

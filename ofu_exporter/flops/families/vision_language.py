@@ -17,16 +17,17 @@ from ofu_exporter.flops.blocks import linear, vector
 from ofu_exporter.flops.encoding import stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
 from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
 
 ARCHITECTURES = ("Qwen2VLForConditionalGeneration",)
 
-NEUTRAL = frozenset(
+NEUTRAL = listed(
     """
-    image_token_id image_token_index in_chans spatial_patch_size video_token_id vision_end_token_id vision_start_token_id
+    image_token_id image_token_index spatial_patch_size video_token_id vision_end_token_id vision_start_token_id
     vision_token_id
-    """.split()
+    """
 )
 
 VISION, LANGUAGE = "vision", "language"
@@ -57,7 +58,8 @@ def _language(text: Fields, outer: Fields) -> Decoder:
     attention = GroupedAttention(*hf.heads(text, hidden), qkv_bias=True)
     block = Mlp(text.size("intermediate_size"), gated=True)
     layers = tuple(
-        Layer(replace(attention, window=window), block, 2 * hidden) for window in hf.windows(text, number)
+        Layer(replace(attention, window=window), block, 2 * hidden)
+        for window in hf.windows(text, number)
     )
     tied = outer.flag("tie_word_embeddings", default=False)
     if text is not outer and text.flag("tie_word_embeddings", default=tied) != tied:
@@ -74,8 +76,12 @@ def _vision(fields: Fields, out: int) -> Iterator[Term]:
     attention = GroupedAttention(heads, heads, hidden // heads, qkv_bias=True, out_bias=True)
     block = Mlp(fields.size("mlp_ratio") * hidden, gated=False, bias=True)
     image = Extent(stream=IMAGE)
-    yield linear("vision.patch_embed", Part.PROJECTION, pixels, hidden, extent=image, in_layers=False)
-    yield from stack(hidden, (Layer(attention, block, 2 * layer_norm(hidden)),) * number, IMAGE, "vision.")
+    yield linear(
+        "vision.patch_embed", Part.PROJECTION, pixels, hidden, extent=image, in_layers=False
+    )
+    yield from stack(
+        hidden, (Layer(attention, block, 2 * layer_norm(hidden)),) * number, IMAGE, "vision."
+    )
     merged = fields.size("spatial_merge_size") ** 2
     yield from _merger(hidden, merged, out)
 
@@ -85,6 +91,8 @@ def _merger(hidden: int, merged: int, out: int) -> Iterator[Term]:
     wide = hidden * merged
     yield vector("vision.merger.norm", layer_norm(hidden), in_layers=False)
     for name, outputs in (("up_proj", wide), ("down_proj", out)):
-        whole = linear(f"vision.merger.{name}", Part.PROJECTION, wide, outputs, bias=True, in_layers=False)
+        whole = linear(
+            f"vision.merger.{name}", Part.PROJECTION, wide, outputs, bias=True, in_layers=False
+        )
         per_patch = 2 * hidden * outputs
         yield replace(whole, flops=per_patch, extent=Extent(stream=IMAGE))

@@ -16,6 +16,7 @@ from ofu_exporter.flops.blocks import linear, vector
 from ofu_exporter.flops.encoding import stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
@@ -48,10 +49,10 @@ ARCHITECTURES = {
     "SiglipVisionModel": Plan(special=0, attention_pool=True),
 }
 
-NEUTRAL = frozenset(
+NEUTRAL = listed(
     """
     encoder_stride logit_scale_init_value pooler_act pooler_output_size projection_dim
-    """.split()
+    """
 )
 
 
@@ -122,8 +123,12 @@ def _pool(fields: Fields, plan: Plan, hidden: int, layer: Layer) -> Iterator[Ter
     # One query: as many pairs as tokens.
     yield Term("pool.core", Part.CORE, token, flops=4 * hidden, in_layers=False)
     yield linear("pool.o_proj", head, hidden, hidden, bias=True, extent=image, in_layers=False)
-    yield linear("pool.up_proj", head, hidden, block.width, bias=True, extent=image, in_layers=False)
-    yield linear("pool.down_proj", head, block.width, hidden, bias=True, extent=image, in_layers=False)
+    yield linear(
+        "pool.up_proj", head, hidden, block.width, bias=True, extent=image, in_layers=False
+    )
+    yield linear(
+        "pool.down_proj", head, block.width, hidden, bias=True, extent=image, in_layers=False
+    )
 
 
 def _head(fields: Fields, plan: Plan, hidden: int) -> Iterator[Term]:
@@ -132,7 +137,9 @@ def _head(fields: Fields, plan: Plan, hidden: int) -> Iterator[Term]:
         yield linear("pooler", Part.HEAD, hidden, hidden, bias=True, extent=image, in_layers=False)
     for index in range(plan.heads):
         name = "classifier" if plan.heads == 1 else f"classifier_{index + 1}"
-        yield linear(name, Part.HEAD, hidden, _labels(fields), bias=True, extent=image, in_layers=False)
+        yield linear(
+            name, Part.HEAD, hidden, _labels(fields), bias=True, extent=image, in_layers=False
+        )
 
 
 def _labels(fields: Fields) -> int:

@@ -30,7 +30,13 @@ def read(fields: Fields, architecture: str) -> Model:
         if fields.has(name):
             raise fields.error(name, "of an image encoder is not known; known: null")
     terms = (
-        d.outside("patch_embedding", Part.PROJECTION, fields.size("in_channels") * patch, hidden, d.PER_LATENT),
+        d.outside(
+            "patch_embedding",
+            Part.PROJECTION,
+            fields.size("in_channels") * patch,
+            hidden,
+            d.PER_LATENT,
+        ),
         *d.embedding("time_embed", fields.size("freq_dim"), hidden),
         d.per_sample("time_proj", hidden, 6 * hidden),
         d.outside("text_embed.linear_1", Part.PROJECTION, text, hidden, d.PER_PROMPT),
@@ -56,9 +62,33 @@ def _layers(hidden: int, times: int) -> tuple[Term, ...]:
         *d.stream_attention("self_attention", hidden, hidden, times, d.PER_LATENT),
         core(hidden, hidden, times, d.SELF, "self_attention.core"),
         d.output("self_attention", hidden, hidden, times, d.PER_LATENT),
-        linear("cross_attention.q_proj", projection, hidden, hidden, times=times, bias=True, extent=d.PER_LATENT),
-        linear("cross_attention.k_proj", projection, hidden, hidden, times=times, bias=True, extent=d.PER_PROMPT),
-        linear("cross_attention.v_proj", projection, hidden, hidden, times=times, bias=True, extent=d.PER_PROMPT),
+        linear(
+            "cross_attention.q_proj",
+            projection,
+            hidden,
+            hidden,
+            times=times,
+            bias=True,
+            extent=d.PER_LATENT,
+        ),
+        linear(
+            "cross_attention.k_proj",
+            projection,
+            hidden,
+            hidden,
+            times=times,
+            bias=True,
+            extent=d.PER_PROMPT,
+        ),
+        linear(
+            "cross_attention.v_proj",
+            projection,
+            hidden,
+            hidden,
+            times=times,
+            bias=True,
+            extent=d.PER_PROMPT,
+        ),
         core(hidden, hidden, times, d.CROSS, "cross_attention.core"),
         d.output("cross_attention", hidden, hidden, times, d.PER_LATENT),
     )
