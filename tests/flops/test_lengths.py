@@ -59,7 +59,7 @@ def test_a_window_never_adds_a_pair_and_a_longer_sequence_never_loses_one(
     length: int, window: int
 ) -> None:
     assert pairs(length, True, window) <= pairs(length, True)
-    assert pairs(length, True, window) <= pairs(length + 1, True, window)
+    assert Fraction(pairs(length, True, window)) <= pairs(length + 1, True, window)
     assert pairs(length, False, 2 * window + 1) <= pairs(length, False)
 
 

@@ -1,8 +1,8 @@
 """Flux: dual-stream layers, then single-stream layers over latent and prompt tokens together.
 
 A single layer projects every token of both streams once: 3 h^2 for query, key and value, 4 h^2 into the feed-forward
-width and 5 h^2 out of both. Sources: diffusers `transformer_flux.py`; torchtitan counts half of the
-attention, which is not causal.
+width and 5 h^2 out of both. Sources: diffusers `transformer_flux.py`, MM-DiT (arXiv:2403.03206); torchtitan counts
+half of the attention, which is not causal.
 """
 
 from __future__ import annotations
