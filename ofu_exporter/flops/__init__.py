@@ -12,6 +12,7 @@ every formula with its source.
 
 from __future__ import annotations
 
+from ofu_exporter.flops import modules
 from ofu_exporter.flops.counting import Count, How, Line, Total, count, read, read_file
 from ofu_exporter.flops.lengths import Lengths, fixed, from_moments, packed, samples
 from ofu_exporter.flops.mfu import (
@@ -52,6 +53,7 @@ __all__ = [
     "explain",
     "fixed",
     "from_moments",
+    "modules",
     "packed",
     "padded_vocabulary",
     "read",

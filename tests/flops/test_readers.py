@@ -190,7 +190,7 @@ def test_serving_rates_are_per_engine() -> None:
     assert idle.mfu == pytest.approx(0.1)
     with pytest.raises(ConfigError, match="went back: the engine was restarted"):
         serving.between(later, PAGE, 10.0, Job())
-    with pytest.raises(ConfigError, match="seconds: 0.0 is not above 0"):
+    with pytest.raises(ConfigError, match=r"seconds: 0\.0 is not above 0"):
         serving.between(PAGE, later, 0.0, Job())
     with pytest.raises(ConfigError, match="no engine on both pages"):
         serving.between(PAGE, later.replace('"m"', '"other"'), 10.0, Job())
