@@ -15,7 +15,7 @@ from ofu_exporter.flops.lengths import Lengths
 from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
 from ofu_exporter.flops.neutral import NEUTRAL
 from ofu_exporter.flops.passes import Passes, Run, plan
-from ofu_exporter.flops.terms import Exact, Part, Term, whole
+from ofu_exporter.flops.terms import Exact, Part, Term, total, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,12 @@ class Count:
     @property
     def model_flops_per_step(self) -> Exact:
         """FLOPs that the model needs: forward and backward once. The numerator of MFU."""
-        return whole(sum((Fraction(line.model) for line in self.lines), Fraction()))
+        return total(line.model for line in self.lines)
 
     @property
     def hardware_flops_per_step(self) -> Exact:
         """And those that recomputing activations adds. The numerator of HFU."""
-        again = sum((Fraction(line.recomputed) for line in self.lines), Fraction())
-        return whole(self.model_flops_per_step + again)
+        return total((self.model_flops_per_step, *(line.recomputed for line in self.lines)))
 
     @property
     def model_flops_per_token(self) -> Exact:
@@ -88,11 +87,11 @@ class Total:
 
     @property
     def model_flops_per_step(self) -> Exact:
-        return sum((count.model_flops_per_step for count in self.counts), Fraction())
+        return total(count.model_flops_per_step for count in self.counts)
 
     @property
     def hardware_flops_per_step(self) -> Exact:
-        return sum((count.hardware_flops_per_step for count in self.counts), Fraction())
+        return total(count.hardware_flops_per_step for count in self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +167,9 @@ def count(model: Model, lengths: Lengths, how: How | None = None) -> Count:
     return Count(
         family=model.family,
         convention=how.convention,
-        parameters=parameters(model, how.counting),
+        parameters=parameters(model, how.counting, terms if convention.EXACT else None),
         lines=tuple(_line(run, full, how.passes.repeats) for run in runs if run.term.flops),
-        tokens=whole(sum((Fraction(full.tokens(stream)) for stream in model.counted), Fraction())),
+        tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
         warnings=(*model.warnings, *convention.warnings(model, how.counting)),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.terms import TOKENS, Exact, Extent, Per, whole
+from ofu_exporter.flops.terms import TOKENS, Exact, Extent, Per, total, whole
 
 Sample = tuple[tuple[str, int], ...]
 """The length of each stream of one sample, sorted by stream."""
@@ -49,9 +49,7 @@ class Lengths:
         """
         if self.moments is not None:
             return _of_moments(self.moments, extent)
-        return whole(
-            sum((_units(dict(sample), extent) * n for sample, n in self.samples), Fraction())
-        )
+        return total(_units(dict(sample), extent) * number for sample, number in self.samples)
 
     def tokens(self, stream: str = TOKENS) -> Exact:
         """T of a stream: the sum of its lengths."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.errors import ConfigError
@@ -148,13 +148,16 @@ def padded(model: Model, counting: Counting) -> Decoder | None:
     return replace(shape, vocab=rows)
 
 
-def parameters(model: Model, counting: Counting) -> Parameters:
-    """Parameters as the model stores them; multi-token-prediction layers only where they're counted."""
-    terms = own_terms(model, replace(counting, causal=None))
+def parameters(model: Model, counting: Counting, terms: Sequence[Term] | None = None) -> Parameters:
+    """Parameters as the model stores them; multi-token-prediction layers only where they're counted.
+
+    `terms`: the model's own terms, where they're at hand already.
+    """
+    own = own_terms(model, replace(counting, causal=None)) if terms is None else terms
     return Parameters(
-        total=sum(term.parameters for term in terms),
-        active=sum(term.active for term in terms),
-        embedding=sum(term.parameters for term in terms if term.part is Part.EMBEDDING),
+        total=sum(term.parameters for term in own),
+        active=sum(term.active for term in own),
+        embedding=sum(term.parameters for term in own if term.part is Part.EMBEDDING),
     )
 
 

@@ -113,27 +113,39 @@ class Term:
 
 def merge(terms: Iterable[Term]) -> tuple[Term, ...]:
     """Add up terms of one name, extent and tower; the order is that of first appearance."""
-    merged: dict[tuple[str, Extent, str], Term] = {}
+    alike: dict[tuple[str, Extent, str], list[Term]] = {}
     for term in terms:
-        key = (term.name, term.extent, term.tower)
-        merged[key] = _sum(merged[key], term) if key in merged else term
-    return tuple(merged.values())
+        alike.setdefault((term.name, term.extent, term.tower), []).append(term)
+    return tuple(group[0] if len(group) == 1 else _sum(group) for group in alike.values())
 
 
-def _sum(one: Term, other: Term) -> Term:
+def _sum(terms: list[Term]) -> Term:
     return replace(
-        one,
-        flops=one.flops + other.flops,
-        parameters=one.parameters + other.parameters,
-        active=one.active + other.active,
-        linear=_same_sides(one.linear, other.linear),
+        terms[0],
+        flops=sum(term.flops for term in terms),
+        parameters=sum(term.parameters for term in terms),
+        active=sum(term.active for term in terms),
+        linear=_same_sides([term.linear for term in terms]),
     )
 
 
-def _same_sides(one: Linear | None, other: Linear | None) -> Linear | None:
-    if one is None or other is None or (one.inputs, one.outputs) != (other.inputs, other.outputs):
+def _same_sides(of: list[Linear | None]) -> Linear | None:
+    linears = [linear for linear in of if linear is not None]
+    if len(linears) != len(of) or len({(each.inputs, each.outputs) for each in linears}) != 1:
         return None
-    return replace(one, stored=one.stored + other.stored, used=one.used + other.used)
+    stored, used = (sum(each.stored for each in linears), sum(each.used for each in linears))
+    return replace(linears[0], stored=stored, used=used)
+
+
+def total(values: Iterable[Exact]) -> Exact:
+    """A sum, as an integer where it is one."""
+    whole_part, rest = 0, Fraction()
+    for value in values:
+        if isinstance(value, int):
+            whole_part += value
+        else:
+            rest += value
+    return whole(rest + whole_part) if rest else whole_part
 
 
 def whole(value: Exact) -> Exact:
