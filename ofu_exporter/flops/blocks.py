@@ -88,9 +88,10 @@ def grouped_attention(
     yield linear("attention.v_proj", head, hidden, key, times=times, bias=bias)
     if mixer.gated:
         yield linear("attention.gate_proj", head, hidden, query, times=times, bias=bias)
-    window = f" (window {mixer.window})" if mixer.window else ""
-    extent = Extent(Per.PAIR, causal=causal, window=mixer.window)
-    yield core(query, query, times, extent, f"attention.core{window}")
+    within = f" (window {mixer.window})" if mixer.window else ""
+    within = f" (chunk {mixer.chunk})" if mixer.chunk else within
+    extent = Extent(Per.PAIR, causal=causal, window=mixer.window, chunk=mixer.chunk)
+    yield core(query, query, times, extent, f"attention.core{within}")
     yield linear("attention.o_proj", head, query, hidden, times=times, bias=mixer.out_bias)
     yield vector("attention.norms", mixer.norm_parameters * times)
 
@@ -194,19 +195,16 @@ def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
     k of E experts of width m; c = 3 when gated, else 2; l = h unless the experts run on a latent, to which a
     token is projected once (not once per expert), and back. Shared experts stay at the hidden size.
     """
-    router = linear(
-        "router", Part.ROUTER, hidden, block.experts, times=times, bias=block.router_bias
-    )
-    yield router
+    bias = block.router_bias
+    yield linear("router", Part.ROUTER, hidden, block.experts, times=times, bias=bias)
     if block.correction_bias:
         yield vector("router.correction", block.experts * times)
     inside = hidden if block.latent is None else block.latent
     if block.latent is not None:
         yield linear("experts.latent_down", Part.EXPERTS, hidden, inside, times=times)
         yield linear("experts.latent_up", Part.EXPERTS, inside, hidden, times=times)
-    sides = {"up_proj": (inside, block.width), "down_proj": (block.width, inside)}
-    if block.gated:
-        sides["gate_proj"] = (inside, block.width)
+    gate = {"gate_proj": (inside, block.width)} if block.gated else {}
+    sides = {**gate, "up_proj": (inside, block.width), "down_proj": (block.width, inside)}
     for name, (inputs, outputs) in sides.items():
         stored, used = block.experts * times, block.active * times
         yield linear(

@@ -25,13 +25,13 @@ def heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
         raise fields.contradiction(
             "the groups must divide the heads", "num_attention_heads", "num_key_value_heads"
         )
-    if not fields.has("head_dim") and hidden % number:
+    if not any([fields.has("head_dim"), fields.has("attention_head_dim")]) and hidden % number:
         raise fields.contradiction(
             "the heads must divide the hidden size, or head_dim be given",
             "hidden_size",
             "num_attention_heads",
         )
-    return number, groups, fields.size("head_dim", default=hidden // number)
+    return number, groups, fields.size("head_dim", "attention_head_dim", default=hidden // number)
 
 
 def query_key_norm(kind: str, attention: GroupedAttention) -> int:

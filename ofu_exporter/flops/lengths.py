@@ -154,8 +154,15 @@ def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
     if extent.per is Per.SEQUENCE:
         return int(length > 0)
     if extent.per is Per.PAIR:
-        return pairs(length, extent.causal, extent.window)
+        return _chunked(length, extent)
     return length * other if extent.per is Per.CROSS else (length + other) ** 2
+
+
+def _chunked(length: int, extent: Extent) -> Exact:
+    """Pairs inside chunks: whole ones, and what is left behind them."""
+    whole_chunks, rest = divmod(length, extent.chunk or max(length, 1))
+    each = pairs(extent.chunk or length, extent.causal, extent.window)
+    return whole_chunks * each + pairs(rest, extent.causal, extent.window)
 
 
 def pairs(length: int, causal: bool, window: int | None = None) -> Exact:
@@ -185,8 +192,8 @@ def _of_moments(moments: Moments, extent: Extent) -> Exact:
         return moments.tokens
     if extent.per is Per.SEQUENCE:
         return moments.sequences
-    if extent.window is not None:
+    if extent.window is not None or extent.chunk is not None:
         raise ConfigError(
-            "lengths: attention in a sliding window is not determined by two moments; give the lengths"
+            "lengths: attention in a sliding window or chunks is not determined by two moments; give the lengths"
         )
     return whole(Fraction(moments.squares) / 2) if extent.causal else moments.squares

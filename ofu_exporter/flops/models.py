@@ -128,7 +128,7 @@ def dense_decoder(model: Model, counting: Counting, convention: str) -> Decoder:
 def _uncovered(term: Term) -> Term:
     if term.extent.per is not Per.PAIR:
         return term
-    return replace(term, extent=replace(term.extent, causal=False, window=None))
+    return replace(term, extent=replace(term.extent, causal=False, window=None, chunk=None))
 
 
 def padded(model: Model, counting: Counting) -> Decoder | None:

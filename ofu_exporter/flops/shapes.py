@@ -27,6 +27,8 @@ class GroupedAttention:
     gated: bool = False
     """Whether a gate as wide as the queries multiplies the output (Qwen3-Next)."""
     window: int | None = None
+    chunk: int | None = None
+    """Tokens of a chunk outside of which nothing is attended to (windows of an image)."""
 
     @property
     def query_dim(self) -> int:

@@ -68,6 +68,8 @@ class Extent:
     """PAIR: a query sees the keys up to its own position only."""
     window: int | None = None
     """PAIR: of those only the nearest so many, itself included; to both sides where it's not causal."""
+    chunk: int | None = None
+    """PAIR: of those only the ones in the same chunk of so many neighbouring tokens."""
 
 
 PER_TOKEN = Extent()

@@ -64,6 +64,13 @@ def test_a_window_never_adds_a_pair_and_a_longer_sequence_never_loses_one(
     assert pairs(length, False, 2 * window + 1) <= pairs(length, False)
 
 
+@given(st.integers(1, 300), st.integers(1, 60), st.booleans())
+def test_chunks_count_the_pairs_in_them(length: int, chunk: int, causal: bool) -> None:
+    chunks = [min(chunk, length - start) for start in range(0, length, chunk)]
+    found = flops.packed([length]).of(Extent(Per.PAIR, causal=causal, chunk=chunk))
+    assert found == sum(Fraction(pairs(each, causal)) for each in chunks)
+
+
 @given(LENGTHS, LENGTHS)
 def test_samples_add_up(one: list[int], other: list[int]) -> None:
     both = flops.packed(one) + flops.packed(other)
@@ -133,7 +140,7 @@ def test_lengths_that_cannot_be(make: object, message: str) -> None:
         (
             "gpt-oss-20b",
             flops.from_moments(2, 10, 100),
-            "a sliding window is not determined by two moments",
+            "a sliding window or chunks is not determined by two moments",
         ),
         ("wan2.1-t2v-1.3b", flops.from_moments(2, 10, 100), "has no stream 'tokens'"),
     ],
