@@ -29,6 +29,7 @@ class Line:
 
     @property
     def model(self) -> Exact:
+        """FLOPs that the model needs for it: forward and backward once."""
         return self.forward + self.backward
 
 
@@ -57,14 +58,17 @@ class Count:
 
     @property
     def model_flops_per_token(self) -> Exact:
+        """Model FLOPs over the tokens of the step; exact, so perhaps a fraction."""
         return whole(Fraction(self.model_flops_per_step) / Fraction(self.tokens))
 
     @property
     def hardware_flops_per_token(self) -> Exact:
+        """Hardware FLOPs over the tokens of the step."""
         return whole(Fraction(self.hardware_flops_per_step) / Fraction(self.tokens))
 
     @property
     def model_flops_per_sequence(self) -> Exact:
+        """Model FLOPs over the sequences of the step: the mean, where they are unequal."""
         return whole(Fraction(self.model_flops_per_step) / self.sequences)
 
     def per_token(self, line: Line) -> Exact:
@@ -87,10 +91,12 @@ class Total:
 
     @property
     def model_flops_per_step(self) -> Exact:
+        """The sum over the counts."""
         return total(count.model_flops_per_step for count in self.counts)
 
     @property
     def hardware_flops_per_step(self) -> Exact:
+        """The sum over the counts, with what each recomputes."""
         return total(count.hardware_flops_per_step for count in self.counts)
 
 
