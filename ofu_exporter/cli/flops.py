@@ -35,8 +35,12 @@ MODEL_OPTIONS = (
     click.option(
         "--moments", metavar="MEAN,MEAN_SQUARE", help="E[L] and E[L^2] of unequal lengths."
     ),
+    click.option("--padded-to", type=int, help="Tokens that each sequence is padded to; HFU only."),
     click.option(
-        "--convention", default="model", show_default=True, help="model, palm, megatron, ..."
+        "--convention",
+        default="model",
+        show_default=True,
+        help="model, palm, megatron, kaplan, chinchilla or kempner.",
     ),
     click.option(
         "--causal/--full-attention", default=None, help="Override how attention is counted."
@@ -158,7 +162,9 @@ def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
     from ofu_exporter import flops as package
 
     model = package.read_file(config, options["ignore_field"])
-    return model, package.count(model, _lengths(options), _how(options))
+    lengths, padded = _lengths(options), options["padded_to"]
+    executed = None if padded is None else package.fixed(lengths.sequences(), tokens=padded)
+    return model, package.count(model, lengths, _how(options), executed)
 
 
 def _lengths(options: Mapping[str, Any]) -> Lengths:

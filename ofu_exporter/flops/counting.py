@@ -26,6 +26,8 @@ class Line:
     forward: Exact
     backward: Exact
     recomputed: Exact
+    padding: Exact = 0
+    """What tokens of padding cost in all passes: run by the hardware, needed by nobody."""
 
     @property
     def model(self) -> Exact:
@@ -53,8 +55,9 @@ class Count:
 
     @property
     def hardware_flops_per_step(self) -> Exact:
-        """And those that recomputing activations adds. The numerator of HFU."""
-        return total((self.model_flops_per_step, *(line.recomputed for line in self.lines)))
+        """And those that recomputing activations and padding add. The numerator of HFU."""
+        more = (line.recomputed + line.padding for line in self.lines)
+        return total((self.model_flops_per_step, *more))
 
     @property
     def model_flops_per_token(self) -> Exact:
@@ -149,14 +152,17 @@ def _architecture(config: Mapping[str, object]) -> str:
     return names[0]
 
 
-def count(model: Model, lengths: Lengths, how: How | None = None) -> Count:
+def count(
+    model: Model, lengths: Lengths, how: How | None = None, executed: Lengths | None = None
+) -> Count:
     """The FLOPs of one step.
 
-    Shapes: the lengths hold every sample of the step over all GPUs (global batch), without padding. The streams
-    whose length the configuration fixes (patches of an image) are added to each sample.
+    Shapes: the lengths hold every sample of the step over all GPUs (global batch), without padding; `executed`,
+    where the job pads, the same samples as the hardware sees them. The streams whose length the configuration
+    fixes (patches of an image) are added to each sample.
 
     Raises ConfigError for an unknown convention, one that isn't defined for the family (it lists those
-    that are), and choices that contradict it or the model.
+    that are), choices that contradict it or the model, and padding that makes a step smaller.
     """
     how = how or How()
     convention = conventions.load(how.convention)
@@ -170,24 +176,30 @@ def count(model: Model, lengths: Lengths, how: How | None = None) -> Count:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
     runs = plan(terms, how.passes, model.towers, model.layers, convention.RECOMPUTES_ALL)
     full = _complete(model, lengths)
+    padded = full if executed is None else _complete(model, executed)
     return Count(
         family=model.family,
         convention=how.convention,
         parameters=parameters(model, how.counting, terms if convention.EXACT else None),
-        lines=tuple(_line(run, full, how.passes.repeats) for run in runs if run.term.flops),
+        lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
-        warnings=(*model.warnings, *convention.warnings(model, how.counting)),
+        warnings=tuple(convention.warnings(model, how.counting)),
     )
 
 
-def _line(run: Run, lengths: Lengths, repeats: int) -> Line:
-    once = lengths.of(run.term.extent) * run.term.flops * repeats
+def _line(run: Run, lengths: Lengths, padded: Lengths, repeats: int) -> Line:
+    flops = run.term.flops * repeats
+    once = lengths.of(run.term.extent) * flops
+    more = 0 if padded is lengths else padded.of(run.term.extent) * flops - once
+    if more < 0:
+        raise ConfigError("executed: a padded step is not smaller than the step without padding")
     return Line(
         run.term,
         forward=whole(once * run.forward),
         backward=whole(once * run.backward),
         recomputed=whole(once * run.recomputed),
+        padding=whole(more * (run.model + run.recomputed)),
     )
 
 

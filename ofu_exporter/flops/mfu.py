@@ -6,6 +6,7 @@ activations too. Equation numbers are those of "Instant GPU Efficiency Visibilit
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -79,8 +80,10 @@ def dense_peak(gpu: str, precision: str) -> float:
         )
     row = gpus.find(Gpu(index="", uuid="", name=gpu))
     if row is None:
-        known = ", ".join(name for row in gpus.ROWS for name in row.names)
-        raise ConfigError(f"gpu: {gpu!r} is not known; known: {known}")
+        known = [name for each in gpus.ROWS for name in each.names]
+        near = difflib.get_close_matches(gpu, known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"gpu: {gpu!r} is not known{hint} Known: {', '.join(known)}")
     if precision not in gpus.PRECISIONS:
         raise ConfigError(
             f"precision: {precision!r} is not known; known: {', '.join(gpus.PRECISIONS)}"

@@ -48,7 +48,6 @@ class Model:
     """The streams whose lengths the user gives, the first of them one that every sample has."""
     softmax_heads: int = 0
     """Heads of all layers together, where the model is a vision transformer."""
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

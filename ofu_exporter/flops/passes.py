@@ -54,7 +54,7 @@ class Passes:
     forward_only: bool = False
     recompute: Recompute = Recompute.NONE
     recompute_layers: int | None = None
-    """How many of the layers are recomputed; None = all."""
+    """How many of the layers are recomputed, each taken for an average one; None = all."""
     frozen: frozenset[str] = frozenset()
     """Towers whose weights are not trained; a frozen tower behind a trained one still passes gradients."""
     lora: Lora | None = None

@@ -106,6 +106,22 @@ def test_packed_lengths(tmp_path: Path) -> None:
     assert packed["model_flops_per_step"] > equal["model_flops_per_step"]
 
 
+def test_padding(tmp_path: Path) -> None:
+    file = tmp_path / "lengths"
+    file.write_text("1024\n3072\n")
+    padded = report("flops", LLAMA, "--lengths", str(file), "--padded-to", "4096")
+    assert padded["hardware_flops_per_token"] > 1.9 * padded["model_flops_per_token"]
+
+
+def test_what_is_known_is_listed() -> None:
+    assert "DeepseekV3ForCausalLM                     deepseek\n" in shown("list", "architectures")
+    text = shown("list", "conventions")
+    assert (
+        "kaplan      Kaplan et al. (OpenAI): the rows of their table 1, in FLOPs per token.\n"
+        in text
+    )
+
+
 def test_streams_frozen_parts_and_adapters() -> None:
     streams = ("--length", "latent=4096", "--length", "prompt=77", "--repeats", "20")
     image = report("flops", str(CONFIGS / "qwen-image.json"), *streams)

@@ -66,7 +66,11 @@ def test_peaks_are_dense(gpu: str, precision: str, tflops: float) -> None:
 @pytest.mark.parametrize(
     ("gpu", "precision", "message"),
     [
-        ("NVIDIA H1000", "bf16", "gpu: 'NVIDIA H1000' is not known; known: Tesla V100"),
+        (
+            "NVIDIA H1000",
+            "bf16",
+            "gpu: 'NVIDIA H1000' is not known; did you mean 'NVIDIA H100'.* Known: Tesla V100",
+        ),
         (H100, "bf15", "precision: 'bf15' is not known; known: fp64, tf32, bf16"),
         ("Tesla V100-SXM2-16GB", "bf16", "has no known dense peak in bf16; known: fp16"),
         (A100, "fp8", "has no known dense peak in fp8; known: fp64, tf32, bf16"),

@@ -130,6 +130,22 @@ def test_grpo_runs_reference_and_reward_forward_only() -> None:
     assert total.hardware_flops_per_step == total.model_flops_per_step
 
 
+def test_padding_is_in_hfu_and_not_in_mfu() -> None:
+    """sum(2 P T + 2 q Q) over the padded and the real lengths, as one padded batch runs them."""
+    model, lengths = flops.read(config("llama-3-8b")), flops.packed([4096, 1024, 512])
+    bare = flops.count(model, lengths)
+    padded = flops.count(model, lengths, executed=flops.fixed(3, tokens=4096))
+    assert padded.model_flops_per_step == bare.model_flops_per_step
+    whole = flops.count(model, flops.fixed(3, tokens=4096))
+    assert padded.hardware_flops_per_step == whole.hardware_flops_per_step
+    again = flops.How(passes=Passes(recompute=Recompute.FULL))
+    both = flops.count(model, lengths, again, executed=flops.fixed(3, tokens=4096))
+    recomputed = flops.count(model, flops.fixed(3, tokens=4096), again)
+    assert both.hardware_flops_per_step == recomputed.hardware_flops_per_step
+    with pytest.raises(ConfigError, match="a padded step is not smaller"):
+        flops.count(model, lengths, executed=flops.fixed(3, tokens=1024))
+
+
 @given(st.integers(1, 50))
 def test_timesteps_and_guidance_passes_multiply(repeats: int) -> None:
     once = count("gpt2", tokens=64)
