@@ -299,12 +299,13 @@ def _decoder(shape: Decoder, causal: bool, predictions: bool) -> Iterator[Term]:
 
 def head(shape: Decoder, times: int = 1) -> Term:
     """2 h V FLOPs per token and prediction; no parameters of its own when it is the embedding."""
-    width = shape.embedding_width or shape.hidden
-    parameters = (0 if shape.tied else width * shape.vocab) + shape.head_bias * shape.vocab
+    width, rows = shape.embedding_width or shape.hidden, shape.head_rows
+    tied = shape.tied and shape.labels is None
+    parameters = (0 if tied else width * rows) + shape.head_bias * rows
     return Term(
-        "lm_head",
+        "lm_head" if shape.labels is None else "score",
         Part.HEAD,
-        flops=2 * width * shape.vocab * times,
+        flops=2 * width * rows * times,
         parameters=parameters,
         active=parameters,
         in_layers=False,

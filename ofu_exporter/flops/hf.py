@@ -91,3 +91,16 @@ def experts_used(fields: Fields, *names: str) -> tuple[int, int]:
             "a token cannot go to more experts than there are", names[0], "num_experts_per_tok"
         )
     return number, used
+
+
+def labels(fields: Fields) -> int:
+    """How many labels a classifier has: num_labels, or the length of id2label.
+
+    Raises ConfigError when neither says so (the class would take 2), or they contradict each other.
+    """
+    if fields.has("id2label"):
+        number = len(fields.mapping("id2label"))
+        if number and fields.size("num_labels", default=number) == number:
+            return number
+        raise fields.contradiction(f"id2label has {number} labels", "num_labels")
+    return fields.size("num_labels")

@@ -140,7 +140,7 @@ def padded(model: Model, counting: Counting) -> Decoder | None:
         raise ConfigError("predictions: the configuration names no multi-token-prediction layer")
     if rows is None:
         return shape
-    if shape is None:
+    if shape is None or shape.labels is not None:
         raise ConfigError(f"padded_vocab_size: {model.architecture} has no vocabulary to pad")
     if rows < shape.vocab:
         raise ConfigError(f"padded_vocab_size: {rows} is below vocab_size {shape.vocab}")

@@ -173,10 +173,17 @@ class Decoder:
     embedding_width: int | None = None
     """Width of the embedding where it is not the hidden size and is projected to it (OPT-350M)."""
     head_bias: bool = False
+    labels: int | None = None
+    """Rows of a classifier that stands in the place of the head over the vocabulary."""
     predictions: int = 0
     """Depths of multi-token prediction that the configuration names (DeepSeek-V3, arXiv:2412.19437)."""
     prediction_layers: tuple[Layer, ...] = ()
     """The layers of one depth where they are not one like the last."""
+
+    @property
+    def head_rows(self) -> int:
+        """What the last hidden state is multiplied out to: the vocabulary, or labels."""
+        return self.vocab if self.labels is None else self.labels
 
     def mixers(self, kind: type[Block]) -> list[Block]:
         """The mixers of one kind, one per layer that has it."""

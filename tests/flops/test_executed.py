@@ -128,6 +128,9 @@ DECODERS: list[tuple[str, dict[str, Any]]] = [
     ("OPTForCausalLM", {**OPT, "word_embed_proj_dim": 64}),
     ("OPTForCausalLM", {**OPT, "word_embed_proj_dim": 32, "do_layer_norm_before": False}),
     ("BloomForCausalLM", {"hidden_size": 64, "n_layer": 4, "n_head": 4, "vocab_size": 320}),
+    ("Qwen2ForSequenceClassification", {**GROUPED, "num_labels": 3}),
+    ("Gemma2ForSequenceClassification", {**WIDE, "num_labels": 1}),
+    ("PhiForSequenceClassification", {**DENSE, "num_labels": 1}),
     ("MixtralForCausalLM", {**ROUTED, "num_local_experts": 8}),
     ("OlmoeForCausalLM", {**ROUTED, "num_experts": 8}),
     (
@@ -457,6 +460,23 @@ def test_diffusion_transformers(name: str) -> None:
     if name == "QwenImageTransformer2DModel":
         unneeded += 2 * 2 * 9 * 32 * 32 * 2 * 7
     assert counted.model_flops_per_step - unneeded == products(executed(run))
+
+
+def test_a_class_conditioned_diffusion_transformer() -> None:
+    """Exactly forward, and every parameter: the time embedding of each layer, and the first one's twice."""
+    torch, diffusers = library("torch"), library("diffusers")
+    model = diffusers.DiTTransformer2DModel(
+        num_attention_heads=2, attention_head_dim=8, num_layers=3, sample_size=8, out_channels=8
+    )
+    ours = flops.read({**dict(model.config), "_class_name": "DiTTransformer2DModel"})
+    labels = torch.tensor([1, 2])
+    found = executed(
+        lambda: model(torch.randn(2, 4, 8, 8), timestep=torch.ones(2), class_labels=labels),
+        backward=False,
+    )
+    counted = flops.count(ours, flops.fixed(2), flops.How(passes=FORWARD))
+    assert counted.model_flops_per_step == products(found)
+    assert counted.parameters.total == parameters(model)
 
 
 @pytest.mark.parametrize(

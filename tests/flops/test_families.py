@@ -277,6 +277,18 @@ def test_predictions_are_left_out_with_a_warning() -> None:
         count("llama-3-8b", counting=flops.Counting(predictions=True))
 
 
+def test_a_reward_model_has_a_classifier_for_a_head() -> None:
+    reward = config("qwen2.5-7b", architectures=["Qwen2ForSequenceClassification"], num_labels=1)
+    counted, whole = count(reward, tokens=64), count("qwen2.5-7b", tokens=64)
+    assert counted.parameters.total - 3584 == whole.parameters.total - 3584 * 152064
+    assert counted.lines[-1].term.name == "score"
+    assert counted.lines[-1].forward == 2 * 3584 * 64
+    del reward["num_labels"]
+    assert refusal(reward).startswith("num_labels is missing")
+    with pytest.raises(ConfigError, match="has no vocabulary to pad"):
+        count({**reward, "num_labels": 1}, counting=flops.Counting(padded_vocab_size=200_000))
+
+
 def test_encoders_attend_to_every_pair() -> None:
     """Halving them, as Megatron-LM does, is refused."""
     core = next(

@@ -11,6 +11,7 @@ PUBLISHED = {
     "bert-base-uncased": 109_514_298,
     "deepseek-v2-lite": 15_706_484_224,
     "deepseek-v3": 671_026_419_200,
+    "dit-xl-2-256": 749_826_464,
     "flux.1-dev": 11_901_408_320,
     "gemma-2-9b": 9_241_705_984,
     "gemma-7b": 8_537_680_896,

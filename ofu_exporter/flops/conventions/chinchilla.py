@@ -38,7 +38,7 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
         Term("attention.reduction", Part.CORE, Extent(Per.PAIR), flops=2 * wide),
         Term("attention.project", Part.PROJECTION, flops=2 * wide * hidden),
         Term("feedforward", Part.MLP, flops=2 * hidden * forward),
-        Term("logits", Part.HEAD, flops=2 * hidden * shape.vocab, in_layers=False),
+        Term("logits", Part.HEAD, flops=2 * hidden * shape.head_rows, in_layers=False),
     )
 
 

@@ -44,7 +44,7 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
         Term("attention", Part.PROJECTION, flops=2 * attention),
         Term("mlp", Part.MLP, flops=2 * mlp),
         Term("experts", Part.EXPERTS, flops=2 * sparse),
-        Term("lm_head", Part.HEAD, flops=2 * shape.hidden * shape.vocab, in_layers=False),
+        Term("lm_head", Part.HEAD, flops=2 * shape.hidden * shape.head_rows, in_layers=False),
         Term("attention.core", Part.CORE, Extent(Per.PAIR), flops=cores),
     )
 

@@ -55,7 +55,7 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
     if depth and not hybrid:
         per_token = 2 * depth * (3 * shape.hidden + 2 * shape.hidden**2)
         counted.append(Term("mtp", Part.PREDICTION, flops=per_token))
-    head = 2 * shape.hidden * shape.vocab * (1 + depth)
+    head = 2 * shape.hidden * shape.head_rows * (1 + depth)
     return merge([*counted, Term("logits", Part.HEAD, flops=head, in_layers=False)])
 
 

@@ -29,11 +29,12 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
     shape = decoder_only(model, counting, "palm")
     both_ways(counting, "palm")
     no_predictions(counting, "palm")
+    tied = shape.tied and shape.labels is None
     own = own_terms(model, Counting(causal=False, padded_vocab_size=counting.padded_vocab_size))
     looked_up = sum(
         term.active
         for term in own
-        if term.part is Part.EMBEDDING and not (shape.tied and term.name == "embed_tokens")
+        if term.part is Part.EMBEDDING and not (tied and term.name == "embed_tokens")
     )
     parameters = sum(term.active for term in own) - looked_up
     cores = sum(term.flops for term in own if term.part is Part.CORE)

@@ -1,5 +1,7 @@
 """Dense decoders in the manner of Llama: one attention and one feed-forward block per layer.
 
+With `ForSequenceClassification` for `ForCausalLM`, the same with a classifier on every token: reward models.
+
 Terms and formulas are those of `blocks.decoder`; what differs between the architectures is in the table.
 Sources: Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
 (arXiv:2505.09388), Gemma 1-3 (arXiv:2403.08295, 2408.00118, 2503.19786), Phi (arXiv:2309.05463), OLMo 2
@@ -65,6 +67,12 @@ ARCHITECTURES = {
         tied=True, gated=False, norm=layer_norm, bias=True, bias_field="use_bias", mlp_bias=True
     ),
 }
+CLASSIFIER = "ForSequenceClassification"
+"""The ending of the same architectures with a classifier (reward models): its labels instead of the vocabulary."""
+ARCHITECTURES |= {
+    name.replace("ForCausalLM", CLASSIFIER): replace(plan, head_bias=False)
+    for name, plan in ARCHITECTURES.items()
+}
 
 NEUTRAL = frozenset({"qkv_bias", "use_parallel_residual", "embedding_size"})
 
@@ -87,6 +95,7 @@ def read(fields: Fields, architecture: str) -> Model:
         layers=layers,
         final_norm_parameters=plan.norm(hidden),
         head_bias=plan.head_bias,
+        labels=hf.labels(fields) if architecture.endswith(CLASSIFIER) else None,
     )
     return Model("decoder", architecture, shape, layers=number)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ofu_exporter.flops import hf
 from ofu_exporter.flops.blocks import linear, vector
 from ofu_exporter.flops.encoding import stack, useful
 from ofu_exporter.flops.fields import Fields
@@ -138,14 +139,5 @@ def _head(fields: Fields, plan: Plan, hidden: int) -> Iterator[Term]:
     for index in range(plan.heads):
         name = "classifier" if plan.heads == 1 else f"classifier_{index + 1}"
         yield linear(
-            name, Part.HEAD, hidden, _labels(fields), bias=True, extent=image, in_layers=False
+            name, Part.HEAD, hidden, hf.labels(fields), bias=True, extent=image, in_layers=False
         )
-
-
-def _labels(fields: Fields) -> int:
-    if fields.has("id2label"):
-        labels = len(fields.mapping("id2label"))
-        if labels and fields.size("num_labels", default=labels) == labels:
-            return labels
-        raise fields.contradiction(f"id2label has {labels} labels", "num_labels")
-    return fields.size("num_labels")
