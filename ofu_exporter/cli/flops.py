@@ -32,9 +32,7 @@ MODEL_OPTIONS = (
         type=click.Path(path_type=Path),
         help="File of sequence lengths, one per line: a packed step.",
     ),
-    click.option(
-        "--moments", metavar="MEAN,MEAN_SQUARE", help="E[L] and E[L^2] of unequal lengths."
-    ),
+    click.option("--moments", metavar="MEAN,MEAN_SQUARE", help="E[L] and E[L^2] of the sequences."),
     click.option("--padded-to", type=int, help="Tokens that each sequence is padded to; HFU only."),
     click.option(
         "--convention",

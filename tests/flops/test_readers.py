@@ -1,4 +1,4 @@
-"""Readers of what frameworks write, on lines in the form that they write, with the seeds' own numbers."""
+"""Readers of what frameworks write, on lines in the form that they write, with published numbers."""
 
 from __future__ import annotations
 
