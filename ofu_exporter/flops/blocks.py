@@ -8,7 +8,6 @@ positions, residuals) is left out, as it is by every counter of the field: under
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from ofu_exporter.flops.shapes import (
@@ -23,6 +22,7 @@ from ofu_exporter.flops.shapes import (
     Mamba2,
     Mixer,
     Mlp,
+    grouped,
 )
 from ofu_exporter.flops.terms import PER_TOKEN, Extent, Linear, Part, Per, Term, merge
 
@@ -255,7 +255,7 @@ def feed_forward_terms(hidden: int, block: FeedForward, times: int) -> Iterator[
 
 def layers(hidden: int, of: tuple[Layer, ...], causal: bool = True) -> Iterator[Term]:
     """The terms of a stack of layers; equal layers are counted together."""
-    for layer, times in Counter(of).items():
+    for layer, times in grouped(of):
         if layer.mixer is not None:
             yield from mixer_terms(hidden, layer.mixer, times, causal)
         if layer.feed_forward is not None:

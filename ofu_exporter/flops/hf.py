@@ -6,8 +6,11 @@ transformers (`configuration_*.py`), and is stated where it is used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from ofu_exporter.flops.fields import Fields
-from ofu_exporter.flops.shapes import GroupedAttention
+from ofu_exporter.flops.shapes import GroupedAttention, Layer
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
@@ -69,6 +72,18 @@ def windows(fields: Fields, layers: int, full_every: int = 0) -> list[int | None
         window if index >= first and not (every and (index + 1) % every == 0) else None
         for index in range(layers)
     ]
+
+
+def windowed(layer: Layer, windows: Sequence[int | None]) -> tuple[Layer, ...]:
+    """A layer for each window. Raises TypeError for a layer without grouped attention."""
+    mixer = layer.mixer
+    if not isinstance(mixer, GroupedAttention):
+        raise TypeError(f"no window slides over {mixer}")
+    made = {
+        window: replace(layer, mixer=replace(mixer, window=window))
+        for window in dict.fromkeys(windows)
+    }
+    return tuple(made[window] for window in windows)
 
 
 def dense_indices(fields: Fields, layers: int) -> set[int]:

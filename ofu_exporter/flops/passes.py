@@ -110,7 +110,7 @@ def plan(
     for term in [*counted, *adapters]:
         is_trained = term in adapters if passes.lora else term.tower in trained
         backward = _backward(term, is_trained, term.tower in reached, passes)
-        runs.append(Run(term, backward=backward * 1))
+        runs.append(Run(term, backward=backward))
     share = Fraction(passes.recompute_layers or layers or 1, layers or 1)
     return [replace(run, recomputed=_again(run, passes, share, recompute_all)) for run in runs]
 

@@ -6,7 +6,7 @@ convention works for every family that has a shape, or says that it does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -156,6 +156,20 @@ class Layer:
     feed_forward: FeedForward | None
     norm_parameters: int = 0
     """Parameters of the layer's own norms, of all of them together."""
+
+
+def grouped(layers: Iterable[Layer]) -> list[tuple[Layer, int]]:
+    """Each different layer and how many there are of it, in the order of first appearance."""
+    # A model has few different layers, and comparing costs less than hashing all that they are made of.
+    groups: list[tuple[Layer, int]] = []
+    for layer in layers:
+        for index, (known, number) in enumerate(groups):
+            if known is layer or known == layer:
+                groups[index] = (known, number + 1)
+                break
+        else:
+            groups.append((layer, 1))
+    return groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ pairs, never a sliding window; head with the padded vocabulary; no embedding, ro
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.errors import ConfigError
@@ -30,6 +29,7 @@ from ofu_exporter.flops.shapes import (
     Mamba2,
     Mixer,
     Mlp,
+    grouped,
 )
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
@@ -49,7 +49,7 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
     layers = shape.layers + (() if hybrid else shape.predicting(depth))
     counted = [
         term
-        for layer, times in Counter(layers).items()
+        for layer, times in grouped(layers)
         for term in _layer(model, shape.hidden, layer, times)
     ]
     if depth and not hybrid:

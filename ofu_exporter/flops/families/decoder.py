@@ -84,10 +84,8 @@ def read(fields: Fields, architecture: str) -> Model:
         raise fields.error("use_bidirectional_attention", "true makes it an encoder; known: false")
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention, block = _attention(fields, plan, hidden), _mlp(fields, plan)
-    layers = tuple(
-        Layer(replace(attention, window=window), block, plan.norms * plan.norm(hidden))
-        for window in hf.windows(fields, number, plan.full_every)
-    )
+    layer = Layer(attention, block, plan.norms * plan.norm(hidden))
+    layers = hf.windowed(layer, hf.windows(fields, number, plan.full_every))
     shape = Decoder(
         hidden=hidden,
         vocab=fields.size("vocab_size"),

@@ -91,11 +91,11 @@ def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention = _attention(fields, plan, hidden)
+    windows = hf.windows(fields, number, plan.full_every)
+    attentions = hf.windowed(Layer(attention, None, 2 * hidden), windows)
     layers = tuple(
-        Layer(replace(attention, window=window), block, 2 * hidden)
-        for window, block in zip(
-            hf.windows(fields, number, plan.full_every), plan.block(fields, number), strict=True
-        )
+        Layer(each.mixer, block, each.norm_parameters)
+        for each, block in zip(attentions, plan.block(fields, number), strict=True)
     )
     shape = Decoder(
         hidden=hidden,

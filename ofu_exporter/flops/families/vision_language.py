@@ -58,10 +58,9 @@ def _language(text: Fields, outer: Fields) -> Decoder:
     hidden, number = text.size("hidden_size"), text.size("num_hidden_layers")
     attention = GroupedAttention(*hf.heads(text, hidden), qkv_bias=True)
     block = Mlp(text.size("intermediate_size"), gated=True)
-    layers = tuple(
-        Layer(replace(attention, window=window), block, 2 * hidden)
-        for window in hf.windows(text, number)
-    )
+    windows = hf.windows(text, number)
+    layer = Layer(attention, block, 2 * hidden)
+    layers = hf.windowed(layer, windows)
     tied = outer.flag("tie_word_embeddings", default=False)
     if text is not outer and text.flag("tie_word_embeddings", default=tied) != tied:
         raise outer.contradiction("text_config says otherwise", "tie_word_embeddings")
@@ -89,10 +88,9 @@ def _vision_2_5(fields: Fields, out: int) -> Iterator[Term]:
     patches = (side // fields.size("patch_size")) ** 2
     attention = _attention(fields, hidden)
     block = Mlp(fields.size("intermediate_size"), gated=True, bias=True)
-    layers = tuple(
-        Layer(attention if index in full else replace(attention, chunk=patches), block, 2 * hidden)
-        for index in range(number)
-    )
+    whole = Layer(attention, block, 2 * hidden)
+    chunked = replace(whole, mixer=replace(attention, chunk=patches))
+    layers = tuple(whole if index in full else chunked for index in range(number))
     yield from _tower(fields, hidden, layers, hidden, out)
 
 
