@@ -53,8 +53,10 @@ COMMANDS = _Commands(
     {
         "check": "check:check",
         "demo": "run:demo",
+        "flops": "flops:flops",
         "job": "job:job",
         "list": "lists:listing",
+        "mfu": "flops:mfu",
         "record": "record:record",
         "run": "run:run",
     }

@@ -1,4 +1,4 @@
-"""`list`: what this version knows: counter sources, schedulers, GPU models, metrics."""
+"""`list`: what this version knows: sources, schedulers, GPU models, metrics, architectures, conventions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import click
 
 @click.group("list")
 def listing() -> None:
-    """Show the counter sources, schedulers, GPU models or metrics that this version knows."""
+    """Show what this version knows: sources, schedulers, GPU models, metrics, architectures, conventions."""
 
 
 @listing.command("sources")
@@ -46,3 +46,21 @@ def list_metrics() -> None:
     for spec in metrics.specs():
         labels = "{" + ", ".join(spec.labels) + "}" if spec.labels else ""
         click.echo(f"{spec.shown_name}{labels} ({spec.kind})\n    {spec.help}")
+
+
+@listing.command("architectures")
+def list_architectures() -> None:
+    """Model architectures whose FLOPs can be counted, and their families."""
+    from ofu_exporter.flops import families
+
+    for architecture, family in sorted(families.architectures().items()):
+        click.echo(f"{architecture:42}{family}")
+
+
+@listing.command("conventions")
+def list_conventions() -> None:
+    """Ways of counting FLOPs."""
+    from ofu_exporter.flops import conventions
+
+    for name in conventions.names():
+        click.echo(f"{name:12}{conventions.summary(name)}")

@@ -1,0 +1,312 @@
+"""The terms of the blocks that transformers are made of.
+
+FLOPs of one forward pass, 2 per multiply-add: a linear layer of `inputs` by `outputs` is 2 * inputs * outputs per
+token. Shapes: h hidden, q = heads * head_dim, kv = groups * head_dim, f feed-forward width, N state, V vocabulary.
+Everything that is no matrix product, convolution or scan (norms, activations, softmax, rotary
+positions, residuals) is left out, as it is by every counter of the field: under 1 % and not on the tensor cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ofu_exporter.flops.shapes import (
+    Decoder,
+    DeltaNet,
+    Experts,
+    FeedForward,
+    GroupedAttention,
+    LatentAttention,
+    Layer,
+    Mamba1,
+    Mamba2,
+    Mixer,
+    Mlp,
+    grouped,
+)
+from ofu_exporter.flops.terms import PER_TOKEN, Extent, Linear, Part, Per, Term, merge
+
+SCAN_FLOPS = 7
+"""Forward FLOPs of a state-space scan per token, inner channel and state (Megatron-LM `mamba_layer_flops`)."""
+DELTA_PRODUCTS = 4
+"""State products of the gated delta rule: KK^T, VK^T, S(a(I-bKK^T)) and SQ (Megatron-LM `gdn_layer_flops`)."""
+
+
+def linear(  # noqa: PLR0913 - what a linear layer is told by
+    name: str,
+    part: Part,
+    inputs: int,
+    outputs: int,
+    *,
+    times: int = 1,
+    used: int | None = None,
+    bias: bool = False,
+    extent: Extent = PER_TOKEN,
+    in_layers: bool = True,
+) -> Term:
+    """A linear layer: 2 * inputs * outputs FLOPs per unit of the extent.
+
+    `times`: how many of it the model stores; `used`: through how many one token goes (default all).
+    """
+    used = times if used is None else used
+    parameters = inputs * outputs + bias * outputs
+    return Term(
+        name,
+        part,
+        extent,
+        flops=2 * inputs * outputs * used,
+        parameters=parameters * times,
+        active=parameters * used,
+        in_layers=in_layers,
+        linear=Linear(inputs, outputs, times, used),
+    )
+
+
+def vector(name: str, parameters: int, in_layers: bool = True) -> Term:
+    """Parameters without a matrix product: norms, biases of their own, positions."""
+    return Term(name, Part.NORM, parameters=parameters, active=parameters, in_layers=in_layers)
+
+
+def core(
+    query_key: int, value: int, times: int, extent: Extent, name: str = "attention.core"
+) -> Term:
+    """QK^T and PV: 2 * (query_key + value) FLOPs per pair, both widths summed over the heads."""
+    return Term(name, Part.CORE, extent, flops=2 * (query_key + value) * times)
+
+
+def grouped_attention(
+    hidden: int, mixer: GroupedAttention, times: int, causal: bool
+) -> Iterator[Term]:
+    """h(q + 2 kv) + q h multiply-adds per token (+ h q with a gate), 2 q per pair.
+
+    Groups make the projections of key and value smaller, never the core: every head attends.
+    """
+    query, key, head = mixer.query_dim, mixer.key_dim, Part.PROJECTION
+    bias = mixer.qkv_bias
+    yield linear("attention.q_proj", head, hidden, query, times=times, bias=bias)
+    yield linear("attention.k_proj", head, hidden, key, times=times, bias=bias)
+    yield linear("attention.v_proj", head, hidden, key, times=times, bias=bias)
+    if mixer.gated:
+        yield linear("attention.gate_proj", head, hidden, query, times=times, bias=bias)
+    within = f" (window {mixer.window})" if mixer.window else ""
+    within = f" (chunk {mixer.chunk})" if mixer.chunk else within
+    extent = Extent(Per.PAIR, causal=causal, window=mixer.window, chunk=mixer.chunk)
+    yield core(query, query, times, extent, f"attention.core{within}")
+    yield linear("attention.o_proj", head, query, hidden, times=times, bias=mixer.out_bias)
+    yield vector("attention.norms", mixer.norm_parameters * times)
+
+
+def latent_attention(
+    hidden: int, mixer: LatentAttention, times: int, causal: bool
+) -> Iterator[Term]:
+    """Projections through ranks R_q and R_kv, and a core of 2 * heads * (nope + rope + value) per pair.
+
+    DeepSeek-V2 (arXiv:2405.04434), eq. 9-19; the key's rope part is one head, shared by all.
+    """
+    rank, part, bias = mixer.query_rank, Part.PROJECTION, mixer.bias
+    if rank is None:
+        yield linear("attention.q_proj", part, hidden, mixer.query_dim, times=times)
+    else:
+        yield linear("attention.q_a_proj", part, hidden, rank, times=times, bias=bias)
+        yield linear("attention.q_b_proj", part, rank, mixer.query_dim, times=times)
+        yield vector("attention.norms", rank * times)
+    rows = mixer.key_value_rank
+    yield linear("attention.kv_a_proj", part, hidden, rows + mixer.rope_dim, times=times, bias=bias)
+    yield vector("attention.norms", rows * times)
+    heads = mixer.heads
+    both = heads * (mixer.nope_dim + mixer.value_dim)
+    yield linear("attention.kv_b_proj", part, rows, both, times=times)
+    values = heads * mixer.value_dim
+    yield core(mixer.query_dim, values, times, Extent(Per.PAIR, causal=causal))
+    yield linear("attention.o_proj", part, values, hidden, times=times, bias=bias)
+
+
+def mamba2(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
+    """h(2 d + 2 G N + H) in, (7/2) d N scan and d h out multiply-adds per token; d = heads * head_dim.
+
+    Mamba-2 (arXiv:2405.21060), section 7; the scan's constant is Megatron-LM's. The chunked kernel executes
+    products whose size depends on the chunk, so a counter of the hardware sees more or fewer than the scan's 7.
+    """
+    inner, groups = mixer.inner, 2 * mixer.groups * mixer.state
+    part, bias = Part.PROJECTION, mixer.bias
+    yield linear(
+        "mamba.in_proj", part, hidden, 2 * inner + groups + mixer.heads, times=times, bias=bias
+    )
+    yield depthwise("mamba.conv1d", inner + groups, mixer.kernel, times, mixer.conv_bias)
+    yield scan("mamba.scan", SCAN_FLOPS * inner * mixer.state * times)
+    yield linear("mamba.out_proj", part, inner, hidden, times=times, bias=bias)
+    yield vector("mamba.vectors", (3 * mixer.heads + inner) * times)
+
+
+def mamba1(hidden: int, mixer: Mamba1, times: int) -> Iterator[Term]:
+    """h 2d in, d(R + 2N) to step and state, R d step, (7/2) d N scan, d h out multiply-adds per token.
+
+    Mamba (arXiv:2312.00752), section 3.4 and appendix C; d inner width, R rank of the time step.
+    """
+    inner, rank, state, part = mixer.inner, mixer.step_rank, mixer.state, Part.PROJECTION
+    bias = mixer.bias
+    yield linear("mamba.in_proj", part, hidden, 2 * inner, times=times, bias=bias)
+    yield depthwise("mamba.conv1d", inner, mixer.kernel, times, mixer.conv_bias)
+    yield linear("mamba.x_proj", part, inner, rank + 2 * state, times=times)
+    yield linear("mamba.dt_proj", part, rank, inner, times=times, bias=True)
+    yield scan("mamba.scan", SCAN_FLOPS * inner * state * times)
+    yield linear("mamba.out_proj", part, inner, hidden, times=times, bias=bias)
+    norms = (rank + 2 * state) if mixer.inner_norms else 0
+    yield vector("mamba.vectors", (inner * state + inner + norms) * times)
+
+
+def delta_net(hidden: int, mixer: DeltaNet, times: int) -> Iterator[Term]:
+    """h(2 q + 2 v + 2 heads) in, kernel convolution, 4 heads d_v^2 state, v h out multiply-adds per token.
+
+    Gated delta net (arXiv:2412.06464); the state's constant is Megatron-LM's `gdn_layer_flops`.
+    """
+    keys, values, heads = mixer.key_dim, mixer.value_dim, mixer.value_heads
+    part = Part.PROJECTION
+    yield linear("delta.in_proj", part, hidden, 2 * keys + 2 * values + 2 * heads, times=times)
+    yield depthwise("delta.conv1d", 2 * keys + values, mixer.kernel, times, False)
+    yield scan("delta.state", 2 * DELTA_PRODUCTS * heads * mixer.value_head_dim**2 * times)
+    yield linear("delta.out_proj", part, values, hidden, times=times)
+    yield vector("delta.vectors", (2 * heads + mixer.value_head_dim) * times)
+
+
+def depthwise(name: str, channels: int, kernel: int, times: int, bias: bool) -> Term:
+    """A causal convolution of every channel on its own: 2 * kernel FLOPs per channel and token."""
+    parameters = channels * (kernel + bias) * times
+    flops = 2 * channels * kernel * times
+    return Term(name, Part.CONVOLUTION, flops=flops, parameters=parameters, active=parameters)
+
+
+def scan(name: str, flops: int) -> Term:
+    """A recurrence over the sequence, so many FLOPs per token."""
+    return Term(name, Part.SCAN, flops=flops)
+
+
+def mlp(hidden: int, block: Mlp, times: int) -> Iterator[Term]:
+    """2 h f multiply-adds per token, 3 h f when gated."""
+    if block.gated:
+        yield linear("mlp.gate_proj", Part.MLP, hidden, block.width, times=times, bias=block.bias)
+    yield linear("mlp.up_proj", Part.MLP, hidden, block.width, times=times, bias=block.bias)
+    yield linear("mlp.down_proj", Part.MLP, block.width, hidden, times=times, bias=block.bias)
+
+
+def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
+    """Router h E, routed c k l m, latent 2 h l, shared c h s multiply-adds per token.
+
+    k of E experts of width m; c = 3 when gated, else 2; l = h unless the experts run on a latent, to which a
+    token is projected once (not once per expert), and back. Shared experts stay at the hidden size.
+    """
+    bias = block.router_bias
+    yield linear("router", Part.ROUTER, hidden, block.experts, times=times, bias=bias)
+    if block.correction_bias:
+        yield vector("router.correction", block.experts * times)
+    inside = hidden if block.latent is None else block.latent
+    if block.latent is not None:
+        yield linear("experts.latent_down", Part.EXPERTS, hidden, inside, times=times)
+        yield linear("experts.latent_up", Part.EXPERTS, inside, hidden, times=times)
+    gate = {"gate_proj": (inside, block.width)} if block.gated else {}
+    sides = {**gate, "up_proj": (inside, block.width), "down_proj": (block.width, inside)}
+    for name, (inputs, outputs) in sides.items():
+        stored, used = block.experts * times, block.active * times
+        yield linear(
+            f"experts.{name}",
+            Part.EXPERTS,
+            inputs,
+            outputs,
+            times=stored,
+            used=used,
+            bias=block.bias,
+        )
+    if block.shared_width:
+        shared = Mlp(block.shared_width, block.gated, block.bias)
+        for term in mlp(hidden, shared, times):
+            yield linear(
+                f"shared_expert.{term.name.removeprefix('mlp.')}",
+                Part.EXPERTS,
+                *_sides(term),
+                times=times,
+                bias=block.bias,
+            )
+        if block.shared_gate:
+            yield linear("shared_expert.gate", Part.ROUTER, hidden, 1, times=times)
+
+
+def _sides(term: Term) -> tuple[int, int]:
+    assert term.linear is not None
+    return term.linear.inputs, term.linear.outputs
+
+
+def mixer_terms(hidden: int, mixer: Mixer, times: int, causal: bool) -> Iterator[Term]:
+    """The terms of whatever mixes tokens in a layer, for so many equal layers."""
+    if isinstance(mixer, GroupedAttention):
+        return grouped_attention(hidden, mixer, times, causal)
+    if isinstance(mixer, LatentAttention):
+        return latent_attention(hidden, mixer, times, causal)
+    if isinstance(mixer, Mamba2):
+        return mamba2(hidden, mixer, times)
+    if isinstance(mixer, Mamba1):
+        return mamba1(hidden, mixer, times)
+    return delta_net(hidden, mixer, times)
+
+
+def feed_forward_terms(hidden: int, block: FeedForward, times: int) -> Iterator[Term]:
+    """The terms of a dense or sparse feed-forward block, for so many equal layers."""
+    return mlp(hidden, block, times) if isinstance(block, Mlp) else experts(hidden, block, times)
+
+
+def layers(hidden: int, of: tuple[Layer, ...], causal: bool = True) -> Iterator[Term]:
+    """The terms of a stack of layers; equal layers are counted together."""
+    for layer, times in grouped(of):
+        if layer.mixer is not None:
+            yield from mixer_terms(hidden, layer.mixer, times, causal)
+        if layer.feed_forward is not None:
+            yield from feed_forward_terms(hidden, layer.feed_forward, times)
+        yield vector("norms", layer.norm_parameters * times)
+
+
+def embedding(name: str, rows: int, width: int) -> Term:
+    """A table that is looked up: rows * width parameters and no FLOPs."""
+    parameters = rows * width
+    return Term(name, Part.EMBEDDING, parameters=parameters, active=parameters, in_layers=False)
+
+
+def decoder(shape: Decoder, causal: bool = True, predictions: bool = False) -> tuple[Term, ...]:
+    """All terms of a decoder: embedding, layers, head.
+
+    A depth of multi-token prediction is a layer like the last, a projection of [hidden; embedding] and the head
+    once more (DeepSeek-V3, arXiv:2412.19437, section 2.2); embedding and head are shared.
+    """
+    terms = _decoder(shape, causal, predictions)
+    return merge(term for term in terms if term.flops or term.parameters)
+
+
+def _decoder(shape: Decoder, causal: bool, predictions: bool) -> Iterator[Term]:
+    hidden, width = shape.hidden, shape.embedding_width or shape.hidden
+    yield embedding("embed_tokens", shape.vocab, width)
+    yield embedding("embed_positions", shape.positions, hidden)
+    yield vector("embed_norm", shape.embedding_norm_parameters, in_layers=False)
+    if width != hidden:
+        yield linear("project_in", Part.PROJECTION, width, hidden, in_layers=False)
+        yield linear("project_out", Part.PROJECTION, hidden, width, in_layers=False)
+    yield from layers(hidden, shape.layers, causal)
+    depth = shape.predictions if predictions else 0
+    if depth:
+        yield from layers(hidden, shape.predicting(depth), causal)
+        yield linear("mtp.eh_proj", Part.PREDICTION, 2 * hidden, hidden, times=depth)
+        yield vector("mtp.norms", (2 * hidden + shape.final_norm_parameters) * depth)
+    yield vector("final_norm", shape.final_norm_parameters, in_layers=False)
+    yield head(shape, 1 + depth)
+
+
+def head(shape: Decoder, times: int = 1) -> Term:
+    """2 h V FLOPs per token and prediction; no parameters of its own when it is the embedding."""
+    width, rows = shape.embedding_width or shape.hidden, shape.head_rows
+    tied = shape.tied and shape.labels is None
+    parameters = (0 if tied else width * rows) + shape.head_bias * rows
+    return Term(
+        "lm_head" if shape.labels is None else "score",
+        Part.HEAD,
+        flops=2 * width * rows * times,
+        parameters=parameters,
+        active=parameters,
+        in_layers=False,
+    )

@@ -1,0 +1,49 @@
+"""PaLM: 6 N + 12 L H Q T per token, N the active parameters, full attention.
+
+PaLM (arXiv:2204.02311), appendix B; nanoGPT `model.py: estimate_mfu`, llm-foundry `flops_per_batch` and
+torchtitan `get_nparams_and_flops` count the same. N has norms and biases, and one table of V * h: PaLM ties
+embedding and head, so where they are two, the one that is only looked up is left out. Learned positions
+are left out too (nanoGPT). L layers with attention, H heads of dimension Q, T tokens of the sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ofu_exporter.flops.models import (
+    Counting,
+    Model,
+    both_ways,
+    decoder_only,
+    no_predictions,
+    own_terms,
+)
+from ofu_exporter.flops.terms import Extent, Part, Per, Term
+
+RECOMPUTES_ALL = True
+EXACT = False
+
+
+def terms(model: Model, counting: Counting) -> Sequence[Term]:
+    """Two terms: the parameters, and the attention cores of every pair."""
+    shape = decoder_only(model, counting, "palm")
+    both_ways(counting, "palm")
+    no_predictions(counting, "palm")
+    tied = shape.tied and shape.labels is None
+    own = own_terms(model, Counting(causal=False, padded_vocab_size=counting.padded_vocab_size))
+    looked_up = sum(
+        term.active
+        for term in own
+        if term.part is Part.EMBEDDING and not (tied and term.name == "embed_tokens")
+    )
+    parameters = sum(term.active for term in own) - looked_up
+    cores = sum(term.flops for term in own if term.part is Part.CORE)
+    return (
+        Term("parameters", Part.PROJECTION, flops=2 * parameters),
+        Term("attention.core", Part.CORE, Extent(Per.PAIR), flops=cores),
+    )
+
+
+def warnings(model: Model, counting: Counting) -> Sequence[str]:
+    """None: what it leaves out is the convention."""
+    return ()

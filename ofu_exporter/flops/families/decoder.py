@@ -1,0 +1,120 @@
+"""Dense decoders in the manner of Llama: one attention and one feed-forward block per layer.
+
+With `ForSequenceClassification` for `ForCausalLM`, the same with a classifier on every token: reward models.
+
+Terms and formulas are those of `blocks.decoder`; what differs between the architectures is in the table.
+Sources: Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
+(arXiv:2505.09388), Gemma 1-3 (arXiv:2403.08295, 2408.00118, 2503.19786), Phi (arXiv:2309.05463), OLMo 2
+(arXiv:2501.00656), StarCoder2 (arXiv:2402.19173), and the model classes in Hugging Face transformers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ofu_exporter.flops import hf
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.shapes import (
+    Decoder,
+    GroupedAttention,
+    Layer,
+    Mlp,
+    Norms,
+    layer_norm,
+    rms_norm,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the class of an architecture fixes, and no field of its configuration says."""
+
+    tied: bool = False
+    """What an absent tie_word_embeddings means."""
+    gated: bool = True
+    norm: Norms = rms_norm
+    norms: int = 2
+    """Norms of the hidden size per layer."""
+    query_key_norm: str = ""
+    bias: bool = False
+    """Whether query, key and value have biases where attention_bias does not say."""
+    bias_field: str = "attention_bias"
+    output_bias: bool | None = None
+    """The same for the output projection; None = as the others."""
+    mlp_bias: bool = False
+    head_bias: bool = False
+    full_every: int = 0
+    """Of how many layers one attends without the window; 0 = none does."""
+
+
+ARCHITECTURES = {
+    "LlamaForCausalLM": Plan(),
+    "MistralForCausalLM": Plan(),
+    "Qwen2ForCausalLM": Plan(bias=True, output_bias=False),
+    "Qwen3ForCausalLM": Plan(query_key_norm="head"),
+    "SeedOssForCausalLM": Plan(bias=True, output_bias=False),
+    "GraniteForCausalLM": Plan(),
+    "GemmaForCausalLM": Plan(tied=True),
+    "Gemma2ForCausalLM": Plan(tied=True, norms=4, full_every=2),
+    "Gemma3ForCausalLM": Plan(tied=True, norms=4, query_key_norm="head", full_every=6),
+    "Olmo2ForCausalLM": Plan(query_key_norm="all"),
+    "PhiForCausalLM": Plan(
+        gated=False, norm=layer_norm, norms=1, bias=True, mlp_bias=True, head_bias=True
+    ),
+    "Phi3ForCausalLM": Plan(),
+    "Starcoder2ForCausalLM": Plan(
+        tied=True, gated=False, norm=layer_norm, bias=True, bias_field="use_bias", mlp_bias=True
+    ),
+}
+CLASSIFIER = "ForSequenceClassification"
+"""The ending of the same architectures with a classifier (reward models): its labels instead of the vocabulary."""
+ARCHITECTURES |= {
+    name.replace("ForCausalLM", CLASSIFIER): replace(plan, head_bias=False)
+    for name, plan in ARCHITECTURES.items()
+}
+
+NEUTRAL = frozenset({"qkv_bias", "use_parallel_residual", "embedding_size"})
+
+
+def read(fields: Fields, architecture: str) -> Model:
+    """A dense decoder."""
+    plan = ARCHITECTURES[architecture]
+    if fields.flag("use_bidirectional_attention", default=False):
+        raise fields.error("use_bidirectional_attention", "true makes it an encoder; known: false")
+    hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
+    attention, block = _attention(fields, plan, hidden), _mlp(fields, plan)
+    layer = Layer(attention, block, plan.norms * plan.norm(hidden))
+    layers = hf.windowed(layer, hf.windows(fields, number, plan.full_every))
+    shape = Decoder(
+        hidden=hidden,
+        vocab=fields.size("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", default=plan.tied),
+        layers=layers,
+        final_norm_parameters=plan.norm(hidden),
+        head_bias=plan.head_bias,
+        labels=hf.labels(fields) if architecture.endswith(CLASSIFIER) else None,
+    )
+    return Model("decoder", architecture, shape, layers=number)
+
+
+def _attention(fields: Fields, plan: Plan, hidden: int) -> GroupedAttention:
+    bias = fields.flag(plan.bias_field, default=plan.bias)
+    output = bias if plan.output_bias is None else plan.output_bias
+    attention = GroupedAttention(
+        *hf.heads(fields, hidden),
+        qkv_bias=bias,
+        out_bias=fields.flag("attention_out_bias", default=output),
+    )
+    kind = "head" if fields.flag("qk_layernorm", default=False) else plan.query_key_norm
+    scale = plan.norm(1)
+    return replace(attention, norm_parameters=hf.query_key_norm(kind, attention) * scale)
+
+
+def _mlp(fields: Fields, plan: Plan) -> Mlp:
+    bias = (
+        fields.flag(plan.bias_field, default=plan.bias)
+        if plan.bias_field == "use_bias"
+        else plan.mlp_bias
+    )
+    return Mlp(fields.size("intermediate_size"), plan.gated, fields.flag("mlp_bias", default=bias))

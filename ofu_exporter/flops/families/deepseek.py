@@ -1,0 +1,98 @@
+"""DeepSeek V2 and V3: multi-head latent attention, shared and routed experts, multi-token prediction.
+
+Terms and formulas are those of `blocks.latent_attention` and `blocks.experts`. Sources: DeepSeek-V2
+(arXiv:2405.04434), DeepSeek-V3 (arXiv:2412.19437, section 2), and the model classes in Hugging Face
+transformers. `moe_latent_size` is Megatron-LM's field: activations are projected to that width before the routed
+experts. Layers of multi-token prediction are counted where the user says that they are trained; the published
+671B and 37B active are without them.
+"""
+
+from __future__ import annotations
+
+from ofu_exporter.flops import hf
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.shapes import Decoder, Experts, LatentAttention, Layer, Mlp
+
+ARCHITECTURES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
+
+NEUTRAL = listed(
+    """
+    aux_loss_alpha ep_size head_dim n_group scoring_func seq_aux topk_group
+    """
+)
+"""head_dim repeats qk_rope_head_dim in what transformers writes."""
+
+
+def read(fields: Fields, architecture: str) -> Model:
+    """A decoder with latent attention."""
+    hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
+    mixer = _attention(fields)
+    dense = Mlp(
+        fields.size("intermediate_size"), gated=True, bias=fields.flag("mlp_bias", default=False)
+    )
+    sparse = _experts(fields, architecture)
+    first = fields.size("first_k_dense_replace", least=0)
+    if first > number:
+        raise fields.contradiction(
+            "more dense layers than layers", "first_k_dense_replace", "num_hidden_layers"
+        )
+    every = fields.size("moe_layer_freq", default=1)
+    layers = tuple(
+        Layer(mixer, dense if index < first or index % every else sparse, 2 * hidden)
+        for index in range(number)
+    )
+    shape = Decoder(
+        hidden=hidden,
+        vocab=fields.size("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", default=False),
+        layers=layers,
+        final_norm_parameters=hidden,
+        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
+    )
+    return Model("deepseek", architecture, shape, layers=number)
+
+
+def _attention(fields: Fields) -> LatentAttention:
+    heads = fields.size("num_attention_heads")
+    if fields.size("num_key_value_heads", default=heads) != heads:
+        raise fields.contradiction(
+            "latent attention has no groups", "num_attention_heads", "num_key_value_heads"
+        )
+    mixer = LatentAttention(
+        heads=heads,
+        query_rank=fields.optional("q_lora_rank"),
+        key_value_rank=fields.size("kv_lora_rank"),
+        nope_dim=fields.size("qk_nope_head_dim"),
+        rope_dim=fields.size("qk_rope_head_dim"),
+        value_dim=fields.size("v_head_dim"),
+        bias=fields.flag("attention_bias", default=False),
+    )
+    if (
+        fields.size("qk_head_dim", default=mixer.nope_dim + mixer.rope_dim)
+        != mixer.nope_dim + mixer.rope_dim
+    ):
+        raise fields.contradiction(
+            "the head is its rope and its nope part",
+            "qk_head_dim",
+            "qk_nope_head_dim",
+            "qk_rope_head_dim",
+        )
+    return mixer
+
+
+def _experts(fields: Fields, architecture: str) -> Experts:
+    number, used = hf.experts_used(fields, "n_routed_experts", "num_local_experts")
+    width = fields.size("moe_intermediate_size")
+    method = "noaux_tc" if architecture == "DeepseekV3ForCausalLM" else "greedy"
+    methods = ("greedy", "group_limited_greedy", "noaux_tc")
+    return Experts(
+        number,
+        used,
+        width,
+        gated=True,
+        shared_width=fields.size("n_shared_experts", default=0, least=0) * width,
+        latent=fields.optional("moe_latent_size"),
+        correction_bias=fields.word("topk_method", methods, default=method) == "noaux_tc",
+    )

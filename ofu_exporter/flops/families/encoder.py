@@ -1,0 +1,140 @@
+"""Encoder-only transformers in the manner of BERT: attention in both directions, a head over the vocabulary.
+
+Per token 4 h^2 + 2 h f multiply-adds per layer, every pair of the sequence, and for masked-language models
+h^2 + h V on every token (frameworks that gather the masked ones first execute less; VeRL and Megatron-LM do not).
+Sources: BERT (arXiv:1810.04805), RoBERTa (arXiv:1907.11692), ModernBERT (arXiv:2412.13663), and the model classes in
+Hugging Face transformers. Counting half of the pairs, as Megatron-LM does for every model, is wrong here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ofu_exporter.flops.blocks import embedding, linear, vector
+from ofu_exporter.flops.encoding import stack, useful
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
+from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the class of an architecture fixes, and no field of its configuration says."""
+
+    predicts: bool = False
+    """Whether it has a head over the vocabulary."""
+    pooler: bool = False
+    pairs: bool = False
+    """Whether it says if two sentences follow each other (BERT's pre-training)."""
+    modern: bool = False
+
+
+ARCHITECTURES = {
+    "BertModel": Plan(pooler=True),
+    "BertForMaskedLM": Plan(predicts=True),
+    "BertForPreTraining": Plan(predicts=True, pooler=True, pairs=True),
+    "RobertaModel": Plan(pooler=True),
+    "RobertaForMaskedLM": Plan(predicts=True),
+    "XLMRobertaForMaskedLM": Plan(predicts=True),
+    "ModernBertModel": Plan(modern=True),
+    "ModernBertForMaskedLM": Plan(predicts=True, modern=True),
+}
+
+NEUTRAL = listed(
+    """
+    classifier_activation classifier_bias classifier_pooling compile_model deterministic_flash_attn directionality
+    embedding_dropout global_rope_theta initializer_cutoff_factor layer_norm_eps local_rope_theta mlp_dropout
+    norm_eps pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
+    position_embedding_type reference_compile repad_logits_with_grad sparse_pred_ignore_index sparse_prediction
+    """
+)
+
+
+def read(fields: Fields, architecture: str) -> Model:
+    """An encoder-only transformer."""
+    plan = ARCHITECTURES[architecture]
+    hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
+    for name in ("is_decoder", "add_cross_attention"):
+        if fields.flag(name, default=False):
+            raise fields.error(name, "true is not known; known: false")
+    tied = fields.flag("tie_word_embeddings", default=True)
+    parts = (
+        _modern(fields, plan, hidden, number)
+        if plan.modern
+        else _classic(fields, plan, hidden, number)
+    )
+    terms = [_tied(term) if tied and term.name == "lm_head" else term for term in parts]
+    return Model("encoder", architecture, terms=useful(terms), layers=number)
+
+
+def _attention(fields: Fields, hidden: int, bias: bool) -> GroupedAttention:
+    heads = fields.size("num_attention_heads")
+    if hidden % heads:
+        raise fields.contradiction("the heads must divide", "hidden_size", "num_attention_heads")
+    return GroupedAttention(heads, heads, hidden // heads, qkv_bias=bias, out_bias=bias)
+
+
+def _classic(fields: Fields, plan: Plan, hidden: int, number: int) -> Iterator[Term]:
+    vocab = fields.size("vocab_size")
+    yield embedding("embed_tokens", vocab, hidden)
+    yield embedding("embed_positions", fields.size("max_position_embeddings"), hidden)
+    yield embedding("embed_types", fields.size("type_vocab_size"), hidden)
+    yield vector("embed_norm", layer_norm(hidden), in_layers=False)
+    block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
+    layer = Layer(_attention(fields, hidden, True), block, 2 * layer_norm(hidden))
+    yield from stack(hidden, (layer,) * number)
+    if plan.pooler:
+        yield linear(
+            "pooler", Part.HEAD, hidden, hidden, bias=True, extent=PER_SEQUENCE, in_layers=False
+        )
+    if plan.pairs:
+        yield linear(
+            "next_sentence", Part.HEAD, hidden, 2, bias=True, extent=PER_SEQUENCE, in_layers=False
+        )
+    if plan.predicts:
+        yield linear("lm_head.dense", Part.HEAD, hidden, hidden, bias=True, in_layers=False)
+        yield vector("lm_head.norm", layer_norm(hidden), in_layers=False)
+        yield _decoder(hidden, vocab, True)
+
+
+def _modern(fields: Fields, plan: Plan, hidden: int, number: int) -> Iterator[Term]:
+    vocab, scale = fields.size("vocab_size"), 1 + fields.flag("norm_bias", default=False)
+    yield embedding("embed_tokens", vocab, hidden)
+    # The first layer has no norm before its attention: the embedding's serves.
+    yield vector("norms", (2 * number + 1) * scale * hidden, in_layers=False)
+    mixer = _attention(fields, hidden, fields.flag("attention_bias", default=False))
+    block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
+    yield from stack(
+        hidden,
+        tuple(Layer(replace(mixer, window=window), block) for window in _windows(fields, number)),
+    )
+    output = fields.flag("decoder_bias", default=True)
+    bias = fields.flag("classifier_bias", default=False)
+    if plan.predicts:
+        yield linear("lm_head.dense", Part.HEAD, hidden, hidden, bias=bias, in_layers=False)
+        yield vector("lm_head.norm", scale * hidden, in_layers=False)
+        yield _decoder(hidden, vocab, output)
+
+
+def _windows(fields: Fields, number: int) -> list[int | None]:
+    """local_attention W lets a token see W/2 to each side; every global_attn_every_n_layers-th layer sees all."""
+    window = 2 * (fields.size("local_attention") // 2) + 1
+    if fields.has("layer_types"):
+        kinds = fields.words("layer_types", ("full_attention", "sliding_attention"), number)
+        return [window if kind == "sliding_attention" else None for kind in kinds]
+    every = fields.size("global_attn_every_n_layers")
+    return [window if index % every else None for index in range(number)]
+
+
+def _decoder(hidden: int, vocab: int, bias: bool) -> Term:
+    return linear("lm_head", Part.HEAD, hidden, vocab, bias=bias, in_layers=False)
+
+
+def _tied(head: Term) -> Term:
+    """A head whose matrix is the embedding's: of its own it has a bias at most."""
+    assert head.linear is not None
+    bias = head.parameters - head.linear.inputs * head.linear.outputs
+    return replace(head, parameters=bias, active=bias)

@@ -1,0 +1,278 @@
+"""Hybrids: layers of attention, Mamba, gated delta nets, dense and sparse blocks in any order.
+
+Every layer is counted as what it is; counting all as attention and MLP is one of the two errors of section V-C of
+arXiv:2605.20799. Terms and formulas are those of `blocks`. Sources: Nemotron-H (arXiv:2504.03624), Jamba
+(arXiv:2403.19887), Bamba and Qwen3-Next (model cards), and the model classes in Hugging Face transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ofu_exporter.flops import hf
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.shapes import (
+    Decoder,
+    DeltaNet,
+    Experts,
+    FeedForward,
+    GroupedAttention,
+    Layer,
+    Mamba1,
+    Mamba2,
+    Mlp,
+)
+
+NEUTRAL = listed(
+    """
+    chunk_size conv_kernel expand hybrid_pattern intermediate_size mamba_chunk_size mamba_head_dim mamba_hidden_act
+    mamba_num_heads mamba_proj_bias mamba_ssm_cache_dtype mlp_hidden_act moe_shared_expert_overlap
+    mtp_layers_block_type n_group n_groups num_logits_to_keep rescale_prenorm_residual residual_in_fp32 ssm_cfg
+    ssm_state_size time_step_floor time_step_limit time_step_max time_step_min time_step_rank topk_group
+    use_associative_scan use_bias use_conv_bias use_mamba_kernels use_mambapy z_loss_coefficient
+    """
+)
+
+# Fields of a kind of layer that a model lacks stand above too: where the kind occurs they are read.
+
+LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
+"""The letters of hybrid_override_pattern, as Megatron-LM has them."""
+RENAMED = {"mamba": "linear_attention", "attention": "full_attention"}
+BLOCKS = (*LETTERS.values(), *RENAMED)
+
+
+def nemotron(fields: Fields) -> Decoder:
+    """Nemotron-H: one block per layer, its kind spelt out; ungated feed-forward blocks."""
+    hidden = fields.size("hidden_size")
+    makers: dict[str, Callable[[], Layer]] = {
+        "linear_attention": lambda: Layer(_nemotron_mamba(fields), None, hidden),
+        "full_attention": lambda: Layer(_nemotron_attention(fields, hidden), None, hidden),
+        "mlp": lambda: Layer(None, _nemotron_mlp(fields), hidden),
+        "moe": lambda: Layer(None, _nemotron_experts(fields), hidden),
+    }
+    # Made for the kinds that occur only, so that a dense model needs no field of experts.
+    kinds = _nemotron_kinds(fields)
+    predicted: list[str] = []
+    if fields.size("num_nextn_predict_layers", default=0, least=0):
+        predicted = [
+            RENAMED.get(kind, kind) for kind in fields.words("mtp_layers_block_type", BLOCKS)
+        ]
+    made = {kind: makers[kind]() for kind in dict.fromkeys([*kinds, *predicted])}
+    shape = _decoder(fields, hidden, [made[kind] for kind in kinds])
+    return replace(shape, prediction_layers=tuple(made[kind] for kind in predicted))
+
+
+def _nemotron_kinds(fields: Fields) -> list[str]:
+    if fields.has("hybrid_override_pattern"):
+        pattern = fields.text("hybrid_override_pattern")
+        if unknown := sorted({*pattern} - {*LETTERS}):
+            known = " ".join(LETTERS)
+            raise fields.error(
+                "hybrid_override_pattern", f"{''.join(unknown)!r} is not known; known: {known}"
+            )
+        kinds = [LETTERS[letter] for letter in pattern]
+    else:
+        kinds = [RENAMED.get(kind, kind) for kind in fields.words("layers_block_type", BLOCKS)]
+    if not kinds or fields.size("num_hidden_layers", default=len(kinds)) != len(kinds):
+        raise fields.contradiction(f"the pattern has {len(kinds)} layers", "num_hidden_layers")
+    return kinds
+
+
+def _nemotron_mamba(fields: Fields) -> Mamba2:
+    fields.size("expand", default=2)  # superseded by heads times head dimension
+    return Mamba2(
+        heads=fields.size("mamba_num_heads"),
+        head_dim=fields.size("mamba_head_dim"),
+        groups=fields.size("n_groups"),
+        state=fields.size("ssm_state_size"),
+        kernel=fields.size("conv_kernel"),
+        conv_bias=fields.flag("use_conv_bias", default=True),
+        bias=fields.flag("mamba_proj_bias", default=fields.flag("use_bias", default=False)),
+    )
+
+
+def _nemotron_attention(fields: Fields, hidden: int) -> GroupedAttention:
+    bias = fields.flag("attention_bias", default=False)
+    heads = hf.heads(fields, hidden)
+    return GroupedAttention(
+        *heads, qkv_bias=bias, out_bias=bias, window=fields.optional("sliding_window")
+    )
+
+
+def _nemotron_mlp(fields: Fields) -> Mlp:
+    return Mlp(
+        fields.size("intermediate_size"), gated=False, bias=fields.flag("mlp_bias", default=False)
+    )
+
+
+def _nemotron_experts(fields: Fields) -> Experts:
+    number, used = hf.experts_used(fields, "n_routed_experts", "num_local_experts")
+    shared = fields.size("moe_shared_expert_intermediate_size", default=0, least=0)
+    return Experts(
+        number,
+        used,
+        fields.size("moe_intermediate_size"),
+        gated=False,
+        shared_width=shared * fields.size("n_shared_experts", default=1, least=0),
+        latent=fields.optional("moe_latent_size"),
+        bias=fields.flag("mlp_bias", default=False),
+        correction_bias=True,
+    )
+
+
+def jamba(fields: Fields) -> Decoder:
+    """Jamba: Mamba-1 or attention, then a dense or sparse block, each at its own period."""
+    hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
+    attention = GroupedAttention(*hf.heads(fields, hidden))
+    rank = fields.size("mamba_dt_rank", default=-(-hidden // 16))
+    mamba = Mamba1(
+        inner=fields.size("mamba_expand") * hidden,
+        state=fields.size("mamba_d_state"),
+        kernel=fields.size("mamba_d_conv"),
+        step_rank=rank,
+        conv_bias=fields.flag("mamba_conv_bias", default=True),
+        bias=fields.flag("mamba_proj_bias", default=False),
+        inner_norms=True,
+    )
+    width = fields.size("intermediate_size")
+    dense, (experts, used) = Mlp(width, gated=True), hf.experts_used(fields, "num_experts")
+    sparse = Experts(experts, used, width, gated=True) if experts > 1 else dense
+    attends, routes = _period(fields, "attn_layer"), _period(fields, "expert_layer")
+    return _decoder(
+        fields,
+        hidden,
+        [
+            Layer(
+                attention if attends(index) else mamba,
+                sparse if routes(index) else dense,
+                2 * hidden,
+            )
+            for index in range(number)
+        ],
+    )
+
+
+def _period(fields: Fields, name: str) -> Callable[[int], bool]:
+    period, offset = fields.size(f"{name}_period"), fields.size(f"{name}_offset", least=0)
+    if offset >= period:
+        raise fields.contradiction(
+            "the offset must be below the period", f"{name}_offset", f"{name}_period"
+        )
+    return lambda index: index % period == offset
+
+
+def bamba(fields: Fields) -> Decoder:
+    """Bamba: Mamba-2 or attention, then a dense block."""
+    hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
+    bias = fields.flag("attention_bias", default=False)
+    attention = GroupedAttention(*hf.heads(fields, hidden), qkv_bias=bias, out_bias=bias)
+    mamba = Mamba2(
+        heads=fields.size("mamba_n_heads"),
+        head_dim=fields.size("mamba_d_head", default=_bamba_head(fields, hidden)),
+        groups=fields.size("mamba_n_groups"),
+        state=fields.size("mamba_d_state"),
+        kernel=fields.size("mamba_d_conv"),
+        conv_bias=fields.flag("mamba_conv_bias", default=True),
+        bias=fields.flag("mamba_proj_bias", default=False),
+    )
+    attends = fields.sizes("attn_layer_indices", least=0)
+    if any(index >= number for index in attends):
+        raise fields.contradiction(
+            "a layer that is not there", "attn_layer_indices", "num_hidden_layers"
+        )
+    block = Mlp(
+        fields.size("intermediate_size"), gated=True, bias=fields.flag("mlp_bias", default=False)
+    )
+    return _decoder(
+        fields,
+        hidden,
+        [
+            Layer(attention if index in attends else mamba, block, 2 * hidden)
+            for index in range(number)
+        ],
+    )
+
+
+def _bamba_head(fields: Fields, hidden: int) -> int:
+    """ "auto" is what the inner width leaves for each head."""
+    return fields.size("mamba_expand") * hidden // fields.size("mamba_n_heads")
+
+
+def qwen3_next(fields: Fields) -> Decoder:
+    """Qwen3-Next: gated delta nets, every fourth layer gated attention, sparse blocks with a shared expert."""
+    hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
+    if fields.flag("use_sliding_window", default=False):
+        raise fields.error("use_sliding_window", "true is not known; known: false")
+    bias = fields.flag("attention_bias", default=False)
+    heads = hf.heads(fields, hidden)
+    attention = GroupedAttention(
+        *heads, qkv_bias=bias, out_bias=bias, norm_parameters=2 * heads[2], gated=True
+    )
+    delta = DeltaNet(
+        key_heads=fields.size("linear_num_key_heads"),
+        value_heads=fields.size("linear_num_value_heads"),
+        key_head_dim=fields.size("linear_key_head_dim"),
+        value_head_dim=fields.size("linear_value_head_dim"),
+        kernel=fields.size("linear_conv_kernel_dim"),
+    )
+    kinds = _qwen3_next_kinds(fields, number)
+    blocks = _qwen3_next_blocks(fields, number)
+    return _decoder(
+        fields,
+        hidden,
+        [
+            Layer(attention if kind == hf.FULL else delta, block, 2 * hidden)
+            for kind, block in zip(kinds, blocks, strict=True)
+        ],
+    )
+
+
+def _qwen3_next_kinds(fields: Fields, number: int) -> tuple[str, ...]:
+    every = fields.size("full_attention_interval", default=4)
+    if fields.has("layer_types"):
+        return fields.words("layer_types", (hf.FULL, "linear_attention"), number)
+    return tuple("linear_attention" if (index + 1) % every else hf.FULL for index in range(number))
+
+
+def _qwen3_next_blocks(fields: Fields, number: int) -> list[FeedForward]:
+    experts, used = hf.experts_used(fields, "num_experts", "num_local_experts")
+    sparse = Experts(
+        experts,
+        used,
+        fields.size("moe_intermediate_size"),
+        gated=True,
+        shared_width=fields.size("shared_expert_intermediate_size"),
+        shared_gate=True,
+        latent=fields.optional("moe_latent_size"),
+    )
+    dense = Mlp(fields.size("intermediate_size"), gated=True)
+    named = hf.dense_indices(fields, number)
+    return [dense if index in named else sparse for index in range(number)]
+
+
+ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
+    "NemotronHForCausalLM": nemotron,
+    "JambaForCausalLM": jamba,
+    "BambaForCausalLM": bamba,
+    "Qwen3NextForCausalLM": qwen3_next,
+}
+
+
+def read(fields: Fields, architecture: str) -> Model:
+    """A hybrid decoder."""
+    shape = ARCHITECTURES[architecture](fields)
+    return Model("hybrid", architecture, shape, layers=len(shape.layers))
+
+
+def _decoder(fields: Fields, hidden: int, layers: list[Layer]) -> Decoder:
+    return Decoder(
+        hidden=hidden,
+        vocab=fields.size("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", default=False),
+        layers=tuple(layers),
+        final_norm_parameters=hidden,
+        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
+    )

@@ -1,0 +1,129 @@
+"""Decoders with grouped attention and sparse layers: Mixtral, Qwen MoE, OLMoE, GLM-4 MoE, gpt-oss.
+
+Terms and formulas are those of `blocks.decoder`: a token costs its k experts, the shared one and the router,
+never all experts; which layers are sparse is the architecture's rule. Sources: Mixtral (arXiv:2401.04088), Qwen2
+(arXiv:2407.10671), Qwen3 (arXiv:2505.09388), OLMoE (arXiv:2409.02060), GLM-4.5 (arXiv:2508.06471), gpt-oss
+(arXiv:2508.10925), and the model classes in Hugging Face transformers. `moe_latent_size` is Megatron-LM's and
+Nemotron's field: activations are projected to that width before the routed experts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ofu_exporter.flops import hf
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.shapes import Decoder, Experts, FeedForward, GroupedAttention, Layer, Mlp
+
+NEUTRAL = listed(
+    """
+    clip_qkv experts_per_token initial_context_length n_group swiglu_alpha swiglu_limit topk_group topk_method
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the class of an architecture fixes, and no field of its configuration says."""
+
+    block: Callable[[Fields, int], list[FeedForward]]
+    """The feed-forward block of each of so many layers."""
+    query_key_norm: str = ""
+    bias: bool = False
+    """What an absent attention_bias means for query, key and value."""
+    output_bias: bool | None = None
+    sinks: bool = False
+    """Whether every head has a learned sink."""
+    full_every: int = 0
+
+
+def mixtral(fields: Fields, number: int) -> list[FeedForward]:
+    """Every layer is sparse, experts are as wide as intermediate_size."""
+    return [_experts(fields, "num_local_experts", "intermediate_size")] * number
+
+
+def olmoe(fields: Fields, number: int) -> list[FeedForward]:
+    """Every layer is sparse, experts are as wide as intermediate_size."""
+    return [_experts(fields, "num_experts", "intermediate_size")] * number
+
+
+def gpt_oss(fields: Fields, number: int) -> list[FeedForward]:
+    """Every layer is sparse; router and experts have biases."""
+    block = _experts(fields, "num_local_experts", "intermediate_size")
+    return [replace(block, bias=True, router_bias=True)] * number
+
+
+def qwen(fields: Fields, number: int) -> list[FeedForward]:
+    """Every decoder_sparse_step-th layer is sparse; Qwen2's have a gated shared expert."""
+    block = _experts(fields, "num_experts", "moe_intermediate_size", "num_local_experts")
+    shared = fields.size("shared_expert_intermediate_size", default=0, least=0)
+    sparse = replace(block, shared_width=shared, shared_gate=shared > 0)
+    dense_indices = hf.dense_indices(fields, number)
+    dense = Mlp(fields.size("intermediate_size"), gated=True)
+    return [dense if index in dense_indices else sparse for index in range(number)]
+
+
+def glm(fields: Fields, number: int) -> list[FeedForward]:
+    """The first layers are dense; experts have a bias that balances the load, and shared ones beside them."""
+    block = _experts(fields, "n_routed_experts", "moe_intermediate_size", "num_local_experts")
+    shared = fields.size("n_shared_experts", default=0, least=0)
+    sparse = replace(block, shared_width=shared * block.width, correction_bias=True)
+    first = fields.size("first_k_dense_replace", least=0)
+    dense = Mlp(fields.size("intermediate_size"), gated=True)
+    return [dense if index < first else sparse for index in range(number)]
+
+
+ARCHITECTURES = {
+    "MixtralForCausalLM": Plan(mixtral),
+    "Qwen2MoeForCausalLM": Plan(qwen, bias=True, output_bias=False),
+    "Qwen3MoeForCausalLM": Plan(qwen, query_key_norm="head"),
+    "OlmoeForCausalLM": Plan(olmoe, query_key_norm="all"),
+    "Glm4MoeForCausalLM": Plan(glm, output_bias=False),
+    "GptOssForCausalLM": Plan(gpt_oss, bias=True, sinks=True, full_every=2),
+}
+
+
+def read(fields: Fields, architecture: str) -> Model:
+    """A sparse decoder with grouped attention."""
+    plan = ARCHITECTURES[architecture]
+    hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
+    attention = _attention(fields, plan, hidden)
+    windows = hf.windows(fields, number, plan.full_every)
+    attentions = hf.windowed(Layer(attention, None, 2 * hidden), windows)
+    layers = tuple(
+        Layer(each.mixer, block, each.norm_parameters)
+        for each, block in zip(attentions, plan.block(fields, number), strict=True)
+    )
+    shape = Decoder(
+        hidden=hidden,
+        vocab=fields.size("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", default=False),
+        layers=layers,
+        final_norm_parameters=hidden,
+        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
+    )
+    return Model("mixture", architecture, shape, layers=number)
+
+
+def _attention(fields: Fields, plan: Plan, hidden: int) -> GroupedAttention:
+    bias = fields.flag("qkv_bias", default=fields.flag("attention_bias", default=plan.bias))
+    output = bias if plan.output_bias is None else plan.output_bias
+    attention = GroupedAttention(*hf.heads(fields, hidden), qkv_bias=bias, out_bias=output)
+    kind = "head" if fields.flag("use_qk_norm", default=False) else plan.query_key_norm
+    norms = hf.query_key_norm(kind, attention)
+    return replace(attention, norm_parameters=norms + plan.sinks * attention.heads)
+
+
+def _experts(fields: Fields, number: str, width: str, other: str | None = None) -> Experts:
+    names = (number,) if other is None else (number, other)
+    experts, used = hf.experts_used(fields, *names)
+    return Experts(
+        experts,
+        used,
+        fields.size(width),
+        gated=True,
+        latent=fields.optional("moe_latent_size"),
+    )

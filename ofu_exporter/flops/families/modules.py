@@ -1,0 +1,75 @@
+"""Models that no family knows, as a list of their modules.
+
+The configuration is of this package: `{"architectures": ["Modules"], "modules": [{"module": "convolution",
+"in_channels": 3, ...}, ...]}`. A module's fields are the arguments of its function in `flops.modules`; `repeat` says
+how often it occurs. Formulas and sources stand there. A count per token is one per sample.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import modules
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.terms import Term, merge
+
+ARCHITECTURES = ("Modules",)
+
+NEUTRAL: frozenset[str] = frozenset()
+
+MODULES: dict[str, Callable[..., Term]] = {
+    "attention": modules.attention,
+    "convolution": modules.convolution,
+    "embedding": modules.embedding,
+    "linear": modules.linear,
+    "normalisation": modules.normalisation,
+    "recurrent": modules.recurrent,
+}
+
+
+def read(fields: Fields, architecture: str) -> Model:
+    """A list of modules."""
+    listed = fields.items("modules")
+    if not listed:
+        raise fields.error("modules", "is empty")
+    terms = [_term(fields, index, module) for index, module in enumerate(listed)]
+    return Model(
+        "modules",
+        architecture,
+        terms=merge(terms),
+        counted=(modules.SAMPLE,),
+        lengths={modules.SAMPLE: 1},
+        streams=(),
+    )
+
+
+def _term(fields: Fields, index: int, module: object) -> Term:
+    where = f"modules[{index}]"
+    if not isinstance(module, dict) or "module" not in module:
+        raise fields.error(
+            where, f"{module!r} is not a module; known: {', '.join(sorted(MODULES))}"
+        )
+    given = {**module}
+    kind, repeat = given.pop("module"), given.pop("repeat", 1)
+    if kind not in MODULES:
+        raise fields.error(where, f"{kind!r} is not known; known: {', '.join(sorted(MODULES))}")
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+        raise fields.error(where, f"repeat: {repeat!r} is not a whole number above 0")
+    signature = inspect.signature(MODULES[kind])
+    if unknown := sorted(given.keys() - signature.parameters.keys()):
+        known = ", ".join(signature.parameters)
+        raise fields.error(where, f"{', '.join(unknown)} is not known; known: {known}")
+    try:
+        term = MODULES[kind](**given)
+    except (ConfigError, TypeError) as error:
+        raise fields.error(where, str(error)) from error
+    return replace(
+        term,
+        flops=term.flops * repeat,
+        parameters=term.parameters * repeat,
+        active=term.active * repeat,
+    )

@@ -1,0 +1,59 @@
+"""Qwen-Image: a dual-stream diffusion transformer with joint attention.
+
+Per layer 12 h^2 multiply-adds per latent token and per prompt token, joint full attention over both, and 12 h^2 of
+modulation per sample; around the layers the two input projections, the output projection and the time embedding.
+Sources: VeRL-Omni `verl_omni/utils/mfu/qwen_image.py`, which leaves out the time embedding and norm_out, 256 h + 3 h^2
+per sample; diffusers `transformer_qwenimage.py`; Qwen-Image (arXiv:2508.02324).
+"""
+
+from __future__ import annotations
+
+from ofu_exporter.flops import diffusion as d
+from ofu_exporter.flops.blocks import core, vector
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.terms import Part, merge
+
+ARCHITECTURES = ("QwenImageTransformer2DModel",)
+
+NEUTRAL = frozenset(
+    {"guidance_embeds", "axes_dims_rope", "pooled_projection_dim", "use_layer3d_rope"}
+)
+
+
+def read(fields: Fields, architecture: str) -> Model:
+    """The transformer of a Qwen-Image pipeline."""
+    heads, head_dim = fields.size("num_attention_heads"), fields.size("attention_head_dim")
+    hidden, number, patch = heads * head_dim, fields.size("num_layers"), fields.size("patch_size")
+    channels = fields.size("in_channels")
+    outputs = patch**2 * fields.size("out_channels", default=channels)
+    prompt = fields.size("joint_attention_dim")
+    for name in ("zero_cond_t", "use_additional_t_cond"):
+        if fields.flag(name, default=False):
+            raise fields.error(name, "true is not known; known: false")
+    terms = (
+        d.outside("img_in", Part.PROJECTION, channels, hidden, d.PER_LATENT),
+        vector("txt_norm", prompt, in_layers=False),
+        d.outside("txt_in", Part.PROJECTION, prompt, hidden, d.PER_PROMPT),
+        *d.embedding("time_embed", d.TIME_CHANNELS, hidden),
+        d.per_sample("img_mod", hidden, 6 * hidden, number),
+        d.per_sample("txt_mod", hidden, 6 * hidden, number),
+        *d.stream_attention("img_attention", hidden, hidden, number, d.PER_LATENT),
+        *d.stream_attention("txt_attention", hidden, hidden, number, d.PER_PROMPT),
+        core(hidden, hidden, number, d.JOINT),
+        d.output("img_attention", hidden, hidden, number, d.PER_LATENT),
+        d.output("txt_attention", hidden, hidden, number, d.PER_PROMPT),
+        vector("attention.norms", 4 * head_dim * number),
+        *d.mlp("img_mlp", hidden, d.MLP_RATIO * hidden, number, d.PER_LATENT),
+        *d.mlp("txt_mlp", hidden, d.MLP_RATIO * hidden, number, d.PER_PROMPT),
+        d.per_sample("norm_out", hidden, 2 * hidden),
+        d.outside("proj_out", Part.HEAD, hidden, outputs, d.PER_LATENT),
+    )
+    return Model(
+        "qwen_image",
+        architecture,
+        terms=merge(terms),
+        layers=number,
+        counted=(d.LATENT,),
+        streams=(d.LATENT, d.PROMPT),
+    )

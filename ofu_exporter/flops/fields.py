@@ -1,0 +1,169 @@
+"""Reads a model's configuration field by field, and refuses what it cannot be sure of.
+
+Every field is either read, or known not to change the count, or an error: a field that nobody looked at may be
+the one that makes the count wrong.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ofu_exporter.errors import ConfigError
+
+NEEDED: Any = object()
+"""Marks a field without which there is no count."""
+
+
+class Fields:
+    """The fields of one configuration. Every error is a ConfigError that names the field."""
+
+    def __init__(
+        self, values: Mapping[str, object], neutral: Iterable[str] = (), where: str = ""
+    ) -> None:
+        self._values = {name: value for name, value in values.items() if value is not None}
+        self._neutral = frozenset(neutral)
+        self._where = where
+        self._read: dict[str, Fields | None] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether a field is there and not null."""
+        self._read.setdefault(name, None)
+        return name in self._values
+
+    def size(self, *names: str, default: int = NEEDED, least: int = 1) -> int:
+        """A whole number of at least 1 (or `least`), under the first of its names that is there.
+
+        Raises ConfigError when it is missing without a default, not such a number, or when two of
+        its names say different things.
+        """
+        found = {name: self._number(name, least) for name in names if self.has(name)}
+        if len(set(found.values())) > 1:
+            said = ", ".join(f"{self._where}{name}={value}" for name, value in found.items())
+            raise ConfigError(f"{said} contradict each other")
+        if found:
+            return next(iter(found.values()))
+        if default is NEEDED:
+            raise self.error(
+                names[0], f"is missing; fields here: {', '.join(sorted(self._values))}"
+            )
+        return int(default)
+
+    def optional(self, *names: str) -> int | None:
+        """A whole number above 0, or None where the field is missing or null."""
+        return self.size(*names) if any([self.has(name) for name in names]) else None
+
+    def flag(self, name: str, default: bool = NEEDED) -> bool:
+        """True or false."""
+        if not self.has(name):
+            if default is NEEDED:
+                raise self.error(name, "is missing; it must be true or false")
+            return bool(default)
+        value = self._values[name]
+        if not isinstance(value, bool):
+            raise self.error(name, f"{value!r} is neither true nor false")
+        return value
+
+    def word(self, name: str, known: Iterable[str], default: str = NEEDED) -> str:
+        """One of the known words."""
+        words = sorted(known)
+        value = self._values.get(name, default)
+        self._read.setdefault(name, None)
+        if value is NEEDED:
+            raise self.error(name, f"is missing; known: {', '.join(words)}")
+        if value not in words:
+            raise self.error(name, f"{value!r} is not known; known: {', '.join(words)}")
+        return str(value)
+
+    def words(self, name: str, known: Iterable[str], length: int | None = None) -> tuple[str, ...]:
+        """A list of known words, of a given length."""
+        values = self.items(name)
+        words = sorted(known)
+        for value in values:
+            if value not in words:
+                raise self.error(name, f"{value!r} is not known; known: {', '.join(words)}")
+        if length is not None and len(values) != length:
+            raise self.error(name, f"has {len(values)} entries for {length} layers")
+        return tuple(str(value) for value in values)
+
+    def sizes(self, name: str, least: int = 1) -> tuple[int, ...]:
+        """A list of whole numbers."""
+        for value in (values := self.items(name)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise self.error(name, f"{value!r} is not a whole number of at least {least}")
+        return tuple(int(str(value)) for value in values)
+
+    def items(self, name: str) -> list[object]:
+        """A list."""
+        if not self.has(name):
+            raise self.error(name, "is missing; it must be a list")
+        value = self._values[name]
+        if not isinstance(value, list | tuple):
+            raise self.error(name, f"{value!r} is not a list")
+        return list(value)
+
+    def mapping(self, name: str) -> Mapping[str, object]:
+        """A mapping that is not a configuration of its own, such as labels."""
+        value = self._values.get(name)
+        self._read.setdefault(name, None)
+        if not isinstance(value, Mapping):
+            raise self.error(name, f"{value!r} is not a mapping")
+        return value
+
+    def text(self, name: str) -> str:
+        """Text that is not empty."""
+        value = self._values.get(name)
+        self._read.setdefault(name, None)
+        if not isinstance(value, str) or not value:
+            raise self.error(
+                name, "is missing; it must be text" if value is None else f"{value!r} is not text"
+            )
+        return value
+
+    def inner(self, name: str) -> Fields:
+        """The fields of a configuration inside this one. What it leaves unread is found by `finish`."""
+        if not self.has(name):
+            raise self.error(name, "is missing; it must be a configuration of its own")
+        value = self._values[name]
+        if not isinstance(value, Mapping):
+            raise self.error(name, f"{value!r} is not a configuration")
+        inside = self._read.get(name) or Fields(value, self._neutral, f"{self._where}{name}.")
+        self._read[name] = inside
+        return inside
+
+    def finish(self) -> None:
+        """Raise ConfigError for a field that was neither read nor known to be without influence."""
+        for name, value in self._values.items():
+            # An empty list or mapping (pruned_heads) says that nothing is so.
+            if (
+                value not in ([], {})
+                and name not in self._read
+                and name not in self._neutral
+                and not name.startswith("_")
+            ):
+                near = difflib.get_close_matches(name, self._read, 1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise ConfigError(
+                    f"{self._where}{name} is an unknown field, which may change the count{hint}. "
+                    f"Fields that count here: {', '.join(sorted(self._read))}. "
+                    f"If it changes no matrix product, ignore it by name (--ignore-field {name})."
+                )
+        for inside in self._read.values():
+            if inside is not None:
+                inside.finish()
+
+    def error(self, name: str, message: str) -> ConfigError:
+        """The error of one field."""
+        return ConfigError(f"{self._where}{name} {message}")
+
+    def contradiction(self, message: str, *names: str) -> ConfigError:
+        """The error of fields that cannot be true together."""
+        said = ", ".join(f"{self._where}{name}={self._values.get(name)!r}" for name in names)
+        return ConfigError(f"{said}: {message}")
+
+    def _number(self, name: str, least: int) -> int:
+        value = self._values[name]
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise self.error(name, f"{value!r} is not a whole number of at least {least}")
+        return value

@@ -1,0 +1,199 @@
+"""The lengths of the sequences of one step, and how many tokens and pairs of tokens they make.
+
+What a step costs depends on its lengths only through a few sums: T, the sum of the lengths, for everything
+that is done per token, and Q, the sum of their squares, for attention. A batch of unequal lengths costs neither
+what its longest nor what its mean length times the batch size would: both moments are needed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.terms import TOKENS, Exact, Extent, Per, total, whole
+
+Sample = tuple[tuple[str, int], ...]
+"""The length of each stream of one sample, sorted by stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What is known of a stream when the single lengths are not."""
+
+    sequences: int
+    tokens: Exact
+    squares: Exact
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """The samples of one optimizer step over all GPUs, without padding.
+
+    A sample has a length per stream. Sequences that never meet in one attention may be samples of their
+    own, so a batch of texts and the images in them is `fixed(512, tokens=4096) + fixed(1024, image=1024)`.
+    """
+
+    samples: tuple[tuple[Sample, int], ...] = ()
+    """Each different sample and how many there are of it."""
+    moments: Moments | None = None
+    """Set instead of the samples, for a single stream."""
+
+    def of(self, extent: Extent) -> Exact:
+        """How many units of an extent the step has.
+
+        Raises ConfigError for a sliding window, a second stream or anything else that two moments do
+        not determine.
+        """
+        if self.moments is not None:
+            return _of_moments(self.moments, extent)
+        return total(_units(dict(sample), extent) * number for sample, number in self.samples)
+
+    def tokens(self, stream: str = TOKENS) -> Exact:
+        """T of a stream: the sum of its lengths."""
+        return self.of(Extent(Per.TOKEN, stream))
+
+    def __add__(self, other: Lengths) -> Lengths:
+        """The samples of both. Raises ConfigError where only moments are known."""
+        if self.moments is not None or other.moments is not None:
+            raise ConfigError(
+                "lengths: moments describe one stream only; give the lengths of each stream"
+            )
+        counts = Counter(dict(self.samples))
+        counts.update(dict(other.samples))
+        return Lengths(tuple(sorted(counts.items())))
+
+    def sequences(self, stream: str = TOKENS) -> int:
+        """Samples in the step that have tokens of a stream."""
+        return int(self.of(Extent(Per.SEQUENCE, stream)))
+
+    @property
+    def streams(self) -> frozenset[str]:
+        """The streams that lengths were given for."""
+        if self.moments is not None:
+            return frozenset({TOKENS})
+        return frozenset(stream for sample, _ in self.samples for stream, _ in sample)
+
+    def with_fixed(self, lengths: Mapping[str, int]) -> Lengths:
+        """With streams added to every sample whose length the model itself fixes.
+
+        Raises ConfigError where a length of such a stream was given too.
+        """
+        if not lengths:
+            return self
+        if both := sorted(self.streams & lengths.keys()):
+            said = ", ".join(f"{stream}={lengths[stream]}" for stream in both)
+            raise ConfigError(f"lengths: the configuration itself fixes {said}")
+        return Lengths(
+            tuple((_sample({**dict(sample), **lengths}), number) for sample, number in self.samples)
+        )
+
+
+def fixed(batch_size: int, **streams: int) -> Lengths:
+    """A batch of samples of one length per stream: `fixed(512, tokens=4096)`.
+
+    Raises ConfigError for a batch size or a length below 1 (a stream may be empty: 0 prompt tokens).
+    """
+    _positive("batch_size", batch_size)
+    return Lengths(((_sample(streams), batch_size),))
+
+
+def packed(lengths: Iterable[int], stream: str = TOKENS) -> Lengths:
+    """Sequences of any lengths, packed or not: attention stays inside each of them.
+
+    Raises ConfigError when there is none or one is below 1.
+    """
+    counts = Counter(lengths)
+    if not counts:
+        raise ConfigError("lengths: at least one sequence is needed")
+    for length in counts:
+        _positive("lengths", length)
+    return Lengths(tuple((_sample({stream: length}), n) for length, n in sorted(counts.items())))
+
+
+def samples(of: Iterable[Mapping[str, int]]) -> Lengths:
+    """Samples of several streams: `samples([{"latent": 4096, "prompt": 77}, ...])`."""
+    counts = Counter(_sample(streams) for streams in of)
+    if not counts:
+        raise ConfigError("lengths: at least one sample is needed")
+    return Lengths(tuple(sorted(counts.items())))
+
+
+def from_moments(sequences: int, mean: Exact | float, mean_square: Exact | float) -> Lengths:
+    """Sequences known by the first and second moment of their lengths (E[L], E[L^2]).
+
+    Raises ConfigError for moments that no lengths have: E[L^2] is never below E[L]^2.
+    """
+    _positive("sequences", sequences)
+    first, second = Fraction(mean), Fraction(mean_square)
+    if first < 1:
+        raise ConfigError(f"mean: {mean} is below 1")
+    if second < first * first:
+        raise ConfigError(f"mean_square: {mean_square} is below the square of the mean {mean}")
+    return Lengths(moments=Moments(sequences, whole(first * sequences), whole(second * sequences)))
+
+
+def _sample(streams: Mapping[str, int]) -> Sample:
+    for stream, length in streams.items():
+        if isinstance(length, bool) or not isinstance(length, int) or length < 0:
+            raise ConfigError(f"lengths: {stream}: {length!r} is not a number of tokens")
+    return tuple(sorted(streams.items()))
+
+
+def _positive(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name}: {value!r} is not a whole number above 0")
+
+
+def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
+    length, other = sample.get(extent.stream, 0), sample.get(extent.other, 0)
+    if extent.per is Per.TOKEN:
+        return length + other
+    if extent.per is Per.SEQUENCE:
+        return int(length > 0)
+    if extent.per is Per.PAIR:
+        return _chunked(length, extent)
+    return length * other if extent.per is Per.CROSS else (length + other) ** 2
+
+
+def _chunked(length: int, extent: Extent) -> Exact:
+    """Pairs inside chunks: whole ones, and what is left behind them."""
+    whole_chunks, rest = divmod(length, extent.chunk or max(length, 1))
+    each = pairs(extent.chunk or length, extent.causal, extent.window)
+    return whole_chunks * each + pairs(rest, extent.causal, extent.window)
+
+
+def pairs(length: int, causal: bool, window: int | None = None) -> Exact:
+    """Pairs of query and key in one sequence of L tokens.
+
+    Full: L^2. Causal: L^2/2, the field's convention (Megatron-LM `num_floating_point_operations`), which
+    leaves out the half diagonal. Causal with a window of W <= L: W L - W(W-1)/2, a triangle and then a band
+    (Megatron-Bridge `flop_utils.py`). In both directions with a window of W = 2s+1: W L - s(s+1).
+    """
+    if not causal:
+        side = length if window is None else (window - 1) // 2
+        return (
+            length * length if side + 1 >= length else length * (2 * side + 1) - side * (side + 1)
+        )
+    half = Fraction(length * length, 2)
+    if window is None or window >= length:
+        return half
+    return min(half, Fraction(window * (2 * length - window + 1), 2))
+
+
+def _of_moments(moments: Moments, extent: Extent) -> Exact:
+    if extent.stream != TOKENS or extent.other:
+        raise ConfigError(
+            "lengths: moments describe one stream only; give the lengths of each stream"
+        )
+    if extent.per is Per.TOKEN:
+        return moments.tokens
+    if extent.per is Per.SEQUENCE:
+        return moments.sequences
+    if extent.window is not None or extent.chunk is not None:
+        raise ConfigError(
+            "lengths: attention in a sliding window or chunks is not determined by two moments; give the lengths"
+        )
+    return whole(Fraction(moments.squares) / 2) if extent.causal else moments.squares

@@ -1,0 +1,239 @@
+"""MFU and HFU: the FLOPs of a step over what the GPUs could have done in its time, at their dense peak.
+
+MFU (PaLM, arXiv:2204.02311, section 4.1) counts what the model needs, HFU what the hardware ran: recomputed
+activations too. Equation numbers are those of "Instant GPU Efficiency Visibility at Fleet Scale" (arXiv:2605.20799).
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ofu_exporter import gpus
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.counting import Count, Total
+from ofu_exporter.records import Gpu
+
+SAME = 0.01
+"""Two peaks or ratios that differ by less are taken for the same."""
+
+BANDS = (
+    (0.25, "below 25 %: something is wrong; look for communication, CPU stalls, a small batch"),
+    (0.40, "25-40 %: typical of large models at modest batch sizes"),
+    (0.55, "40-55 %: well tuned"),
+    (math.inf, "above 55 %: check for FLOPs that are counted twice"),
+)
+"""KempnerForge's bands for H100 clusters (its page on MFU): hints, not verdicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a job goes, over all its GPUs. Exactly one of the three."""
+
+    tokens_per_second: float | None = None
+    """Of the streams that a count per token divides by."""
+    samples_per_second: float | None = None
+    step_seconds: float | None = None
+
+    def steps_per_second(self, count: Count | Total) -> float:
+        """Raises ConfigError when none or several are given, or one that isn't above 0 and finite."""
+        given = {
+            "tokens_per_second": self.tokens_per_second,
+            "samples_per_second": self.samples_per_second,
+            "step_seconds": self.step_seconds,
+        }
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) != 1:
+            raise ConfigError(f"give exactly one of {', '.join(given)}, not {len(names)}")
+        value = _positive(names[0], given[names[0]] or 0.0)
+        first = count if isinstance(count, Count) else count.counts[0]
+        if self.tokens_per_second is not None:
+            return value / float(first.tokens)
+        return value / first.sequences if self.samples_per_second is not None else 1 / value
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """What a job makes of its GPUs."""
+
+    mfu: float
+    hfu: float
+    peak_flops: float
+    """Dense FLOP/s of one GPU, effective over the precisions in use."""
+    model_flops_per_second: float
+    """Over all GPUs."""
+    warnings: tuple[str, ...]
+
+
+def dense_peak(gpu: str, precision: str) -> float:
+    """Dense FLOP/s of a GPU by the name that NVML reports.
+
+    Raises ConfigError for a GPU or precision that is not known (it lists those that are), and for a MIG
+    instance, which has a share of its GPU's peak only.
+    """
+    if re.search(r"\bMIG\b", gpu):
+        raise ConfigError(
+            f"gpu: {gpu!r} is a MIG instance, whose share of the peak is not known; give --peak-tflops"
+        )
+    row = gpus.find(Gpu(index="", uuid="", name=gpu))
+    if row is None:
+        known = [name for each in gpus.ROWS for name in each.names]
+        near = difflib.get_close_matches(gpu, known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"gpu: {gpu!r} is not known{hint} Known: {', '.join(known)}")
+    if precision not in gpus.PRECISIONS:
+        raise ConfigError(
+            f"precision: {precision!r} is not known; known: {', '.join(gpus.PRECISIONS)}"
+        )
+    peak = row.peak_flops(precision)
+    if peak is None:
+        rated = [name for name in gpus.PRECISIONS if row.peak_flops(name) is not None]
+        raise ConfigError(
+            f"precision: {gpu} has no known dense peak in {precision}; known: {', '.join(rated) or 'none'}"
+        )
+    return peak
+
+
+def effective_peak(shares: Mapping[str, float], peaks: Mapping[str, float]) -> float:
+    """The peak of mixed precision, eq. 12: sum(F_p) / sum(F_p / peak_p), F_p the FLOPs run in precision p.
+
+    Seconds at peak add up, so it's the harmonic mean weighted with FLOPs; weighting peaks or time is wrong.
+
+    Raises ConfigError when the shares aren't above 0 or don't add up to 1.
+    """
+    for precision, share in shares.items():
+        _positive(f"precision {precision}", share)
+    if not shares or abs(math.fsum(shares.values()) - 1) > 1e-6:
+        raise ConfigError(f"precision: the shares {dict(shares)} do not add up to 1")
+    return 1 / math.fsum(share / peaks[precision] for precision, share in shares.items())
+
+
+def utilization(
+    count: Count | Total,
+    pace: Pace,
+    *,
+    gpu: str,
+    number: int,
+    precision: Mapping[str, float],
+    peak_flops: float | None = None,
+) -> Utilization:
+    """MFU and HFU of a job.
+
+    `number`: all GPUs that the job holds (world size, not data-parallel size; idle and standby ones too);
+    `precision`: share of the FLOPs in each; `peak_flops`: FLOP/s per GPU to divide by instead of the table's.
+
+    Raises ConfigError for everything that `Pace`, `dense_peak` and `effective_peak` refuse.
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ConfigError(f"gpus: {number!r} is not a whole number above 0")
+    warnings: list[str] = []
+    if peak_flops is None:
+        peak = effective_peak(precision, {name: dense_peak(gpu, name) for name in precision})
+    else:
+        peak = _positive("peak_tflops", peak_flops)
+        warnings += peak_mistakes(gpu, precision, peak)
+    rate = pace.steps_per_second(count)
+    model = float(count.model_flops_per_step) * rate
+    ran = float(count.hardware_flops_per_step) * rate
+    mfu, hfu = model / (number * peak), ran / (number * peak)
+    warnings += ratio_mistakes(mfu, hfu, number)
+    return Utilization(mfu, hfu, peak, model, (*_warned(count), *warnings))
+
+
+def _warned(count: Count | Total) -> Sequence[str]:
+    if isinstance(count, Count):
+        return count.warnings
+    return tuple(dict.fromkeys(warning for each in count.counts for warning in each.warnings))
+
+
+def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -> list[str]:
+    """What a peak that the user gave is, where it isn't the dense one of the precisions in use.
+
+    Empty for a GPU or precision that the table doesn't know.
+    """
+    try:
+        right = effective_peak(precision, {name: dense_peak(gpu, name) for name in precision})
+    except ConfigError:
+        return []
+    if _same(peak_flops, right):
+        return []
+    said = "+".join(precision)
+    found = []
+    if _same(peak_flops, 2 * right):
+        found.append(f"the sparse (2:4) peak of {said}, twice the dense one, which halves MFU")
+    for name in gpus.PRECISIONS:
+        row = gpus.find(Gpu(index="", uuid="", name=gpu))
+        other = row.peak_flops(name) if row else None
+        if other is not None and name not in precision and _same(peak_flops, other):
+            found.append(f"the {name} peak, though the job computes in {said}")
+    wrong = " or ".join(found) or "none of its dense peaks"
+    return [
+        f"the peak {peak_flops / 1e12:.1f} TFLOP/s of {gpu} is {wrong}; dense {said} is {right / 1e12:.1f}"
+    ]
+
+
+def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:
+    """What a ratio says about its own inputs."""
+    found = []
+    if mfu > 1 or hfu > 1:
+        which = "MFU" if mfu > 1 else "HFU"
+        found.append(
+            f"{which} over 100 % is impossible: the peak is too low (another precision, another GPU model), the "
+            "throughput or FLOPs are counted twice, or GPUs are left out"
+        )
+    elif number > 1 and mfu < BANDS[0][0] / 5 and BANDS[0][0] <= mfu * number <= 1:
+        found.append(
+            f"MFU would be {mfu * number:.1%} if the throughput were of one GPU: is it of all {number} together?"
+        )
+    return found
+
+
+def band(mfu: float) -> str:
+    """KempnerForge's hint on an MFU."""
+    return next(text for limit, text in BANDS if mfu < limit)
+
+
+def explain(
+    reported: float, right: float, numerators: Mapping[str, float], tolerance: float = SAME
+) -> list[str]:
+    """What makes a reported MFU differ from the right one, as far as one ratio can say.
+
+    `numerators`: FLOPs by other ways of counting over the right ones, by name. Peaks and bookkeeping are
+    tried as well. Several causes can have one ratio, so it's a list, nearest first.
+
+    Raises ConfigError when a ratio isn't above 0.
+    """
+    ratio = _positive("reported_mfu", reported) / _positive("mfu", right)
+    if abs(ratio - 1) <= tolerance:
+        return []
+    causes = {**numerators, **BOOKKEEPING}
+    near = [(abs(ratio / value - 1), name) for name, value in causes.items() if value > 0]
+    return [
+        f"reported MFU is {ratio:.3f} times the right one, as with {name}"
+        for distance, name in sorted(near)
+        if distance <= tolerance
+    ]
+
+
+BOOKKEEPING = {
+    "a sparse peak, or the FP8 peak under BF16 math": 0.5,
+    "the FP4 peak under BF16 math": 0.25,
+    "the BF16 peak under FP8 math": 2.0,
+    "full recomputation counted as model FLOPs": 4 / 3,
+    "a forward-only pass counted as training": 3.0,
+    "training counted as a forward-only pass": 1 / 3,
+}
+"""Ratios of reported to right MFU that don't depend on the model."""
+
+
+def _same(one: float, other: float) -> bool:
+    return abs(one - other) <= SAME * other
+
+
+def _positive(name: str, value: float) -> float:
+    if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+        raise ConfigError(f"{name}: {value!r} is not a number above 0")
+    return float(value)

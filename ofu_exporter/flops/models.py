@@ -1,0 +1,177 @@
+"""A model as a family describes it: its terms, or the shape that they follow from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import blocks
+from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Mlp
+from ofu_exporter.flops.terms import TOKENS, Part, Per, Term
+
+
+class NotDefined(ConfigError):
+    """A convention that does not say what a model of this kind costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """How many parameters a model has."""
+
+    total: int
+    active: int
+    """Those that one token uses: all but the experts it isn't sent to."""
+    embedding: int
+    """Those of tables that are looked up, tokens and learned positions; a tied head is one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a family read from a configuration."""
+
+    family: str
+    architecture: str
+    shape: Decoder | None = None
+    """Set where the model is, or ends in, a decoder; named conventions count from it."""
+    terms: tuple[Term, ...] = ()
+    """The terms of everything that is not in the shape, in the order in which data flows."""
+    towers: tuple[str, ...] = ("model",)
+    """The parts that can be frozen as one, in the order in which data flows."""
+    layers: int = 0
+    """How many repeated layers it has."""
+    counted: tuple[str, ...] = (TOKENS,)
+    """The streams whose tokens together are the tokens of a count per token."""
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """Length of the streams whose length the configuration fixes (patches of an image)."""
+    streams: tuple[str, ...] = (TOKENS,)
+    """The streams whose lengths the user gives, the first of them one that every sample has."""
+    softmax_heads: int = 0
+    """Heads of all layers together, where the model is a vision transformer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What the user chooses about how the terms themselves are counted."""
+
+    causal: bool | None = None
+    """True: causal, False: every pair, None: as the model attends and as the convention counts."""
+    predictions: bool = False
+    """Whether multi-token-prediction layers are trained."""
+    padded_vocab_size: int | None = None
+    """Rows of the head as it is really multiplied, where a framework pads them."""
+
+
+def check_causal(model: Model, counting: Counting) -> None:
+    """Raise ConfigError when causal attention is asked of a model that attends in both directions only."""
+    if (
+        counting.causal
+        and model.shape is None
+        and not any(term.extent.causal for term in model.terms)
+    ):
+        raise ConfigError(
+            f"causal: {model.architecture} attends in both directions; leave --causal away"
+        )
+
+
+def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
+    """Every product that the model executes: the terms of convention `model`."""
+    check_causal(model, counting)
+    shape, covered = padded(model, counting), counting.causal is not False
+    terms = model.terms if covered else tuple(map(_uncovered, model.terms))
+    if shape is None:
+        return terms
+    language = blocks.decoder(shape, covered, counting.predictions)
+    tower = model.towers[-1]
+    if tower != "model":
+        language = tuple(replace(term, tower=tower) for term in language)
+    return terms + (language if covered else tuple(map(_uncovered, language)))
+
+
+def decoder_only(model: Model, counting: Counting, convention: str) -> Decoder:
+    """The shape of a model that is a decoder and nothing else. Raises NotDefined for any other."""
+    shape = padded(model, counting)
+    if shape is None or model.terms:
+        raise NotDefined(f"convention {convention} is not defined for family {model.family}")
+    return shape
+
+
+def both_ways(counting: Counting, convention: str) -> None:
+    """Raise ConfigError where causal attention was asked of a convention that counts every pair."""
+    if counting.causal:
+        raise ConfigError(f"causal: convention {convention} counts full attention by definition")
+
+
+def no_predictions(counting: Counting, convention: str) -> None:
+    """Raise ConfigError where multi-token prediction was asked of a convention that doesn't know it."""
+    if counting.predictions:
+        raise ConfigError(
+            f"predictions: convention {convention} does not count multi-token prediction"
+        )
+
+
+def dense_decoder(model: Model, counting: Counting, convention: str) -> Decoder:
+    """The shape of a decoder with attention and an MLP in every layer. Raises NotDefined for any other."""
+    shape = decoder_only(model, counting, convention)
+    no_predictions(counting, convention)
+    if counting.causal is not None:
+        raise ConfigError(f"causal: convention {convention} fixes what it counts of attention")
+    for layer in shape.layers:
+        if not isinstance(layer.mixer, GroupedAttention) or not isinstance(layer.feed_forward, Mlp):
+            raise NotDefined(
+                f"convention {convention} is defined for dense decoders, which {model.architecture} is not"
+            )
+    return shape
+
+
+def _uncovered(term: Term) -> Term:
+    if term.extent.per is not Per.PAIR:
+        return term
+    return replace(term, extent=replace(term.extent, causal=False, window=None, chunk=None))
+
+
+def padded(model: Model, counting: Counting) -> Decoder | None:
+    """The shape with the vocabulary that is really multiplied.
+
+    Raises ConfigError for a padded vocabulary below the real one, and for predictions that the model lacks.
+    """
+    shape, rows = model.shape, counting.padded_vocab_size
+    if counting.predictions and (shape is None or not shape.predictions):
+        raise ConfigError("predictions: the configuration names no multi-token-prediction layer")
+    if rows is None:
+        return shape
+    if shape is None or shape.labels is not None:
+        raise ConfigError(f"padded_vocab_size: {model.architecture} has no vocabulary to pad")
+    if rows < shape.vocab:
+        raise ConfigError(f"padded_vocab_size: {rows} is below vocab_size {shape.vocab}")
+    return replace(shape, vocab=rows)
+
+
+def parameters(model: Model, counting: Counting, terms: Sequence[Term] | None = None) -> Parameters:
+    """Parameters as the model stores them; multi-token-prediction layers only where they're counted.
+
+    `terms`: the model's own terms, where they're at hand already.
+    """
+    own = own_terms(model, replace(counting, causal=None)) if terms is None else terms
+    return Parameters(
+        total=sum(term.parameters for term in own),
+        active=sum(term.active for term in own),
+        embedding=sum(term.parameters for term in own if term.part is Part.EMBEDDING),
+    )
+
+
+def padded_vocabulary(vocab_size: int, divisible_by: int = 128, tensor_parallel: int = 1) -> int:
+    """The rows that Megatron-LM pads a vocabulary to: up to a multiple of `divisible_by` * `tensor_parallel`.
+
+    Megatron-LM `megatron/training/tokenizer: vocab_size_with_padding`. Raises ConfigError below 1.
+    """
+    given = {
+        "vocab_size": vocab_size,
+        "divisible_by": divisible_by,
+        "tensor_parallel": tensor_parallel,
+    }
+    for name, value in given.items():
+        if value < 1:
+            raise ConfigError(f"{name}: {value} is below 1")
+    multiple = divisible_by * tensor_parallel
+    return -(-vocab_size // multiple) * multiple

@@ -1,0 +1,169 @@
+"""What a step runs of each term: forward, backward, and forward again where activations are recomputed.
+
+A linear layer's backward pass is two products of the size of its forward one, for the gradient of its input
+and of its weights (Megatron-LM, arXiv:2104.04473, appendix); those of an attention core are two as well. So a
+trained term costs 3 forwards, a frozen one that a gradient passes through 2, one that none passes through 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.terms import Part, Term
+
+
+class Recompute(str, Enum):
+    """Which activations are computed a second time in the backward pass."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    """The attention cores only (arXiv:2205.05198, section 5)."""
+    FULL = "full"
+    """Every layer; what stands outside the layers (embedding, head) keeps its activations."""
+
+
+ADAPTER_TARGETS = (
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "o_proj",
+    "gate_proj",
+    "up_proj",
+    "down_proj",
+)
+"""The linear layers that adapters are put on, unless others are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """Low-rank adapters (arXiv:2106.09685) beside frozen linear layers."""
+
+    rank: int
+    targets: tuple[str, ...] = ADAPTER_TARGETS
+    """Last parts of the names of terms, such as `q_proj`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """What one step runs. The defaults are the training of everything, without recomputation."""
+
+    forward_only: bool = False
+    recompute: Recompute = Recompute.NONE
+    recompute_layers: int | None = None
+    """How many of the layers are recomputed, each taken for an average one; None = all."""
+    frozen: frozenset[str] = frozenset()
+    """Towers whose weights are not trained; a frozen tower behind a trained one still passes gradients."""
+    lora: Lora | None = None
+    repeats: int = 1
+    """How often the model runs per step and sample: timesteps, guidance passes, epochs over one batch."""
+
+    def __post_init__(self) -> None:
+        if self.forward_only and self.recompute is not Recompute.NONE:
+            raise ConfigError("recompute: a forward-only pass has no activations to compute again")
+        if self.recompute is Recompute.NONE and self.recompute_layers is not None:
+            raise ConfigError("recompute_layers: say with recompute what is recomputed in them")
+        if self.lora is not None and self.lora.rank < 1:
+            raise ConfigError(f"lora rank: {self.lora.rank} is below 1")
+        if self.repeats < 1:
+            raise ConfigError(f"repeats: {self.repeats} is below 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A term and how many forwards' worth of FLOPs each pass over it costs."""
+
+    term: Term
+    forward: int = 1
+    backward: int = 2
+    recomputed: Fraction = Fraction()
+
+    @property
+    def model(self) -> int:
+        """Forwards' worth that belong to the model: the numerator of MFU."""
+        return self.forward + self.backward
+
+
+def plan(
+    terms: Iterable[Term],
+    passes: Passes,
+    towers: tuple[str, ...],
+    layers: int,
+    recompute_all: bool = False,
+) -> list[Run]:
+    """What a step runs of each term, adapters included.
+
+    `towers`: every tower in the order in which data flows; `layers`: how many layers the model has;
+    `recompute_all`: full recomputation runs the whole forward pass again, not only the layers.
+
+    Raises ConfigError for a tower, a target or a number of layers that the model does not have.
+    """
+    _check(passes, towers, layers)
+    counted = list(terms)
+    adapters = list(_adapters(counted, passes.lora)) if passes.lora else []
+    trained = {term.tower for term in adapters} if passes.lora else {*towers} - passes.frozen
+    reached = _reached(towers, trained)
+    runs = []
+    for term in [*counted, *adapters]:
+        is_trained = term in adapters if passes.lora else term.tower in trained
+        backward = _backward(term, is_trained, term.tower in reached, passes)
+        runs.append(Run(term, backward=backward))
+    share = Fraction(passes.recompute_layers or layers or 1, layers or 1)
+    return [replace(run, recomputed=_again(run, passes, share, recompute_all)) for run in runs]
+
+
+def _backward(term: Term, trained: bool, reached: bool, passes: Passes) -> int:
+    if passes.forward_only or not reached:
+        return 0
+    return 2 if trained or not term.has_weights else 1
+
+
+def _again(run: Run, passes: Passes, share: Fraction, everything: bool) -> Fraction:
+    if passes.recompute is Recompute.NONE or not run.backward:
+        return Fraction()
+    if passes.recompute is Recompute.SELECTIVE:
+        return share if run.term.part is Part.CORE else Fraction()
+    return share if run.term.in_layers or everything else Fraction()
+
+
+def _reached(towers: tuple[str, ...], trained: set[str]) -> set[str]:
+    """Towers that a gradient passes through: from the first trained one on."""
+    first = min((towers.index(tower) for tower in trained), default=len(towers))
+    return {*towers[first:]}
+
+
+def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
+    """Two matrices of `rank` columns beside each targeted one: rank * (inputs + outputs) weights."""
+    met = set()
+    for term in terms:
+        target = term.name.rpartition(".")[2]
+        if target not in lora.targets:
+            continue
+        met.add(target)
+        if term.linear is None:
+            raise ConfigError(f"lora targets: {term.name} has no sides of its own to adapt")
+        weights = lora.rank * (term.linear.inputs + term.linear.outputs)
+        yield replace(
+            term,
+            name=f"{term.name}.lora",
+            flops=2 * weights * term.linear.used,
+            parameters=weights * term.linear.stored,
+            active=weights * term.linear.used,
+            linear=None,
+        )
+    if not met:
+        known = sorted({term.name.rpartition(".")[2] for term in terms if term.linear})
+        raise ConfigError(
+            f"lora targets: none of {', '.join(lora.targets)} here; known: {', '.join(known)}"
+        )
+
+
+def _check(passes: Passes, towers: tuple[str, ...], layers: int) -> None:
+    if unknown := sorted(passes.frozen - {*towers}):
+        raise ConfigError(f"frozen: no part {', '.join(unknown)}; known: {', '.join(towers)}")
+    wanted = passes.recompute_layers
+    if wanted is not None and not 1 <= wanted <= layers:
+        raise ConfigError(f"recompute_layers: {wanted} is not between 1 and the model's {layers}")

@@ -1,0 +1,89 @@
+"""DeepSpeed's flops-profiler summary: forward FLOPs and latencies of one rank.
+
+DeepSpeed `profiling/flops_profiler/profiler.py: print_model_profile`. It counts what this rank's modules run, so under
+pipeline or tensor parallelism it's a share of the model; causal attention in full; the backward pass is taken as
+twice the forward and not counted. Its `FLOPS` lines are rates, its `flops` lines amounts.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.reports import Job, Reported, number, ratio
+
+_AMOUNTS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_STEP = re.compile(r"Profile Summary at step (\d+)")
+_NOTES = (
+    "the backward pass is assumed to be twice the forward",
+    "attention is counted in full, whether causal or not",
+)
+
+
+def read(text: str, job: Job) -> list[Reported]:
+    """One report per summary: 3 forwards' FLOPs over one iteration, or over forward and backward.
+
+    Raises ConfigError when a summary lacks the forward FLOPs or latencies, or there is none.
+    """
+    starts = [match.start() for match in re.finditer(r"Profile Summary", text)]
+    if not starts:
+        raise ConfigError("no DeepSpeed `Profile Summary` in it")
+    ends = [*starts[1:], len(text)]
+    return [_summary(text[start:end], job) for start, end in zip(starts, ends, strict=True)]
+
+
+def _summary(text: str, job: Job) -> Reported:
+    step = _STEP.search(text)
+    forward = _amount(text, "fwd flops per GPU")
+    seconds = _time(text, "iter latency")
+    if seconds is None:
+        parts = [_time(text, "fwd latency"), _time(text, "bwd latency")]
+        if None in parts:
+            raise ConfigError(
+                "DeepSpeed summary: `iter latency`, or `fwd` and `bwd latency`, are missing"
+            )
+        seconds = sum(part for part in parts if part is not None)
+    rate = 3 * forward / seconds
+    return Reported(
+        step=int(step[1]) if step else None,
+        flops=3 * forward,
+        seconds=seconds,
+        flops_per_second=rate,
+        mfu=ratio(rate, job),
+        notes=_NOTES,
+    )
+
+
+def rates(text: str) -> dict[str, float]:
+    """FLOP/s of one GPU in the forward pass, the backward pass and both: 1, 2 and 3 forwards over their times.
+
+    Raises ConfigError when FLOPs or latencies are missing.
+    """
+    forward = _amount(text, "fwd flops per GPU")
+    times = {name: _time(text, f"{name} latency") for name in ("fwd", "bwd")}
+    before, behind = times["fwd"], times["bwd"]
+    if before is None or behind is None:
+        raise ConfigError("DeepSpeed summary: `fwd latency` or `bwd latency` is missing")
+    return {
+        "fwd": forward / before,
+        "bwd": 2 * forward / behind,
+        "fwd+bwd": 3 * forward / (before + behind),
+    }
+
+
+def _amount(text: str, label: str) -> float:
+    match = re.search(rf"^\s*{label}:\s*([\d.]+)\s*([KMGTP]?)", text, re.MULTILINE)
+    if match is None:
+        raise ConfigError(f"DeepSpeed summary: `{label}` is missing")
+    return number(match[1], label) * _AMOUNTS[match[2]]
+
+
+def _time(text: str, label: str) -> float | None:
+    match = re.search(rf"^\s*{label}:\s*([\d.]+)\s*(us|ms|s)\b", text, re.MULTILINE)
+    if match is None:
+        return None
+    seconds = number(match[1], label) * _TIMES[match[2]]
+    if not seconds:
+        raise ConfigError(f"DeepSpeed summary: `{label}` is 0")
+    return seconds

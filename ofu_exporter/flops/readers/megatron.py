@@ -1,0 +1,43 @@
+"""Megatron-LM's log line per iteration: `throughput per GPU (TFLOP/s/GPU)` and `elapsed time per iteration (ms)`.
+
+Megatron-LM `training.py: training_log` with --log-throughput. The throughput is model FLOPs without recomputation
+over all GPUs, so it's the numerator of MFU. Forks write `compute per GPU (TFLOP/s/GPU): now (avg ...)`; the first
+number is taken. What Megatron-LM leaves out or counts otherwise is in the convention `megatron`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ofu_exporter.flops.reports import Job, Reported, found, number, ratio
+
+_ITERATION = re.compile(r"\biteration\s+(\d+)\s*/")
+_THROUGHPUT = re.compile(r"(?:throughput|compute) per GPU \(TFLOP/s/GPU\):\s*([^\s|]+)")
+_ELAPSED = re.compile(r"elapsed time per iteration \(ms\):\s*([^\s|]+)")
+
+
+def read(text: str, job: Job) -> list[Reported]:
+    """One report per iteration that logs a throughput. MFU needs the job's peak.
+
+    Raises ConfigError when no line does, or one has no number.
+    """
+    return found(
+        [report for line in text.splitlines() if (report := _line(line, job)) is not None],
+        "Megatron-LM line with `throughput per GPU (TFLOP/s/GPU)` (--log-throughput)",
+    )
+
+
+def _line(line: str, job: Job) -> Reported | None:
+    iteration, throughput = _ITERATION.search(line), _THROUGHPUT.search(line)
+    if iteration is None or throughput is None:
+        return None
+    rate = number(throughput[1], "throughput per GPU") * 1e12
+    elapsed = _ELAPSED.search(line)
+    seconds = number(elapsed[1], "elapsed time per iteration") / 1e3 if elapsed else None
+    return Reported(
+        step=int(iteration[1]),
+        flops=None if seconds is None else rate * seconds,
+        seconds=seconds,
+        flops_per_second=rate,
+        mfu=ratio(rate, job),
+    )

@@ -1,0 +1,83 @@
+"""OneLogger-style JSON: `train_tflop` over `train_iterations_time_total` and `world_size`.
+
+Megatron-LM `one_logger_utils.py`: total TFLOPs since the start of the loop, seconds in training iterations, GPUs.
+arXiv:2605.20799, section V-B, takes its MFU from them (eq. 10). Time for validation, checkpoints and start-up isn't in
+`train_iterations_time_total`, so MFU is above what a counter of the hardware sees over the whole job.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.reports import Job, Reported, found, number, ratio
+
+_NOTE = "time of training iterations only; checkpoints, validation and start-up are left out"
+
+
+def read(text: str, job: Job) -> list[Reported]:
+    """One report per object with `train_tflop` or `train_throughput_per_gpu`; later objects add to earlier ones.
+
+    `world_size` is logged once at the start; the job's is taken where it isn't.
+
+    Raises ConfigError for text that isn't JSON or JSON lines, a value that is no number, a `train_tflop`
+    without time or world size, and when there is none.
+    """
+    known: dict[str, object] = {}
+    reports = []
+    for record in _records(text):
+        known.update(record)
+        if "train_tflop" in record or "train_throughput_per_gpu" in record:
+            reports.append(_report(known, job))
+    return found(reports, "OneLogger metric `train_tflop` or `train_throughput_per_gpu`")
+
+
+def _records(text: str) -> Iterator[Mapping[str, object]]:
+    """The objects of a JSON object, of a list of them, or of JSON lines; `metrics` inside an object is unpacked."""
+    try:
+        whole = json.loads(text)
+        values = whole if isinstance(whole, list) else [whole]
+    except ValueError:
+        values = [_parsed(line) for line in text.splitlines() if line.strip()]
+    for value in values:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"OneLogger JSON: {value!r} is not an object")
+        inner = value.get("metrics")
+        yield inner if isinstance(inner, Mapping) else value
+
+
+def _parsed(line: str) -> object:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"OneLogger JSON: {line[:80]!r}: {error}") from error
+
+
+def _report(known: Mapping[str, object], job: Job) -> Reported:
+    step = known.get("train_iterations_end")
+    world = job.world_size if job.world_size is not None else _value(known, "world_size")
+    seconds, tflop = _value(known, "train_iterations_time_total"), _value(known, "train_tflop")
+    if tflop is None:
+        rate = (_value(known, "train_throughput_per_gpu") or 0.0) * 1e12
+        flops = None
+    elif not seconds or not world:
+        raise ConfigError(
+            "OneLogger JSON: train_tflop needs train_iterations_time_total and world_size above 0"
+        )
+    else:
+        flops = tflop * 1e12 / world
+        rate = flops / seconds
+    return Reported(
+        step=None if step is None else int(number(str(step), "train_iterations_end")),
+        flops=flops,
+        seconds=seconds,
+        flops_per_second=rate,
+        mfu=ratio(rate, job),
+        notes=(_NOTE,),
+    )
+
+
+def _value(known: Mapping[str, object], name: str) -> float | None:
+    value = known.get(name)
+    return None if value is None else number(str(value), name)

@@ -1,0 +1,59 @@
+"""torch_npu's kernel_details.csv: the sum of the column `aic_cube_fops`, FLOPs that the cube unit ran.
+
+Written by torch_npu.profiler with aic_metrics=ArithmeticUtilization, one row per kernel of one card. It's what
+the hardware executed, recomputation and padding included: HFU; MFU only where neither occurs. A peak of 354
+TFLOP/s is 354e12, not 354 * 10e12 as one published example prints.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.reports import Job, Reported, found, number, ratio
+
+COLUMN = "aic_cube_fops"
+STEP = "Step Id"
+_BLANK = frozenset({"", "N/A", "NA", "-"})
+_NOTE = "executed FLOPs, recomputation and padding included: compare with HFU"
+
+
+def read(text: str, job: Job) -> list[Reported]:
+    """One report per step, or one for a file without step ids. HFU needs the job's peak and step time.
+
+    Raises ConfigError when the column is missing, no row has a value, or one isn't a number of at least 0.
+    """
+    rows = csv.DictReader(io.StringIO(text))
+    header = [name.strip() for name in rows.fieldnames or []]
+    rows.fieldnames = header
+    if COLUMN not in header:
+        raise ConfigError(
+            f"kernel_details.csv: no column {COLUMN}; profile with aic_metrics=ArithmeticUtilization. "
+            f"Columns: {', '.join(header)}"
+        )
+    sums: dict[int | None, float] = {}
+    for line, row in enumerate(rows, start=2):
+        value = (row[COLUMN] or "").strip()
+        if value not in _BLANK:
+            step = _step(row.get(STEP), line)
+            sums[step] = sums.get(step, 0.0) + number(value, f"line {line}: {COLUMN}")
+    return found([_report(step, flops, job) for step, flops in sums.items()], f"value of {COLUMN}")
+
+
+def _step(value: str | None, line: int) -> int | None:
+    text = (value or "").strip()
+    return None if text in _BLANK else int(number(text, f"line {line}: {STEP}"))
+
+
+def _report(step: int | None, flops: float, job: Job) -> Reported:
+    seconds = job.step_seconds
+    rate = None if seconds is None else flops / seconds
+    return Reported(
+        step=step,
+        flops=flops,
+        seconds=seconds,
+        flops_per_second=rate,
+        hfu=ratio(rate, job),
+        notes=(_NOTE,),
+    )

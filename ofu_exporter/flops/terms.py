@@ -1,0 +1,155 @@
+"""What a count of FLOPs is made of: terms, each so many FLOPs per token, per sequence or per pair of tokens.
+
+A multiply-add is two FLOPs. Everything here is an integer or an exact fraction, so that a count equals
+another counter's formula to the last digit and not to a tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+
+Exact = int | Fraction
+"""A whole number of FLOPs, or an exact fraction of one where a count was divided by tokens."""
+
+TOKENS = "tokens"
+"""The stream of tokens of a model that has only one."""
+
+
+class Part(str, Enum):
+    """Which part of a model a term belongs to."""
+
+    EMBEDDING = "embedding"
+    """A table that is looked up: parameters, no FLOPs."""
+    PROJECTION = "projection"
+    """The linear layers around an attention core, a scan or a recurrence."""
+    CORE = "core"
+    """QK^T and PV: products of activations, no weights."""
+    SCAN = "scan"
+    """The recurrence of a state-space or linear-attention layer."""
+    CONVOLUTION = "convolution"
+    MLP = "mlp"
+    EXPERTS = "experts"
+    ROUTER = "router"
+    MODULATION = "modulation"
+    """Linear layers of a diffusion transformer that run once per sample, on the time embedding."""
+    NORM = "norm"
+    """Parameters of normalisations and other vectors: no matrix product, hence no FLOPs."""
+    PREDICTION = "prediction"
+    """What joins hidden state and embedding before a multi-token-prediction layer."""
+    HEAD = "head"
+    """What turns the last hidden state into logits, pixels or latents."""
+
+
+class Per(str, Enum):
+    """What a term is done once for."""
+
+    TOKEN = "token"
+    SEQUENCE = "sequence"
+    PAIR = "pair"
+    """Every pair of a query and a key of one sequence that the mask lets through."""
+    CROSS = "cross"
+    """Every pair of a token of one stream and a token of another of the same sample."""
+    JOINT = "joint"
+    """Every pair of tokens of two streams that were put one behind the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How often a term is done: once per token, sequence or pair of a stream of tokens."""
+
+    per: Per = Per.TOKEN
+    stream: str = TOKENS
+    other: str = ""
+    """The second stream of CROSS (the keys) and JOINT; with TOKEN, the tokens of both are meant."""
+    causal: bool = False
+    """PAIR: a query sees the keys up to its own position only."""
+    window: int | None = None
+    """PAIR: of those only the nearest so many, itself included; to both sides where it's not causal."""
+    chunk: int | None = None
+    """PAIR: of those only the ones in the same chunk of so many neighbouring tokens."""
+
+
+PER_TOKEN = Extent()
+PER_SEQUENCE = Extent(Per.SEQUENCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """The matrices of a linear term, for what changes the count by their sides (LoRA)."""
+
+    inputs: int
+    outputs: int
+    stored: int
+    """How many such matrices the model has, over all layers and experts."""
+    used: int
+    """How many of them one token goes through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One line of a count, summed over all layers that have it."""
+
+    name: str
+    part: Part
+    extent: Extent = PER_TOKEN
+    flops: int = 0
+    """FLOPs of one forward pass per unit of the extent."""
+    parameters: int = 0
+    """Weights and biases that the model stores for it."""
+    active: int = 0
+    """Those of them that one token uses."""
+    in_layers: bool = True
+    """Whether it stands in the repeated layers, which is what activation recomputation runs again."""
+    tower: str = "model"
+    """The part of a composed model that is frozen or trained as one: `vision`, `language`, ..."""
+    linear: Linear | None = None
+
+    @property
+    def has_weights(self) -> bool:
+        """False for products of activations. A tied head has weights, though they're stored elsewhere."""
+        return self.part is not Part.CORE
+
+
+def merge(terms: Iterable[Term]) -> tuple[Term, ...]:
+    """Add up terms of one name, extent and tower; the order is that of first appearance."""
+    alike: dict[tuple[str, Extent, str], list[Term]] = {}
+    for term in terms:
+        alike.setdefault((term.name, term.extent, term.tower), []).append(term)
+    return tuple(group[0] if len(group) == 1 else _sum(group) for group in alike.values())
+
+
+def _sum(terms: list[Term]) -> Term:
+    return replace(
+        terms[0],
+        flops=sum(term.flops for term in terms),
+        parameters=sum(term.parameters for term in terms),
+        active=sum(term.active for term in terms),
+        linear=_same_sides([term.linear for term in terms]),
+    )
+
+
+def _same_sides(of: list[Linear | None]) -> Linear | None:
+    linears = [linear for linear in of if linear is not None]
+    if len(linears) != len(of) or len({(each.inputs, each.outputs) for each in linears}) != 1:
+        return None
+    stored, used = (sum(each.stored for each in linears), sum(each.used for each in linears))
+    return replace(linears[0], stored=stored, used=used)
+
+
+def total(values: Iterable[Exact]) -> Exact:
+    """A sum, as an integer where it is one."""
+    whole_part, rest = 0, Fraction()
+    for value in values:
+        if isinstance(value, int):
+            whole_part += value
+        else:
+            rest += value
+    return whole(rest + whole_part) if rest else whole_part
+
+
+def whole(value: Exact) -> Exact:
+    """An integer where the value is one."""
+    return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value

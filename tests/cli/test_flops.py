@@ -1,0 +1,216 @@
+"""`flops` and `mfu`: every term and total, as a table and as JSON, and one clear line for what can't be used."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ofu_exporter.cli import cli
+from tests.flops.counting import CONFIGS
+from tests.running import call
+
+LLAMA = str(CONFIGS / "llama-3-8b.json")
+H100 = "NVIDIA H100 80GB HBM3"
+KEYS = [
+    "family",
+    "convention",
+    "parameters",
+    "terms",
+    "model_flops_per_token",
+    "hardware_flops_per_token",
+    "model_flops_per_step",
+    "mfu",
+    "hfu",
+    "peak_tflops",
+    "warnings",
+]
+
+
+def shown(*args: str) -> str:
+    result = CliRunner().invoke(cli, args)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def report(*args: str) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(shown(*args, "--format", "json"))
+    return read
+
+
+def test_the_report_of_a_model() -> None:
+    out = report("flops", LLAMA, "--seq-len", "8192")
+    assert list(out) == KEYS
+    assert (out["family"], out["convention"]) == ("decoder", "model")
+    assert out["parameters"] == {
+        "total": 8030261248,
+        "active": 8030261248,
+        "embedding": 525336576,
+    }
+    assert out["model_flops_per_step"] == 421_645_529_382_912
+    assert out["model_flops_per_token"] * 8192 == out["model_flops_per_step"]
+    assert sum(term["flops_per_token"] for term in out["terms"]) == out["model_flops_per_token"]
+    assert out["hardware_flops_per_token"] == out["model_flops_per_token"]
+    assert (out["mfu"], out["hfu"], out["peak_tflops"], out["warnings"]) == (None, None, None, [])
+
+
+def test_a_batch_is_so_many_sequences() -> None:
+    one, many = (
+        report("flops", LLAMA, "--seq-len", "4096", "--batch-size", size) for size in ("1", "512")
+    )
+    assert many["model_flops_per_step"] == 512 * one["model_flops_per_step"]
+    assert many["model_flops_per_token"] == one["model_flops_per_token"]
+
+
+@pytest.mark.parametrize(
+    ("args", "times_megatron"),
+    [
+        (["--convention", "megatron"], 1),
+        (["--convention", "kempner"], 1.1252),
+        (["--full-attention"], 1.1252),
+        (["--causal"], 1),
+        (["--forward-only"], 1 / 3),
+    ],
+)
+def test_what_changes_the_count(args: list[str], times_megatron: float) -> None:
+    out = report("flops", LLAMA, "--seq-len", "8192", *args)
+    assert out["model_flops_per_step"] / 421_645_529_382_912 == pytest.approx(
+        times_megatron, abs=5e-5
+    )
+
+
+def test_recomputation() -> None:
+    full = report(
+        "flops", LLAMA, "--seq-len", "4096", "--recompute", "full", "--convention", "palm"
+    )
+    assert 3 * full["hardware_flops_per_token"] == 4 * full["model_flops_per_token"]
+    some = report(
+        "flops", LLAMA, "--seq-len", "4096", "--recompute", "full", "--recompute-layers", "8"
+    )
+    assert 1 < some["hardware_flops_per_token"] / some["model_flops_per_token"] < 1.1
+
+
+def test_packed_lengths(tmp_path: Path) -> None:
+    file = tmp_path / "lengths"
+    file.write_text("1024\n3072\n")
+    packed = report("flops", LLAMA, "--lengths", str(file))
+    moments = report(
+        "flops", LLAMA, "--batch-size", "2", "--moments", f"2048,{(1024**2 + 3072**2) / 2}"
+    )
+    assert packed["model_flops_per_step"] == moments["model_flops_per_step"]
+    equal = report("flops", LLAMA, "--seq-len", "2048", "--batch-size", "2")
+    assert packed["model_flops_per_step"] > equal["model_flops_per_step"]
+
+
+def test_padding(tmp_path: Path) -> None:
+    file = tmp_path / "lengths"
+    file.write_text("1024\n3072\n")
+    padded = report("flops", LLAMA, "--lengths", str(file), "--padded-to", "4096")
+    assert padded["hardware_flops_per_token"] > 1.9 * padded["model_flops_per_token"]
+
+
+def test_what_is_known_is_listed() -> None:
+    assert "DeepseekV3ForCausalLM                     deepseek\n" in shown("list", "architectures")
+    text = shown("list", "conventions")
+    assert (
+        "kaplan      Kaplan et al. (OpenAI): the rows of their table 1, in FLOPs per token.\n"
+        in text
+    )
+
+
+def test_streams_frozen_parts_and_adapters() -> None:
+    streams = ("--length", "latent=4096", "--length", "prompt=77", "--repeats", "20")
+    image = report("flops", str(CONFIGS / "qwen-image.json"), *streams)
+    assert image["family"] == "qwen_image"
+    seen = (str(CONFIGS / "qwen2-vl-7b.json"), "--seq-len", "1024", "--length", "image=1024")
+    trained, frozen = report("flops", *seen), report("flops", *seen, "--freeze", "vision")
+    assert frozen["model_flops_per_step"] < trained["model_flops_per_step"]
+    adapted = report(
+        "flops", LLAMA, "--seq-len", "64", "--lora-rank", "8", "--lora-targets", "q_proj"
+    )
+    assert [term["name"] for term in adapted["terms"]][-1] == "attention.q_proj.lora"
+
+
+MFU = ("mfu", LLAMA, "--seq-len", "8192", "--gpu", H100, "--gpus", "256")
+
+
+def test_the_mfu_of_a_job() -> None:
+    out = report(*MFU, "--tokens-per-second", "2e6")
+    assert list(out) == KEYS
+    assert out["peak_tflops"] == pytest.approx(989.4, abs=0.1)
+    assert out["mfu"] == pytest.approx(
+        out["model_flops_per_token"] * 2e6 / 256 / (out["peak_tflops"] * 1e12)
+    )
+    mixed = report(*MFU, "--tokens-per-second", "2e6", "--precision", "bf16=0.3,fp8=0.7")
+    assert mixed["peak_tflops"] == pytest.approx(989.4 / (0.3 + 0.7 / 2), abs=0.2)
+
+
+def test_mistakes_are_named() -> None:
+    sparse = report(*MFU, "--tokens-per-second", "2e6", "--peak-tflops", "1979")
+    assert "sparse" in sparse["warnings"][0]
+    above = report(*MFU, "--tokens-per-second", "2e7")
+    assert "over 100 %" in above["warnings"][0]
+
+
+def test_the_cause_of_a_reported_mfu_is_named() -> None:
+    right = report(*MFU, "--tokens-per-second", "2e6")["mfu"]
+    reported = report(*MFU, "--tokens-per-second", "2e6", "--reported-mfu", str(right * 1.1252))
+    causes = " ".join(reported["warnings"])
+    assert "convention kempner" in causes
+    assert "convention palm" in causes
+
+
+def test_a_table_for_people() -> None:
+    text = shown(*MFU, "--tokens-per-second", "2e6", "--recompute", "full")
+    assert "LlamaForCausalLM, family decoder, convention model" in text
+    assert "8,030,261,248 total" in text
+    assert "attention.core" in text
+    assert re.search("Model FLOPs per step: +421,645,529,382,912\n", text)
+    assert "dense TFLOP/s per GPU" in text
+    assert "Hint: " in text
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["flops", LLAMA], "lengths: the length of stream 'tokens' is missing"),
+        (["flops", LLAMA, "--seq-len", "0"], "lengths: no token in tokens"),
+        (["flops", LLAMA, "--seq-len", "8", "--moments", "8,64"], "give the lengths in one way"),
+        (["flops", LLAMA, "--moments", "8"], "--moments: '' is not a number"),
+        (["flops", LLAMA, "--length", "tokens"], "--length: 'tokens' is not STREAM=N"),
+        (["flops", LLAMA, "--lengths", "/nonexistent"], "--lengths: /nonexistent"),
+        (
+            ["flops", LLAMA, "--seq-len", "8", "--recompute", "some"],
+            "--recompute: 'some' is not known",
+        ),
+        (
+            ["flops", LLAMA, "--seq-len", "8", "--convention", "x"],
+            "unknown convention 'x'; known: ",
+        ),
+        (
+            ["flops", LLAMA, "--seq-len", "8", "--lora-targets", "x"],
+            "--lora-targets needs --lora-rank",
+        ),
+        (["flops", "/nonexistent.json"], "/nonexistent.json"),
+        ([*MFU], "give exactly one of tokens_per_second"),
+        (
+            [*MFU, "--step-seconds", "1", "--precision", "bf16=x"],
+            "--precision: 'x' is not a number",
+        ),
+        ([*MFU, "--step-seconds", "1", "--precision", "bf16=0.5"], "precision: the shares"),
+        (
+            [*MFU, "--step-seconds", "1", "--precision", "bf16=.5,bf16=.5"],
+            "--precision: bf16 is given",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(args: list[str], line: str) -> None:
+    done = call(*args)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"ofu-exporter: {line}")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""

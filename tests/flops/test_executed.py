@@ -1,0 +1,565 @@
+"""The multiply-adds that a real forward and backward pass executes, on small models of each family.
+
+torch.utils.flop_counter counts the matrix products and convolutions that torch runs. Every pair of an attention
+is run by eager kernels, so it is compared with `causal=False`. Where torch runs something else than the count
+says, the test says what and how much: nothing is left to a tolerance.
+
+Needs torch, transformers and diffusers: `pip install .[test-torch]`, not part of a base install.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ofu_exporter import flops
+
+# The libraries warn about their own deprecations, which says nothing about the counts.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+EVERY_PAIR = flops.Counting(causal=False)
+FORWARD = flops.Passes(forward_only=True)
+
+
+def library(name: str) -> Any:
+    """A library of the extra `test-torch`, or a skip that says what to install."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            pytest.skip(f"{name} is not installed: pip install .[test-torch]")
+
+
+def executed(run: Callable[[], Any], backward: bool = True) -> dict[str, int]:
+    """FLOPs by torch's operator over a forward pass, and a backward pass of its sum."""
+    torch = library("torch")
+    attention, counter = library("torch.nn.attention"), library("torch.utils.flop_counter")
+    # Fused kernels on the CPU are not registered with the counter: they'd count 0.
+    math, mode = attention.SDPBackend.MATH, counter.FlopCounterMode(display=False)
+    with attention.sdpa_kernel(math), mode, torch.set_grad_enabled(backward):
+        result = run()
+        if backward:
+            result.sum().backward()
+    found = mode.get_flop_counts()["Global"]
+    return {str(operator).removeprefix("aten."): number for operator, number in found.items()}
+
+
+def products(found: dict[str, int]) -> int:
+    return sum(found.values())
+
+
+def transformer(architecture: str, **fields: Any) -> tuple[Any, flops.Model]:
+    """A small model of random weights, and ours of its own configuration."""
+    library("torch").manual_seed(0)
+    kind = getattr(library("transformers"), architecture)
+    config = kind.config_class(**fields)
+    config._attn_implementation = "eager"
+    if hasattr(config, "_experts_implementation"):
+        config._experts_implementation = "eager"
+    written = json.loads(config.to_json_string(use_diff=False))
+    return kind(config).float(), flops.read({**written, "architectures": [architecture]})
+
+
+def parameters(model: Any) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def tokens(number: int, batch: int = 2) -> Any:
+    return library("torch").randint(2, 90, (batch, number))
+
+
+DENSE = {
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "vocab_size": 320,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+GROUPED = {**DENSE, "num_key_value_heads": 2}
+WIDE = {**GROUPED, "head_dim": 24}
+ROUTED = {**GROUPED, "num_experts_per_tok": 2}
+NARROW_EXPERTS = {**ROUTED, "moe_intermediate_size": 48, "head_dim": 24}
+LATENT = {
+    **DENSE,
+    "num_key_value_heads": 4,
+    "num_experts_per_tok": 2,
+    "kv_lora_rank": 32,
+    "q_lora_rank": 48,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 16,
+    "n_routed_experts": 8,
+    "moe_intermediate_size": 48,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+}
+OPT = {name: value for name, value in DENSE.items() if name != "intermediate_size"}
+OPT |= {"ffn_dim": 160}
+GPT = {"n_embd": 64, "n_layer": 4, "n_head": 4, "vocab_size": 320, "n_positions": 64}
+GPT |= {"bos_token_id": 1, "eos_token_id": 2}
+
+DECODERS: list[tuple[str, dict[str, Any]]] = [
+    ("LlamaForCausalLM", GROUPED),
+    ("MistralForCausalLM", WIDE),
+    ("Qwen2ForCausalLM", GROUPED),
+    ("Qwen3ForCausalLM", WIDE),
+    ("SeedOssForCausalLM", WIDE),
+    ("GraniteForCausalLM", GROUPED),
+    ("GemmaForCausalLM", WIDE),
+    ("Gemma2ForCausalLM", {**WIDE, "sliding_window": 8}),
+    ("Gemma3ForCausalLM", WIDE),
+    ("Olmo2ForCausalLM", GROUPED),
+    ("PhiForCausalLM", DENSE),
+    ("PhiForCausalLM", {**DENSE, "qk_layernorm": True}),
+    ("Phi3ForCausalLM", GROUPED),
+    ("Starcoder2ForCausalLM", GROUPED),
+    ("GPT2LMHeadModel", GPT),
+    ("GPTJForCausalLM", {**GPT, "rotary_dim": 8}),
+    ("GPTNeoXForCausalLM", DENSE),
+    ("OPTForCausalLM", {**OPT, "word_embed_proj_dim": 64}),
+    ("OPTForCausalLM", {**OPT, "word_embed_proj_dim": 32, "do_layer_norm_before": False}),
+    ("BloomForCausalLM", {"hidden_size": 64, "n_layer": 4, "n_head": 4, "vocab_size": 320}),
+    ("Qwen2ForSequenceClassification", {**GROUPED, "num_labels": 3}),
+    ("Gemma2ForSequenceClassification", {**WIDE, "num_labels": 1}),
+    ("PhiForSequenceClassification", {**DENSE, "num_labels": 1}),
+    ("MixtralForCausalLM", {**ROUTED, "num_local_experts": 8}),
+    ("OlmoeForCausalLM", {**ROUTED, "num_experts": 8}),
+    (
+        "Qwen2MoeForCausalLM",
+        {**ROUTED, "num_experts": 8, "moe_intermediate_size": 48}
+        | {"shared_expert_intermediate_size": 96, "decoder_sparse_step": 2},
+    ),
+    ("Qwen3MoeForCausalLM", {**NARROW_EXPERTS, "num_local_experts": 8, "mlp_only_layers": [1]}),
+    (
+        "Glm4MoeForCausalLM",
+        {
+            **NARROW_EXPERTS,
+            "n_routed_experts": 8,
+            "num_nextn_predict_layers": 0,
+            "use_qk_norm": True,
+        },
+    ),
+    ("GptOssForCausalLM", {**ROUTED, "num_local_experts": 8, "head_dim": 24}),
+    (
+        "DeepseekV3ForCausalLM",
+        {**LATENT, "n_group": 1, "topk_group": 1, "num_nextn_predict_layers": 0},
+    ),
+    ("DeepseekV2ForCausalLM", {**LATENT, "q_lora_rank": None}),
+]
+
+# Score biases that balance the load are parameters in the published checkpoint, buffers in transformers.
+BUFFERS = {"DeepseekV3ForCausalLM": 3 * 8, "Glm4MoeForCausalLM": 3 * 8}
+
+
+@pytest.mark.parametrize(("architecture", "fields"), DECODERS, ids=lambda value: str(value)[:24])
+def test_decoders(architecture: str, fields: dict[str, Any]) -> None:
+    """Exactly: forward and backward, and every parameter."""
+    model, ours = transformer(architecture, **fields)
+    ids = tokens(32)
+    counted = flops.count(ours, flops.fixed(2, tokens=32), flops.How(counting=EVERY_PAIR))
+    found = executed(lambda: model(input_ids=ids).logits)
+    assert counted.model_flops_per_step == products(found)
+    assert counted.parameters.total == parameters(model) + BUFFERS.get(architecture, 0)
+
+
+NEMOTRON: dict[str, Any] = {
+    name: value for name, value in NARROW_EXPERTS.items() if name != "num_hidden_layers"
+}
+NEMOTRON |= {"layers_block_type": ["linear_attention", "mlp", "full_attention", "moe"]}
+NEMOTRON |= {"mamba_num_heads": 4, "mamba_head_dim": 24, "n_groups": 2, "ssm_state_size": 16}
+NEMOTRON |= {"n_routed_experts": 8, "moe_shared_expert_intermediate_size": 40}
+
+HYBRIDS: list[tuple[str, dict[str, Any], int]] = [
+    ("NemotronHForCausalLM", NEMOTRON, 8),
+    ("NemotronHForCausalLM", {**NEMOTRON, "moe_latent_size": 24}, 8),
+    (
+        "JambaForCausalLM",
+        {**ROUTED, "num_experts": 4, "attn_layer_period": 4, "attn_layer_offset": 2}
+        | {"mamba_dt_rank": 6, "use_mamba_kernels": False},
+        0,
+    ),
+    (
+        "BambaForCausalLM",
+        {**GROUPED, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 16}
+        | {"mamba_n_groups": 1, "mamba_d_state": 16},
+        0,
+    ),
+    (
+        "Qwen3NextForCausalLM",
+        {**NARROW_EXPERTS, "num_experts": 8, "shared_expert_intermediate_size": 48}
+        | {"linear_num_key_heads": 2, "linear_num_value_heads": 4}
+        | {"linear_key_head_dim": 16, "linear_value_head_dim": 16},
+        0,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "fields", "buffers"), HYBRIDS, ids=lambda value: str(value)[:24]
+)
+def test_hybrids(architecture: str, fields: dict[str, Any], buffers: int) -> None:
+    """Linear layers exactly; convolutions run over the padding too; scans run as chunked products.
+
+    transformers pads a convolution of kernel K by K-1 positions: (L + K - 1)/L of the FLOPs. A scan is executed as
+    products whose sizes depend on the chunk (or element by element), where the count has the closed form.
+    """
+    length, kernel = 32, 4
+    model, ours = transformer(architecture, **fields)
+    ids = tokens(length)
+    how = flops.How(counting=EVERY_PAIR, passes=FORWARD)
+    counted = flops.count(ours, flops.fixed(2, tokens=length), how)
+    found = executed(lambda: model(input_ids=ids).logits, backward=False)
+    parts = {part: 0 for part in flops.Part}
+    for line in counted.lines:
+        parts[line.term.part] += int(line.forward)
+    convolutions, scans = parts.pop(flops.Part.CONVOLUTION), parts.pop(flops.Part.SCAN)
+    cores = parts.pop(flops.Part.CORE)
+    assert sum(parts.values()) == found["mm"] + found.get("addmm", 0)
+    assert convolutions * (length + kernel - 1) == found["convolution"] * length
+    assert found["bmm"] >= cores, "what is left of the batched products is the scan"
+    assert scans > 0
+    assert counted.parameters.total == parameters(model) + buffers
+
+
+IMAGE = {"hidden_size": 32, "intermediate_size": 80, "num_hidden_layers": 2}
+IMAGE |= {"num_attention_heads": 4, "image_size": 32, "patch_size": 8}
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        "ViTForImageClassification",
+        "ViTModel",
+        "DeiTForImageClassification",
+        "DeiTForImageClassificationWithTeacher",
+        "CLIPVisionModel",
+        "SiglipVisionModel",
+    ],
+)
+def test_vision_transformers(architecture: str) -> None:
+    """Forward exactly; backward without the patches' input gradient, and what the loss does not reach."""
+    model, ours = transformer(architecture, **IMAGE, num_labels=10)
+    pixels = library("torch").randn(2, 3, 32, 32)
+    forward = flops.count(ours, flops.fixed(2), flops.How(passes=FORWARD))
+    found = executed(lambda: model(pixel_values=pixels)[0], backward=False)
+    assert forward.model_flops_per_step == products(found)
+    assert forward.parameters.total == parameters(model)
+
+
+def test_the_first_layer_has_no_input_gradient() -> None:
+    """A third of the patch embedding's three forwards: the difference to what torch executes."""
+    model, ours = transformer("ViTForImageClassification", **IMAGE, num_labels=10)
+    pixels = library("torch").randn(2, 3, 32, 32)
+    counted = flops.count(ours, flops.fixed(2))
+    found = executed(lambda: model(pixel_values=pixels).logits)
+    patches = next(line for line in counted.lines if line.term.name == "patch_embedding")
+    assert counted.model_flops_per_step - patches.forward == products(found)
+
+
+ENCODER = {**DENSE, "hidden_size": 32, "intermediate_size": 80}
+MODERN = {**ENCODER, "cls_token_id": 1, "sep_token_id": 2, "local_attention": 8}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "fields"),
+    [
+        ("BertModel", ENCODER),
+        ("BertForMaskedLM", ENCODER),
+        ("BertForPreTraining", ENCODER),
+        ("RobertaModel", ENCODER),
+        ("RobertaForMaskedLM", ENCODER),
+        ("XLMRobertaForMaskedLM", ENCODER),
+        ("ModernBertModel", MODERN),
+        ("ModernBertForMaskedLM", MODERN),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_encoders(architecture: str, fields: dict[str, Any]) -> None:
+    """Exactly, and every parameter. Eager kernels run the pairs outside a window too."""
+    model, ours = transformer(architecture, **fields)
+    ids = tokens(16)
+    how = flops.How(counting=EVERY_PAIR, passes=FORWARD)
+    counted = flops.count(ours, flops.fixed(2, tokens=16), how)
+    found = executed(lambda: model(input_ids=ids)[0], backward=False)
+    assert counted.model_flops_per_step == products(found)
+    assert counted.parameters.total == parameters(model)
+    if "MaskedLM" in architecture:
+        trained = flops.count(ours, flops.fixed(2, tokens=16), flops.How(counting=EVERY_PAIR))
+        assert trained.model_flops_per_step == products(
+            executed(lambda: model(input_ids=ids).logits)
+        )
+
+
+T5 = {"d_model": 32, "d_kv": 12, "d_ff": 80, "num_layers": 2, "num_decoder_layers": 3}
+T5 |= {"num_heads": 4, "vocab_size": 100}
+BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 80}
+BART |= {"decoder_ffn_dim": 72, "encoder_attention_heads": 4, "decoder_attention_heads": 2}
+BART |= {"vocab_size": 100, "max_position_embeddings": 32}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "fields"),
+    [
+        ("T5ForConditionalGeneration", T5),
+        (
+            "MT5ForConditionalGeneration",
+            {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+        ),
+        ("BartForConditionalGeneration", BART),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_encoder_decoders(architecture: str, fields: dict[str, Any]) -> None:
+    """Exactly, forward and backward, and every parameter."""
+    model, ours = transformer(architecture, **fields)
+    source, target = tokens(16), tokens(9)
+    lengths = flops.fixed(2, source=16, target=9)
+    counted = flops.count(ours, lengths, flops.How(counting=EVERY_PAIR))
+    found = executed(lambda: model(input_ids=source, decoder_input_ids=target).logits)
+    assert counted.model_flops_per_step == products(found)
+    assert counted.parameters.total == parameters(model)
+
+
+VISION = {"depth": 2, "num_heads": 4, "in_channels": 3, "hidden_size": 32, "patch_size": 4}
+VISION |= {"spatial_merge_size": 2, "temporal_patch_size": 2}
+# Windows of 2 x 2 patches in the first layer, every pair in the second.
+WINDOWED = {"intermediate_size": 40, "out_hidden_size": 32, "window_size": 8}
+
+
+@pytest.mark.parametrize(
+    ("kind", "vision"),
+    [
+        ("Qwen2VL", {**VISION, "embed_dim": 32, "mlp_ratio": 2}),
+        ("Qwen2_5_VL", {**VISION, **WINDOWED, "fullatt_block_indexes": [1]}),
+    ],
+)
+def test_vision_and_language_together(kind: str, vision: dict[str, Any]) -> None:
+    """Forward exactly, windows of the image included, and every parameter; causal pairs run in both halves."""
+    torch, transformers = library("torch"), library("transformers")
+    text = {**GROUPED, "hidden_size": 32, "vocab_size": 100}
+    marks = {"image_token_id": 99, "video_token_id": 98}
+    marks |= {"vision_start_token_id": 97, "vision_end_token_id": 96}
+    config = getattr(transformers, f"{kind}Config")(text_config=text, vision_config=vision, **marks)
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
+    config.text_config.rope_parameters = rope
+    config._attn_implementation = "eager"
+    architecture = f"{kind}ForConditionalGeneration"
+    model = getattr(transformers, architecture)(config).float()
+    written = json.loads(config.to_json_string(use_diff=False))
+    ours = flops.read({**written, "architectures": [architecture]})
+    ids = tokens(20, batch=1)
+    ids[0, 2:6] = 99
+    inputs = {"input_ids": ids, "pixel_values": torch.randn(16, 3 * 2 * 16)}
+    inputs |= {"image_grid_thw": torch.tensor([[1, 4, 4]]), "mm_token_type_ids": (ids == 99).long()}
+    found = executed(lambda: model(**inputs), backward=False)
+    lengths = flops.fixed(1, tokens=20) + flops.fixed(1, image=16)
+    counted = flops.count(ours, lengths, flops.How(passes=FORWARD))
+    both_halves = sum(line.forward * (1 + line.term.extent.causal) for line in counted.lines)
+    assert both_halves == products(found)
+    assert counted.parameters.total == parameters(model)
+
+
+def denoiser(name: str) -> tuple[Any, Callable[[], Any], flops.Lengths]:
+    """A small diffusion transformer, a pass over it, and the lengths of that pass."""
+    torch, diffusers = library("torch"), library("diffusers")
+    time, prompt = torch.ones(2), torch.randn(2, 7, 32)
+    pooled = torch.randn(2, 24)
+    shape = {"attention_head_dim": 16, "num_attention_heads": 2, "num_layers": 2}
+    joint = {**shape, "joint_attention_dim": 32}
+    if name == "QwenImageTransformer2DModel":
+        model = diffusers.QwenImageTransformer2DModel(
+            **joint, in_channels=16, out_channels=4, axes_dims_rope=(4, 6, 6)
+        )
+        inputs = {"hidden_states": torch.randn(2, 16, 16), "img_shapes": [[(1, 4, 4)]] * 2}
+        inputs |= {"encoder_hidden_states_mask": torch.ones(2, 7, dtype=torch.long)}
+    elif name == "SD3Transformer2DModel":
+        model = diffusers.SD3Transformer2DModel(
+            **joint,
+            dual_attention_layers=(0,),
+            qk_norm="rms_norm",
+            caption_projection_dim=32,
+            pooled_projection_dim=24,
+            sample_size=8,
+            in_channels=4,
+            out_channels=4,
+            pos_embed_max_size=16,
+        )
+        inputs = {"hidden_states": torch.randn(2, 4, 8, 8), "pooled_projections": pooled}
+    elif name == "FluxTransformer2DModel":
+        model = diffusers.FluxTransformer2DModel(
+            **joint,
+            num_single_layers=2,
+            in_channels=8,
+            pooled_projection_dim=24,
+            guidance_embeds=True,
+            axes_dims_rope=(4, 6, 6),
+        )
+        inputs = {"hidden_states": torch.randn(2, 16, 8), "pooled_projections": pooled}
+        inputs |= {"guidance": time, "img_ids": torch.zeros(16, 3), "txt_ids": torch.zeros(7, 3)}
+    else:
+        model = diffusers.WanTransformer3DModel(
+            **shape,
+            in_channels=4,
+            out_channels=4,
+            text_dim=32,
+            freq_dim=8,
+            ffn_dim=40,
+            rope_max_seq_len=32,
+        )
+        inputs = {"hidden_states": torch.randn(2, 4, 4, 4, 8)[:, :, :2]}
+    lengths = flops.fixed(2, latent=16, prompt=7)
+    inputs |= {"encoder_hidden_states": prompt, "timestep": time}
+    return model, lambda: model(**inputs).sample, lengths
+
+
+# Linear layers whose inputs are data: torch computes no gradient for them.
+FIRST = {
+    "QwenImageTransformer2DModel": ("img_in", "time_embed.linear_1"),
+    "SD3Transformer2DModel": (
+        "pos_embed.proj",
+        "context_embedder",
+        "time_embed.linear_1",
+        "text_embed.linear_1",
+    ),
+    "FluxTransformer2DModel": (
+        "x_embedder",
+        "context_embedder",
+        "time_embed.linear_1",
+        "guidance_embed.linear_1",
+        "text_embed.linear_1",
+    ),
+    "WanTransformer3DModel": ("patch_embedding", "time_embed.linear_1", "text_embed.linear_1"),
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_diffusion_transformers(name: str) -> None:
+    """Forward exactly; backward without the first layers' input gradients, and every parameter.
+
+    The prompt stream behind the last attention of Qwen-Image reaches no output, so torch computes no gradient of its
+    output projection and MLP there, 2 * 9 h^2 * 2 FLOPs per prompt token; its modulation is computed as one matrix
+    whose used half has a gradient.
+    """
+    model, run, lengths = denoiser(name)
+    written = {**dict(model.config), "_class_name": name}
+    ours = flops.read({key: list(v) if isinstance(v, tuple) else v for key, v in written.items()})
+    forward = flops.count(ours, lengths, flops.How(passes=FORWARD))
+    assert forward.model_flops_per_step == products(executed(run, backward=False))
+    assert forward.parameters.total == parameters(model)
+    counted = flops.count(ours, lengths)
+    unneeded = sum(line.forward for line in counted.lines if line.term.name in FIRST[name])
+    if name == "QwenImageTransformer2DModel":
+        unneeded += 2 * 2 * 9 * 32 * 32 * 2 * 7
+    assert counted.model_flops_per_step - unneeded == products(executed(run))
+
+
+def test_a_class_conditioned_diffusion_transformer() -> None:
+    """Exactly forward, and every parameter: the time embedding of each layer, and the first one's twice."""
+    torch, diffusers = library("torch"), library("diffusers")
+    model = diffusers.DiTTransformer2DModel(
+        num_attention_heads=2, attention_head_dim=8, num_layers=3, sample_size=8, out_channels=8
+    )
+    ours = flops.read({**dict(model.config), "_class_name": "DiTTransformer2DModel"})
+    labels = torch.tensor([1, 2])
+    found = executed(
+        lambda: model(torch.randn(2, 4, 8, 8), timestep=torch.ones(2), class_labels=labels),
+        backward=False,
+    )
+    counted = flops.count(ours, flops.fixed(2), flops.How(passes=FORWARD))
+    assert counted.model_flops_per_step == products(found)
+    assert counted.parameters.total == parameters(model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dims", "arguments"),
+    [
+        ("Conv1d", 1, {"kernel_size": 3, "padding": 1}),
+        ("Conv2d", 2, {"kernel_size": (3, 5), "stride": 2, "groups": 2}),
+        ("Conv2d", 2, {"kernel_size": 4, "padding": "same"}),
+        ("Conv2d", 2, {"kernel_size": 3, "padding": "valid", "dilation": 2}),
+        ("Conv3d", 3, {"kernel_size": 2, "stride": (1, 2, 2)}),
+        ("ConvTranspose1d", 1, {"kernel_size": 3, "stride": 2}),
+        ("ConvTranspose2d", 2, {"kernel_size": 3, "groups": 2, "padding": 1}),
+    ],
+)
+def test_convolutions(kind: str, dims: int, arguments: dict[str, Any]) -> None:
+    torch = library("torch")
+    module = getattr(torch.nn, kind)(4, 6, **arguments)
+    size = [11, 9, 8][:dims]
+    term = flops.modules.convolution(
+        4,
+        6,
+        arguments.pop("kernel_size"),
+        size,
+        transposed="Transpose" in kind,
+        **arguments,
+    )
+    found = executed(lambda: module(torch.randn(3, 4, *size)), backward=False)
+    assert 3 * term.flops == products(found)
+    assert term.parameters == parameters(module)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("rnn", {}),
+        ("gru", {"bidirectional": True}),
+        ("lstm", {"num_layers": 3, "bidirectional": True}),
+        ("lstm", {"proj_size": 3, "num_layers": 2}),
+    ],
+)
+def test_recurrent_nets(kind: str, arguments: dict[str, Any]) -> None:
+    torch = library("torch")
+    module = getattr(torch.nn, kind.upper())(5, 7, batch_first=True, **arguments)
+    term = flops.modules.recurrent(kind, 5, 7, 11, **arguments)
+    # Fused recurrent kernels of the CPU hide their products from the counter.
+    with torch.backends.mkldnn.flags(enabled=False):
+        found = executed(lambda: module(torch.randn(3, 11, 5))[0], backward=False)
+    assert 3 * term.flops == products(found)
+    assert term.parameters == parameters(module)
+
+
+def test_attention_modules() -> None:
+    torch = library("torch")
+    module = torch.nn.MultiheadAttention(8, 2, batch_first=True).train()
+    queries, keys = torch.randn(3, 5, 8), torch.randn(3, 9, 8)
+    term = flops.modules.attention(8, 2, 5, 9)
+    found = executed(lambda: module(queries, keys, keys)[0], backward=False)
+    assert 3 * term.flops == products(found)
+    assert term.parameters == parameters(module)
+
+
+def test_recomputation_runs_the_layers_again() -> None:
+    """Re-entrant checkpoints run every layer's forward pass once more, and not the head's."""
+    torch = library("torch")
+    model, ours = transformer("LlamaForCausalLM", **GROUPED)
+    model.gradient_checkpointing_enable({"use_reentrant": True})
+    model.train()
+    embedded = torch.randn(2, 32, 64, requires_grad=True)
+    passes = flops.Passes(recompute=flops.Recompute.FULL)
+    counted = flops.count(ours, flops.fixed(2, tokens=32), flops.How("model", EVERY_PAIR, passes))
+    found = executed(lambda: model(inputs_embeds=embedded, use_cache=False).logits)
+    assert counted.hardware_flops_per_step == products(found)
+
+
+def test_a_frozen_base_runs_no_weight_gradients() -> None:
+    """All weights frozen but those of the embedding: every product's input gradient, and no weight's."""
+    model, ours = transformer("LlamaForCausalLM", **GROUPED)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    model.model.embed_tokens.weight.requires_grad_(True)
+    ids = tokens(32)
+    lengths = flops.fixed(2, tokens=32)
+    forward = flops.count(ours, lengths, flops.How("model", EVERY_PAIR, FORWARD))
+    cores = sum(line.forward for line in forward.lines if line.term.part is flops.Part.CORE)
+    found = executed(lambda: model(input_ids=ids).logits)
+    assert products(found) == 2 * forward.model_flops_per_step + cores
