@@ -262,7 +262,7 @@ def _take_reading(known: GpuState, reading: Reading, tick: Tick) -> tuple[GpuSta
         window=window,
         reason=outcome.reason,
         detail=outcome.detail,
-        fresh_until=window.end + 2.5 * max(tick.interval, window.seconds) + 1.0,
+        fresh_until=window.end + 2.5 * max(tick.interval, window.seconds, reading.pace) + 1.0,
     )
     if window.utilization is None:
         return known, None

@@ -182,6 +182,7 @@ def _encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "pipes": dict(event.pipes),
             "clocks": [[round(sample.at - epoch, 6), sample.hz] for sample in event.clocks],
             "cycles": event.cycles,
+            "pace": event.pace or None,
         }
     )
 
@@ -200,6 +201,7 @@ def _decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
         pipes={str(pipe): float(value) for pipe, value in fields.get("pipes", {}).items()},
         clocks=tuple(ClockSample(float(at), float(hz)) for at, hz in fields.get("clocks", ())),
         cycles=None if cycles is None else CycleTotals(float(cycles[0]), float(cycles[1])),
+        pace=float(fields.get("pace", 0.0)),
     )
 
 
@@ -208,7 +210,7 @@ def _gpu(fields: Mapping[str, Any]) -> Gpu:
     for name, value in fields.items():
         if name == "compute_capability":
             known[name] = (int(value[0]), int(value[1]))
-        elif name in ("sm_count", "memory_bytes"):
+        elif name in ("sm_count", "memory_bytes", "minor"):
             known[name] = int(value)
         elif name == "max_sm_clock_hz":
             known[name] = float(value)

@@ -72,6 +72,8 @@ class Reading:
     """Activity per tensor pipe: hmma, imma, dmma, dfma; only those the source has."""
     clocks: tuple[ClockSample, ...] = ()
     cycles: CycleTotals | None = None
+    pace: float = 0.0
+    """Seconds within which its source has the next reading, where that is not the sampler's interval."""
 
 
 @dataclass(frozen=True, slots=True)

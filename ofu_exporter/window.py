@@ -67,10 +67,10 @@ def mean_clock(samples: Sequence[ClockSample], start: float, end: float) -> Cloc
     total = math.fsum(weights)
     if total <= 0:
         return None
+    if len(inside) == 1:
+        return ClockMean(inside[0].hz, None, 1.0)  # as it was read, without a rounding
     mean = math.fsum(w * s.hz for w, s in zip(weights, inside, strict=True)) / total
     count = total**2 / math.fsum(w * w for w in weights)
-    if len(inside) < 2:
-        return ClockMean(mean, None, count)
     spread = math.fsum((s.hz - mean) ** 2 for s in inside) / (len(inside) - 1)
     return ClockMean(mean, math.sqrt(spread), count)
 

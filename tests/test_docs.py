@@ -32,13 +32,15 @@ def scheduler_reasons() -> list[str]:
 
 def settings() -> list[str]:
     lines = []
-    models: list[tuple[str, type[BaseModel]]] = [("", Settings), *option_models().items()]
-    for owner, model in models:
+    titled = (
+        (f"{kind.title()} `{name}`", model) for (kind, name), model in option_models().items()
+    )
+    models: list[tuple[str, type[BaseModel]]] = [("Common", Settings), *titled]
+    for title, model in models:
         fields = {name: field for name, field in model.model_fields.items() if name != "gpus"}
         if not fields:
             continue
-        kind = "Source" if owner in sources.names() else "Scheduler"
-        lines += ["", f"### {kind} `{owner}`" if owner else "### Common", ""]
+        lines += ["", f"### {title}", ""]
         lines += ["| flag | variable | file | default | |", "|---|---|---|---|---|"]
         for name, field in fields.items():
             flag = "--" + name.replace("_", "-")
@@ -103,7 +105,7 @@ def test_every_source_is_in_the_readme() -> None:
 
 def test_every_scheduler_has_a_page_that_the_readme_leads_to() -> None:
     text = (ROOT / "README.md").read_text()
-    for name in schedulers.names():
+    for name in schedulers.automatic():
         assert f"(docs/{name}.md)" in text
 
 

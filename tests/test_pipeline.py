@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -209,6 +210,14 @@ def test_the_tick_is_pure(order: list[int]) -> None:
     one = step(State(), Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
     two = step(State(), Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
     assert one == two
+
+
+def test_a_short_window_of_a_slow_source_is_shown_until_its_next() -> None:
+    """The first page of another exporter after a gap; the next value is a whole collection away."""
+    late = replace(reading(4.0, 5.0), pace=30.0)
+    state, _ = step(State(), Tick(5.0, 5.0, [gpu()], [late], health()))
+    _, snapshot = step(state, Tick(35.0, 5.0, [gpu()], [], health()))
+    assert snapshot.gpus[0].window is not None
 
 
 def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:

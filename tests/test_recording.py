@@ -90,6 +90,8 @@ gpus = st.builds(
     compute_capability=st.none() | st.tuples(st.integers(0, 99), st.integers(0, 9)),
     max_sm_clock_hz=st.none() | st.floats(0, 1e10),
     memory_bytes=st.none() | st.integers(0, 2**40),
+    minor=st.none() | st.integers(0, 255),
+    mig_uuid=st.text(),
 )
 
 
@@ -103,6 +105,7 @@ def events_of(gpus: st.SearchStrategy[Gpu]) -> st.SearchStrategy[Event]:
         pipes=st.dictionaries(words, numbers, max_size=3),
         clocks=st.lists(st.builds(ClockSample, seconds, numbers), max_size=3).map(tuple),
         cycles=st.none() | st.builds(CycleTotals, numbers, numbers),
+        pace=st.floats(0, 60),
     ) | st.builds(Fault, gpus, seconds, st.sampled_from(Reason), words)
 
 

@@ -161,6 +161,10 @@ def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
 
     model = package.read_file(config, options["ignore_field"])
     lengths, padded = _lengths(options), options["padded_to"]
+    missing = [stream for stream in model.streams if stream not in lengths.streams]
+    if missing:
+        flags = ["--seq-len N" if name == "tokens" else f"--length {name}=N" for name in missing]
+        raise ConfigError(f"{model.architecture} needs {' and '.join(flags)}")
     executed = None if padded is None else package.fixed(lengths.sequences(), tokens=padded)
     return model, package.count(model, lengths, _how(options), executed)
 

@@ -27,7 +27,8 @@ def list_schedulers() -> None:
     from ofu_exporter import schedulers
 
     for name in schedulers.names():
-        click.echo(f"{name:15}{schedulers.summary(name)}")
+        mark = "auto" if schedulers.load(name).AUTO else "on request"
+        click.echo(f"{name:15}{mark:12}{schedulers.summary(name)}")
 
 
 @listing.command("gpus")

@@ -25,10 +25,11 @@ def run(**flags: Any) -> None:
 @click.command()
 @setting_flags
 def demo(**flags: Any) -> None:
-    """Serve a simulated node of 8 GPUs (or, with --path, a recording) on this machine."""
+    """Serve a simulated node of 8 GPUs and its jobs (or, with --path, a recording) on this machine."""
     source = "replay" if flags.get("path") else "simulate"
     preset = {
         "source": Given(source, "demo"),
+        "scheduler": Given("none" if source == "replay" else "simulate", "demo"),
         "listen": Given(DEMO_LISTEN, "demo"),
         "interval": Given(1.0, "demo"),
     }

@@ -29,15 +29,22 @@ from ofu_exporter.errors import ConfigError
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
-def option_models() -> dict[str, type[BaseModel]]:
-    """The options of every source and scheduler, by its name."""
-    found = {name: sources.load(name).Options for name in sources.names()}
-    return {**found, **{name: schedulers.load(name).Options for name in schedulers.names()}}
+Owner = tuple[str, str]
+"""`source` or `scheduler`, and its name."""
+
+
+def option_models() -> dict[Owner, type[BaseModel]]:
+    """The options of every source and scheduler."""
+    return {
+        **{("source", name): sources.load(name).Options for name in sources.names()},
+        **{("scheduler", name): schedulers.load(name).Options for name in schedulers.names()},
+    }
 
 
 def setting_flags(command: CommandT) -> CommandT:
     """Give a command a flag for every setting, every source option, and --config."""
-    owned: list[tuple[str, type[BaseModel]]] = [("", Settings), *option_models().items()]
+    named = ((name, model) for (_, name), model in option_models().items())
+    owned: list[tuple[str, type[BaseModel]]] = [("", Settings), *named]
     for owner, model in reversed(owned):
         for name, field in reversed(model.model_fields.items()):
             if name != "gpus":  # a table of tables: in the file only
@@ -94,23 +101,20 @@ def load(
     chosen_sources = _chosen("source", settings.source, sources.names(), layer)
     used_sources = sources.automatic() if chosen_sources is None else chosen_sources
     chosen_schedulers = _chosen("scheduler", settings.scheduler, schedulers.names(), layer)
-    used_schedulers = schedulers.names() if chosen_schedulers is None else chosen_schedulers
-    used = {
-        **{name: sources.load(name).Options for name in used_sources},
-        **{name: schedulers.load(name).Options for name in used_schedulers},
-    }
+    used_schedulers = schedulers.automatic() if chosen_schedulers is None else chosen_schedulers
+    owners = [
+        *(("source", name) for name in used_sources),
+        *(("scheduler", name) for name in used_schedulers),
+    ]
+    used = {owner: model for owner, model in option_models().items() if owner in owners}
     _check_used(layer, used, settings)
-    built = {name: build(model, layer, _titled(name)) for name, model in used.items()}
+    built = {owner: build(used[owner], layer, " ".join(owner)) for owner in owners}
     return Configured(
         settings,
-        sources={name: built[name] for name in used_sources},
-        schedulers={name: built[name] for name in used_schedulers},
+        sources={name: built["source", name] for name in used_sources},
+        schedulers={name: built["scheduler", name] for name in used_schedulers},
         file=path,
     )
-
-
-def _titled(name: str) -> str:
-    return f"source {name}" if name in sources.names() else f"scheduler {name}"
 
 
 def _chosen(kind: str, value: str, names: Sequence[str], layer: Layer) -> list[str] | None:
@@ -127,15 +131,15 @@ def _chosen(kind: str, value: str, names: Sequence[str], layer: Layer) -> list[s
     return list(dict.fromkeys(chosen))
 
 
-def _check_used(layer: Layer, used: Mapping[str, type[BaseModel]], settings: Settings) -> None:
+def _check_used(layer: Layer, used: Mapping[Owner, type[BaseModel]], settings: Settings) -> None:
     """Raise ConfigError for an option of a source or scheduler that is not in use."""
     usable = {key for model in used.values() for key in model.model_fields}
     for key, given in layer.items():
         if key in Settings.model_fields or key in usable:
             continue
-        owners = [name for name, model in option_models().items() if key in model.model_fields]
-        kind = _titled(owners[0]).split()[0]
+        owners = [owner for owner, model in option_models().items() if key in model.model_fields]
+        kind = owners[0][0]
         raise ConfigError(
-            f"{given.origin} is an option of {kind} {', '.join(owners)}, "
+            f"{given.origin} is an option of {kind} {', '.join(name for _, name in owners)}, "
             f"but the {kind} is {getattr(settings, kind)}"
         )

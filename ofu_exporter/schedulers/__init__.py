@@ -1,10 +1,11 @@
 """What a scheduler is, and how one is found by its file's name.
 
 A scheduler is one module in this package that says which job owns which GPU of this node. Its file
-name is its registration (`slurm.py` is `--scheduler slurm`). It has two public names:
+name is its registration (`slurm.py` is `--scheduler slurm`). It has three public names:
 
 - `Options`: a frozen pydantic model; its fields become flags, environment variables and keys of
   the configuration file, with their defaults, checks and help;
+- `AUTO`: whether `auto` looks for it; False = never used unasked;
 - `Scheduler`: built with its options, and used as the protocol below says.
 """
 
@@ -48,6 +49,7 @@ class SchedulerModule(Protocol):
 
     __doc__: str | None
     Options: type[BaseModel]
+    AUTO: bool
 
     def Scheduler(self, options: BaseModel) -> Scheduler:
         """Build the scheduler; touches nothing yet."""
@@ -69,3 +71,8 @@ def load(name: str) -> SchedulerModule:
 def summary(name: str) -> str:
     """The first line of a scheduler's docstring: what it reads."""
     return (load(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
+
+
+def automatic() -> list[str]:
+    """The schedulers that `auto` looks for."""
+    return [name for name in names() if load(name).AUTO]

@@ -30,6 +30,8 @@ from ofu_exporter.records import Claim
 
 log = logging.getLogger(__name__)
 
+AUTO = True
+
 NAME = "kubernetes"
 MAX_GPU_PODS = 4096
 """A GPU can be divided by seven and each part shared by many, but no node runs so many pods."""

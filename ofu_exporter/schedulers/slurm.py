@@ -28,6 +28,8 @@ from ofu_exporter.slurm.trusted_files import Contents, Refusal, look
 
 log = logging.getLogger(__name__)
 
+AUTO = True
+
 SETTLE_SECONDS = 2.0
 """So long after a change was seen, every poll reads anew.
 

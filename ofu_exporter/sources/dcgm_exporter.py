@@ -202,7 +202,7 @@ class Probe:
         collect = self._options.collect_interval
         if track is None:
             self._tracks[key] = _Track(row.values(), liveness, now, now)
-            return _reading(row, now - collect, now)
+            return _reading(row, now - collect, now, collect)
         if track.liveness != liveness:
             track.liveness, track.moved_at = liveness, now
         elif now - track.moved_at > self._options.unchanged_limit:
@@ -217,7 +217,7 @@ class Probe:
                 end = track.end + collect  # what is left belongs to the next window
         start = max(track.end, end - collect)
         track.values, track.end = row.values(), end
-        return _reading(row, start, end)
+        return _reading(row, start, end, collect)
 
     def _fetch(self) -> str:
         import httpx  # noqa: PLC0415 - only this source needs it
@@ -425,6 +425,6 @@ def _is_waiting(row: Row) -> bool:
     return tensor and clock and (row.tensor_active is None or row.clock_hz is None)
 
 
-def _reading(row: Row, start: float, end: float) -> Reading:
+def _reading(row: Row, start: float, end: float, pace: float) -> Reading:
     clocks = () if row.clock_hz is None else (ClockSample(end, row.clock_hz),)
-    return Reading(row.gpu, start, end, row.tensor_active, row.pipes, clocks)
+    return Reading(row.gpu, start, end, row.tensor_active, row.pipes, clocks, pace=pace)

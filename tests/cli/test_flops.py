@@ -177,7 +177,7 @@ def test_a_table_for_people() -> None:
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["flops", LLAMA], "lengths: the length of stream 'tokens' is missing"),
+        (["flops", LLAMA], "LlamaForCausalLM needs --seq-len N"),
         (["flops", LLAMA, "--seq-len", "0"], "lengths: no token in tokens"),
         (["flops", LLAMA, "--seq-len", "8", "--moments", "8,64"], "give the lengths in one way"),
         (["flops", LLAMA, "--moments", "8"], "--moments: '' is not a number"),
