@@ -17,7 +17,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("records",),
     ("gpu_rows",),
-    ("gpus", "config", "recording"),
+    ("gpus", "config", "recording", "dcgm_page"),
     ("ofu", "cycles", "devices", "jobs"),
     ("window", "holdings", "job_report"),
     ("pipeline",),

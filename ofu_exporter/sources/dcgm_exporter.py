@@ -9,19 +9,17 @@ last new one, at most one collection interval. A GPU none of whose rows changed 
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from zlib import crc32
 
-from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.config import Seconds
+from ofu_exporter.dcgm_page import Page, Row, parse
 from ofu_exporter.errors import GpuError, Reason, SourceError
 from ofu_exporter.records import (
     LONGEST_WINDOW_SECONDS,
@@ -39,34 +37,7 @@ if TYPE_CHECKING:
 
 AUTO_RANK = 1
 
-TENSOR_NAMES = ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO")
-CLOCK_NAMES = ("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_SM_CLOCK_HERTZ")
-MAX_CLOCK_NAMES = ("DCGM_FI_DEV_MAX_SM_CLOCK", "DCGM_FI_DEV_MAX_SM_CLOCK_HERTZ")
-PIPE_NAMES = {
-    "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE": "hmma",
-    "DCGM_FI_PROF_HMMA_UTIL_RATIO": "hmma",
-    "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE": "imma",
-    "DCGM_FI_PROF_IMMA_UTIL_RATIO": "imma",
-    "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE": "dfma",
-    "DCGM_FI_PROF_DFMA_UTIL_RATIO": "dfma",
-}
-_WANTED = {*TENSOR_NAMES, *CLOCK_NAMES, *MAX_CLOCK_NAMES, *PIPE_NAMES}
-
 MAX_PAGE_BYTES = 64 << 20
-MAX_LINE_CHARS = 8192
-"""A page of 8 GPUs has lines of a few hundred characters; a label of megabytes is an error."""
-MAX_LABEL_CHARS = 256
-_BLANK = 2.0**47
-"""From here on DCGM means "no value": the FP64 sentinels, and far above them the INT64 ones."""
-_BLANK_INT32 = float(0x7FFFFFF0)
-"""The same for 32-bit integers, as the clocks in MHz are."""
-_HZ_FROM = 1e6
-"""No clock is a million MHz: from here on a value is in hertz, whatever the name says."""
-
-_NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
-_UUID = re.compile(r'[{,]\s*(?:UUID|uuid)="([^"]*)"')
-_INDEX = re.compile(r'[{,]\s*gpu="([^"]*)"')
-_INSTANCE = re.compile(r'[{,]\s*GPU_I_ID="([^"]*)"')
 
 
 class Options(BaseModel):
@@ -96,32 +67,6 @@ class Options(BaseModel):
     timeout: Seconds = Field(
         default=5.0, gt=0, description="Time to wait for the page.", examples=["5s"]
     )
-
-
-@dataclass(slots=True)
-class Row:
-    """What one page says of one GPU or MIG instance."""
-
-    gpu: Gpu
-    tensor_active: float | None = None
-    clock_hz: float | None = None
-    max_clock_hz: float | None = None
-    pipes: dict[str, float] = field(default_factory=dict)
-    blank: set[str] = field(default_factory=set)
-    """Which of `tensor` and `clock` had no value yet."""
-
-    def values(self) -> tuple[object, ...]:
-        return (self.tensor_active, self.clock_hz, *sorted(self.pipes.items()))
-
-
-@dataclass(slots=True)
-class Page:
-    """One page, sorted by GPU."""
-
-    rows: list[Row]
-    liveness: dict[str, int]
-    """Checksum of every row that a uuid has; moves as long as anything of that GPU moves."""
-    rejected: Counter[str]
 
 
 @dataclass(slots=True)
@@ -283,134 +228,6 @@ class Source:
 
     def close(self) -> None:
         """The probe holds the connection."""
-
-
-def parse(text: str) -> Page:
-    """Sort a page by GPU. A line that cannot be read costs itself, and is counted."""
-    rows: dict[_Key, Row] = {}
-    liveness: dict[str, int] = {}
-    rejected: Counter[str] = Counter()
-    for line in _gpu_lines(text, rejected):
-        uuid = _UUID.search(line)
-        if uuid is None:
-            continue  # a switch, a link, a CPU
-        liveness[uuid[1]] = (liveness.get(uuid[1], 0) + crc32(line.encode())) % 2**32
-        try:
-            _take(rows, line)
-        except ValueError:
-            rejected["unreadable_line"] += 1
-    return Page([_described(row) for row in _measured(rows)], liveness, rejected)
-
-
-_Key = tuple[str, str, str]
-"""Index, uuid, GPU-instance id."""
-
-
-def _gpu_lines(text: str, rejected: Counter[str]) -> Iterator[str]:
-    for line in text.split("\n"):
-        if len(line) > MAX_LINE_CHARS:
-            rejected["line_too_long"] += 1
-        elif line[:5].upper() == "DCGM_":
-            yield line
-
-
-def _take(rows: dict[_Key, Row], line: str) -> None:
-    """Add one line to the row of its GPU; of several lines for one value the first counts.
-
-    Raises ValueError for a line that cannot be read.
-    """
-    match = _NAME.match(line)
-    name = match[0].upper() if match else ""  # the oldest pages have them in lower case
-    if name not in _WANTED and _names_known(line, rows):
-        return  # most lines only show that the GPU lives; parsing each would cost ten times more
-    for family in text_string_to_metric_families(line + "\n"):
-        for sample in family.samples:
-            labels = sample.labels
-            if any(len(value) > MAX_LABEL_CHARS for value in labels.values()):
-                raise ValueError("label too long")
-            key = (labels.get("gpu", ""), _uuid(labels), labels.get("GPU_I_ID", ""))
-            row = rows.setdefault(key, Row(_gpu(key, labels)))
-            _put(row, name, _float(sample.value))
-
-
-def _names_known(line: str, rows: Mapping[_Key, Row]) -> bool:
-    """Whether a line is of a GPU or instance that an earlier line has brought."""
-    index, uuid, instance = (pattern.search(line) for pattern in (_INDEX, _UUID, _INSTANCE))
-    return (_group(index), _group(uuid), _group(instance)) in rows
-
-
-def _group(match: re.Match[str] | None) -> str:
-    return match[1] if match else ""
-
-
-def _put(row: Row, name: str, value: float) -> None:
-    if name not in _WANTED:
-        return
-    if _is_blank(name, value):
-        row.blank.update({"tensor"} if name in TENSOR_NAMES else ())
-        row.blank.update({"clock"} if name in CLOCK_NAMES else ())
-    elif name in TENSOR_NAMES:
-        row.tensor_active = value if row.tensor_active is None else row.tensor_active
-    elif name in PIPE_NAMES:
-        row.pipes.setdefault(PIPE_NAMES[name], value)
-    elif name in CLOCK_NAMES:
-        row.clock_hz = _hz(value) if row.clock_hz is None else row.clock_hz
-    else:
-        row.max_clock_hz = _hz(value)
-
-
-def _is_blank(name: str, value: float) -> bool:
-    integer = name in CLOCK_NAMES or name in MAX_CLOCK_NAMES
-    return value >= (_BLANK_INT32 if integer and not name.endswith("_HERTZ") else _BLANK)
-
-
-def _float(value: float) -> float:
-    """The parser hands out integers of any length."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def _hz(value: float) -> float:
-    return value if value >= _HZ_FROM else value * 1e6
-
-
-def _uuid(labels: Mapping[str, str]) -> str:
-    return labels.get("UUID") or labels.get("uuid", "")
-
-
-def _gpu(key: _Key, labels: Mapping[str, str]) -> Gpu:
-    index, uuid, instance = key
-    return Gpu(
-        index=index,
-        uuid=uuid,
-        instance=instance,
-        profile=labels.get("GPU_I_PROFILE", ""),
-        name=labels.get("modelName", ""),
-        pci_bus_id=labels.get("pci_bus_id", ""),
-        driver=labels.get("DCGM_FI_DRIVER_VERSION")
-        or labels.get("DCGM_FI_SYSTEM_DRIVER_VERSION", ""),
-    )
-
-
-def _described(row: Row) -> Row:
-    """A maximum clock of NaN or zero is none."""
-    if row.max_clock_hz is not None and 0 < row.max_clock_hz < math.inf:
-        row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
-    return row
-
-
-def _measured(rows: Mapping[_Key, Row]) -> Iterator[Row]:
-    """Every row that is measured or should be.
-
-    With MIG on, some families keep a row of the whole GPU beside its instances' rows. That row
-    without a tensor counter is no fault: the instances are what is measured.
-    """
-    divided = {uuid for _, uuid, instance in rows if instance}
-    for (_, uuid, instance), row in rows.items():
-        if instance or uuid not in divided or row.tensor_active is not None:
-            yield row
 
 
 def _track_key(gpu: Gpu) -> tuple[str, GpuKey]:

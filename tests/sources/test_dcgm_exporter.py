@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ofu_exporter import dcgm_page
 from ofu_exporter.errors import GpuError, Reason, SourceError
 from ofu_exporter.records import ClockSample, Fault, Reading
 from ofu_exporter.sources import dcgm_exporter as dcgm
@@ -437,7 +438,7 @@ def test_bytes_that_are_no_text_cost_nothing_else(bench: Bench) -> None:
 
 @given(page=st.text(alphabet=st.sampled_from('DCGM_{}",=\\\n 0.5x#UIgpu'), max_size=200))
 def test_no_page_breaks_the_parser(page: str) -> None:
-    known = dcgm.parse(page + "\n" + gpu_page(index=1234)).rows
+    known = dcgm_page.parse(page + "\n" + gpu_page(index=1234)).rows
     assert [row.tensor_active for row in known if row.gpu.index == "1234"] == [0.5]
 
 
