@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from ofu_exporter.boot import boot_id
 from ofu_exporter.job_report import JobReport, report
 from ofu_exporter.records import GpuKey, JobView, Snapshot
 
@@ -26,7 +27,6 @@ MOST_ROWS = 20_000
 PRUNE_SECONDS = 3600.0
 BUSY_SECONDS = 1.0
 """How long to wait for another reader of the file."""
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (
     scheduler TEXT, job_id TEXT, began REAL, updated REAL, ended REAL, report TEXT,
@@ -136,14 +136,6 @@ def _reports(rows: Sequence[tuple[str, float | None]]) -> tuple[JobReport, ...]:
         except ValidationError:
             log.warning("a job in the state file cannot be read and is left out")
     return tuple(reports)
-
-
-def boot_id() -> str:
-    """What changes at every boot of the node: monotonic time begins anew there."""
-    try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
 
 
 def find_in_file(path: Path, job_id: str) -> tuple[JobReport, ...]:

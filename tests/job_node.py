@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from ofu_exporter.boot import boot_id
 from ofu_exporter.records import Claim, Job
 from ofu_exporter.slurm import job_files
 from ofu_exporter.slurm.job_files import JobFile
@@ -25,7 +26,7 @@ class Node:
 
     def start(self, job_id: str, *gpus: str) -> None:
         job = Job("slurm", job_id, name="llama", user="ada", started=float(round(time.time())))
-        job_files.write(self.jobs, JobFile(Claim(job, gpus), None, job_files.boot_id()))
+        job_files.write(self.jobs, JobFile(Claim(job, gpus), None, boot_id()))
 
     def stop(self, job_id: str) -> None:
         job_files.remove(self.jobs, job_id)

@@ -17,7 +17,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("records",),
     ("gpu_rows",),
-    ("gpus", "config", "recording", "dcgm_page"),
+    ("gpus", "config", "recording", "dcgm_page", "boot"),
     ("ofu", "cycles", "devices", "jobs"),
     ("window", "holdings", "job_report"),
     ("pipeline",),

@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter.boot import boot_id
 from ofu_exporter.config import Seconds
 from ofu_exporter.errors import ClaimRejection
 from ofu_exporter.records import Claim
@@ -127,7 +128,7 @@ class Scheduler:
     ) -> None:
         self._options = options
         self._wall_clock = wall_clock
-        self._boot_id = job_files.boot_id()
+        self._boot_id = boot_id()
         self._files = _Watched(options.job_dir, job_files.read, clock)
         self._map = (
             _Watched(options.dcgm_job_dir, job_map.read, clock, watches_files=True)

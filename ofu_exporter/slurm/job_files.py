@@ -48,14 +48,6 @@ def is_job_id(text: str) -> bool:
     return _JOB_ID.fullmatch(text) is not None
 
 
-def boot_id() -> str:
-    """Tells this boot of the node from all others; "" where that is not told."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
 def clean(text: str) -> str:
     """The text as a file may hold it: a user's job name must not make the file unreadable."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from ofu_exporter.boot import boot_id
 from ofu_exporter.records import Claim, Job
 from ofu_exporter.slurm import job_files
 from ofu_exporter.slurm.job_files import MAX_GPUS, SCHEDULER, JobFile
@@ -62,7 +63,7 @@ def sweep(node: Node, ask: Ask, now: float, job_id: str, gpus: tuple[str, ...] =
     In question are jobs of an earlier boot, those past their time limit, and, at the start of
     another, those that have one of its GPUs. What Slurm cannot be asked about stays.
     """
-    boot = job_files.boot_id()
+    boot = boot_id()
     for file in job_files.read(node.directory).values.values():
         other = file.claim.job.job_id
         if other == job_id:
@@ -108,7 +109,7 @@ def describe(
         started=started,
     )
     ends = _seconds(get("SLURM_JOB_END_TIME")) or told.ends
-    return JobFile(Claim(job, gpus), ends, job_files.boot_id())
+    return JobFile(Claim(job, gpus), ends, boot_id())
 
 
 def _seconds(text: str | None) -> float | None:

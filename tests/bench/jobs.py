@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from ofu_exporter.boot import boot_id
 from ofu_exporter.records import Claim, Job
 from ofu_exporter.slurm import job_files
 from ofu_exporter.slurm.job_files import JobFile
@@ -43,7 +44,7 @@ def main(count: int) -> None:
 
 def churn(running: Agent, folder: Path, first: int) -> None:
     """One job on every GPU, seen by the agent, then gone."""
-    boot = job_files.boot_id()
+    boot = boot_id()
     for gpu in range(GPUS):
         job = Job("slurm", str(first + gpu + 1), name="short", started=float(round(time.time())))
         job_files.write(folder, JobFile(Claim(job, (str(gpu),)), None, boot))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ofu_exporter.boot import boot_id
 from ofu_exporter.errors import SchedulerError, SchedulerReason
 from ofu_exporter.records import Claim, Job
 from ofu_exporter.schedulers import slurm
@@ -180,7 +181,7 @@ def test_a_bad_file_that_is_put_right_is_believed(node: Node) -> None:
 
 def test_a_job_of_another_boot_holds_nothing(node: Node) -> None:
     node.write("7", "0", boot_id="another")
-    node.write("8", "1", boot_id=job_files.boot_id())
+    node.write("8", "1", boot_id=boot_id())
     assert node.owners() == {"8": ("1",)}
     assert node.rejected == {"other_boot": 1}
 

@@ -218,7 +218,3 @@ def test_any_json_is_read_or_refused(changed: dict[str, Any]) -> None:
         return
     assert file.claim.devices
     assert file.claim.job.started is None or 0 <= file.claim.job.started < math.inf
-
-
-def test_the_boot_id_is_this_boots() -> None:
-    assert job_files.boot_id() == job_files.boot_id() != ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.boot import boot_id
 from ofu_exporter.records import Claim, Job
 from ofu_exporter.slurm import job_files, prolog
 from ofu_exporter.slurm.job_files import JobFile
@@ -56,8 +57,7 @@ def write(
     node: Node, job_id: str, *gpus: str, ends: float | None = None, boot: str | None = None
 ) -> None:
     claim = Claim(Job("slurm", job_id), gpus)
-    boot_id = job_files.boot_id() if boot is None else boot
-    job_files.write(node.directory, JobFile(claim, ends, boot_id))
+    job_files.write(node.directory, JobFile(claim, ends, boot_id() if boot is None else boot))
 
 
 def left(node: Node) -> set[str]:
@@ -133,7 +133,7 @@ def test_what_the_environment_lacks_slurm_is_asked_for(node: Node) -> None:
             ("GPU-b", "GPU-a"),
         ),
         ends=8590.0,
-        boot_id=job_files.boot_id(),
+        boot_id=boot_id(),
     )
     (written,) = job_files.read(node.directory).values.values()
     assert written.claim.job.name == "train"
