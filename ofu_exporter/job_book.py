@@ -31,7 +31,7 @@ class JobBook:
         runs = {
             (run.scheduler, run.uid, run.began): run
             for run in [
-                *self._remembered(job_id),
+                *map(_over, self._remembered(job_id)),
                 *(job for job in self.current() if job.job_id == job_id),
             ]
         }
@@ -45,3 +45,8 @@ class JobBook:
                 if (run.scheduler, run.uid) == (latest.scheduler, latest.uid)
             ]
         )
+
+
+def _over(run: JobReport) -> JobReport:
+    """A run that is in the file only: it ended while no agent watched, when it was last seen."""
+    return run if run.ended is not None else run.model_copy(update={"ended": run.updated})

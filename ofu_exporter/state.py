@@ -76,13 +76,11 @@ class Store:
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def load(self) -> Saved:
-        """The jobs to go on with. From here on they count as ended until they are saved anew."""
+        """The jobs to go on with, if they still run."""
         rows = self._db.execute("SELECT report, ended FROM jobs WHERE ended IS NULL").fetchall()
         marks = self._db.execute(
             "SELECT uuid, instance, counted_until FROM gpus WHERE boot_id = ?", (boot_id(),)
         ).fetchall()
-        with self._db:
-            self._db.execute("UPDATE jobs SET ended = updated WHERE ended IS NULL")
         return Saved(_reports(rows), {(uuid, instance): until for uuid, instance, until in marks})
 
     def save(self, jobs: Iterable[JobReport], counted_until: Mapping[GpuKey, float]) -> None:
@@ -102,8 +100,12 @@ class Store:
             )
 
     def prune(self, unix: float) -> None:
-        """Drop what ended long ago, and the oldest of too much."""
+        """Drop what ended long ago, and the oldest of too much; a job that nobody sees any more has ended."""
         with self._db:
+            self._db.execute(
+                "UPDATE jobs SET ended = updated WHERE ended IS NULL AND updated < ?",
+                (unix - PRUNE_SECONDS,),
+            )
             self._db.execute(
                 "DELETE FROM jobs WHERE ended IS NOT NULL AND updated < ?", (unix - KEEP_SECONDS,)
             )

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,17 +15,26 @@ import pytest
 
 from ofu_exporter.job_report import report
 from ofu_exporter.records import GpuUsage, GpuView, Job, JobView, Snapshot
-from ofu_exporter.state import KEEP_SECONDS, MOST_ROWS, Keeper, Store, find_in_file, open_store
+from ofu_exporter.state import (
+    KEEP_SECONDS,
+    MOST_ROWS,
+    PRUNE_SECONDS,
+    Keeper,
+    Store,
+    find_in_file,
+    open_store,
+)
 from tests.making import gpu, health
 from tests.running import until
 
+NOW = float(round(time.time()))
 VIEW = JobView(
     job=Job("slurm", "12", user="ada"),
     usage=(GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),),
     distribution={100: 90.0},
-    began=1000.0,
+    began=NOW - 100,
     ended=None,
-    updated=1100.0,
+    updated=NOW,
 )
 REPORT = report(VIEW, "n1", simulated=False)
 
@@ -49,24 +59,34 @@ def test_a_running_job_is_what_the_next_agent_goes_on_with(path: Path) -> None:
 
 def test_a_job_that_ended_is_found_and_not_gone_on_with(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT.model_copy(update={"ended": 1100.0})], {})
+    store.save([REPORT.model_copy(update={"ended": NOW})], {})
     assert store.load().running == ()
-    assert [run.ended for run in store.find("12")] == [1100.0]
+    assert [run.ended for run in store.find("12")] == [NOW]
     assert store.find("13") == ()
 
 
-def test_a_job_that_does_not_come_back_has_ended(path: Path) -> None:
+def test_an_agent_that_dies_at_its_start_costs_the_next_one_nothing(path: Path) -> None:
     first = stored(path)
     first.save([REPORT], {})
-    assert first.load().running == (REPORT,)
-    assert first.load().running == ()
+    for _ in range(3):
+        assert stored(path).load().running == (REPORT,)
+
+
+def test_a_job_that_does_not_come_back_has_ended(path: Path) -> None:
+    store = stored(path)
+    store.save([REPORT], {})
+    store.prune(REPORT.updated + PRUNE_SECONDS - 1)
+    assert store.load().running == (REPORT,)
+    store.prune(REPORT.updated + PRUNE_SECONDS + 1)
+    assert store.load().running == ()
+    assert [run.ended for run in store.find("12")] == [REPORT.updated]
 
 
 def test_saving_again_replaces_and_adds_nothing(path: Path) -> None:
     store = stored(path)
-    for updated in (1100.0, 1115.0, 1130.0):
+    for updated in (NOW, NOW + 15, NOW + 30):
         store.save([REPORT.model_copy(update={"updated": updated})], {})
-    assert [run.updated for run in store.find("12")] == [1130.0]
+    assert [run.updated for run in store.find("12")] == [NOW + 30]
 
 
 def test_monotonic_time_of_another_boot_is_not_used(path: Path) -> None:
@@ -78,10 +98,10 @@ def test_monotonic_time_of_another_boot_is_not_used(path: Path) -> None:
 
 def test_what_ended_long_ago_is_dropped(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT.model_copy(update={"ended": 1100.0})], {})
-    store.prune(1100.0 + KEEP_SECONDS - 1)
+    store.save([REPORT.model_copy(update={"ended": NOW})], {})
+    store.prune(NOW + KEEP_SECONDS - 1)
     assert store.find("12")
-    store.prune(1100.0 + KEEP_SECONDS + 1)
+    store.prune(NOW + KEEP_SECONDS + 1)
     assert not store.find("12")
 
 
@@ -167,15 +187,15 @@ def test_the_keeper_writes_at_the_end_and_when_woken(path: Path) -> None:
     keeper.start()
     keeper.wake()
     until(lambda: keeper.find("12"))
-    page.now = snapshot(replace(VIEW, updated=1200.0))
+    page.now = snapshot(replace(VIEW, updated=NOW + 100))
     keeper.stop(5.0)
     saved = stored(path).load()
-    assert [job.updated for job in saved.running] == [1200.0]
+    assert [job.updated for job in saved.running] == [NOW + 100]
     assert saved.counted_until == {gpu().key: 42.0}
 
 
 def test_a_job_that_ended_is_written_once(path: Path) -> None:
-    ended = replace(VIEW, ended=1100.0)
+    ended = replace(VIEW, ended=NOW)
     page = Page(ended)
     keeper = page.keeper(path, interval=0.01)
     keeper.start()
