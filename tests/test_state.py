@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,8 +46,31 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "state.sqlite"
 
 
+_OPENED: list[Store] = []
+
+
+def opened(path: Path) -> tuple[Store, Path | None]:
+    store, aside = open_store(path)
+    _OPENED.append(store)
+    return store, aside
+
+
 def stored(path: Path) -> Store:
-    return open_store(path)[0]
+    return opened(path)[0]
+
+
+@pytest.fixture(autouse=True)
+def _closed_at_the_end() -> Iterator[None]:
+    yield
+    while _OPENED:
+        _OPENED.pop().close()
+
+
+def change(path: Path, statement: str) -> None:
+    """Change the file behind its owner's back."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(statement)
+        db.commit()
 
 
 def test_a_running_job_is_what_the_next_agent_goes_on_with(path: Path) -> None:
@@ -91,8 +116,7 @@ def test_saving_again_replaces_and_adds_nothing(path: Path) -> None:
 
 def test_monotonic_time_of_another_boot_is_not_used(path: Path) -> None:
     stored(path).save([], {("GPU-0", ""): 77.0})
-    with sqlite3.connect(path) as db:
-        db.execute("UPDATE gpus SET boot_id = 'another'")
+    change(path, "UPDATE gpus SET boot_id = 'another'")
     assert stored(path).load().counted_until == {}
 
 
@@ -133,7 +157,7 @@ def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> Non
     store.close()
     assert callable(damage)
     damage(path)
-    again, aside = open_store(path)
+    again, aside = opened(path)
     assert aside is not None
     assert aside.exists()
     assert again.load().running == ()
@@ -143,16 +167,14 @@ def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> Non
 
 def test_a_file_of_a_later_version_is_set_aside(path: Path) -> None:
     stored(path).close()
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 99")
-    assert open_store(path)[1] is not None
+    change(path, "PRAGMA user_version = 99")
+    assert opened(path)[1] is not None
 
 
 def test_a_row_that_cannot_be_read_costs_itself(path: Path) -> None:
     store = stored(path)
     store.save([REPORT, REPORT.model_copy(update={"job_id": "13"})], {})
-    with sqlite3.connect(path) as db:
-        db.execute("UPDATE jobs SET report = '{}' WHERE job_id = '12'")
+    change(path, "UPDATE jobs SET report = '{}' WHERE job_id = '12'")
     assert [job.job_id for job in store.load().running] == ["13"]
 
 
@@ -200,8 +222,7 @@ def test_a_job_that_ended_is_written_once(path: Path) -> None:
     keeper = page.keeper(path, interval=0.01)
     keeper.start()
     until(lambda: keeper.writes["written"] > 2)
-    with sqlite3.connect(path) as db:
-        db.execute("DELETE FROM jobs")
+    change(path, "DELETE FROM jobs")
     written = keeper.writes["written"]
     until(lambda: keeper.writes["written"] > written + 2)
     assert keeper.find("12") == ()
