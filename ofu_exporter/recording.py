@@ -26,7 +26,7 @@ MAX_LINE_BYTES = 1 << 20
 """A longer line is no reading of ours; it must not be held in memory."""
 MAX_DAMAGED_LINES = 1000
 """After so many the file is taken for no recording, and is not read on."""
-_BAD_LINE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+_BAD_LINE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """What a line of JSON that is none of ours can make the code below raise."""
 _GZIP = 16 + zlib.MAX_WBITS
 

@@ -319,6 +319,7 @@ GOOD_FAULT = {"n": 0, "at": 1.0, "fault": "lost"}
     "bad",
     [
         pytest.param({"gpu": 5}, id="a GPU that is a number"),
+        pytest.param({"gpu": {"compute_capability": ""}}, id="a capability that is no pair"),
         pytest.param({"gpu": None}, id="a GPU that is nothing"),
         pytest.param({"gpu": []}, id="a GPU that is a list"),
         pytest.param({"gpu": {"uuid": "x", "index": "1", "sm_count": math.inf}}, id="endless SMs"),

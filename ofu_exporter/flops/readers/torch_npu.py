@@ -24,6 +24,8 @@ def read(text: str, job: Job) -> list[Reported]:
 
     Raises ConfigError when the column is missing, no row has a value, or one isn't a number of at least 0.
     """
+    if "\0" in text:  # which Python's csv refuses before 3.11 and reads since
+        raise ConfigError("kernel_details.csv: not text, it has a NUL")
     rows = csv.DictReader(io.StringIO(text))
     header = [name.strip() for name in rows.fieldnames or []]
     rows.fieldnames = header
