@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
-MODEL_OPTIONS = (
-    click.argument("config", type=click.Path(path_type=Path)),
+STEP_OPTIONS = (
     click.option("--seq-len", type=int, help="Tokens per sequence; the same as --length tokens=N."),
     click.option(
         "--batch-size", type=int, default=1, show_default=True, help="Samples per step, all GPUs."
@@ -35,20 +34,12 @@ MODEL_OPTIONS = (
     click.option("--moments", metavar="MEAN,MEAN_SQUARE", help="E[L] and E[L^2] of the sequences."),
     click.option("--padded-to", type=int, help="Tokens that each sequence is padded to; HFU only."),
     click.option(
-        "--convention",
-        default="model",
-        show_default=True,
-        help="model, palm, megatron, kaplan, chinchilla or kempner.",
-    ),
-    click.option(
         "--causal/--full-attention", default=None, help="Override how attention is counted."
     ),
     click.option("--mtp", is_flag=True, help="Multi-token-prediction layers are trained."),
     click.option(
         "--padded-vocab-size", type=int, help="Rows of the head as it's really multiplied."
     ),
-    click.option("--forward-only", is_flag=True, help="No backward pass."),
-    click.option("--recompute", default="none", show_default=True, help="none, selective or full."),
     click.option("--recompute-layers", type=int, help="How many layers recompute; default all."),
     click.option(
         "--freeze", multiple=True, metavar="PART", help="A part that isn't trained, such as vision."
@@ -65,7 +56,23 @@ MODEL_OPTIONS = (
     click.option(
         "--ignore-field", multiple=True, help="An unknown field that doesn't change the count."
     ),
-    click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table"),
+)
+"""What a step is of any model: `explain` has them too."""
+
+FORMAT = click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table")
+
+MODEL_OPTIONS = (
+    click.argument("config", type=click.Path(path_type=Path)),
+    click.option(
+        "--convention",
+        default="model",
+        show_default=True,
+        help="model, palm, megatron, kaplan, chinchilla or kempner.",
+    ),
+    click.option("--forward-only", is_flag=True, help="No backward pass."),
+    click.option("--recompute", default="none", show_default=True, help="none, selective or full."),
+    *STEP_OPTIONS,
+    FORMAT,
 )
 
 
@@ -119,7 +126,7 @@ def mfu(config: Path, format_: str, **options: Any) -> None:
         peak_flops=None if peak is None else peak * 1e12,
     )
     reported = options["reported_mfu"]
-    causes = [] if reported is None else _causes(model, counted, options, reported, used.mfu)
+    causes = [] if reported is None else _causes(config, options, reported, used.mfu)
     if format_ == "json":
         click.echo(_json(counted, used, causes))
     else:
@@ -159,6 +166,14 @@ def _whole(option: str, text: str) -> int:
 def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
     from ofu_exporter import flops as package
 
+    model, lengths, executed = step(config, options)
+    return model, package.count(model, lengths, how(options), executed)
+
+
+def step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths, Lengths | None]:
+    """The model, its samples, and these as they are padded, where they are."""
+    from ofu_exporter import flops as package
+
     model = package.read_file(config, options["ignore_field"])
     lengths, padded = _lengths(options), options["padded_to"]
     missing = [stream for stream in model.streams if stream not in lengths.streams]
@@ -166,7 +181,7 @@ def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
         flags = ["--seq-len N" if name == "tokens" else f"--length {name}=N" for name in missing]
         raise ConfigError(f"{model.architecture} needs {' and '.join(flags)}")
     executed = None if padded is None else package.fixed(lengths.sequences(), tokens=padded)
-    return model, package.count(model, lengths, _how(options), executed)
+    return model, lengths, executed
 
 
 def _lengths(options: Mapping[str, Any]) -> Lengths:
@@ -203,7 +218,8 @@ def _stream(item: str) -> tuple[str, int]:
     return name, _whole("--length", length)
 
 
-def _how(options: Mapping[str, Any], convention: str | None = None) -> How:
+def how(options: Mapping[str, Any]) -> How:
+    """What else changes the count."""
     from ofu_exporter import flops as package
 
     known = [recompute.value for recompute in package.Recompute]
@@ -218,7 +234,7 @@ def _how(options: Mapping[str, Any], convention: str | None = None) -> How:
     elif options["lora_targets"]:
         raise ConfigError("--lora-targets needs --lora-rank")
     return package.How(
-        convention or options["convention"],
+        options["convention"],
         package.Counting(options["causal"], options["mtp"], options["padded_vocab_size"]),
         package.Passes(
             forward_only=options["forward_only"],
@@ -231,23 +247,27 @@ def _how(options: Mapping[str, Any], convention: str | None = None) -> How:
     )
 
 
-def _causes(
-    model: Model, counted: Count, options: Mapping[str, Any], reported: float, right: float
-) -> list[str]:
-    """What may explain a reported MFU: another convention's FLOPs, or a mistake with a ratio of its own."""
-    from ofu_exporter import flops as package
-    from ofu_exporter.flops import conventions
+def _causes(config: Path, options: Mapping[str, Any], reported: float, right: float) -> list[str]:
+    """What may have made a reported MFU another than the right one."""
+    from ofu_exporter import explain
+    from ofu_exporter.causes import Facts, Job
+    from ofu_exporter.flops import Recompute
 
-    others = {}
-    for name in conventions.names():
-        try:
-            other = package.count(model, _lengths(options), _how(options, name))
-        except ConfigError:  # not defined for this model, or for these choices
-            continue
-        if name != counted.convention:
-            ratio = float(other.model_flops_per_step) / float(counted.model_flops_per_step)
-            others[f"convention {name}"] = ratio
-    return package.explain(reported, right, others)
+    (model, lengths, executed), chosen = step(config, options), how(options)
+    facts = Facts(
+        Job(model, lengths, chosen.counting, chosen.passes),
+        executed,
+        chosen.passes.forward_only,
+        Recompute(options["recompute"]),
+        options["gpu"],
+        options["gpus"],
+        shares(options["precision"]),
+    )
+    return [
+        f"reported MFU is {reported / right:.3f} times the right one, {each.cause} makes it "
+        f"{each.expected_ratio:.3f}: {each.evidence}"
+        for each in explain.of_report(reported, right, facts)
+    ]
 
 
 def report(
