@@ -143,7 +143,7 @@ def explain(
 
 
 def of_report(reported: float, right: float, facts: Facts) -> list[Candidate]:
-    """Single causes of a reported MFU that is not the right one, nearest first; OFU has no part in it.
+    """Single causes of a reported MFU that is not the right one, likeliest first; OFU has no part in it.
 
     Raises ConfigError when a ratio isn't above 0.
     """
@@ -158,7 +158,7 @@ def of_report(reported: float, right: float, facts: Facts) -> list[Candidate]:
         misfit = _distance(observed, one.ratio, COUNTED)
         if one.cause.side is Side.REPORT and misfit <= 1:
             found.append(_candidate(_one(one), observed, misfit, reported))
-    return sorted(_one_each(found), key=lambda each: each.misfit)
+    return _one_each(sorted(found, key=lambda each: each.score))
 
 
 def _ratio(of: Observation) -> float:

@@ -121,14 +121,17 @@ def _above_zero(name: str, value: Any) -> Any:
 
 def _check(facts: Facts) -> None:
     """Raise ConfigError for a GPU, a precision or a share that can't be."""
-    from ofu_exporter.flops import dense_peak
+    from ofu_exporter.flops import dense_peak, effective_peak
+    from ofu_exporter.gpus import PRECISIONS
 
+    if unknown := sorted({*(facts.precision or {})} - {*PRECISIONS}):
+        raise ConfigError(f"precision: {unknown[0]!r} is not known; known: {', '.join(PRECISIONS)}")
+    if facts.gpu is not None and facts.row() is None:
+        dense_peak(facts.gpu, "bf16")  # raises, and lists those that are known
     if facts.gpu is not None:
-        for precision in facts.precision or {}:
-            dense_peak(facts.gpu, precision)
-        if not facts.precision and facts.row() is None:
-            dense_peak(facts.gpu, "bf16")
-    facts.right_peak()
+        facts.right_peak()
+    elif facts.precision is not None:
+        effective_peak(facts.precision, dict.fromkeys(facts.precision, 1.0))
     overhead = facts.tile_overhead
     if overhead is not None and not 0 <= overhead < 10:
         raise ConfigError(f"tile_overhead: {overhead!r} is not a share; 2 % is 0.02")

@@ -5,9 +5,11 @@ OFU is what the hardware executes at the right peak, with up to 2 points of tile
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ofu_exporter import flops
@@ -90,7 +92,7 @@ MIXTRAL = Step(config("mixtral-8x7b"), batch(tokens=4096))
 QWEN_MOE = Step(config("qwen3-30b-a3b"), batch(tokens=4096))
 DEEPSEEK = Step(config("deepseek-v2-lite"), batch(tokens=4096))
 LATENT = Step(
-    config("deepseek-v2-lite", moe_latent_size=512, n_routed_experts=256, num_experts_per_tok=48),
+    json.loads((Path(__file__).parent / "configs" / "latent-moe-16b.json").read_text()),
     batch(tokens=4096),
 )
 HYBRID = Step(config("nemotron-h-8b"), batch(tokens=8192))
