@@ -54,9 +54,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("job_book",),
     ("api",),
     ("daemon",),
-    ("cli.settings", "cli.job_end", "cli.job_totals"),
-    ("cli.run", "cli.check", "cli.record", "cli.lists", "cli.job", "cli.flops"),
-    ("cli.explain",),
+    ("cli.settings", "cli.step", "cli.job_end", "cli.job_totals"),
+    ("cli.run", "cli.check", "cli.record", "cli.lists", "cli.job", "cli.flops", "cli.explain"),
     ("cli",),
     ("__main__",),
 )

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ofu_exporter.cli.flops import FORMAT, STEP_OPTIONS, how, shares, step
+from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, shares, step
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ofu_exporter.causes import Facts
+    from ofu_exporter.causes import Facts, Job
     from ofu_exporter.explain import Candidate, Explanation, Observation
+    from ofu_exporter.flops import Lengths
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 RECOMPUTE = ("none", "selective", "full")
+NEED_CONFIG = ("seq_len", "length", "lengths", "moments", "padded_to", "lora_rank", "freeze", "mtp")
 
 
 def step_options(command: CommandT) -> CommandT:
@@ -61,54 +63,44 @@ def explain(format_: str, **options: Any) -> None:
 
 
 def _facts(options: Mapping[str, Any]) -> Facts:
-    from ofu_exporter.causes import Facts, Job
+    from ofu_exporter.causes import Facts
     from ofu_exporter.flops import Recompute
 
-    again, job, executed = options["recompute"], None, None
-    forward_only = options["forward_only"]
-    if options["config"] is None:
-        _refuse_without_config(options)
-    else:
-        model, lengths, executed = step(options["config"], options)
-        chosen = how(
-            {
-                **options,
-                "convention": "model",
-                "recompute": again or "none",
-                "forward_only": forward_only is True,
-            }
-        )
-        job = Job(model, lengths, chosen.counting, chosen.passes)
-        job.flops()  # so that what contradicts the model is said before anything is compared
+    job, executed = _job(options)
+    again, peak = options["recompute"], _above_zero("peak_tflops", options["peak_tflops"])
     facts = Facts(
         job,
         executed,
-        forward_only,
+        options["forward_only"],
         None if again is None else Recompute(again),
         options["gpu"],
         _above_zero("gpus", options["gpus"]),
         None if options["precision"] is None else shares(options["precision"]),
-        None
-        if options["peak_tflops"] is None
-        else _above_zero("peak_tflops", options["peak_tflops"]) * 1e12,
+        None if peak is None else peak * 1e12,
         options["tile_overhead"],
     )
     _check(facts)
     return facts
 
 
+def _job(options: Mapping[str, Any]) -> tuple[Job | None, Lengths | None]:
+    """What a step is counted from, and its samples as they are padded."""
+    from ofu_exporter.causes import Job
+
+    if options["config"] is None:
+        _refuse_without_config(options)
+        return None, None
+    model, lengths, executed = step(options["config"], options)
+    ran = {"convention": "model", "recompute": options["recompute"] or "none"}
+    chosen = how({**options, **ran, "forward_only": options["forward_only"] is True})
+    job = Job(model, lengths, chosen.counting, chosen.passes)
+    job.flops()  # so that what contradicts the model is said before anything is compared
+    return job, executed
+
+
 def _refuse_without_config(options: Mapping[str, Any]) -> None:
     unset: tuple[Any, ...] = (None, (), False)
-    for name in (
-        "seq_len",
-        "length",
-        "lengths",
-        "moments",
-        "padded_to",
-        "lora_rank",
-        "freeze",
-        "mtp",
-    ):
+    for name in NEED_CONFIG:
         if options[name] not in unset:
             raise ConfigError(f"--{name.replace('_', '-')} needs --config")
 
