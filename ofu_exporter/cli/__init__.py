@@ -53,6 +53,7 @@ COMMANDS = _Commands(
     {
         "check": "check:check",
         "demo": "run:demo",
+        "explain": "explain:explain",
         "flops": "flops:flops",
         "job": "job:job",
         "list": "lists:listing",

@@ -3,69 +3,32 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, shares, step
 
 if TYPE_CHECKING:
-    from ofu_exporter.flops import Count, How, Lengths, Model, Utilization
+    from ofu_exporter.flops import Count, Model, Utilization
     from ofu_exporter.flops.terms import Exact
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 MODEL_OPTIONS = (
     click.argument("config", type=click.Path(path_type=Path)),
-    click.option("--seq-len", type=int, help="Tokens per sequence; the same as --length tokens=N."),
-    click.option(
-        "--batch-size", type=int, default=1, show_default=True, help="Samples per step, all GPUs."
-    ),
-    click.option(
-        "--length", multiple=True, metavar="STREAM=N", help="Tokens per sample of another stream."
-    ),
-    click.option(
-        "--lengths",
-        type=click.Path(path_type=Path),
-        help="File of sequence lengths, one per line: a packed step.",
-    ),
-    click.option("--moments", metavar="MEAN,MEAN_SQUARE", help="E[L] and E[L^2] of the sequences."),
-    click.option("--padded-to", type=int, help="Tokens that each sequence is padded to; HFU only."),
     click.option(
         "--convention",
         default="model",
         show_default=True,
         help="model, palm, megatron, kaplan, chinchilla or kempner.",
     ),
-    click.option(
-        "--causal/--full-attention", default=None, help="Override how attention is counted."
-    ),
-    click.option("--mtp", is_flag=True, help="Multi-token-prediction layers are trained."),
-    click.option(
-        "--padded-vocab-size", type=int, help="Rows of the head as it's really multiplied."
-    ),
     click.option("--forward-only", is_flag=True, help="No backward pass."),
     click.option("--recompute", default="none", show_default=True, help="none, selective or full."),
-    click.option("--recompute-layers", type=int, help="How many layers recompute; default all."),
-    click.option(
-        "--freeze", multiple=True, metavar="PART", help="A part that isn't trained, such as vision."
-    ),
-    click.option("--lora-rank", type=int, help="Adapters of this rank; everything else is frozen."),
-    click.option("--lora-targets", help="Linear layers with adapters, separated by commas."),
-    click.option(
-        "--repeats",
-        type=int,
-        default=1,
-        show_default=True,
-        help="Timesteps * guidance passes, or epochs.",
-    ),
-    click.option(
-        "--ignore-field", multiple=True, help="An unknown field that doesn't change the count."
-    ),
-    click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table"),
+    *STEP_OPTIONS,
+    FORMAT,
 )
 
 
@@ -119,135 +82,41 @@ def mfu(config: Path, format_: str, **options: Any) -> None:
         peak_flops=None if peak is None else peak * 1e12,
     )
     reported = options["reported_mfu"]
-    causes = [] if reported is None else _causes(model, counted, options, reported, used.mfu)
+    causes = [] if reported is None else _causes(config, options, reported, used.mfu)
     if format_ == "json":
         click.echo(_json(counted, used, causes))
     else:
         click.echo(table(model, counted, used, causes))
 
 
-def shares(text: str) -> dict[str, float]:
-    """`bf16`, or `bf16=0.3,fp8=0.7`. Raises ConfigError for what is neither."""
-    if "=" not in text:
-        return {text.strip(): 1.0}
-    found: dict[str, float] = {}
-    for item in text.split(","):
-        name, _, share = item.partition("=")
-        if name.strip() in found:
-            raise ConfigError(f"--precision: {name.strip()} is given twice")
-        found[name.strip()] = _number("--precision", share)
-    return found
-
-
-def _number(option: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError as error:
-        raise ConfigError(f"{option}: {text!r} is not a number") from error
-    if not math.isfinite(value):
-        raise ConfigError(f"{option}: {text!r} is not a finite number")
-    return value
-
-
-def _whole(option: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ConfigError(f"{option}: {text!r} is not a whole number") from error
-
-
 def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
     from ofu_exporter import flops as package
 
-    model = package.read_file(config, options["ignore_field"])
-    lengths, padded = _lengths(options), options["padded_to"]
-    missing = [stream for stream in model.streams if stream not in lengths.streams]
-    if missing:
-        flags = ["--seq-len N" if name == "tokens" else f"--length {name}=N" for name in missing]
-        raise ConfigError(f"{model.architecture} needs {' and '.join(flags)}")
-    executed = None if padded is None else package.fixed(lengths.sequences(), tokens=padded)
-    return model, package.count(model, lengths, _how(options), executed)
+    model, lengths, executed = step(config, options)
+    return model, package.count(model, lengths, how(options), executed)
 
 
-def _lengths(options: Mapping[str, Any]) -> Lengths:
-    from ofu_exporter import flops as package
+def _causes(config: Path, options: Mapping[str, Any], reported: float, right: float) -> list[str]:
+    """What may have made a reported MFU another than the right one."""
+    from ofu_exporter import explain
+    from ofu_exporter.causes import Facts, Job
+    from ofu_exporter.flops import Recompute
 
-    streams = dict(_stream(item) for item in options["length"])
-    if options["seq_len"] is not None:
-        streams["tokens"] = options["seq_len"]
-    ways = [name for name in ("lengths", "moments") if options[name]]
-    if len(ways) + bool(streams) > 1:
-        raise ConfigError(
-            "give the lengths in one way: --seq-len and --length, --lengths or --moments"
-        )
-    if options["lengths"]:
-        return package.packed(_whole("--lengths", line) for line in _lines(options["lengths"]))
-    if options["moments"]:
-        mean, _, square = options["moments"].partition(",")
-        first, second = _number("--moments", mean), _number("--moments", square)
-        return package.from_moments(options["batch_size"], first, second)
-    return package.fixed(options["batch_size"], **streams)
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return [line for line in path.read_text(encoding="utf-8").split() if line]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--lengths: {path}: {error}") from error
-
-
-def _stream(item: str) -> tuple[str, int]:
-    name, equals, length = item.partition("=")
-    if not equals:
-        raise ConfigError(f"--length: {item!r} is not STREAM=N")
-    return name, _whole("--length", length)
-
-
-def _how(options: Mapping[str, Any], convention: str | None = None) -> How:
-    from ofu_exporter import flops as package
-
-    known = [recompute.value for recompute in package.Recompute]
-    if options["recompute"] not in known:
-        raise ConfigError(
-            f"--recompute: {options['recompute']!r} is not known; known: {', '.join(known)}"
-        )
-    lora = None
-    if options["lora_rank"] is not None:
-        targets = options["lora_targets"]
-        lora = package.Lora(options["lora_rank"], *([tuple(targets.split(","))] if targets else []))
-    elif options["lora_targets"]:
-        raise ConfigError("--lora-targets needs --lora-rank")
-    return package.How(
-        convention or options["convention"],
-        package.Counting(options["causal"], options["mtp"], options["padded_vocab_size"]),
-        package.Passes(
-            forward_only=options["forward_only"],
-            recompute=package.Recompute(options["recompute"]),
-            recompute_layers=options["recompute_layers"],
-            frozen=frozenset(options["freeze"]),
-            lora=lora,
-            repeats=options["repeats"],
-        ),
+    (model, lengths, executed), chosen = step(config, options), how(options)
+    facts = Facts(
+        Job(model, lengths, chosen.counting, chosen.passes),
+        executed,
+        chosen.passes.forward_only,
+        Recompute(options["recompute"]),
+        options["gpu"],
+        options["gpus"],
+        shares(options["precision"]),
     )
-
-
-def _causes(
-    model: Model, counted: Count, options: Mapping[str, Any], reported: float, right: float
-) -> list[str]:
-    """What may explain a reported MFU: another convention's FLOPs, or a mistake with a ratio of its own."""
-    from ofu_exporter import flops as package
-    from ofu_exporter.flops import conventions
-
-    others = {}
-    for name in conventions.names():
-        try:
-            other = package.count(model, _lengths(options), _how(options, name))
-        except ConfigError:  # not defined for this model, or for these choices
-            continue
-        if name != counted.convention:
-            ratio = float(other.model_flops_per_step) / float(counted.model_flops_per_step)
-            others[f"convention {name}"] = ratio
-    return package.explain(reported, right, others)
+    return [
+        f"reported MFU is {reported / right:.3f} times the right one, {each.cause} makes it "
+        f"{each.expected_ratio:.3f}: {each.evidence}"
+        for each in explain.of_report(reported, right, facts)
+    ]
 
 
 def report(

@@ -21,7 +21,6 @@ from ofu_exporter.flops.mfu import (
     band,
     dense_peak,
     effective_peak,
-    explain,
     utilization,
 )
 from ofu_exporter.flops.models import Counting, Model, Parameters, padded_vocabulary
@@ -50,7 +49,6 @@ __all__ = [
     "count",
     "dense_peak",
     "effective_peak",
-    "explain",
     "fixed",
     "from_moments",
     "modules",

@@ -196,39 +196,6 @@ def band(mfu: float) -> str:
     return next(text for limit, text in BANDS if mfu < limit)
 
 
-def explain(
-    reported: float, right: float, numerators: Mapping[str, float], tolerance: float = SAME
-) -> list[str]:
-    """What makes a reported MFU differ from the right one, as far as one ratio can say.
-
-    `numerators`: FLOPs by other ways of counting over the right ones, by name. Peaks and bookkeeping are
-    tried as well. Several causes can have one ratio, so it's a list, nearest first.
-
-    Raises ConfigError when a ratio isn't above 0.
-    """
-    ratio = _positive("reported_mfu", reported) / _positive("mfu", right)
-    if abs(ratio - 1) <= tolerance:
-        return []
-    causes = {**numerators, **BOOKKEEPING}
-    near = [(abs(ratio / value - 1), name) for name, value in causes.items() if value > 0]
-    return [
-        f"reported MFU is {ratio:.3f} times the right one, as with {name}"
-        for distance, name in sorted(near)
-        if distance <= tolerance
-    ]
-
-
-BOOKKEEPING = {
-    "a sparse peak, or the FP8 peak under BF16 math": 0.5,
-    "the FP4 peak under BF16 math": 0.25,
-    "the BF16 peak under FP8 math": 2.0,
-    "full recomputation counted as model FLOPs": 4 / 3,
-    "a forward-only pass counted as training": 3.0,
-    "training counted as a forward-only pass": 1 / 3,
-}
-"""Ratios of reported to right MFU that don't depend on the model."""
-
-
 def _same(one: float, other: float) -> bool:
     return abs(one - other) <= SAME * other
 

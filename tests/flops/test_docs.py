@@ -17,8 +17,8 @@ PAGES = ("README.md", "docs/flops.md")
 COMMAND = "$ ofu-exporter "
 
 
-def examples(page: str) -> list[tuple[str, list[str]]]:
-    """Each command that a page shows with `$`, and the lines shown below it."""
+def examples(page: str, names: tuple[str, ...] = ("flops", "mfu")) -> list[tuple[str, list[str]]]:
+    """Each of some commands that a page shows with `$`, and the lines shown below it."""
     found: list[tuple[str, list[str]]] = []
     shown: list[str] = []
     for line in (ROOT / page).read_text().splitlines():
@@ -27,7 +27,7 @@ def examples(page: str) -> list[tuple[str, list[str]]]:
             shown = []
         elif text.startswith("$ "):
             shown = []
-            if text.startswith((f"{COMMAND}flops ", f"{COMMAND}mfu ")):
+            if text.startswith(tuple(f"{COMMAND}{name} " for name in names)):
                 found.append((text.removeprefix(COMMAND), shown))
         else:
             shown.append(text)

@@ -224,15 +224,6 @@ def test_gpus_that_are_none(number: int) -> None:
         used(count("gpt2", tokens=64), Pace(step_seconds=1.0), number=number)
 
 
-def test_a_gap_is_explained_by_what_has_its_ratio() -> None:
-    assert flops.explain(0.40, 0.40, {}) == []
-    assert "sparse peak" in flops.explain(0.20, 0.40, {})[0]
-    assert "recomputation" in flops.explain(0.40 * 4 / 3, 0.40, {})[0]
-    palm = flops.explain(0.45, 0.40, {"convention palm": 1.1252})
-    assert palm == ["reported MFU is 1.125 times the right one, as with convention palm"]
-    assert flops.explain(0.5427, 0.1845, {}) == [], "2.94 is the latent experts', nothing general"
-
-
 def test_the_papers_anchors() -> None:
     """arXiv:2605.20799, section V-C: 54.27 % was 18.45 %, an inflation below the width ratio 4."""
     inflation = 0.5427 / 0.1845

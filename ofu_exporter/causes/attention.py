@@ -1,0 +1,66 @@
+"""Attention cores counted over the wrong pairs, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ofu_exporter.causes import Cause, Facts, Hypothesis, Side, without
+from ofu_exporter.flops import Part, Per, Term
+
+
+def _full(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.job and any(term.extent.causal for term in facts.job.terms()):
+        yield Hypothesis(
+            "attention is causal, and the count takes every pair of query and key",
+            miscount=lambda job: replace(job, counting=replace(job.counting, causal=False)),
+        )
+
+
+def _half(facts: Facts) -> Iterator[Hypothesis]:
+    terms = facts.job.terms() if facts.job else ()
+    cores = [term for term in terms if term.part is Part.CORE]
+    if cores and not any(term.extent.causal for term in cores):
+        yield Hypothesis(
+            "attention goes in both directions, and the count takes half of the pairs",
+            miscount=lambda job: job.edited(_halved),
+        )
+
+
+def _halved(terms: Sequence[Term]) -> Sequence[Term]:
+    return [
+        replace(term, flops=term.flops // 2) if term.part is Part.CORE else term for term in terms
+    ]
+
+
+def _omitted(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.job and any(term.part is Part.CORE for term in facts.job.terms()):
+        yield Hypothesis(
+            "the count has the weights (6 per parameter and token) and not the attention cores",
+            miscount=lambda job: job.edited(without(Part.CORE)),
+        )
+
+
+def _unwindowed(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.job and any(term.extent.window for term in facts.job.terms()):
+        yield Hypothesis(
+            "layers attend in a sliding window, and the count takes the whole sequence",
+            miscount=lambda job: job.edited(_without_windows),
+        )
+
+
+def _without_windows(terms: Sequence[Term]) -> Sequence[Term]:
+    return [
+        replace(term, extent=replace(term.extent, window=None))
+        if term.extent.per is Per.PAIR
+        else term
+        for term in terms
+    ]
+
+
+CAUSES = (
+    Cause("full_attention_counted", Side.REPORT, 1.5, _full, ("config",)),
+    Cause("causal_half_missing", Side.REPORT, 2.0, _half, ("config",)),
+    Cause("attention_omitted", Side.REPORT, 1.5, _omitted, ("config",)),
+    Cause("sliding_window_ignored", Side.REPORT, 1.5, _unwindowed, ("config",)),
+)

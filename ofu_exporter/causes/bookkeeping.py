@@ -1,0 +1,48 @@
+"""GPUs and tokens that are counted wrongly, and formulas of other conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ofu_exporter.causes import Cause, Facts, Hypothesis, Side
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import How, conventions, count
+
+SMALL = (2, 4, 8)
+"""Parallel groups that are taken for the world, where the number of GPUs isn't known."""
+NODE = 8
+
+
+def _gpus(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.gpus is None:
+        for number in SMALL:
+            yield Hypothesis(f"one GPU in {number} is divided by", float(number))
+        return
+    world = facts.gpus
+    used = {world // times for times in SMALL if world % times == 0} | {1, NODE, world - NODE}
+    for number in sorted(used):
+        if 0 < number < world:
+            yield Hypothesis(f"{number} of the {world} GPUs are divided by", world / number)
+    if world > 1:
+        yield Hypothesis(f"the throughput is of one GPU, and divided by {world}", 1 / world)
+
+
+def _convention(facts: Facts) -> Iterator[Hypothesis]:
+    job = facts.job
+    if job is None:
+        return
+    right = job.flops()
+    for name in conventions.names():
+        try:
+            other = count(job.model, job.lengths, How(name, job.counting, job.passes))
+        except ConfigError:  # not defined for this model, or for these choices
+            continue
+        ratio = float(other.model_flops_per_step) / right
+        if abs(ratio - 1) > 1e-6:
+            yield Hypothesis(f"convention {name} counts so", ratio)
+
+
+CAUSES = (
+    Cause("wrong_gpu_count", Side.REPORT, 4.0, _gpus),
+    Cause("other_convention", Side.REPORT, 2.0, _convention, ("config",)),
+)

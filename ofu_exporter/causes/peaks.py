@@ -1,0 +1,160 @@
+"""Peaks that a report divides by and that are not the dense one of its GPU and precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from ofu_exporter import gpus
+from ofu_exporter.causes import Cause, Facts, Hypothesis, Side
+
+SAME = 0.01
+"""Peaks that differ by less are one peak."""
+DENSE_ONLY = ("Volta", "Turing")
+"""Architectures before 2:4 sparsity."""
+HALF = ("bf16", "fp16")
+TIMES_HALF = {"tf32": 0.5, "bf16": 1.0, "fp16": 1.0, "fp8": 2.0, "fp4": 4.0}
+"""The usual peaks in units of BF16's, for a GPU that isn't known."""
+SAME_FAMILY = 3.0
+FALLBACK = 3.5
+"""Several frameworks take a card that they don't know for an A100."""
+
+
+def settled(facts: Facts, ratio: float) -> bool | None:
+    """Whether the peak that the report divides by makes this ratio; None where it isn't known."""
+    right = facts.right_peak()
+    if right is None or facts.peak_flops is None:
+        return None
+    return abs(right / facts.peak_flops / ratio - 1) <= SAME
+
+
+def _hypothesis(
+    facts: Facts, ratio: float, evidence: str, rarity: float | None = None
+) -> Iterator[Hypothesis]:
+    known = settled(facts, ratio)
+    if known is False or abs(ratio - 1) <= SAME:
+        return
+    said = "; the peak of the report is that" if known else ""
+    yield Hypothesis(evidence + said, ratio, rarity=0.5 if known else rarity)
+
+
+def _peak(facts: Facts, precision: str) -> float | None:
+    """A precision's peak, in FLOP/s, or in units of BF16's where the GPU isn't known."""
+    row = facts.row()
+    return (
+        TIMES_HALF.get(precision) if facts.gpu is None or row is None else row.peak_flops(precision)
+    )
+
+
+def _ratio(facts: Facts, run: Mapping[str, float], used: str) -> float | None:
+    """The peak of what runs over that of the precision that the report takes."""
+    peaks = {precision: _peak(facts, precision) for precision in (*run, used)}
+    if any(peak is None for peak in peaks.values()):
+        return None
+    seconds = sum(share / (peaks[precision] or 1) for precision, share in run.items())
+    return 1 / seconds / (peaks[used] or 1)
+
+
+def _sparse(facts: Facts) -> Iterator[Hypothesis]:
+    row = facts.row()
+    if row is None or row.chip.arch not in DENSE_ONLY:
+        yield from _hypothesis(
+            facts, 0.5, "the peak is the one for 2:4 sparse matrices, twice the dense one"
+        )
+
+
+def _other_precision(
+    used: str, assumed: str, applies: Callable[[set[str]], bool], facts: Facts
+) -> Iterator[Hypothesis]:
+    """The peak of `used` under other math; `assumed`: the math where none is given."""
+    run = facts.precision or {assumed: 1.0}
+    ratio = _ratio(facts, run, used) if applies({*run}) else None
+    if ratio is not None:
+        math = "+".join(run) + ("" if facts.precision else " (assumed)")
+        yield from _hypothesis(facts, ratio, f"the peak is that of {used}, and the math is {math}")
+
+
+def _tf32(facts: Facts) -> Iterator[Hypothesis]:
+    def half(names: set[str]) -> bool:
+        return bool(names & {*HALF})
+
+    yield from _other_precision("tf32", "bf16", half, facts)
+    yield from _other_precision("bf16", "tf32", lambda names: names == {"tf32"}, facts)
+
+
+def _fp8_used(facts: Facts) -> Iterator[Hypothesis]:
+    row = facts.row()
+    if facts.precision is None and row and row.peak_flops("fp8") is None:
+        return
+    for found in _other_precision("bf16", "fp8", lambda names: "fp8" in names, facts):
+        # Math that nobody has named is seldom FP8.
+        yield found if facts.precision else replace(found, rarity=3.0)
+
+
+def _max_clock(facts: Facts) -> Iterator[Hypothesis]:
+    row = facts.row()
+    if row is None or row.tensor_clock_hz is None or row.max_sm_clock_hz is None:
+        return
+    ratio = row.tensor_clock_hz / row.max_sm_clock_hz
+    said = f"the peak is computed at {row.max_sm_clock_hz / 1e6:.0f} MHz, and rated at "
+    yield from _hypothesis(facts, ratio, f"{said}{row.tensor_clock_hz / 1e6:.0f} MHz")
+
+
+def _measured(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.peak_flops is None:
+        yield Hypothesis("the peak is a measured matrix product, not the rated one", 1.4, 1.1)
+
+
+def _device(facts: Facts) -> Iterator[Hypothesis]:
+    right, own = facts.right_peak(), facts.row()
+    if right is None or own is None or facts.precision is None:
+        return
+    names: dict[float, list[gpus.Row]] = {}
+    for row in gpus.ROWS:
+        ratio = _device_ratio(facts, row)
+        if ratio is not None and abs(ratio - 1) > SAME:
+            known = next((each for each in names if abs(each / ratio - 1) <= SAME), ratio)
+            names.setdefault(known, []).append(row)
+    for ratio, rows in names.items():
+        keys = [row.key for row in rows]
+        more = f" or {len(keys) - 1} others rated alike" if len(keys) > 1 else ""
+        yield from _hypothesis(
+            facts,
+            ratio,
+            f"the peak is that of {keys[0]}{more}, and the GPU is {own.key}",
+            _rarity(own, rows),
+        )
+
+
+def _device_ratio(facts: Facts, row: gpus.Row) -> float | None:
+    """The right peak over that of another model."""
+    seconds, right = 0.0, facts.right_peak()
+    for precision, share in (facts.precision or {}).items():
+        peak = row.peak_flops(precision)
+        if peak is None:
+            return None
+        seconds += share / peak
+    return None if right is None else right * seconds
+
+
+def _rarity(own: gpus.Row, rows: list[gpus.Row]) -> float | None:
+    families = {row.key.partition("-")[0] for row in rows}
+    if own.key.partition("-")[0] in families:
+        return SAME_FAMILY
+    return FALLBACK if "A100" in families else None
+
+
+_FP8_UNUSED = partial(_other_precision, "fp8", "bf16", lambda names: bool(names & {*HALF}))
+_FP4_UNUSED = partial(_other_precision, "fp4", "bf16", lambda names: "fp4" not in names)
+
+CAUSES = (
+    Cause("sparse_peak", Side.REPORT, 2.0, _sparse),
+    Cause("fp8_peak_for_bf16", Side.REPORT, 2.5, _FP8_UNUSED),
+    Cause("bf16_peak_for_fp8", Side.REPORT, 2.0, _fp8_used),
+    Cause("fp4_peak", Side.REPORT, 4.0, _FP4_UNUSED),
+    Cause("tf32_peak", Side.REPORT, 4.0, _tf32),
+    Cause("max_clock_peak", Side.REPORT, 2.0, _max_clock, ("gpu",)),
+    Cause("measured_peak", Side.REPORT, 4.0, _measured),
+    Cause("wrong_device", Side.REPORT, 5.0, _device, ("gpu", "precision")),
+)

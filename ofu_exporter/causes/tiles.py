@@ -1,0 +1,28 @@
+"""Tiles: matrices are multiplied in blocks of fixed sides, and the last block of a row is not full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ofu_exporter.causes import Cause, Facts, Hypothesis, Side
+
+WORST = 0.12
+"""The most that shapes of large models lose (arXiv:2605.20799, section IV-A); small matrices lose half."""
+
+
+def _tiles(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.tile_overhead is None:
+        yield Hypothesis(
+            f"tiles may add up to {WORST:.0%} of FLOPs where shapes do not fit them",
+            1.0,
+            1 / (1 + WORST),
+        )
+    elif facts.tile_overhead > 0:
+        yield Hypothesis(
+            f"tiles add {facts.tile_overhead:.1%} of FLOPs, which the hardware runs",
+            1 / (1 + facts.tile_overhead),
+            rarity=0.0,
+        )
+
+
+CAUSES = (Cause("tile_quantization", Side.HARDWARE, 2.0, _tiles),)

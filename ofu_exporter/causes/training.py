@@ -1,0 +1,138 @@
+"""What a step runs and what the count thinks that it runs: passes, recomputation, frozen parts, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ofu_exporter.causes import Cause, Facts, Hypothesis, Job, Side
+from ofu_exporter.flops import Lengths, Part, Recompute, fixed
+
+TEXTBOOK = 4 / 3
+"""A forward pass again beside a forward and a backward of two."""
+
+
+def _recompute(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.forward_only or facts.recompute not in (None, Recompute.FULL):
+        return
+    said = "the job recomputes" if facts.recompute else "the job may recompute"
+    ratio = 1 / TEXTBOOK
+    if facts.job is not None:
+        ratio = facts.job.flops() / facts.job.flops(Recompute.FULL)
+    yield Hypothesis(
+        f"{said} activations, which the hardware runs and MFU rightly leaves out",
+        ratio,
+        rarity=0.0 if facts.recompute else None,
+    )
+
+
+def _selective(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.forward_only or facts.recompute not in (None, Recompute.SELECTIVE):
+        return
+    if facts.job and any(term.part is Part.CORE for term in facts.job.terms()):
+        yield Hypothesis(
+            "attention cores run again in the backward pass, which MFU rightly leaves out",
+            facts.job.flops() / facts.job.flops(Recompute.SELECTIVE),
+            rarity=0.0 if facts.recompute else None,
+        )
+
+
+def _recompute_counted(facts: Facts) -> Iterator[Hypothesis]:
+    if not facts.forward_only:
+        yield Hypothesis("the count is 4 forwards: HFU, reported as MFU", TEXTBOOK)
+
+
+def _flash(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.job is None or facts.forward_only:
+        return
+    whole = facts.job.flops()
+    cores = (
+        whole
+        - facts.job.edited(lambda terms: [t for t in terms if t.part is not Part.CORE]).flops()
+    )
+    if cores > 0:
+        # 5 products for 4 in a backward pass that is two of the three forwards: a sixth of the cores.
+        yield Hypothesis(
+            "flash attention computes its scores again in the backward pass, which no MFU counts",
+            whole / (whole + cores / 6),
+        )
+
+
+def _forward_only(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.forward_only is not False:
+        yield Hypothesis(
+            "the job runs forward passes only, and the count has backward passes too",
+            3.0,
+            rarity=1.0 if facts.forward_only else None,
+        )
+    if not facts.forward_only:
+        yield Hypothesis("the job trains, and the count has the forward pass only", 1 / 3)
+
+
+def _frozen(facts: Facts) -> Iterator[Hypothesis]:
+    job = facts.job
+    if job and (job.passes.lora or job.passes.frozen):
+        yield Hypothesis(
+            "adapters or parts are trained and the rest is frozen, and the count trains everything",
+            miscount=_trained_in_full,
+        )
+
+
+def _trained_in_full(job: Job) -> Job:
+    return replace(job, passes=replace(job.passes, lora=None, frozen=frozenset()))
+
+
+def _repeats(facts: Facts) -> Iterator[Hypothesis]:
+    repeats = facts.job.passes.repeats if facts.job else 1
+    if repeats > 1:
+        yield Hypothesis(
+            f"the model runs {repeats} times per sample, and the count has one", 1 / repeats
+        )
+
+
+def _padding_counted(facts: Facts) -> Iterator[Hypothesis]:
+    padded = facts.executed
+    if facts.job and padded:
+        yield Hypothesis(
+            "samples are counted as long as they are padded to, and the kernels skip the padding",
+            miscount=lambda job: replace(job, lengths=padded),
+        )
+
+
+def _padding_run(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.job and facts.executed:
+        padded = replace(facts.job, lengths=facts.executed)
+        yield Hypothesis(
+            "the hardware runs the padding, which MFU rightly leaves out",
+            facts.job.flops() / padded.flops(),
+        )
+
+
+def _pack(facts: Facts) -> Iterator[Hypothesis]:
+    whole = _joined(facts.job.lengths) if facts.job else None
+    if whole:
+        yield Hypothesis(
+            "sequences are packed, and the count lets each token attend to the whole pack",
+            miscount=lambda job: replace(job, lengths=whole),
+        )
+
+
+def _joined(lengths: Lengths) -> Lengths | None:
+    """All samples as one sequence; None where they're one, of several streams, or of one length (a plain batch)."""
+    if lengths.streams != {"tokens"} or len(lengths.samples) < 2:
+        return None
+    return fixed(1, tokens=int(lengths.tokens()))
+
+
+CAUSES = (
+    Cause("activation_recompute", Side.HARDWARE, 1.0, _recompute),
+    Cause("selective_recompute", Side.HARDWARE, 1.5, _selective, ("config",)),
+    Cause("recompute_counted", Side.REPORT, 2.0, _recompute_counted),
+    Cause("flash_backward", Side.HARDWARE, 2.0, _flash, ("config",)),
+    Cause("forward_only", Side.REPORT, 3.5, _forward_only),
+    Cause("frozen_counted", Side.REPORT, 1.0, _frozen, ("config",)),
+    Cause("repeats_missed", Side.REPORT, 2.0, _repeats, ("config",)),
+    Cause("padding_counted", Side.REPORT, 1.5, _padding_counted, ("config", "padded_to")),
+    Cause("padding_run", Side.HARDWARE, 1.0, _padding_run, ("config", "padded_to")),
+    Cause("pack_as_one_sequence", Side.REPORT, 2.0, _pack, ("config", "lengths")),
+)

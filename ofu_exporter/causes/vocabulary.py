@@ -1,0 +1,51 @@
+"""What stands before and behind the layers, counted though it multiplies nothing, or left out though it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ofu_exporter.causes import Cause, Facts, Hypothesis, Job, Side, without
+from ofu_exporter.flops import Part, Term
+
+
+def _embedding(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.job and any(term.part is Part.EMBEDDING for term in facts.job.terms()):
+        yield Hypothesis(
+            "the embedding is looked up, and the count multiplies it",
+            miscount=lambda job: job.edited(_multiplied),
+        )
+
+
+def _multiplied(terms: Sequence[Term]) -> Sequence[Term]:
+    return [
+        replace(term, flops=2 * term.parameters) if term.part is Part.EMBEDDING else term
+        for term in terms
+    ]
+
+
+def _head(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.job and any(term.part is Part.HEAD for term in facts.job.terms()):
+        yield Hypothesis(
+            "the head multiplies the whole vocabulary, and the count leaves it out",
+            miscount=lambda job: job.edited(without(Part.HEAD)),
+        )
+
+
+def _predictions(facts: Facts) -> Iterator[Hypothesis]:
+    if facts.job and facts.job.counting.predictions:
+        yield Hypothesis(
+            "multi-token-prediction layers are trained, and the count leaves them out",
+            miscount=_without_predictions,
+        )
+
+
+def _without_predictions(job: Job) -> Job:
+    return replace(job, counting=replace(job.counting, predictions=False))
+
+
+CAUSES = (
+    Cause("embedding_counted", Side.REPORT, 1.5, _embedding, ("config",)),
+    Cause("head_omitted", Side.REPORT, 2.0, _head, ("config",)),
+    Cause("predictions_omitted", Side.REPORT, 1.5, _predictions, ("config",)),
+)

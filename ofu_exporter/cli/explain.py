@@ -1,0 +1,209 @@
+"""`explain`: why a job's reported MFU and the OFU of its GPUs differ, as far as the numbers can say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, shares, step
+from ofu_exporter.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ofu_exporter.causes import Facts, Job
+    from ofu_exporter.explain import Candidate, Explanation, Observation
+    from ofu_exporter.flops import Lengths
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+RECOMPUTE = ("none", "selective", "full")
+NEED_CONFIG = ("seq_len", "length", "lengths", "moments", "padded_to", "lora_rank", "freeze", "mtp")
+
+
+def step_options(command: CommandT) -> CommandT:
+    """The options that say what a step is."""
+    for option in reversed(STEP_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.option("--mfu", type=float, required=True, help="What the job reports, 0..1.")
+@click.option("--ofu", type=float, required=True, help="What its GPUs show, 0..1.")
+@click.option("--ofu-stderr", type=float, default=0.01, show_default=True, help="Of OFU, 0..1.")
+@click.option("--config", type=click.Path(path_type=Path), help="The model's own config.json.")
+@step_options
+@click.option("--forward-only/--training", default=None, help="What the job runs.")
+@click.option("--recompute", type=click.Choice(RECOMPUTE), help="What it recomputes.")
+@click.option("--gpu", help='As `nvidia-smi -L` names it: "NVIDIA H100 80GB HBM3".')
+@click.option("--gpus", type=int, help="All GPUs of the job: the world size.")
+@click.option("--tokens-per-second", type=float, help="Over all GPUs.")
+@click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
+@click.option("--peak-tflops", type=float, help="Per GPU, that the report divides by.")
+@click.option("--tile-overhead", type=float, help="What tiles add to the FLOPs, 0.02 = 2 %.")
+@FORMAT
+def explain(format_: str, **options: Any) -> None:
+    """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.
+
+    What is not said about the job excludes no cause; each fact that is said may.
+    """
+    from ofu_exporter import divergence
+    from ofu_exporter import explain as package
+
+    divergence.check(options["mfu"], options["ofu"], options["ofu_stderr"])
+    facts = _facts(options)
+    observed = package.Observation(
+        options["mfu"], options["ofu"], options["ofu_stderr"], _right_mfu(facts, options)
+    )
+    found = package.explain(observed, facts)
+    click.echo(json.dumps(report(found), indent=2) if format_ == "json" else table(observed, found))
+
+
+def _facts(options: Mapping[str, Any]) -> Facts:
+    from ofu_exporter.causes import Facts
+    from ofu_exporter.flops import Recompute
+
+    job, executed = _job(options)
+    again, peak = options["recompute"], _above_zero("peak_tflops", options["peak_tflops"])
+    facts = Facts(
+        job,
+        executed,
+        options["forward_only"],
+        None if again is None else Recompute(again),
+        options["gpu"],
+        _above_zero("gpus", options["gpus"]),
+        None if options["precision"] is None else shares(options["precision"]),
+        None if peak is None else peak * 1e12,
+        options["tile_overhead"],
+    )
+    _check(facts)
+    return facts
+
+
+def _job(options: Mapping[str, Any]) -> tuple[Job | None, Lengths | None]:
+    """What a step is counted from, and its samples as they are padded."""
+    from ofu_exporter.causes import Job
+
+    if options["config"] is None:
+        _refuse_without_config(options)
+        return None, None
+    model, lengths, executed = step(options["config"], options)
+    ran = {"convention": "model", "recompute": options["recompute"] or "none"}
+    chosen = how({**options, **ran, "forward_only": options["forward_only"] is True})
+    job = Job(model, lengths, chosen.counting, chosen.passes)
+    job.flops()  # so that what contradicts the model is said before anything is compared
+    return job, executed
+
+
+def _refuse_without_config(options: Mapping[str, Any]) -> None:
+    unset: tuple[Any, ...] = (None, (), False)
+    for name in NEED_CONFIG:
+        if options[name] not in unset:
+            raise ConfigError(f"--{name.replace('_', '-')} needs --config")
+
+
+def _above_zero(name: str, value: Any) -> Any:
+    if value is not None and not 0 < value < float("inf"):
+        raise ConfigError(f"{name}: {value!r} is not a number above 0")
+    return value
+
+
+def _check(facts: Facts) -> None:
+    """Raise ConfigError for a GPU, a precision or a share that can't be."""
+    from ofu_exporter.flops import dense_peak, effective_peak
+    from ofu_exporter.gpus import PRECISIONS
+
+    if unknown := sorted({*(facts.precision or {})} - {*PRECISIONS}):
+        raise ConfigError(f"precision: {unknown[0]!r} is not known; known: {', '.join(PRECISIONS)}")
+    if facts.gpu is not None and facts.row() is None:
+        dense_peak(facts.gpu, "bf16")  # raises, and lists those that are known
+    if facts.gpu is not None:
+        facts.right_peak()
+    elif facts.precision is not None:
+        effective_peak(facts.precision, dict.fromkeys(facts.precision, 1.0))
+    overhead = facts.tile_overhead
+    if overhead is not None and not 0 <= overhead < 10:
+        raise ConfigError(f"tile_overhead: {overhead!r} is not a share; 2 % is 0.02")
+
+
+def _right_mfu(facts: Facts, options: Mapping[str, Any]) -> float | None:
+    """What the job should have reported; None where it isn't known how fast it goes, or on what."""
+    from ofu_exporter.flops import How, Pace, count, utilization
+
+    rate, job = options["tokens_per_second"], facts.job
+    if rate is None:
+        return None
+    missing = [name for name in ("config", "gpu", "gpus", "precision") if options[name] is None]
+    if job is None or facts.gpu is None or facts.gpus is None or facts.precision is None:
+        raise ConfigError(f"--tokens-per-second needs {', '.join(f'--{name}' for name in missing)}")
+    counted = count(job.model, job.lengths, How("model", job.counting, job.passes))
+    pace = Pace(tokens_per_second=rate)
+    used = utilization(counted, pace, gpu=facts.gpu, number=facts.gpus, precision=facts.precision)
+    return used.mfu
+
+
+def report(found: Explanation) -> dict[str, Any]:
+    """What was found, as plain data."""
+    return {
+        "observed_ratio": found.observed_ratio,
+        "verdict": found.divergence.verdict.value,
+        "causes": [
+            {
+                "cause": each.cause,
+                "expected_ratio": each.expected_ratio,
+                "misfit": each.misfit,
+                "evidence": each.evidence,
+            }
+            for each in found.causes
+        ],
+    }
+
+
+def table(observed: Observation, found: Explanation) -> str:
+    """What was found, for people."""
+    lines = [
+        f"MFU {observed.mfu:.2%}, OFU {observed.ofu:.2%} ±{observed.standard_error:.2%}: "
+        f"{found.divergence.verdict.value}, ratio {found.observed_ratio:.3f}",
+    ]
+    if observed.right_mfu is not None:
+        lines.append(f"MFU from the throughput: {observed.right_mfu:.2%}")
+    if not found.looked:
+        lines.append("Nothing to explain: the difference is within the thresholds")
+    elif not found.causes:
+        lines.append("No known cause fits")
+    else:
+        lines += ["", *_rows(found.causes), "", *_certainty(found), *_evidence(found.causes)]
+    return "\n".join(lines + (_untried(found) if found.looked else []))
+
+
+def _rows(causes: tuple[Candidate, ...]) -> list[str]:
+    width = max(len("CAUSE"), *(len(each.cause) for each in causes))
+    return [
+        f"{'CAUSE':{width}}  EXPECTED RATIO  MISFIT",
+        *(
+            f"{each.cause:{width}}  {each.expected_ratio:14.3f}  {each.misfit:6.1f}"
+            for each in causes
+        ),
+    ]
+
+
+def _certainty(found: Explanation) -> list[str]:
+    if found.tied < 2:
+        return []
+    return [f"The numbers do not tell the first from {found.tied - 1} other(s); more facts may"]
+
+
+def _evidence(causes: tuple[Candidate, ...]) -> list[str]:
+    return [f"First: {causes[0].evidence}"]
+
+
+def _untried(found: Explanation) -> list[str]:
+    if not found.untried:
+        return []
+    needs = sorted({need for _, missing in found.untried for need in missing.split(", ")})
+    return [
+        f"Not tried: {len(found.untried)} causes that need {', '.join(f'--{n}' for n in needs)}"
+    ]

@@ -1,0 +1,165 @@
+"""What a step is, on the command line: its options, and the model, lengths and passes that they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ofu_exporter.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ofu_exporter.flops import How, Lengths, Model
+
+STEP_OPTIONS = (
+    click.option("--seq-len", type=int, help="Tokens per sequence; the same as --length tokens=N."),
+    click.option(
+        "--batch-size", type=int, default=1, show_default=True, help="Samples per step, all GPUs."
+    ),
+    click.option(
+        "--length", multiple=True, metavar="STREAM=N", help="Tokens per sample of another stream."
+    ),
+    click.option(
+        "--lengths",
+        type=click.Path(path_type=Path),
+        help="File of sequence lengths, one per line: a packed step.",
+    ),
+    click.option("--moments", metavar="MEAN,MEAN_SQUARE", help="E[L] and E[L^2] of the sequences."),
+    click.option("--padded-to", type=int, help="Tokens that each sequence is padded to; HFU only."),
+    click.option(
+        "--causal/--full-attention", default=None, help="Override how attention is counted."
+    ),
+    click.option("--mtp", is_flag=True, help="Multi-token-prediction layers are trained."),
+    click.option(
+        "--padded-vocab-size", type=int, help="Rows of the head as it's really multiplied."
+    ),
+    click.option("--recompute-layers", type=int, help="How many layers recompute; default all."),
+    click.option(
+        "--freeze", multiple=True, metavar="PART", help="A part that isn't trained, such as vision."
+    ),
+    click.option("--lora-rank", type=int, help="Adapters of this rank; everything else is frozen."),
+    click.option("--lora-targets", help="Linear layers with adapters, separated by commas."),
+    click.option(
+        "--repeats",
+        type=int,
+        default=1,
+        show_default=True,
+        help="Timesteps * guidance passes, or epochs.",
+    ),
+    click.option(
+        "--ignore-field", multiple=True, help="An unknown field that doesn't change the count."
+    ),
+)
+"""What a step is of any model: `explain` has them too."""
+
+FORMAT = click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table")
+
+
+def shares(text: str) -> dict[str, float]:
+    """`bf16`, or `bf16=0.3,fp8=0.7`. Raises ConfigError for what is neither."""
+    if "=" not in text:
+        return {text.strip(): 1.0}
+    found: dict[str, float] = {}
+    for item in text.split(","):
+        name, _, share = item.partition("=")
+        if name.strip() in found:
+            raise ConfigError(f"--precision: {name.strip()} is given twice")
+        found[name.strip()] = _number("--precision", share)
+    return found
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {text!r} is not a number") from error
+    if not math.isfinite(value):
+        raise ConfigError(f"{option}: {text!r} is not a finite number")
+    return value
+
+
+def _whole(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {text!r} is not a whole number") from error
+
+
+def step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths, Lengths | None]:
+    """The model, its samples, and these as they are padded, where they are."""
+    from ofu_exporter import flops as package
+
+    model = package.read_file(config, options["ignore_field"])
+    lengths, padded = _lengths(options), options["padded_to"]
+    missing = [stream for stream in model.streams if stream not in lengths.streams]
+    if missing:
+        flags = ["--seq-len N" if name == "tokens" else f"--length {name}=N" for name in missing]
+        raise ConfigError(f"{model.architecture} needs {' and '.join(flags)}")
+    executed = None if padded is None else package.fixed(lengths.sequences(), tokens=padded)
+    return model, lengths, executed
+
+
+def _lengths(options: Mapping[str, Any]) -> Lengths:
+    from ofu_exporter import flops as package
+
+    streams = dict(_stream(item) for item in options["length"])
+    if options["seq_len"] is not None:
+        streams["tokens"] = options["seq_len"]
+    ways = [name for name in ("lengths", "moments") if options[name]]
+    if len(ways) + bool(streams) > 1:
+        raise ConfigError(
+            "give the lengths in one way: --seq-len and --length, --lengths or --moments"
+        )
+    if options["lengths"]:
+        return package.packed(_whole("--lengths", line) for line in _lines(options["lengths"]))
+    if options["moments"]:
+        mean, _, square = options["moments"].partition(",")
+        first, second = _number("--moments", mean), _number("--moments", square)
+        return package.from_moments(options["batch_size"], first, second)
+    return package.fixed(options["batch_size"], **streams)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text(encoding="utf-8").split() if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--lengths: {path}: {error}") from error
+
+
+def _stream(item: str) -> tuple[str, int]:
+    name, equals, length = item.partition("=")
+    if not equals:
+        raise ConfigError(f"--length: {item!r} is not STREAM=N")
+    return name, _whole("--length", length)
+
+
+def how(options: Mapping[str, Any]) -> How:
+    """What else changes the count."""
+    from ofu_exporter import flops as package
+
+    known = [recompute.value for recompute in package.Recompute]
+    if options["recompute"] not in known:
+        raise ConfigError(
+            f"--recompute: {options['recompute']!r} is not known; known: {', '.join(known)}"
+        )
+    lora = None
+    if options["lora_rank"] is not None:
+        targets = options["lora_targets"]
+        lora = package.Lora(options["lora_rank"], *([tuple(targets.split(","))] if targets else []))
+    elif options["lora_targets"]:
+        raise ConfigError("--lora-targets needs --lora-rank")
+    return package.How(
+        options["convention"],
+        package.Counting(options["causal"], options["mtp"], options["padded_vocab_size"]),
+        package.Passes(
+            forward_only=options["forward_only"],
+            recompute=package.Recompute(options["recompute"]),
+            recompute_layers=options["recompute_layers"],
+            frozen=frozenset(options["freeze"]),
+            lora=lora,
+            repeats=options["repeats"],
+        ),
+    )

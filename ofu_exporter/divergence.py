@@ -1,0 +1,120 @@
+"""Compares the MFU that a job reports with the OFU of its GPUs over the same seconds, and says whether they agree.
+
+OFU counts every cycle of the tensor pipes, so with the same peak a report above it is over-counted; a report
+below it leaves work out, of which a point or two is normal (tiles). "Instant GPU Efficiency Visibility at Fleet
+Scale" (arXiv:2605.20799), section V-C.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from enum import Enum
+
+from ofu_exporter.errors import ConfigError
+
+MFU_LIMIT = 10.0
+"""A wrong peak or GPU count makes an MFU of several times 1; beyond this it's a percentage."""
+OFU_LIMIT = 1.5
+"""Boost above the tensor clock takes OFU a little over 1, never here."""
+
+
+class Verdict(str, Enum):
+    """What a comparison says."""
+
+    AGREE = "agree"
+    MFU_ABOVE_OFU = "mfu_above_ofu"
+    MFU_BELOW_OFU = "mfu_below_ofu"
+    INSUFFICIENT_DATA = "insufficient_data"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From which difference on a report and OFU disagree. The larger of points and relative applies."""
+
+    above: float = 0.02
+    """Points (0.02 = 2) that MFU may be above OFU, beside the standard errors."""
+    below: float = 0.05
+    """Points that MFU may be below OFU."""
+    above_relative: float = 0.0
+    """The same as a share of OFU."""
+    below_relative: float = 0.0
+    standard_errors: float = 2.0
+    """Standard errors of OFU that are added to what MFU may be above it."""
+    hysteresis: float = 0.8
+    """A verdict is left when the difference is below this share of the threshold that it took to reach it."""
+    observed_seconds: float = 60.0
+    """With less observed time there is no verdict."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not math.isfinite(value) or value < 0:
+                raise ConfigError(f"{field.name}: {value!r} is not a number from 0 on")
+        if self.hysteresis > 1:
+            raise ConfigError(f"hysteresis: {self.hysteresis!r} is above 1")
+
+
+DEFAULT = Thresholds()
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """An MFU against an OFU."""
+
+    difference: float
+    """MFU - OFU."""
+    relative: float | None
+    """|MFU - OFU| / OFU; None where OFU is 0."""
+    verdict: Verdict
+
+
+def compare(
+    mfu: float,
+    ofu: float,
+    *,
+    standard_error: float = 0.0,
+    observed_seconds: float = math.inf,
+    thresholds: Thresholds = DEFAULT,
+    previous: Verdict | None = None,
+) -> Divergence:
+    """Compare an MFU with the OFU of the same seconds, both 0..1.
+
+    `observed_seconds`: how long OFU was observed; `previous`: the verdict before this one, which holds on until
+    the difference is clearly inside the threshold again.
+
+    Raises ConfigError for a number that is negative, not finite, or a percentage.
+    """
+    check(mfu, ofu, standard_error)
+    if math.isnan(observed_seconds) or observed_seconds < 0:
+        raise ConfigError(f"observed_seconds: {observed_seconds!r} is not a number from 0 on")
+    difference = mfu - ofu
+    relative = abs(difference) / ofu if ofu else None
+    if observed_seconds < thresholds.observed_seconds:
+        return Divergence(difference, relative, Verdict.INSUFFICIENT_DATA)
+    above = max(thresholds.above, thresholds.above_relative * ofu)
+    above += thresholds.standard_errors * standard_error
+    below = max(thresholds.below, thresholds.below_relative * ofu)
+    above *= thresholds.hysteresis if previous is Verdict.MFU_ABOVE_OFU else 1
+    below *= thresholds.hysteresis if previous is Verdict.MFU_BELOW_OFU else 1
+    verdict = Verdict.AGREE
+    if difference > above:
+        verdict = Verdict.MFU_ABOVE_OFU
+    elif difference < -below:
+        verdict = Verdict.MFU_BELOW_OFU
+    return Divergence(difference, relative, verdict)
+
+
+def check(mfu: float, ofu: float, standard_error: float = 0.0) -> None:
+    """Raise ConfigError for a number that is negative, not finite or a percentage; it names the field."""
+    for name, value, limit in (("mfu", mfu, MFU_LIMIT), ("ofu", ofu, OFU_LIMIT)):
+        if isinstance(value, bool) or not math.isfinite(value) or value < 0:
+            raise ConfigError(f"{name}: {value!r} is not a number from 0 on")
+        if value > limit:
+            raise ConfigError(
+                f"{name}: {value!r} is not a ratio of 1; if it is a percentage, give {value / 100:.6g}"
+            )
+    if not math.isfinite(standard_error) or standard_error < 0:
+        raise ConfigError(f"ofu_stderr: {standard_error!r} is not a number from 0 on")
+    if standard_error > 1:
+        raise ConfigError(f"ofu_stderr: {standard_error!r} is above 1; 1 point is 0.01")

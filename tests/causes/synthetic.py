@@ -1,0 +1,100 @@
+"""Makes jobs of known mistakes: the mistaken count is counted with the FLOPs package itself, never with a cause.
+
+OFU is what the hardware executes at the right peak, with up to 2 points of tiles and 1 point of noise.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ofu_exporter import flops
+from ofu_exporter.causes import Facts, Job
+from ofu_exporter.explain import Explanation, Observation, explain
+from tests.flops.counting import config
+
+H100 = "NVIDIA H100 80GB HBM3"
+A100 = "NVIDIA A100-SXM4-80GB"
+BF16 = {"bf16": 1.0}
+TRAINING = flops.Passes()
+NOISE = 0.01
+TILES = 0.02
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a model as it is, and the facts that its user knows."""
+
+    config: Mapping[str, Any]
+    lengths: flops.Lengths
+    passes: flops.Passes = TRAINING
+    gpu: str = H100
+    gpus: int = 64
+    precision: Mapping[str, float] | None = None
+    padded: flops.Lengths | None = None
+
+    def flops(
+        self,
+        *,
+        config: Mapping[str, Any] | None = None,
+        counting: flops.Counting | None = None,
+        passes: flops.Passes | None = None,
+        lengths: flops.Lengths | None = None,
+        without: tuple[flops.Part, ...] = (),
+    ) -> float:
+        """Model FLOPs of the step, or as somebody takes it who has something wrong."""
+        how = flops.How("model", counting or flops.Counting(), passes or self.passes)
+        model = flops.read(config or self.config)
+        counted = flops.count(model, lengths or self.lengths, how)
+        return float(sum(line.model for line in counted.lines if line.term.part not in without))
+
+    def executed(self) -> float:
+        """With what is computed again."""
+        how = flops.How("model", flops.Counting(), self.passes)
+        counted = flops.count(flops.read(self.config), self.lengths, how, self.padded)
+        return float(counted.hardware_flops_per_step)
+
+    def facts(self) -> Facts:
+        """What its user can say. Nobody says what is recomputed."""
+        plain = replace(self.passes, recompute=flops.Recompute.NONE)
+        return Facts(
+            Job(flops.read(self.config), self.lengths, flops.Counting(), plain),
+            executed=self.padded,
+            forward_only=self.passes.forward_only,
+            gpu=self.gpu,
+            gpus=self.gpus,
+            precision=self.precision or BF16,
+        )
+
+
+def explained(step: Step, mistake: float, seed: int, throughput: bool = False) -> Explanation:
+    """The explanation of one noisy run. `mistake`: reported MFU over the right one."""
+    draw = random.Random(f"job {seed}")
+    executed = step.executed() / step.flops()
+    right = draw.uniform(0.3, 0.6) / max(executed, 1)
+    ofu = right * executed * (1 + draw.uniform(0, TILES)) + draw.gauss(0, NOISE)
+    seen = Observation(right * mistake, ofu, NOISE, right if throughput else None)
+    return explain(seen, step.facts())
+
+
+def batch(size: int = 8, **streams: int) -> flops.Lengths:
+    return flops.fixed(size, **streams)
+
+
+LLAMA = Step(config("llama-3-8b"), batch(tokens=8192))
+LONG = Step(config("qwen3-8b"), batch(tokens=32768))
+GPT2 = Step(config("gpt2"), batch(tokens=1024))
+MIXTRAL = Step(config("mixtral-8x7b"), batch(tokens=4096))
+QWEN_MOE = Step(config("qwen3-30b-a3b"), batch(tokens=4096))
+DEEPSEEK = Step(config("deepseek-v2-lite"), batch(tokens=4096))
+LATENT = Step(
+    json.loads((Path(__file__).parent / "configs" / "latent-moe-16b.json").read_text()),
+    batch(tokens=4096),
+)
+HYBRID = Step(config("nemotron-h-8b"), batch(tokens=8192))
+SPARSE_HYBRID = Step(config("nemotron-3-nano-30b-a3b"), batch(tokens=8192))
+BERT = Step(config("bert-base-uncased"), batch(tokens=8192))

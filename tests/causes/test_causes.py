@@ -1,0 +1,210 @@
+"""Each cause has its ratio, and none where the facts exclude it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter import flops
+from ofu_exporter.causes import Facts, Job, Side, causes
+from ofu_exporter.divergence import Verdict
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.explain import Observation, explain, of_report
+from ofu_exporter.flops import Lora, Passes, Recompute
+from tests.causes.synthetic import BERT, BF16, H100, HYBRID, LATENT, LLAMA, Step
+from tests.flops.counting import CONFIGS, NAMES, config
+
+PROMISED = (
+    "activation_recompute",
+    "sparse_peak",
+    "fp8_peak_for_bf16",
+    "bf16_peak_for_fp8",
+    "tf32_peak",
+    "wrong_device",
+    "all_experts_counted",
+    "latent_moe_full_hidden",
+    "hybrid_as_dense",
+    "full_attention_counted",
+    "causal_half_missing",
+    "embedding_counted",
+    "head_omitted",
+    "attention_omitted",
+    "forward_only",
+    "frozen_counted",
+    "padding_counted",
+    "wrong_gpu_count",
+    "tile_quantization",
+    "max_clock_peak",
+)
+
+
+def ratios(slug: str, facts: Facts) -> list[float]:
+    """The ratios of all hypotheses of a cause."""
+    (cause,) = [each for each in causes() if each.slug == slug]
+    found = []
+    for each in cause.hypotheses(facts):
+        if each.miscount is None:
+            found.append(each.ratio)
+        else:
+            assert facts.job
+            found.append(each.miscount(facts.job).flops() / facts.job.flops())
+    return found
+
+
+def known(of: Step, **changed: object) -> Facts:
+    return replace(of.facts(), **changed)  # type: ignore[arg-type]
+
+
+def test_the_slugs_are_stable_and_one_each() -> None:
+    slugs = [cause.slug for cause in causes()]
+    assert {*PROMISED} <= {*slugs}
+    assert len(slugs) == len({*slugs})
+    assert all(re.fullmatch("[a-z0-9_]+", slug) for slug in slugs)
+
+
+@pytest.mark.parametrize(
+    ("slug", "facts", "expected"),
+    [
+        ("full_attention_counted", LLAMA.facts(), [1.1252]),
+        ("attention_omitted", LLAMA.facts(), [0.8748]),
+        ("embedding_counted", LLAMA.facts(), [1.0612]),
+        ("head_omitted", LLAMA.facts(), [0.9388]),
+        ("hybrid_as_dense", HYBRID.facts(), [1.750]),
+        ("latent_moe_full_hidden", LATENT.facts(), [2.9386]),
+        ("activation_recompute", LLAMA.facts(), [3 / (4 - 0.0612)]),
+        ("activation_recompute", Facts(), [0.75]),
+        ("flash_backward", LLAMA.facts(), [1 / (1 + 0.12517 / 6)]),
+        ("max_clock_peak", LLAMA.facts(), [1830 / 1980]),
+        ("bf16_peak_for_fp8", Facts(precision={"fp8": 0.7, "bf16": 0.3}), [1 / 0.65]),
+        ("tf32_peak", Facts(precision={"tf32": 1.0}), [0.5]),
+        ("tf32_peak", Facts(precision=BF16, gpu=H100), [2.0]),
+        ("repeats_missed", replace(LLAMA, passes=Passes(repeats=4)).facts(), [0.25]),
+        ("wrong_gpu_count", Facts(gpus=16), [16, 8, 4, 2, 1 / 16]),
+        ("wrong_gpu_count", Facts(gpus=1), []),
+    ],
+)
+def test_ratios(slug: str, facts: Facts, expected: list[float]) -> None:
+    assert ratios(slug, facts) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("slug", "facts"),
+    [
+        ("activation_recompute", Facts(recompute=Recompute.NONE)),
+        ("activation_recompute", Facts(forward_only=True)),
+        ("selective_recompute", known(LLAMA, recompute=Recompute.FULL)),
+        ("sparse_peak", Facts(gpu="Tesla T4")),
+        ("sparse_peak", Facts(gpu=H100, precision=BF16, peak_flops=989.4e12)),
+        ("fp8_peak_for_bf16", Facts(precision={"fp8": 1.0})),
+        ("fp8_peak_for_bf16", Facts(gpu="NVIDIA A100-SXM4-80GB", precision=BF16)),
+        ("bf16_peak_for_fp8", Facts(precision=BF16)),
+        ("bf16_peak_for_fp8", Facts(gpu="NVIDIA A100-SXM4-80GB")),
+        ("wrong_device", Facts(gpu=H100, precision=BF16, peak_flops=989.4e12)),
+        ("max_clock_peak", Facts(gpu="NVIDIA A100-SXM4-80GB", precision=BF16)),
+        ("hybrid_as_dense", LLAMA.facts()),
+        ("latent_moe_full_hidden", HYBRID.facts()),
+        ("all_experts_counted", LLAMA.facts()),
+        ("full_attention_counted", BERT.facts()),
+        ("causal_half_missing", LLAMA.facts()),
+        ("frozen_counted", LLAMA.facts()),
+        ("padding_counted", LLAMA.facts()),
+        ("tile_quantization", Facts(tile_overhead=0.0)),
+        ("forward_only", Facts(forward_only=True)),
+    ],
+)
+def test_facts_exclude(slug: str, facts: Facts) -> None:
+    left = ratios(slug, facts)
+    assert left == ([3.0] if slug == "forward_only" else [])
+
+
+def test_a_peak_that_is_known_settles_which_one_it_is() -> None:
+    facts = Facts(gpu=H100, precision=BF16, peak_flops=494.7e12)
+    found = explain(Observation(0.8, 0.4), facts)
+    assert found.causes[0].cause == "tf32_peak"
+    assert "the peak of the report is that" in found.causes[0].evidence
+
+
+def test_frozen_parts_and_adapters() -> None:
+    job = replace(LLAMA, passes=Passes(lora=Lora(64))).facts()
+    assert 1.3 < ratios("frozen_counted", job)[0] < 1.5
+
+
+def test_two_mistakes_of_one_count_are_counted_together() -> None:
+    """All experts at the full hidden size are more than either, and more than their product."""
+    every = {**LATENT.config, "num_experts_per_tok": 256, "moe_latent_size": None}
+    both = LATENT.flops(config=every) / LATENT.flops()
+    found = explain(Observation(0.03 * both, 0.03, 0.0005), LATENT.facts())
+    assert set(found.causes[0].causes) == {"all_experts_counted", "latent_moe_full_hidden"}
+    assert found.causes[0].expected_ratio == pytest.approx(both, rel=1e-6)
+
+
+def test_a_device_is_found_by_the_name_of_its_row() -> None:
+    found = of_report(0.4 * 989.4 / 119.5, 0.4, known(LLAMA))
+    assert any("L20" in each.evidence for each in found if each.cause == "wrong_device")
+
+
+def test_an_exact_count_leaves_one_sort_of_cause() -> None:
+    """MFU as the throughput makes it, below OFU: nothing in the report is wrong, and only work can be missing."""
+    found = explain(Observation(0.3, 0.4, right_mfu=0.3), LLAMA.facts())
+    sides = {cause.slug: cause.side for cause in causes()}
+    assert found.causes[0].cause == "activation_recompute"
+    assert all(sides[slug] is Side.HARDWARE for slug in found.causes[0].causes)
+
+
+def test_no_known_cause_fits() -> None:
+    found = explain(Observation(9.0, 0.3, 0.001), LLAMA.facts())
+    assert found.divergence.verdict is Verdict.MFU_ABOVE_OFU
+    assert (found.causes, found.tied) == ((), 0)
+
+
+def test_what_was_not_tried_is_said() -> None:
+    untried = dict(explain(Observation(0.5, 0.3)).untried)
+    assert untried["hybrid_as_dense"] == "config"
+    assert untried["wrong_device"] == "gpu, precision"
+    assert "sparse_peak" not in untried
+    assert explain(Observation(0.5, 0.3), LLAMA.facts()).untried == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_family_is_explained(name: str) -> None:
+    model = flops.read_file(CONFIGS / f"{name}.json")
+    lengths = flops.fixed(2, **dict.fromkeys(model.streams, 512))
+    facts = Facts(Job(model, lengths, flops.Counting(), Passes()), gpu=H100, precision=BF16, gpus=8)
+    found = explain(Observation(0.8, 0.4), facts)
+    assert all(0 <= each.misfit <= 2.5 for each in found.causes)
+    assert found.untried == ()
+
+
+def test_lengths_known_by_moments_only() -> None:
+    job = Job(
+        flops.read(config("llama-3-8b")),
+        flops.from_moments(8, 1000, 2e6),
+        flops.Counting(),
+        Passes(),
+    )
+    assert explain(Observation(0.3, 0.4), Facts(job)).causes[0].cause == "activation_recompute"
+
+
+@pytest.mark.parametrize(("mfu", "ofu"), [(0.0, 0.4), (0.4, 0.0)])
+def test_zero_has_no_cause(mfu: float, ofu: float) -> None:
+    with pytest.raises(ConfigError, match=r"(mfu|ofu): 0 has no ratio"):
+        explain(Observation(mfu, ofu))
+
+
+def test_a_report_against_the_right_mfu() -> None:
+    facts = LLAMA.facts()
+    assert of_report(0.40, 0.40, facts) == []
+    assert of_report(0.20, 0.40, facts)[0].cause == "sparse_peak"
+    assert "recompute_counted" in {each.cause for each in of_report(0.4 * 4 / 3, 0.4, facts)}
+    assert of_report(0.5427, 0.1845, facts) == [], "2.94 is the latent experts', nothing general"
+    with pytest.raises(ConfigError, match="reported_mfu"):
+        of_report(0.0, 0.4, facts)
+
+
+def test_the_page_names_every_cause() -> None:
+    text = (Path(__file__).parents[2] / "docs/explain.md").read_text()
+    for cause in causes():
+        assert f"| `{cause.slug}` |" in text

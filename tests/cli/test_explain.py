@@ -1,0 +1,117 @@
+"""`explain`: the verdict and the causes as a table and as JSON, as documented, and one line for what can't be used."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ofu_exporter.cli import cli
+from tests.flops.counting import CONFIGS
+from tests.flops.test_docs import examples, pattern
+from tests.running import call
+
+ROOT = Path(__file__).parents[2]
+LLAMA = ("--config", str(CONFIGS / "llama-3-8b.json"), "--seq-len", "8192")
+H100 = ("--gpu", "NVIDIA H100 80GB HBM3")
+SHOWN = [
+    example for page in ("README.md", "docs/explain.md") for example in examples(page, ("explain",))
+]
+
+
+def shown(*args: str) -> str:
+    result = CliRunner().invoke(cli, ["explain", *args])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def report(*args: str) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(shown(*args, "--format", "json"))
+    return read
+
+
+def test_there_are_examples() -> None:
+    assert len(SHOWN) == 6
+
+
+@pytest.mark.parametrize(("command", "lines"), SHOWN)
+def test_a_command_prints_what_is_shown(
+    command: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(cli, shlex.split(command))
+    assert result.exit_code == 0, result.output
+    assert re.fullmatch(pattern(lines), result.output), result.output
+
+
+def test_json() -> None:
+    out = report("--mfu", "0.26", "--ofu", "0.34")
+    assert list(out) == ["observed_ratio", "verdict", "causes"]
+    assert out["observed_ratio"] == pytest.approx(0.26 / 0.34)
+    assert out["verdict"] == "mfu_below_ofu"
+    assert list(out["causes"][0]) == ["cause", "expected_ratio", "misfit", "evidence"]
+    assert out["causes"][0]["cause"] == "activation_recompute"
+
+
+def test_agreement_and_no_cause_are_empty_lists() -> None:
+    agree = report("--mfu", "0.33", "--ofu", "0.34")
+    assert (agree["verdict"], agree["causes"]) == ("agree", [])
+    unknown = report("--mfu", "9", "--ofu", "0.34", "--ofu-stderr", "0.001")
+    assert (unknown["verdict"], unknown["causes"]) == ("mfu_above_ofu", [])
+
+
+def test_facts_exclude() -> None:
+    out = report("--mfu", "0.26", "--ofu", "0.34", "--recompute", "none")
+    assert "activation_recompute" not in str(out["causes"])
+    told = report("--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16")
+    assert told["causes"][0]["cause"] == "sparse_peak"
+    right = report(
+        "--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16", "--peak-tflops", "989.4"
+    )
+    assert "peak" not in str([each["cause"] for each in right["causes"]])
+
+
+def test_the_throughput_tells_a_small_mistake() -> None:
+    args = (*LLAMA, *H100, "--gpus", "256", "--precision", "bf16")
+    noisy = report("--mfu", "0.431", "--ofu", "0.41", *args)
+    assert (noisy["verdict"], noisy["causes"]) == ("agree", [])
+    exact = report("--mfu", "0.431", "--ofu", "0.41", *args, "--tokens-per-second", "2e6")
+    assert exact["causes"][0]["cause"] == "embedding_counted"
+    assert "MFU from the throughput: 40.64%" in shown(
+        "--mfu", "0.431", "--ofu", "0.41", *args, "--tokens-per-second", "2e6"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--mfu", "54.27", "--ofu", "0.2558"), "mfu: 54.27 .* percentage, give 0.5427"),
+        (("--mfu", "0.5427", "--ofu", "25.58"), "ofu: 25.58 .* percentage, give 0.2558"),
+        (("--mfu", "nan", "--ofu", "0.3"), "mfu: nan is not"),
+        (("--mfu", "-1", "--ofu", "0.3"), "mfu: -1.0 is not"),
+        (("--mfu", "0.3", "--ofu", "0"), "ofu: 0 has no ratio"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--ofu-stderr", "2"), "ofu_stderr: 2.0 is above 1"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--seq-len", "8"), "--seq-len needs --config"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--gpus", "0"), "gpus: 0 is not"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--gpu", "H1000"), "gpu: 'H1000' is not known"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--precision", "bf17"), "bf17"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--peak-tflops", "nan"), "peak_tflops: nan is not"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--tile-overhead", "-1"), "tile_overhead: -1.0"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--tokens-per-second", "1e6"), "needs --config, --gpu"),
+        (
+            ("--mfu", "0.3", "--ofu", "0.4", *LLAMA, "--forward-only", "--recompute", "full"),
+            "recompute: a forward-only pass",
+        ),
+        (("--mfu", "0.3", "--ofu", "0.4", *LLAMA, "--freeze", "vision"), "frozen: no part vision"),
+    ],
+)
+def test_what_cannot_be_used(args: tuple[str, ...], message: str) -> None:
+    result = call("explain", *args)
+    assert result.returncode == 2
+    assert re.search(message, result.stderr), result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,121 @@
+"""A reported MFU against OFU: thresholds in points and relative, hysteresis, too little data, numbers that are none."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from ofu_exporter.divergence import Thresholds, Verdict, compare
+from ofu_exporter.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("mfu", "ofu", "relative", "verdict"),
+    [
+        (0.5427, 0.2558, 1.122, Verdict.MFU_ABOVE_OFU),
+        (0.1845, 0.2558, 0.279, Verdict.MFU_BELOW_OFU),
+        (0.2451, 0.1556, 0.575, Verdict.MFU_ABOVE_OFU),
+        (0.26, 0.34, 0.235, Verdict.MFU_BELOW_OFU),
+        (0.33, 0.34, 0.029, Verdict.AGREE),
+        (0.179, 0.186, 0.038, Verdict.AGREE),
+        (
+            0.40 / 2.5,
+            0.41 / 2.5,
+            0.024,
+            Verdict.AGREE,
+        ),  # a job that got slower, not one that miscounts
+    ],
+)
+def test_the_papers_jobs(mfu: float, ofu: float, relative: float, verdict: Verdict) -> None:
+    found = compare(mfu, ofu)
+    assert found.difference == pytest.approx(mfu - ofu)
+    assert found.relative == pytest.approx(relative, abs=1e-3)
+    assert found.verdict is verdict
+
+
+def test_standard_errors_widen_what_is_above_and_not_what_is_below() -> None:
+    assert compare(0.43, 0.40).verdict is Verdict.MFU_ABOVE_OFU
+    assert compare(0.43, 0.40, standard_error=0.006).verdict is Verdict.AGREE
+    assert compare(0.343, 0.40, standard_error=0.02).verdict is Verdict.MFU_BELOW_OFU
+    assert compare(0.352, 0.40).verdict is Verdict.AGREE
+
+
+def test_the_larger_of_points_and_relative_applies() -> None:
+    wide = Thresholds(above_relative=0.20, below_relative=0.20)
+    assert compare(0.47, 0.40, thresholds=wide).verdict is Verdict.AGREE
+    assert compare(0.49, 0.40, thresholds=wide).verdict is Verdict.MFU_ABOVE_OFU
+    assert compare(0.33, 0.40, thresholds=wide).verdict is Verdict.AGREE
+    assert compare(0.31, 0.40, thresholds=wide).verdict is Verdict.MFU_BELOW_OFU
+    assert compare(0.075, 0.05, thresholds=wide).verdict is Verdict.MFU_ABOVE_OFU
+
+
+@pytest.mark.parametrize(
+    ("previous", "mfu", "verdict"),
+    [
+        (None, 0.417, Verdict.AGREE),
+        (Verdict.AGREE, 0.417, Verdict.AGREE),
+        (Verdict.MFU_ABOVE_OFU, 0.417, Verdict.MFU_ABOVE_OFU),
+        (Verdict.MFU_ABOVE_OFU, 0.415, Verdict.AGREE),
+        (Verdict.MFU_BELOW_OFU, 0.417, Verdict.AGREE),
+        (Verdict.MFU_BELOW_OFU, 0.355, Verdict.MFU_BELOW_OFU),
+        (Verdict.MFU_BELOW_OFU, 0.365, Verdict.AGREE),
+        (Verdict.MFU_ABOVE_OFU, 0.30, Verdict.MFU_BELOW_OFU),
+        (Verdict.INSUFFICIENT_DATA, 0.417, Verdict.AGREE),
+    ],
+)
+def test_a_verdict_is_left_later_than_it_is_reached(
+    previous: Verdict | None, mfu: float, verdict: Verdict
+) -> None:
+    assert compare(mfu, 0.40, previous=previous).verdict is verdict
+
+
+def test_a_difference_at_the_threshold_does_not_flap() -> None:
+    draw, verdict, changes = random.Random(5), Verdict.AGREE, 0
+    for _ in range(200):
+        new = compare(0.42 + draw.uniform(-0.003, 0.003), 0.40, previous=verdict).verdict
+        changes += new is not verdict
+        verdict = new
+    assert changes == 1
+
+
+def test_too_little_is_no_verdict() -> None:
+    assert compare(0.9, 0.1, observed_seconds=59).verdict is Verdict.INSUFFICIENT_DATA
+    assert compare(0.9, 0.1, observed_seconds=60).verdict is Verdict.MFU_ABOVE_OFU
+
+
+def test_an_idle_gpu_has_no_relative_difference() -> None:
+    found = compare(0.3, 0.0)
+    assert (found.relative, found.verdict) == (None, Verdict.MFU_ABOVE_OFU)
+
+
+@pytest.mark.parametrize(
+    ("mfu", "ofu", "error", "match"),
+    [
+        (54.27, 0.2558, 0.0, r"mfu: 54\.27 .* percentage, give 0\.5427"),
+        (0.5427, 25.58, 0.0, r"ofu: 25\.58 .* percentage, give 0\.2558"),
+        (-0.1, 0.2, 0.0, r"mfu: -0\.1 is not"),
+        (math.nan, 0.2, 0.0, "mfu: nan is not"),
+        (0.2, math.inf, 0.0, "ofu: inf is not"),
+        (True, 0.2, 0.0, "mfu: True is not"),
+        (0.2, 0.2, math.nan, "ofu_stderr: nan is not"),
+        (0.2, 0.2, 1.5, r"ofu_stderr: 1\.5 is above 1"),
+    ],
+)
+def test_numbers_that_are_none(mfu: float, ofu: float, error: float, match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        compare(mfu, ofu, standard_error=error)
+
+
+def test_observed_time_that_is_none() -> None:
+    with pytest.raises(ConfigError, match="observed_seconds"):
+        compare(0.3, 0.3, observed_seconds=-1)
+
+
+@pytest.mark.parametrize("value", [-0.01, math.nan, math.inf])
+def test_thresholds_that_are_none(value: float) -> None:
+    with pytest.raises(ConfigError, match="below_relative"):
+        Thresholds(below_relative=value)
+    with pytest.raises(ConfigError, match="hysteresis: 2 is above 1"):
+        Thresholds(hysteresis=2)
