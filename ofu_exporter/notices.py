@@ -25,7 +25,7 @@ def log_changes(before: Snapshot | None, after: Snapshot) -> None:
             )
     for job, device in after.unknown_devices:
         if before is None or (job, device) not in before.unknown_devices:
-            log.warning("job %s holds %r, which is no GPU measured here", job.job_id, device)
+            log.warning("job %s holds %r, which is no GPU measured here", job[1], device)
     _log_schedulers(before.schedulers if before else (), after.schedulers)
 
 

@@ -76,6 +76,8 @@ class State:
     resolved_for: tuple[Gpu, ...] = ()
     rejected: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Claims not believed, by scheduler and reason."""
+    unknown: frozenset[tuple[JobKey, str]] = frozenset()
+    """Devices that are no GPU of this node, and are counted as such."""
     counted_until: float | None = None
     """Up to here the time that jobs held GPUs has been counted."""
     counted_before: Mapping[GpuKey, float] = field(default_factory=dict)
@@ -119,7 +121,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
             if window is not None:
                 _credit(jobs, state.history.get(key, ()), event.gpu, window)
     gpus = {key: _expire(known, tick.now) for key, known in gpus.items()}
-    state = replace(state, gpus=gpus, jobs=forget(jobs, tick.now))
+    state = _count_unknown(replace(state, gpus=gpus, jobs=forget(jobs, tick.now)))
     return state, _snapshot(state, tick)
 
 
@@ -159,25 +161,33 @@ def _resolve(state: State, claims: tuple[Claim, ...], gpus: tuple[Gpu, ...], at:
         claims=claims,
         resolved=resolved,
         resolved_for=gpus,
-        rejected=_count_rejected(state, resolved) if gpus else state.rejected,
+        rejected=_count_contested(state, resolved),
     )
 
 
-def _count_rejected(state: State, resolved: Resolved) -> Mapping[str, Mapping[str, int]]:
-    """One more for every claim that is not believed now and was not before."""
-    found = [
-        (job.scheduler, ClaimRejection.UNKNOWN_DEVICE)
-        for job, device in resolved.unknown
-        if (job, device) not in state.resolved.unknown
-    ]
-    found += [
-        (resolved.holders[key][0].scheduler, ClaimRejection.CONTESTED)
-        for key in resolved.contested
-        if key not in state.resolved.contested
-    ]
-    counts = {name: Counter(reasons) for name, reasons in state.rejected.items()}
-    for name, rejection in found:
-        counts.setdefault(name, Counter())[rejection.value] += 1
+def _count_contested(state: State, resolved: Resolved) -> Mapping[str, Mapping[str, int]]:
+    """One more for every GPU that is contested now and was not before."""
+    new = [key for key in resolved.contested if key not in state.resolved.contested]
+    schedulers = [resolved.holders[key][0].scheduler for key in new]
+    return _one_more(state.rejected, schedulers, ClaimRejection.CONTESTED)
+
+
+def _count_unknown(state: State) -> State:
+    """One more for every device that is no GPU of this node, once all GPUs have said which they are."""
+    if not state.gpus or any(known.reason is Reason.STARTING for known in state.gpus.values()):
+        return state
+    unknown = frozenset((job.key, device) for job, device in state.resolved.unknown)
+    schedulers = [scheduler for (scheduler, _), _ in unknown - state.unknown]
+    rejected = _one_more(state.rejected, schedulers, ClaimRejection.UNKNOWN_DEVICE)
+    return replace(state, unknown=unknown, rejected=rejected)
+
+
+def _one_more(
+    rejected: Mapping[str, Mapping[str, int]], schedulers: Sequence[str], why: ClaimRejection
+) -> Mapping[str, Mapping[str, int]]:
+    counts = {name: Counter(reasons) for name, reasons in rejected.items()}
+    for name in schedulers:
+        counts.setdefault(name, Counter())[why.value] += 1
     return counts
 
 
@@ -198,7 +208,7 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
         source=tick.source,
         jobs=views(state.jobs.values(), Now(tick.now, tick.unix)),
         schedulers=tuple(_with_rejected(health, state.rejected) for health in tick.schedulers),
-        unknown_devices=state.resolved.unknown if state.resolved_for else (),
+        unknown_devices=tuple(sorted(state.unknown)),
     )
 
 

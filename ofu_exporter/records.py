@@ -278,5 +278,5 @@ class Snapshot:
     source: SourceHealth
     jobs: tuple[JobView, ...] = ()
     schedulers: tuple[SchedulerHealth, ...] = ()
-    unknown_devices: tuple[tuple[Job, str], ...] = ()
+    unknown_devices: tuple[tuple[JobKey, str], ...] = ()
     """Devices that a scheduler gave to a job and that are no GPU measured here."""

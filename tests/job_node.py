@@ -25,7 +25,7 @@ class Node:
         self.state = folder / "state.sqlite"
 
     def start(self, job_id: str, *gpus: str) -> None:
-        job = Job("slurm", job_id, name="llama", user="ada", started=float(round(time.time())))
+        job = Job("slurm", job_id, name="llama", user="ada", started=float(int(time.time())))
         job_files.write(self.jobs, JobFile(Claim(job, gpus), None, boot_id()))
 
     def stop(self, job_id: str) -> None:

@@ -157,7 +157,21 @@ def test_a_device_that_is_not_here_is_counted_once_and_named() -> None:
     node.run(0.0, 10.0)
     assert node.job().observed_seconds == pytest.approx(10.0)
     assert node.last.schedulers[0].rejected == {ClaimRejection.UNKNOWN_DEVICE.value: 1}
-    assert node.last.unknown_devices == ((A, "GPU-elsewhere"),)
+    assert node.last.unknown_devices == ((A.key, "GPU-elsewhere"),)
+
+
+def test_a_device_is_not_called_unknown_before_every_gpu_has_said_which_it_is() -> None:
+    """A driver tells a GPU's uuid with its first window only."""
+    node = Node(2)
+    node.give(0.0, whole(A, "GPU-later"))
+    node.tick(5.0, reading(0.0, 5.0, device=gpu(0)))
+    assert not node.last.schedulers[0].rejected
+    node.gpus = [gpu(0), gpu(1, "GPU-later")]
+    node.run(5.0, 15.0)
+    assert not node.last.schedulers[0].rejected
+    assert node.job().observed_seconds == pytest.approx(5.0), (
+        "from the first window that it is known in"
+    )
 
 
 def test_a_gpu_that_is_found_after_its_job_is_the_jobs() -> None:

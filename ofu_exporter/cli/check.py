@@ -173,7 +173,7 @@ def _scheduler_notes(health: SchedulerHealth) -> list[str]:
             f"Scheduler {health.name}: {health.reason.value}{detail}. {health.reason.advice}"
         )
     if health.rejected:
-        counts = ", ".join(f"{count} {reason}" for reason, count in health.rejected.items())
+        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(health.rejected.items()))
         notes.append(f"Scheduler {health.name}: not believed: {counts}")
     return notes
 

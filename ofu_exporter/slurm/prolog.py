@@ -95,7 +95,7 @@ def describe(
     get = environ.get
     known = get("SLURM_JOB_NAME") and get("SLURM_JOB_START_TIME")
     told = (None if known else ask(job_id)) or Answer()
-    started = _seconds(get("SLURM_JOB_START_TIME")) or told.started or float(round(now))
+    started = _seconds(get("SLURM_JOB_START_TIME")) or told.started or float(int(now))
     job = Job(
         scheduler=SCHEDULER,
         job_id=job_id,
