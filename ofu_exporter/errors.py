@@ -111,6 +111,7 @@ class SchedulerReason(str, Enum):
     STARTING = "starting"
     ABSENT = "absent"
     UNREACHABLE = "unreachable"
+    SETTLING = "settling"
     NO_PERMISSION = "no_permission"
     RATE_LIMITED = "rate_limited"
     TOO_LARGE = "too_large"
@@ -131,6 +132,10 @@ SCHEDULER_ADVICE: dict[SchedulerReason, str] = {
         "This node has no such scheduler: mount its socket or directory, or leave it out of --scheduler."
     ),
     SchedulerReason.UNREACHABLE: "Nothing answers: see whether kubelet runs, and that its socket is mounted.",
+    SchedulerReason.SETTLING: (
+        "Wait: kubelet was restarted and does not list all of its pods yet; if it stays, "
+        "see whether kubelet reaches the API server."
+    ),
     SchedulerReason.NO_PERMISSION: (
         "Give the agent's user access to the socket or directory that the detail names."
     ),

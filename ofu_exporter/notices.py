@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 
 from ofu_exporter.errors import Reason, SchedulerReason
@@ -33,7 +34,7 @@ def _log_schedulers(before: Sequence[SchedulerHealth], after: Sequence[Scheduler
     known = {health.name: health for health in before}
     for health in after:
         old = known.get(health.name)
-        if old is not None and old.reason is health.reason:
+        if old is not None and (old.reason, _kind(old)) == (health.reason, _kind(health)):
             continue
         if health.reason is None:
             log.info("scheduler %s says who owns the GPUs", health.name)
@@ -44,6 +45,11 @@ def _log_schedulers(before: Sequence[SchedulerHealth], after: Sequence[Scheduler
                 health.detail or health.reason.value,
                 health.reason.advice,
             )
+
+
+def _kind(health: SchedulerHealth) -> str:
+    """The detail without its numbers, which change while the trouble stays the same."""
+    return re.sub(r"\d+", "", health.detail)
 
 
 def _name(view: GpuView) -> str:

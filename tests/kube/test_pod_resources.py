@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import socket
 import tempfile
@@ -292,3 +293,20 @@ def test_what_is_no_protobuf_is_at_most_an_error(packed: bytes) -> None:
 def test_a_pod_without_a_mark_is_left_packed() -> None:
     packed = response([pod("a", devices_of(GPU, "x")), pod("b")]).SerializeToString()
     assert [entry.name for entry in pod_resources.decode(packed, [b"nvidia.com/"])] == ["a"]
+
+
+def test_the_reply_of_a_real_kubelet() -> None:
+    """Kubelet 1.20.2 with a device plugin: several ids in one ContainerDevices, in any order; NUMA nodes 0 and 1."""
+    path = Path(__file__).parent / "replies" / "kubelet-1.20.2-v1-list.b64"
+    listed = pod_resources.decode(base64.b64decode(path.read_text()), [b"nvidia.com/gpu"])
+    assert {
+        f"{each.namespace}/{each.name}": [device.device_id for device in each.devices]
+        for each in listed
+    } == {
+        "default/filler": ["SIMULATED-1-1", "SIMULATED-1-2", "SIMULATED-1-0"],
+        "default/train": ["SIMULATED-1-5", "SIMULATED-1-4"],
+        "ml/fit-x5cdh": ["SIMULATED-1-6"],
+        "ml/ps-0": ["SIMULATED-1-7"],
+        "ml/serve-59848c84fb-n9hpc": ["SIMULATED-1-3"],
+    }
+    assert {device.resource for each in listed for device in each.devices} == {"nvidia.com/gpu"}

@@ -220,20 +220,42 @@ def test_a_kubelet_that_restarts_between_two_questions_costs_none(bare: Bench) -
     assert bare.claims() == {"ns/p": ("GPU-a",)}
 
 
-def test_a_kubelet_that_does_not_know_its_pods_yet_ends_no_job(bare: Bench) -> None:
-    """It answers before the API server has told it what runs here."""
+def restarted(bare: Bench) -> None:
     bare.claims(holding("a", "GPU-a"), holding("b", "GPU-b"))
     bare.kubelet.stop()
     bare.kubelet.start()
+
+
+def test_a_kubelet_that_does_not_know_its_pods_yet_ends_no_job(bare: Bench) -> None:
+    """It answers before the API server has told it what runs here."""
+    restarted(bare)
     bare.hold(pod("plain"))
-    assert bare.failure().reason is SchedulerReason.UNREACHABLE
+    assert bare.failure().reason is SchedulerReason.SETTLING
     bare.hold(holding("a", "GPU-a"))
     assert "1 of its pods" in bare.failure().detail
     assert set(bare.claims(holding("a", "GPU-a"), holding("b", "GPU-b"))) == {"ns/a", "ns/b"}
-    bare.hold(holding("a", "GPU-a"))
-    assert bare.failure().reason is SchedulerReason.UNREACHABLE
-    assert set(bare.claims(after=settling.SETTLE_SECONDS)) == {"ns/a"}
+    assert set(bare.claims(holding("a", "GPU-a"))) == {"ns/a"}, "it has listed them all: it knows"
     assert bare.claims(pod("plain")) == {}
+
+
+def test_a_kubelet_without_its_api_server_ends_no_job(bare: Bench) -> None:
+    """As seen with kubelet 1.20: it lists static pods only until it has heard from the API server."""
+    restarted(bare)
+    bare.hold(pod("static"))
+    for _ in range(4):
+        bare.clock.now += 60.0
+        assert bare.failure().reason is SchedulerReason.SETTLING
+    bare.hold(holding("a", "GPU-a"))
+    bare.clock.now += settling.SETTLE_SECONDS - 1.0
+    assert bare.failure().reason is SchedulerReason.SETTLING
+    assert set(bare.claims(after=1.0)) == {"ns/a"}, "the other pod is gone"
+
+
+def test_pods_that_a_restarted_kubelet_never_lists_are_gone_in_the_end(bare: Bench) -> None:
+    restarted(bare)
+    bare.hold(pod("static"))
+    assert bare.failure().reason is SchedulerReason.SETTLING
+    assert bare.claims(after=settling.BLANK_SECONDS) == {}
 
 
 @pytest.mark.parametrize("name", ["", "x" * 254, "a/b", "a b", "a\n", "é"])
