@@ -204,8 +204,11 @@ class Keeper:
         self._thread.join(timeout)
 
     def find(self, job_id: str) -> tuple[JobReport, ...]:
-        """Look a job up that may have left the page; nothing when the file cannot be read."""
-        return self._attempt(lambda store: store.find(job_id), ())
+        """Look a job up that may have left the page; nothing when the file cannot be read.
+
+        A disk that hangs under the writer is not waited for: who asks holds a thread of the server.
+        """
+        return self._attempt(lambda store: store.find(job_id), (), patience=BUSY_SECONDS)
 
     def _run(self) -> None:
         while not self._stopping:
@@ -237,19 +240,28 @@ class Keeper:
             self._pruned_at = time.monotonic()
         return True
 
-    def _attempt(self, work: Callable[[Store], ResultT], otherwise: ResultT) -> ResultT:
-        """Work on the store. A failure is counted and logged once; what is in memory goes on."""
-        with self._lock:
-            try:
-                if self._store is None:
-                    self._store, aside = open_store(self._path)
-                    self.set_aside += aside is not None
-                result = work(self._store)
-            except (sqlite3.Error, OSError) as error:
-                self._fail(error)
-                return otherwise
+    def _attempt(
+        self, work: Callable[[Store], ResultT], otherwise: ResultT, patience: float = -1
+    ) -> ResultT:
+        """Work on the store. A failure is counted and logged once; what is in memory goes on.
+
+        `patience`: how many seconds to wait for others who work on it; -1 = as long as it takes.
+        """
+        if not self._lock.acquire(timeout=patience):
+            return otherwise
+        try:
+            if self._store is None:
+                self._store, aside = open_store(self._path)
+                self.set_aside += aside is not None
+            result = work(self._store)
+        except (sqlite3.Error, OSError) as error:
+            self._fail(error)
+            return otherwise
+        else:
             self._problem = ""
             return result
+        finally:
+            self._lock.release()
 
     def _fail(self, error: Exception) -> None:
         self.writes["failed"] += 1

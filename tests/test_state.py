@@ -7,11 +7,13 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -214,6 +216,28 @@ def test_the_keeper_writes_at_the_end_and_when_woken(path: Path) -> None:
     saved = stored(path).load()
     assert [job.updated for job in saved.running] == [NOW + 100]
     assert saved.counted_until == {gpu().key: 42.0}
+
+
+def test_a_disk_that_hangs_under_the_writer_holds_up_nobody_who_asks(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging, go_on = threading.Event(), threading.Event()
+    save = Store.save
+
+    def hang(*arguments: Any) -> None:
+        hanging.set()
+        go_on.wait()
+        save(*arguments)
+
+    monkeypatch.setattr(Store, "save", hang)
+    keeper = Page(VIEW).keeper(path)
+    keeper.start()
+    keeper.wake()
+    hanging.wait()
+    assert keeper.find("12") == ()
+    go_on.set()
+    until(lambda: keeper.find("12"))
+    keeper.stop(5.0)
 
 
 def test_a_job_that_ended_is_written_once(path: Path) -> None:
