@@ -4,7 +4,8 @@ OfuError
 ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
 ├── SourceError     a whole counter source cannot be used: the agent runs on and tries again
 ├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
-└── SchedulerError  a scheduler does not say who owns what: its last answer is kept for a while, GPUs are measured on
+├── SchedulerError  a scheduler does not say who owns what: its last answer is kept for a while, GPUs are measured on
+└── ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
 """
 
 from __future__ import annotations
@@ -181,6 +182,75 @@ class Rejection(str, Enum):
     CYCLES_IMPLAUSIBLE = "cycles_implausible"
 
 
+class ReportRejection(str, Enum):
+    """Why a report was refused; the label value of `ofu_exporter_rejected_reports_total`."""
+
+    MALFORMED = "malformed"
+    OUT_OF_RANGE = "out_of_range"
+    IN_FUTURE = "in_future"
+    TOO_OLD = "too_old"
+    OVERLAP = "overlap"
+    UNKNOWN_JOB = "unknown_job"
+    NOT_YOURS = "not_yours"
+    NO_TOKEN = "no_token"
+    WRONG_TOKEN = "wrong_token"
+    NOT_LOCAL = "not_local"
+    NOT_JSON = "not_json"
+    TOO_LARGE = "too_large"
+    TOO_SLOW = "too_slow"
+    TOO_MANY = "too_many"
+    TOO_MANY_JOBS = "too_many_jobs"
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the answer."""
+        return REPORT_STATUS[self]
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about it, one sentence."""
+        return REPORT_ADVICE[self]
+
+
+REPORT_STATUS: dict[ReportRejection, int] = {
+    ReportRejection.MALFORMED: 422,
+    ReportRejection.OUT_OF_RANGE: 422,
+    ReportRejection.IN_FUTURE: 422,
+    ReportRejection.TOO_OLD: 422,
+    ReportRejection.OVERLAP: 409,
+    ReportRejection.UNKNOWN_JOB: 404,
+    ReportRejection.NOT_YOURS: 403,
+    ReportRejection.NO_TOKEN: 401,
+    ReportRejection.WRONG_TOKEN: 401,
+    ReportRejection.NOT_LOCAL: 403,
+    ReportRejection.NOT_JSON: 415,
+    ReportRejection.TOO_LARGE: 413,
+    ReportRejection.TOO_SLOW: 408,
+    ReportRejection.TOO_MANY: 429,
+    ReportRejection.TOO_MANY_JOBS: 429,
+}
+REPORT_ADVICE: dict[ReportRejection, str] = {
+    ReportRejection.MALFORMED: "Send the fields that /openapi.json describes; `loc` names the one at fault.",
+    ReportRejection.OUT_OF_RANGE: "Send a value that can be: an MFU is a ratio, 0.4 and not 40.",
+    ReportRejection.IN_FUTURE: "Set the clocks of the job and of the node by the same time, and send Unix seconds.",
+    ReportRejection.TOO_OLD: "Report within minutes: what was measured then is not known any more.",
+    ReportRejection.OVERLAP: "Let one process per node report each interval once (local rank 0).",
+    ReportRejection.UNKNOWN_JOB: "Report to the node on which the job has its GPUs, under its scheduler's job id.",
+    ReportRejection.NOT_YOURS: "Send the job's own token (OFU_EXPORTER_TOKEN_FILE) or one of the site's.",
+    ReportRejection.NO_TOKEN: "Send `Authorization: Bearer TOKEN`: the site's, or on the job's node the job's own.",
+    ReportRejection.WRONG_TOKEN: "Send a token that stands in the agent's --report-token-file now.",
+    ReportRejection.NOT_LOCAL: (
+        "Report from the node itself, to its loopback address or the Unix socket and past any proxy, "
+        "or give the agent a --report-token-file."
+    ),
+    ReportRejection.NOT_JSON: "Send a JSON body with `Content-Type: application/json`.",
+    ReportRejection.TOO_LARGE: "Send one report per request, 256 KiB at most.",
+    ReportRejection.TOO_SLOW: "Send the whole body within 10 seconds.",
+    ReportRejection.TOO_MANY: "Wait as long as Retry-After says, and report less often.",
+    ReportRejection.TOO_MANY_JOBS: "Wait until jobs have ended: the agent keeps reports of so many at once, no more.",
+}
+
+
 class OfuError(Exception):
     """Any error this program raises on purpose; its text is one line for the user."""
 
@@ -214,3 +284,19 @@ class SchedulerError(OfuError):
         super().__init__(f"{detail or reason.value}. {reason.advice}")
         self.reason = reason
         self.detail = detail
+
+
+class ReportError(OfuError):
+    """A report that is refused."""
+
+    def __init__(
+        self, reason: ReportRejection, field: str = "", detail: str = "", where: str = "body"
+    ) -> None:
+        """`field` is what is at fault in `where`: a key of the body (`model.seq_len`), or a header's name."""
+        super().__init__(f"{detail or reason.value}. {reason.advice}")
+        self.reason = reason
+        self.field = field
+        self.detail = detail
+        self.where = where
+        self.retry_after: float | None = None
+        """Seconds after which another try makes sense, where that can be said."""

@@ -185,6 +185,8 @@ class Job:
     """Unix time at which it began."""
     uid: str = ""
     """What tells two jobs apart that were given the same id one after the other."""
+    token_sha256: str = field(default="", repr=False)
+    """Of the token with which the job may report, in hexadecimal; shown nowhere."""
 
     @property
     def key(self) -> JobKey:

@@ -33,6 +33,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("causes",),
     ("causes.*",),
     ("explain",),
+    ("secret_files", "rate_limit"),
+    ("access",),
     ("slurm",),
     ("slurm.trusted_files", "slurm.squeue", "slurm.admin_comment"),
     ("slurm.job_files",),

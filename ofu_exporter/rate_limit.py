@@ -1,0 +1,41 @@
+"""How often something may happen: a bucket of tokens per key, over a bounded number of keys."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class RateLimit(Generic[KeyT]):
+    """So many a second on average, and so many at once, for every key on its own.
+
+    It keeps one instant per key: when its bucket is full again. Of too many keys the one unused for
+    longest is forgotten, and begins anew with a full bucket.
+    """
+
+    def __init__(self, per_second: float, burst: int, most_keys: int = 4096) -> None:
+        self._seconds = 1.0 / per_second
+        self._depth = burst * self._seconds
+        self._most_keys = most_keys
+        self._full_at: OrderedDict[KeyT, float] = OrderedDict()
+
+    def wait(self, key: KeyT, now: float) -> float:
+        """Take one from the bucket; 0.0, or after how many seconds there will be one to take.
+
+        `now` is in seconds on any clock that does not go backwards.
+        """
+        full_at = max(self._full_at.get(key, now), now) + self._seconds
+        too_early = full_at - now - self._depth
+        if too_early > self._seconds * 1e-6:  # a rounding error is no reason to refuse
+            return too_early
+        self._full_at[key] = full_at
+        self._full_at.move_to_end(key)
+        if len(self._full_at) > self._most_keys:
+            self._full_at.popitem(last=False)
+        return 0.0
+
+    def __len__(self) -> int:
+        return len(self._full_at)
