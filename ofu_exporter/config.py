@@ -84,6 +84,37 @@ class Settings(BaseModel):
     listen: str = Field(
         default="0.0.0.0:9846", description="Address to serve on.", examples=["HOST:PORT"]
     )
+    report_socket: Path | None = Field(
+        default=None,
+        description="Unix socket to serve on as well, for jobs on this node to report to.",
+        examples=["/run/ofu-exporter/reports.sock"],
+    )
+    report_token_file: Path | None = Field(
+        default=None,
+        description="File of tokens, one a line, with which reports are taken from anywhere.",
+        examples=["FILE"],
+    )
+    job_tokens: bool = Field(
+        default=False,
+        description="Take no report without a token, not even from this node: "
+        "the site's, or the one that `job start` gave the job.",
+    )
+    tls_cert: Path | None = Field(
+        default=None,
+        description="Certificate chain (PEM): the address is served with TLS.",
+        examples=["FILE"],
+    )
+    tls_key: Path | None = Field(
+        default=None,
+        description="Its key, where that is not in the same file.",
+        examples=["FILE"],
+    )
+    tls_client_ca: Path | None = Field(
+        default=None,
+        description="Authorities (PEM): nobody is let in without a certificate of one of them, "
+        "and whoever is may report for any job.",
+        examples=["FILE"],
+    )
     log_format: Literal["text", "json"] = Field(
         default="text", description="How log lines are written."
     )

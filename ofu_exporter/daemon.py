@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import platform
 import signal
-import socket
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import uvicorn
 from pydantic import BaseModel
 
 from ofu_exporter import schedulers, sources
 from ofu_exporter.api import create_app
 from ofu_exporter.attribution import Asked, Attribution
-from ofu_exporter.config import GpuSetting, Settings, host_and_port
-from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.config import GpuSetting, Settings
+from ofu_exporter.errors import OfuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.gpus import Row, custom_row
 from ofu_exporter.job_book import JobBook
@@ -31,6 +28,7 @@ from ofu_exporter.pipeline import State
 from ofu_exporter.records import Snapshot
 from ofu_exporter.sampling import Candidate, Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
+from ofu_exporter.server import Doors, Server
 from ofu_exporter.state import Keeper
 
 log = logging.getLogger(__name__)
@@ -102,40 +100,6 @@ def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Schedul
     return name, lambda: schedulers.load(name).Scheduler(options)
 
 
-def listen(address: str) -> socket.socket:
-    """Open the address. Raises ConfigError that names it."""
-    host, port = host_and_port(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-        bound.listen(2048)  # from here on a client waits instead of being refused
-    except OSError as error:
-        bound.close()
-        raise ConfigError(f"cannot listen on {address}: {error.strerror or error}") from error
-    return bound
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its own signal handling: the daemon must release the GPUs first."""
-
-    def __init__(self, config: uvicorn.Config, stop: asyncio.Event) -> None:
-        super().__init__(config)
-        self._stop = stop
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-    async def main_loop(self) -> None:
-        """Waits to be told to stop; uvicorn's own looks ten times a second, half of our idle CPU."""
-        while not self._stop.is_set():
-            await self.on_tick(0)  # sets the Date header
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), 1.0)
-
-
 class Daemon:
     """One agent: a sampler, a page and a server."""
 
@@ -145,10 +109,11 @@ class Daemon:
         self._load = load
         self._page = Page(time.monotonic)
         self._node = platform.node()
-        self._socket = listen(configured.settings.listen)
+        self._doors = Doors(configured.settings)
         self._keeper = self._keep(configured.settings)
         self._attribution, self._sampler = self._build(configured, self._remembered())
         self._stop = asyncio.Event()
+        self._server = Server(create_app(self._page, self._book()), self._doors, self._stop)
         self._reload = asyncio.Event()
 
     def _keep(self, settings: Settings) -> Keeper | None:
@@ -187,9 +152,7 @@ class Daemon:
 
     @property
     def url(self) -> str:
-        host, port = self._socket.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{port}"
+        return self._doors.url
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT."""
@@ -200,23 +163,11 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
-        server = _Server(
-            uvicorn.Config(
-                create_app(self._page, self._book()),
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,  # nothing here depends on who asks
-                lifespan="off",
-                timeout_graceful_shutdown=1,
-                limit_concurrency=512,
-            ),
-            self._stop,
-        )
         self._attribution.start()
         self._sampler.start()
         if self._keeper is not None:
             self._keeper.start()
-        serving = asyncio.create_task(server.serve(sockets=[self._socket]))
+        serving = asyncio.create_task(self._server.serve())
         tending = [asyncio.create_task(self._reloads()), asyncio.create_task(self._watch_file())]
         log.info("serving on %s", self.url)
         stopping = asyncio.create_task(self._stop.wait())
@@ -236,6 +187,7 @@ class Daemon:
             self._reload.clear()
             try:
                 configured = await asyncio.to_thread(self._load)
+                await self._server.renew(configured.settings)
             except OfuError as error:
                 log.error("configuration not applied, the last good one stays: %s", error)
                 self._page.count_reload("failed")
@@ -250,6 +202,8 @@ class Daemon:
             return
         if configured.settings.listen != self._configured.settings.listen:
             log.warning("a new listen address needs a restart; still serving on %s", self.url)
+        if configured.settings.report_socket != self._configured.settings.report_socket:
+            log.warning("a new report socket needs a restart")
         if configured.settings.state_file != self._configured.settings.state_file:
             log.warning("a new state file needs a restart; the old one is still written")
         self._configured = configured
