@@ -13,6 +13,7 @@ import hmac
 import ipaddress
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -71,7 +72,6 @@ class SiteTokens:
         self._stamp = stamp(path)
         self._digests = read_tokens(path)
         self._problem = ""
-        self._stop = threading.Event()
 
     def knows(self, digest: str) -> bool:
         """Whether a token with this SHA-256 is one of them; takes equally long whichever it is."""
@@ -92,15 +92,12 @@ class SiteTokens:
         self._stamp, self._problem = now, problem
 
     def start(self) -> None:
-        """Look at the file from now on."""
+        """Look at the file from now on, until the process ends."""
         threading.Thread(target=self._watch, name="report-tokens", daemon=True).start()
 
-    def stop(self) -> None:
-        """Look at it no more."""
-        self._stop.set()
-
     def _watch(self) -> None:
-        while not self._stop.wait(CHECK_SECONDS):
+        while True:
+            time.sleep(CHECK_SECONDS)
             self.refresh()
 
 
@@ -140,6 +137,11 @@ class Access:
         self._site_tokens = site_tokens
         self._job_tokens = job_tokens
         self._demands_certificates = demands_certificates
+
+    def start(self) -> None:
+        """Look at the file of the site's tokens from now on."""
+        if self._site_tokens is not None:
+            self._site_tokens.start()
 
     def writer(self, scope: Mapping[str, Any]) -> Writer:
         """Who sends this request (an ASGI scope). Raises ReportError when he may not write."""

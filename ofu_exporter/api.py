@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -13,14 +11,10 @@ from starlette.routing import Route
 
 from ofu_exporter import __version__
 from ofu_exporter.exposition import Page
+from ofu_exporter.http_limits import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.job_book import JobBook
 from ofu_exporter.job_report import JobReport, text
 from ofu_exporter.records import GpuView, JobView, Snapshot
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 _PATHS = frozenset({"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v1/jobs"})
 
@@ -28,7 +22,7 @@ _PATHS = frozenset({"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v
 class CountRequests:
     """Counts every answer by path and status; unknown paths share one name, so a scan adds no series."""
 
-    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], page: Page) -> None:
+    def __init__(self, app: App, page: Page) -> None:
         self._app = app
         self._page = page
 
@@ -52,14 +46,17 @@ def _counted_as(path: str) -> str:
     return path if path in _PATHS else "other"
 
 
-def create_app(page: Page, book: JobBook) -> FastAPI:
+def create_app(page: Page, book: JobBook, guard: Guard) -> FastAPI:
     """The application over a page that somebody else publishes snapshots to.
+
+    What writes passes the guard first and finds its writer in `scope["ofu.writer"]`.
 
     Every route is a plain function, so that it runs on a worker thread: rendering never blocks
     the event loop.
     """
     app = FastAPI(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
-    app.add_middleware(CountRequests, page=page)
+    app.add_middleware(guard.around)
+    app.add_middleware(CountRequests, page=page)  # the outer one: refusals count, too
 
     def metrics(request: Request) -> Response:
         rendered = page.render(

@@ -15,12 +15,14 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from ofu_exporter import schedulers, sources
+from ofu_exporter.access import Access, SiteTokens
 from ofu_exporter.api import create_app
 from ofu_exporter.attribution import Asked, Attribution
 from ofu_exporter.config import GpuSetting, Settings
 from ofu_exporter.errors import OfuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.gpus import Row, custom_row
+from ofu_exporter.http_limits import Guard
 from ofu_exporter.job_book import JobBook
 from ofu_exporter.job_report import resumed
 from ofu_exporter.lanes import Pace
@@ -100,6 +102,14 @@ def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Schedul
     return name, lambda: schedulers.load(name).Scheduler(options)
 
 
+def build_access(settings: Settings) -> Access:
+    """Who may report. Raises ConfigError."""
+    path = settings.report_token_file
+    return Access(
+        SiteTokens(path) if path else None, settings.job_tokens, settings.tls_client_ca is not None
+    )
+
+
 class Daemon:
     """One agent: a sampler, a page and a server."""
 
@@ -109,11 +119,13 @@ class Daemon:
         self._load = load
         self._page = Page(time.monotonic)
         self._node = platform.node()
+        self._access = build_access(configured.settings)
         self._doors = Doors(configured.settings)
         self._keeper = self._keep(configured.settings)
         self._attribution, self._sampler = self._build(configured, self._remembered())
         self._stop = asyncio.Event()
-        self._server = Server(create_app(self._page, self._book()), self._doors, self._stop)
+        guard = Guard(self._access)
+        self._server = Server(create_app(self._page, self._book(), guard), self._doors, self._stop)
         self._reload = asyncio.Event()
 
     def _keep(self, settings: Settings) -> Keeper | None:
@@ -163,6 +175,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
+        self._access.start()
         self._attribution.start()
         self._sampler.start()
         if self._keeper is not None:
@@ -202,8 +215,8 @@ class Daemon:
             return
         if configured.settings.listen != self._configured.settings.listen:
             log.warning("a new listen address needs a restart; still serving on %s", self.url)
-        if configured.settings.report_socket != self._configured.settings.report_socket:
-            log.warning("a new report socket needs a restart")
+        if _who_may_write(configured.settings) != _who_may_write(self._configured.settings):
+            log.warning("other settings of who may report need a restart; the old ones stay")
         if configured.settings.state_file != self._configured.settings.state_file:
             log.warning("a new state file needs a restart; the old one is still written")
         self._configured = configured
@@ -230,6 +243,10 @@ def _any_ended(before: Snapshot | None, after: Snapshot) -> bool:
     """Whether a job ended between two snapshots."""
     running = {view.job.key for view in before.jobs if view.ended is None} if before else set()
     return any(view.ended is not None and view.job.key in running for view in after.jobs)
+
+
+def _who_may_write(settings: Settings) -> tuple[object, ...]:
+    return (settings.report_socket, settings.report_token_file, settings.job_tokens)
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:

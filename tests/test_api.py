@@ -10,9 +10,11 @@ import httpx
 import pytest
 import uvicorn
 
+from ofu_exporter.access import Access
 from ofu_exporter.api import create_app, unready
 from ofu_exporter.errors import Reason
 from ofu_exporter.exposition import Page
+from ofu_exporter.http_limits import Guard
 from ofu_exporter.job_book import JobBook
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.records import Snapshot, SourceHealth
@@ -34,7 +36,9 @@ def client(page: Page) -> Iterator[httpx.Client]:
     """A client of the application as uvicorn really serves it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(
-            create_app(page, JobBook(page, "node1")), log_config=None, lifespan="off"
+            create_app(page, JobBook(page, "node1"), Guard(Access())),
+            log_config=None,
+            lifespan="off",
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],))

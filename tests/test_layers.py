@@ -35,6 +35,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("explain",),
     ("secret_files", "rate_limit", "connections"),
     ("access",),
+    ("http_limits",),
     ("slurm",),
     ("slurm.trusted_files", "slurm.squeue", "slurm.admin_comment"),
     ("slurm.job_files",),

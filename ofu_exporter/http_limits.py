@@ -1,0 +1,190 @@
+"""Guards what writes over HTTP: who may, how large, how long, how often; refuses with a reason.
+
+Every method but GET, HEAD and OPTIONS writes, whatever its path. A refusal is one JSON object in
+FastAPI's shape, and is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any
+
+from ofu_exporter.access import Access, Writer
+from ofu_exporter.errors import ReportError, ReportRejection
+from ofu_exporter.rate_limit import RateLimit
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+WRITER = "ofu.writer"
+"""Where in its scope the application finds the `Writer` of a request."""
+MOST_BODY_BYTES = 256 << 10
+MOST_BYTES_AT_ONCE = 16 << 20
+"""Of all bodies that are being received or worked on."""
+BODY_SECONDS = 10.0
+LINGER_SECONDS = 2.0
+"""So long the rest of a refused body is taken and dropped: a connection that is closed while its client
+still sends is reset, and the client never sees the answer."""
+PER_SECOND = 4000.0
+"""Requests from one address, all of this node's processes together."""
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Guard:
+    """What is known of all writers together."""
+
+    def __init__(
+        self,
+        access: Access,
+        count: Callable[[ReportRejection], object] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        body_seconds: float = BODY_SECONDS,
+    ) -> None:
+        """`count` is told of every refusal."""
+        self.access = access
+        self._count = count
+        self._clock = clock
+        self._body_seconds = body_seconds
+        self._rates: RateLimit[str] = RateLimit(PER_SECOND, burst=int(PER_SECOND))
+        self._bytes = 0
+
+    def around(self, app: App) -> App:
+        """The application as it is reached past the guard: it is given the whole body at once."""
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http" or scope["method"] in _READING:
+                await app(scope, receive, send)
+            else:
+                await self._pass(app, scope, receive, send)
+
+        return guarded
+
+    async def _pass(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
+        body = bytearray()
+        try:
+            scope[WRITER] = self._admitted(scope)
+            await self._read(receive, body)
+        except ReportError as error:
+            self._bytes -= len(body)
+            if self._count is not None:
+                self._count(error.reason)
+            await _refuse(error, receive, send)
+            return
+        except _GoneError:
+            self._bytes -= len(body)
+            return
+        try:
+            await app(scope, _replay(bytes(body), receive), send)
+        finally:
+            self._bytes -= len(body)
+
+    def _admitted(self, scope: Scope) -> Writer:
+        """Everything that can be told before a byte of the body is read. Raises ReportError."""
+        writer = self.access.writer(scope)
+        wait = self._rates.wait(_address(scope), self._clock())
+        if wait:
+            raise _too_many("more requests come from this address than the agent takes", wait)
+        headers = dict(reversed(scope["headers"]))  # of several of a name the first counts
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        # It is a web page that may not send JSON to another origin without asking first.
+        if kind != b"application/json":
+            raise ReportError(ReportRejection.NOT_JSON, "content-type", "not JSON", "header")
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length[:20]) > MOST_BODY_BYTES:
+            raise _too_large()
+        return writer
+
+    async def _read(self, receive: Receive, body: bytearray) -> None:
+        """Fill `body`. Raises ReportError, and _GoneError when the client has left."""
+        try:
+            await asyncio.wait_for(self._fill(receive, body), self._body_seconds)
+        except asyncio.TimeoutError as error:
+            detail = f"the body was not there within {self._body_seconds:g} s"
+            raise ReportError(ReportRejection.TOO_SLOW, detail=detail) from error
+
+    async def _fill(self, receive: Receive, body: bytearray) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _GoneError
+            piece = message.get("body", b"")
+            if len(body) + len(piece) > MOST_BODY_BYTES:
+                raise _too_large()
+            if self._bytes + len(piece) > MOST_BYTES_AT_ONCE:
+                raise _too_many("too much is being sent at once", 1.0)
+            self._bytes += len(piece)
+            body += piece
+            if not message.get("more_body", False):
+                return
+
+
+class _GoneError(Exception):
+    """The client has left in the middle."""
+
+
+def _address(scope: Scope) -> str:
+    """The peer, without its port; all of the Unix socket are one."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _too_large() -> ReportError:
+    detail = f"the body is larger than {MOST_BODY_BYTES >> 10} KiB"
+    return ReportError(ReportRejection.TOO_LARGE, detail=detail)
+
+
+def _too_many(detail: str, wait: float) -> ReportError:
+    error = ReportError(ReportRejection.TOO_MANY, detail=detail, where="request")
+    error.retry_after = wait
+    return error
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Gives the body, and after it whatever still comes."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return first.pop() if first else await receive()
+
+    return replayed
+
+
+async def _refuse(error: ReportError, receive: Receive, send: Send) -> None:
+    """Answer, and close the connection, since its request was not taken whole."""
+    body = refusal(error)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+    ]
+    if error.reason.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if error.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % math.ceil(error.retry_after)))
+    status = error.reason.status
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(_drop(receive), LINGER_SECONDS)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def refusal(error: ReportError) -> bytes:
+    """The body of the answer, as FastAPI words its own."""
+    location = [error.where, *(error.field.split(".") if error.field else [])]
+    item = {"loc": location, "msg": str(error), "type": error.reason.value}
+    return json.dumps({"detail": [item]}).encode()
+
+
+async def _drop(receive: Receive) -> None:
+    while (await receive()).get("more_body", False):
+        pass
