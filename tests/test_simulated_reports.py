@@ -48,9 +48,12 @@ class Simulation:
 def test_one_agrees_and_the_other_is_explained() -> None:
     simulation = Simulation(a_job(HONEST, "1"), a_job(OVER, "2"))
     honest, over = simulation.of("1"), simulation.of("2")
-    assert honest and honest.verdict is Verdict.AGREE
-    assert over and over.verdict is Verdict.MFU_ABOVE_OFU
-    assert over.causes and over.causes.first
+    assert honest
+    assert honest.verdict is Verdict.AGREE
+    assert over
+    assert over.verdict is Verdict.MFU_ABOVE_OFU
+    assert over.causes
+    assert over.causes.first
     assert over.causes.first.cause == "full_attention_counted"
 
 
