@@ -1,0 +1,24 @@
+"""A reporter that sends nothing and remembers everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ofu_exporter.client import Reporter
+
+
+class Listener(Reporter):
+    """Keeps what it is told, and has the answer that a test gives it."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(enabled=False)
+        self.options = options
+        self.told: list[dict[str, Any]] = []
+        self.answer: dict[str, Any] | None = None
+
+    def report(self, **values: Any) -> None:
+        self.told.append(values)
+
+    @property
+    def last_answer(self) -> dict[str, Any] | None:
+        return self.answer

@@ -1,0 +1,117 @@
+"""A real Trainer with the callback: what it reports, and that the answer is in its log.
+
+Needs torch, transformers and accelerate: `pip install .[test-torch]`, not part of a base install.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ofu_exporter import flops
+from tests.doubles.report_agent import ReportAgent, report_agent
+from tests.integrations.libraries import library
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+SEQ_LEN, BATCH, STEPS = 32, 4, 12
+
+
+def train(agent: ReportAgent, folder: Path, callback: dict[str, Any], **arguments: Any) -> Any:
+    """Train a small model; the Trainer."""
+    torch, transformers = library("torch"), library("transformers")
+    torch.set_num_threads(1)
+    library("accelerate")
+    from ofu_exporter.integrations.huggingface import OfuCallback
+
+    config = transformers.LlamaConfig(
+        hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, vocab_size=128,
+    )  # fmt: skip
+    rows = [
+        {"input_ids": row, "labels": row}
+        for row in torch.arange(BATCH * STEPS * SEQ_LEN).reshape(-1, SEQ_LEN) % 128
+    ]
+    trainer = transformers.Trainer(
+        model=transformers.LlamaForCausalLM(config),
+        args=transformers.TrainingArguments(
+            output_dir=str(folder), per_device_train_batch_size=BATCH, max_steps=STEPS,
+            logging_steps=2, report_to=[], save_strategy="no", disable_tqdm=True, use_cpu=True,
+            **arguments,
+        ),
+        train_dataset=rows,
+        eval_dataset=rows[:8],
+        callbacks=[OfuCallback(job_id="7", url=agent.url, **{"every": 3600.0, **callback})],
+    )  # fmt: skip
+    trainer.train()
+    return trainer
+
+
+def covered(agent: ReportAgent, rate: str) -> float:
+    """What the accepted reports say was done in all."""
+    return float(sum(one[rate] * (one["end"] - one["start"]) for one in agent.reports))
+
+
+def test_tokens_and_the_models_own_configuration(tmp_path: Path) -> None:
+    with report_agent() as agent:
+        trainer = train(agent, tmp_path, {"seq_len": SEQ_LEN}, include_num_input_tokens_seen="all")
+    assert trainer.state.num_input_tokens_seen == BATCH * SEQ_LEN * STEPS
+    assert covered(agent, "tokens_per_second") == pytest.approx(BATCH * SEQ_LEN * STEPS, rel=0.05)
+    report = agent.reports[-1]
+    assert report["step"] == STEPS
+    assert report["gpus"] == 1
+    assert report["recompute"] == "none"
+    assert report["framework"].endswith("num_input_tokens_seen")
+    assert "precision" not in report  # 32 bits may be FP32 or TF32
+    model = flops.read(report["model"]["config"])
+    counted = flops.count(model, flops.fixed(1, tokens=SEQ_LEN))
+    assert counted.tokens == SEQ_LEN
+    assert counted.model_flops_per_token > 0
+
+
+def test_the_answer_is_in_the_trainers_log(tmp_path: Path) -> None:
+    with report_agent() as agent:
+        trainer = train(agent, tmp_path, {"model_flops_per_step": 1e9, "every": 1e-4})
+    logged = [one for one in trainer.state.log_history if "ofu" in one]
+    assert logged[-1]["ofu"] == 0.3
+    assert logged[-1]["mfu_ofu_agree"] == 1.0
+
+
+def test_total_flos_is_what_is_left_and_is_named(tmp_path: Path) -> None:
+    with report_agent() as agent:
+        trainer = train(agent, tmp_path, {})
+    assert covered(agent, "model_flops_per_second") == pytest.approx(
+        trainer.state.total_flos, rel=0.05
+    )
+    assert agent.reports[0]["framework"].endswith("total_flos")
+
+
+def test_an_evaluation_is_in_no_interval(tmp_path: Path) -> None:
+    callback = {"tokens_per_step": BATCH * SEQ_LEN, "flops_per_token": 1e6, "every": 1e-4}
+    with report_agent() as agent:
+        trainer = train(agent, tmp_path, callback, eval_strategy="steps", eval_steps=STEPS // 2)
+    evaluated = [one["eval_runtime"] for one in trainer.state.log_history if "eval_runtime" in one]
+    first, second = (one for one in agent.reports if one["step"] in (STEPS // 2, STEPS // 2 + 1))
+    assert second["start"] - first["end"] >= evaluated[0]
+
+
+def test_gradient_accumulation_counts_optimizer_steps(tmp_path: Path) -> None:
+    with report_agent() as agent:
+        train(agent, tmp_path, {"model_flops_per_step": 1e9}, gradient_accumulation_steps=2)
+    assert covered(agent, "model_flops_per_second") == pytest.approx(1e9 * STEPS, rel=0.05)
+
+
+def test_tokens_that_nobody_counts_are_not_made_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with report_agent() as agent:
+        trainer = train(agent, tmp_path, {"seq_len": SEQ_LEN})
+    assert trainer.state.global_step == STEPS
+    assert agent.reports == []
+    assert "include_num_input_tokens_seen" in caplog.text
+
+
+def test_training_ends_well_without_an_agent(tmp_path: Path) -> None:
+    trainer = train(ReportAgent("http://127.0.0.1:1"), tmp_path, {"model_flops_per_step": 1e9})
+    assert trainer.state.global_step == STEPS
