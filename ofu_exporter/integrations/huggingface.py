@@ -145,10 +145,16 @@ class OfuCallback(Guarded, TrainerCallback):
             "gpus": args.world_size * max(1, args.n_gpu),
             "framework": f"transformers {transformers.__version__}, {self._counted}"[:64],
             "precision": mixed or _DTYPES.get(str(getattr(bare, "dtype", None))),
-            "recompute": "full" if getattr(bare, "is_gradient_checkpointing", False) else "none",
+            "recompute": "full" if _checkpoints(bare) else "none",
         }
         if self._seq_len and self._rate() == "tokens_per_second":
             config = json.loads(bare.config.to_json_string())
             config.setdefault("architectures", [type(bare).__name__])  # as when it is saved
             found["model"] = {"config": config, "seq_len": self._seq_len}
         return found
+
+
+def _checkpoints(model: Any) -> bool:
+    """Whether activations are computed again; before transformers 5 under another name."""
+    known = getattr(model, "is_activation_checkpointing", None)
+    return bool(getattr(model, "is_gradient_checkpointing", False) if known is None else known)

@@ -96,6 +96,12 @@ def test_an_evaluation_is_in_no_interval(tmp_path: Path) -> None:
     assert second["start"] - first["end"] >= evaluated[0]
 
 
+def test_recomputed_activations_are_told(tmp_path: Path) -> None:
+    with report_agent() as agent:
+        train(agent, tmp_path, {"model_flops_per_step": 1e9}, gradient_checkpointing=True)
+    assert agent.reports[0]["recompute"] == "full"
+
+
 def test_gradient_accumulation_counts_optimizer_steps(tmp_path: Path) -> None:
     with report_agent() as agent:
         train(agent, tmp_path, {"model_flops_per_step": 1e9}, gradient_accumulation_steps=2)
