@@ -14,6 +14,13 @@ PACKAGE = "ofu_exporter"
 # Lowest first. A module may import what stands in a lower row, never its neighbours in a row.
 ROWS: tuple[tuple[str, ...], ...] = (
     ("ofu_exporter",),
+    ("client.intervals", "client.identity", "client.channel"),
+    ("client.sending",),
+    ("client.reporter",),
+    ("client",),
+    ("integrations",),
+    ("integrations.steps",),
+    ("integrations.*",),
     ("errors",),
     ("records",),
     ("gpu_rows",),

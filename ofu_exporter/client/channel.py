@@ -1,0 +1,127 @@
+"""One connection to the agent, over TCP, TLS or a Unix socket; never through a proxy.
+
+http.client follows no redirect and looks at no proxy variable, which is what is wanted here.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+LOOPBACK = "http://127.0.0.1:9846"
+SOCKET = "/run/ofu-exporter/reports.sock"
+PATH = "/v1/mfu"
+TIMEOUT_SECONDS = 2.0
+"""For connecting, and for each read: a node's own agent answers in milliseconds or is in trouble."""
+LONGEST_ANSWER = 1 << 18
+
+_ENDED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    body: bytes
+    retry_after: str
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=TIMEOUT_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(TIMEOUT_SECONDS)
+        self.sock.connect(self._path)
+
+
+class Channel:
+    """Posts reports, one after the other, over a connection that is kept. For one thread."""
+
+    def __init__(self, url: str | None, environ: Mapping[str, str]) -> None:
+        """Raises ValueError for a URL that nobody can be reached at, OSError for a key that can't be read."""
+        self._url = url or environ.get("OFU_EXPORTER_URL") or ""
+        self._environ = environ
+        self._connection: http.client.HTTPConnection | None = None
+        self._path = ""
+        _open(self.where, environ)
+
+    @property
+    def where(self) -> str:
+        """The agent's address. Unless told, its socket where that is there, which may come later."""
+        if self._url:
+            return self._url
+        return f"unix:{SOCKET}" if os.access(SOCKET, os.W_OK) else LOOPBACK
+
+    def post(self, body: bytes, token: str) -> Answer:
+        """Send one report. Raises OSError, HTTPException or ValueError; the connection is then closed."""
+        kept = self._connection is not None
+        try:
+            return self._post(body, token)
+        except _ENDED:
+            self.close()
+            if not kept:
+                raise
+        except BaseException:
+            self.close()
+            raise
+        # The agent ends a connection that was idle for long. Should it have got the report in spite
+        # of that, it refuses the second as an overlap.
+        return self.post(body, token)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _post(self, body: bytes, token: str) -> Answer:
+        if self._connection is None:
+            self._connection, self._path = _open(self.where, self._environ)
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        self._connection.request("POST", self._path, body, headers)
+        with self._connection.getresponse() as response:
+            content = response.read(LONGEST_ANSWER + 1)
+            if len(content) > LONGEST_ANSWER:
+                raise ValueError("the answer is longer than an agent's")
+            return Answer(response.status, content, response.headers.get("Retry-After", ""))
+
+
+def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnection, str]:
+    """An unconnected connection, and the path to post to. Raises ValueError and OSError."""
+    if url.startswith("unix:"):
+        path = url.removeprefix("unix:").removeprefix("//")
+        if not path.startswith("/"):
+            raise ValueError(f"{url}: unix: is followed by an absolute path")
+        return _UnixConnection(path), PATH
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url}: no http://, https:// or unix: address")
+    path = parts.path.rstrip("/") + PATH
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if parts.scheme == "http":
+        plain = http.client.HTTPConnection(parts.hostname, port, timeout=TIMEOUT_SECONDS)
+        return plain, path
+    secure = http.client.HTTPSConnection(
+        parts.hostname, port, timeout=TIMEOUT_SECONDS, context=_trust(environ)
+    )
+    return secure, path
+
+
+def _trust(environ: Mapping[str, str]) -> ssl.SSLContext:
+    """Whom to believe, and who we are; files are read for each connection, so they may be renewed."""
+    context = ssl.create_default_context(cafile=environ.get("OFU_EXPORTER_CA_FILE") or None)
+    certificate = environ.get("OFU_EXPORTER_CERT_FILE")
+    if certificate:
+        context.load_cert_chain(certificate, environ.get("OFU_EXPORTER_KEY_FILE") or None)
+    return context

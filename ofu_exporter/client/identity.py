@@ -1,0 +1,76 @@
+"""Finds out which job this process belongs to, whether it speaks for its node, and with which token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+TOKENS = Path("/run/ofu-exporter/tokens")
+"""Where the token of a Slurm job is, under the job's id."""
+NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+LONGEST_TOKEN = 4096
+
+_LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
+"""Torch's first: its launcher under srun starts several processes that share a SLURM_LOCALID."""
+
+
+def job_id(environ: Mapping[str, str], namespace: Path = NAMESPACE) -> str:
+    """The job that the environment tells, "" where it tells none.
+
+    In Kubernetes that is `namespace/pod`; the agent knows the job that the pod is part of.
+    """
+    named = environ.get("OFU_EXPORTER_JOB_ID") or environ.get("SLURM_JOB_ID")
+    if named:
+        return named
+    space = environ.get("POD_NAMESPACE") or _read(namespace)
+    pod = environ.get("POD_NAME") or environ.get("HOSTNAME")
+    return f"{space}/{pod}" if space and pod else ""
+
+
+def speaks_for_node(environ: Mapping[str, str]) -> bool:
+    """Whether this process is its node's first, as far as a launcher has numbered them."""
+    ranks = (environ[name] for name in _LOCAL_RANKS if environ.get(name))
+    return next(ranks, "0").strip() == "0"
+
+
+class Token:
+    """The token that reports carry: given, or in a file that may change; "" for none."""
+
+    def __init__(
+        self, given: str | None, environ: Mapping[str, str], job: str, tokens: Path = TOKENS
+    ) -> None:
+        """Raises ValueError for a given token that no header can hold; a file may get better."""
+        self.value = given or environ.get("OFU_EXPORTER_TOKEN") or ""
+        if not _fits_a_header(self.value):
+            raise ValueError("the token holds letters that cannot stand in a header")
+        self._file: Path | None = None
+        if not self.value:
+            named = environ.get("OFU_EXPORTER_TOKEN_FILE")
+            # Only a number is looked for, so that no id can lead out of the folder.
+            own = tokens / job if re.fullmatch("[0-9]{1,19}", job) else None
+            self._file = Path(named) if named else own
+            self.value = _token(self._file)
+
+    def reread(self) -> bool:
+        """Read the file again; whether there is another token in it."""
+        new = _token(self._file) if self._file else ""
+        changed = bool(new) and new != self.value
+        self.value = new if changed else self.value
+        return changed
+
+
+def _token(path: Path | None) -> str:
+    text = _read(path) if path else ""
+    return text if _fits_a_header(text) else ""
+
+
+def _fits_a_header(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _read(path: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8") as file:
+        return file.read(LONGEST_TOKEN).strip()
+    return ""

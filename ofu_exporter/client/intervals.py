@@ -1,0 +1,141 @@
+"""Turns calls at points in time into reports over intervals: time-weighted means. Pure: no clock, no I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+GAP_SHARE = 0.05
+"""Time that no call speaks for ends an interval when it is more than this share of a usual interval."""
+
+
+class NotUsable(ValueError):
+    """A call that says nothing which could be reported; the text says why, and holds no value."""
+
+
+class Call(NamedTuple):
+    """One call of the training loop."""
+
+    at: float
+    """Unix seconds."""
+    values: Mapping[str, float]
+    """Rates, which are averaged over time."""
+    step: int | None = None
+    start: float | None = None
+    """Unix seconds from which on the call speaks; None: from the call before."""
+
+
+class Report(NamedTuple):
+    """What one interval had, each value the mean over its calls weighted by the time each speaks for."""
+
+    start: float
+    end: float
+    values: Mapping[str, float]
+    step: int | None
+
+
+@dataclass(slots=True)
+class _Open:
+    """The interval that goes on."""
+
+    start: float
+    end: float
+    seconds: float
+    """Time that calls speak for: the interval without its small gaps."""
+    sums: dict[str, float]
+    """Value times seconds."""
+    step: int | None
+
+    def add(self, call: Call, seconds: float) -> None:
+        for name, value in call.values.items():
+            self.sums[name] += value * seconds
+        self.seconds += seconds
+        self.end = call.at
+        self.step = call.step if call.step is not None else self.step
+
+    def report(self) -> Report:
+        means = {name: total / self.seconds for name, total in self.sums.items()}
+        return Report(self.start, self.end, means, self.step)
+
+
+class Intervals:
+    """Reports follow one another without overlap, each ends at a call, their ends `every` seconds or more apart."""
+
+    def __init__(self, every: float) -> None:
+        self.dropped = 0
+        """Intervals cut short so soon after a report that they were left out."""
+        self._every = every
+        self._gap = every * GAP_SHARE
+        self._last: float | None = None
+        self._reported = -math.inf
+        self._open: _Open | None = None
+
+    def add(self, call: Call) -> list[Report]:
+        """Take a call on; the reports that it completes. Raises NotUsable when it lies before the last one."""
+        start = self._start(call)
+        if self._last is not None and call.at <= self._last:
+            raise NotUsable("the clock did not advance since the call before")
+        if start is not None and start >= call.at:
+            raise NotUsable("start lies after the call")
+        self._last = call.at
+        if start is None:
+            return []
+        done = self._cut() if self._breaks(call, start) else []
+        self._extend(call, start)
+        assert self._open is not None
+        if self._open.end - self._open.start >= self._every:
+            done += self._cut()
+        return done
+
+    def rest(self) -> list[Report]:
+        """What has been heard since the last report, however short."""
+        left, self._open = self._open, None
+        return [left.report()] if left else []
+
+    def _start(self, call: Call) -> float | None:
+        """From when on a call speaks: never from before the call before it."""
+        known = [moment for moment in (self._last, call.start) if moment is not None]
+        return max(known) if known else None
+
+    def _breaks(self, call: Call, start: float) -> bool:
+        running = self._open
+        if running is None:
+            return False
+        return start - running.end > self._gap or running.sums.keys() != call.values.keys()
+
+    def _extend(self, call: Call, start: float) -> None:
+        if self._open is None:
+            self._open = _Open(start, start, 0.0, dict.fromkeys(call.values, 0.0), None)
+        self._open.add(call, call.at - start)
+
+    def _cut(self) -> list[Report]:
+        done = self.rest()
+        if done and done[0].end - self._reported < self._every:
+            self.dropped += 1
+            return []
+        self._reported = done[0].end if done else self._reported
+        return done
+
+
+def number(value: object) -> float:
+    """A finite number that is not negative, as a float. Raises NotUsable, or whatever the value itself raises.
+
+    A number on a GPU is refused: to read it is to wait for all that the GPU has still to do.
+    """
+    if type(value) is not float:
+        value = _host_number(value)
+    if not 0.0 <= value < math.inf:
+        raise NotUsable("is not a finite number of 0 or more")
+    return value
+
+
+def _host_number(value: object) -> float:
+    if isinstance(value, bool | str | bytes | bytearray) or not hasattr(value, "__float__"):
+        raise NotUsable("is no number")
+    device = getattr(value, "device", None)  # of a tensor; its name is in type, platform or itself
+    where = getattr(device, "type", None) or getattr(device, "platform", None) or device
+    if where not in (None, "cpu"):
+        raise NotUsable("is on a GPU: give a number of the host, which no call has to wait for")
+    return float(value)

@@ -1,0 +1,259 @@
+"""The object that a training loop calls: it never raises, never waits, and drops what it can't use."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ofu_exporter.client import identity
+from ofu_exporter.client.channel import Channel
+from ofu_exporter.client.intervals import Call, Intervals, NotUsable, Report, number
+from ofu_exporter.client.sending import Notices, Sender
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+LONGEST_LOCK_WAIT = 0.05
+
+log = logging.getLogger("ofu_exporter.client")
+
+
+class Facts(TypedDict, total=False):
+    """What does not change while the job runs; goes into every report. `POST /v1/mfu` says what each means."""
+
+    gpus: int | None
+    """Of the whole job."""
+    precision: str | Mapping[str, float] | None
+    """A name, or shares of the FLOPs."""
+    peak_tflops: float | None
+    """Per GPU, that the job's own MFU divides by."""
+    recompute: str | None
+    """none, selective or full."""
+    framework: str | None
+    model: Mapping[str, object] | None
+    """What the agent counts FLOPs from: `config`, `seq_len` and so on."""
+    flops_per_token: float | None
+    tile_overhead: float | None
+
+
+class Reporter:
+    """Tells the agent on this node how the job does, from a thread of its own.
+
+    Without a job id, outside of the node's first process, or with settings that can't be used it is disabled: every
+    call returns at once, and `disabled` says why.
+    """
+
+    def __init__(
+        self,
+        job_id: str | int | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        every: float = 10.0,
+        *,
+        enabled: bool | None = None,
+        **facts: Unpack[Facts],
+    ) -> None:
+        """`every`: seconds between reports. `enabled` None: only in the process with local rank 0.
+
+        Raises TypeError for a fact that there is none of, and nothing else.
+        """
+        unknown = facts.keys() - Facts.__annotations__.keys()
+        if unknown:
+            raise TypeError(
+                f"Reporter has no fact {sorted(unknown)}; it knows {sorted(Facts.__annotations__)}"
+            )
+        self.disabled = ""
+        self._process = os.getpid()
+        # Reentrant, for a signal handler that closes or reports while the loop reports.
+        self._lock = threading.RLock()
+        self._dropped = 0
+        self._closed = False
+        self._notices = Notices()
+        self._sender: Sender | None = None
+        try:
+            self._facts = self._usable(facts)
+            self._every = number(every) or 10.0
+            self._intervals = Intervals(self._every)
+            if identity.speaks_for_node(os.environ) if enabled is None else enabled:
+                self._start(str(job_id or "") or identity.job_id(os.environ), url, token)
+            else:
+                self.disabled = "another process of this node reports"
+        except Exception as error:  # noqa: BLE001 - training must start, whatever the settings are
+            self._disable(_text(error))
+
+    def _start(self, job: str, url: str | None, token: str | None) -> None:
+        if not job:
+            self._disable("no job id: give job_id or set OFU_EXPORTER_JOB_ID")
+            return
+        environ = dict(os.environ)
+        known = identity.Token(token, environ, job)
+        said = {"job_id": job, **self._facts}
+        self._sender = Sender(Channel(url, environ), known, said, self._every, self._notices)
+        atexit.register(self.close)
+
+    def _usable(self, facts: Mapping[str, object]) -> dict[str, object]:
+        """The facts that were given and that JSON can carry, numbers of numpy made plain."""
+        kept: dict[str, object] = {}
+        for name, value in facts.items():
+            if value is None:
+                continue
+            try:
+                kept[name] = json.loads(json.dumps(value, default=_plain, allow_nan=False))
+            except Exception as error:  # noqa: BLE001 - whatever was given: the report is worth more than one fact
+                self._notices.say(name, f"the fact {name} is left out: {type(error).__name__}")
+        return kept
+
+    def _disable(self, why: str) -> None:
+        self.disabled = why
+        log.warning("MFU is not reported: %s", why)
+
+    def report(
+        self,
+        *,
+        mfu: float | None = None,
+        model_flops_per_second: float | None = None,
+        tflops_per_gpu: float | None = None,
+        tokens_per_second: float | None = None,
+        step: int | None = None,
+        start: float | None = None,
+    ) -> None:
+        """What held since the call before, or since `start` (Unix seconds): one of the first three, or tokens.
+
+        `mfu` is a ratio, 0.4 for 40 %; rates are of all GPUs of the job. The first call only begins
+        the time, unless it says `start`. Never raises; returns within microseconds.
+        """
+        sender = self._sender
+        if sender is None or self._closed or os.getpid() != self._process:
+            return
+        try:
+            given = (
+                ("mfu", mfu),
+                ("model_flops_per_second", model_flops_per_second),
+                ("tflops_per_gpu", tflops_per_gpu),
+                ("tokens_per_second", tokens_per_second),
+            )
+            self._take(sender, given, step, start)
+        except NotUsable as error:
+            self._drop(str(error))
+        except Exception as error:  # noqa: BLE001 - training must not suffer from what it is given
+            # Only the error's kind: its text is made by whatever was given, and may raise too.
+            self._drop(f"a value cannot be read ({type(error).__name__})")
+
+    def _take(
+        self, sender: Sender, given: tuple[tuple[str, object], ...], step: object, start: object
+    ) -> None:
+        at = time.time()
+        values = {name: _read(name, value) for name, value in given if value is not None}
+        self._check(values)
+        began = None if start is None else _read("start", start)
+        call = Call(at, values, _step(step), began)
+        if not self._lock.acquire(timeout=LONGEST_LOCK_WAIT):
+            raise NotUsable("another thread is reporting")
+        try:
+            for report in self._intervals.add(call):
+                sender.offer(report)
+        finally:
+            self._lock.release()
+
+    def _check(self, values: Mapping[str, float]) -> None:
+        tokens = "tokens_per_second" in values
+        if len(values) - tokens > 1:
+            raise NotUsable("say one of mfu, model_flops_per_second and tflops_per_gpu")
+        if not values:
+            raise NotUsable("there is no value")
+        if tokens and len(values) == 1 and not self._facts.keys() & {"flops_per_token", "model"}:
+            raise NotUsable("tokens_per_second needs the fact flops_per_token or model")
+
+    def _drop(self, why: str) -> None:
+        self._dropped += 1
+        with suppress(Exception):  # a handler of the application's own
+            self._notices.say(why, f"a call of report() is left out: {why}")
+
+    @property
+    def last_answer(self) -> dict[str, Any] | None:
+        """What the agent said to the last report it accepted; None before that."""
+        return self._sender.last_answer if self._sender else None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """accepted; refused by the agent; failed: no usable answer; dropped: never sent, calls among them."""
+        sender = self._sender
+        if sender is None:
+            return dict.fromkeys(("accepted", "refused", "failed", "dropped"), 0)
+        unsent = self._dropped + self._intervals.dropped + sender.dropped + sender.overflowed
+        return {
+            "accepted": sender.accepted,
+            "refused": sender.refused,
+            "failed": sender.failed,
+            "dropped": unsent,
+        }
+
+    def close(self, timeout: float = 1.0) -> None:
+        """Send the rest, for so many seconds at most, and take no more calls. Never raises."""
+        sender = self._sender
+        if sender is None or os.getpid() != self._process:
+            return
+        with suppress(Exception):
+            atexit.unregister(self.close)
+            for report in self._last_reports():
+                sender.offer(report)
+            sender.close(timeout)
+
+    def _last_reports(self) -> list[Report]:
+        if self._closed or not self._lock.acquire(timeout=LONGEST_LOCK_WAIT):
+            return []
+        try:
+            self._closed = True
+            return self._intervals.rest()
+        finally:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _text(error: Exception) -> str:
+    """An error in words, even one made by a value that was given, whose text may raise too."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - as above
+        return type(error).__name__
+
+
+def _plain(value: object) -> object:
+    """A number of numpy or torch as Python's own of the same kind. Raises what the value raises."""
+    item = getattr(value, "item", None)
+    return item() if item is not None else float(value)  # type: ignore[arg-type]
+
+
+def _read(name: str, value: object) -> float:
+    try:
+        return number(value)
+    except NotUsable as error:
+        raise NotUsable(f"{name} {error}") from None
+
+
+def _step(value: object) -> int | None:
+    """A step that is no number of the host is left out: the report is worth as much without."""
+    if type(value) is int or value is None:
+        return value
+    try:
+        return int(number(value))
+    except NotUsable:
+        return None

@@ -1,0 +1,154 @@
+"""Reports from Hugging Face's Trainer: `Trainer(..., callbacks=[OfuCallback(seq_len=4096)])`.
+
+What a step did is, in this order, what the user says (`model_flops_per_step`, or `tokens_per_step`), the tokens that
+the Trainer counts when `include_num_input_tokens_seen` is set, or its `total_flos`. The last is 6 FLOPs for each
+parameter outside of the embedding and each token: no attention, every expert of a mixture, frozen parameters
+in full, padding too. A report made of it says so in `framework`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any
+
+import transformers
+from transformers import TrainerCallback
+
+from ofu_exporter.client import Reporter
+from ofu_exporter.integrations.steps import (
+    Answers,
+    Guarded,
+    Rate,
+    ReporterOptions,
+    StepMeter,
+    log,
+    quiet,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_DTYPES = {"torch.bfloat16": "bf16", "torch.float16": "fp16"}
+
+
+class OfuCallback(Guarded, TrainerCallback):
+    """Measures steps, reports from each node's first process, and puts the agent's answer into the log."""
+
+    def __init__(
+        self,
+        *,
+        model_flops_per_step: float | None = None,
+        tokens_per_step: float | None = None,
+        seq_len: int | None = None,
+        **options: Unpack[ReporterOptions],
+    ) -> None:
+        """Steps are of the optimizer, and counts of all GPUs together.
+
+        Tokens become FLOPs by `flops_per_token`, by `model`, or with `seq_len` by the configuration
+        of the model that is trained, which the agent then counts. Other options are the Reporter's.
+        """
+        self._model_flops_per_step = model_flops_per_step
+        self._tokens_per_step = tokens_per_step
+        self._seq_len = seq_len
+        self._options = options
+        self._counted = ""
+        self._reporter: Reporter | None = None
+        self._meter: StepMeter | None = None
+        self._answers: Answers | None = None
+
+    @quiet
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
+    ) -> None:
+        self._close()
+        self._counted = self._choose(args)
+        if not self._counted:
+            return
+        options: ReporterOptions = {**self._found(args, model), **self._options}
+        self._reporter = Reporter(enabled=state.is_local_process_zero, **options)
+        self._answers = Answers(self._reporter)
+        self._meter = StepMeter(self._reporter, self._rate())
+        self._meter.begin(state.global_step, self._done(state))
+
+    @quiet
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._meter and self._counted != "total_flos":
+            self._meter.reached(state.global_step, self._done(state))
+
+    @quiet
+    def on_log(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        logs: MutableMapping[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if self._meter and self._counted == "total_flos":  # which the Trainer sums up just before
+            self._meter.reached(state.global_step, self._done(state))
+        if self._answers and logs is not None:
+            metrics = self._answers.metrics()
+            logs.update(metrics)
+            state.log_history[-1].update(metrics)  # a copy of the logs, kept with each checkpoint
+
+    @quiet
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._meter:
+            self._meter.interrupted(state.global_step)
+
+    @quiet
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._reporter:
+            self._reporter.close()
+        self._reporter = self._meter = self._answers = None
+
+    def _choose(self, args: Any) -> str:
+        """What the FLOPs of a step are made from; "" where the wish can't be met."""
+        if self._model_flops_per_step is not None:
+            return "model_flops_per_step"
+        weighed = (
+            self._seq_len or self._options.get("flops_per_token") or self._options.get("model")
+        )
+        if not weighed:
+            return "total_flos"
+        if self._tokens_per_step is not None:
+            return "tokens_per_step"
+        if getattr(args, "include_num_input_tokens_seen", "no") in ("no", False):
+            log.warning(
+                "MFU is not reported: set include_num_input_tokens_seen='non_padding' in the "
+                "TrainingArguments, or give tokens_per_step"
+            )
+            return ""
+        return "num_input_tokens_seen"
+
+    def _rate(self) -> Rate:
+        flops = self._counted in ("model_flops_per_step", "total_flos")
+        return "model_flops_per_second" if flops else "tokens_per_second"
+
+    def _done(self, state: Any) -> float:
+        """FLOPs or tokens since the training began, of all GPUs."""
+        if self._model_flops_per_step is not None:
+            return self._model_flops_per_step * float(state.global_step)
+        if self._counted == "tokens_per_step" and self._tokens_per_step is not None:
+            return self._tokens_per_step * float(state.global_step)
+        return float(getattr(state, self._counted))
+
+    def _found(self, args: Any, model: Any) -> ReporterOptions:
+        """The facts that the Trainer knows."""
+        bare = getattr(model, "module", model)  # what DistributedDataParallel wraps
+        mixed = "bf16" if args.bf16 else "fp16" if args.fp16 else None
+        found: ReporterOptions = {
+            "gpus": args.world_size * max(1, args.n_gpu),
+            "framework": f"transformers {transformers.__version__}, {self._counted}"[:64],
+            "precision": mixed or _DTYPES.get(str(getattr(bare, "dtype", None))),
+            "recompute": "full" if getattr(bare, "is_gradient_checkpointing", False) else "none",
+        }
+        if self._seq_len and self._rate() == "tokens_per_second":
+            config = json.loads(bare.config.to_json_string())
+            config.setdefault("architectures", [type(bare).__name__])  # as when it is saved
+            found["model"] = {"config": config, "seq_len": self._seq_len}
+        return found

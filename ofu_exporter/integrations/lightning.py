@@ -1,0 +1,130 @@
+"""Reports from Lightning's Trainer: `Trainer(callbacks=[OfuCallback(flops_per_token=4.8e10)])`.
+
+What a batch did is, in this order, the user's `model_flops_per_step`, the tokens in it where `flops_per_token` or
+`model` says what a token costs, or the module's own `flops_per_batch`, which Lightning's ThroughputMonitor knows too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+try:
+    import lightning
+    from lightning.pytorch import Callback
+except ImportError:  # under its older name
+    import pytorch_lightning as lightning
+    from pytorch_lightning import Callback
+
+from ofu_exporter.client import Reporter
+from ofu_exporter.integrations.steps import (
+    Answers,
+    Guarded,
+    Rate,
+    ReporterOptions,
+    StepMeter,
+    log,
+    quiet,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_PRECISIONS = {"bf16-mixed": "bf16", "bf16-true": "bf16", "16-mixed": "fp16", "16-true": "fp16"}
+
+
+class OfuCallback(Guarded, Callback):
+    """Measures batches, reports from each node's first process, and logs the agent's answer."""
+
+    def __init__(
+        self,
+        *,
+        model_flops_per_step: float | None = None,
+        tokens_in_batch: Callable[[Any], int] | None = None,
+        **options: Unpack[ReporterOptions],
+    ) -> None:
+        """Steps are of the optimizer, and FLOPs of all GPUs together; `tokens_in_batch` counts one GPU's batch.
+
+        Without it a batch has the elements of its `input_ids`, padding included. Other options are
+        the Reporter's.
+        """
+        self._model_flops_per_step = model_flops_per_step
+        self._tokens_in_batch = tokens_in_batch or _input_ids
+        self._options = options
+        self._counted = ""
+        self._done = 0.0
+        self._reporter: Reporter | None = None
+        self._meter: StepMeter | None = None
+        self._answers: Answers | None = None
+
+    @quiet
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self._close()
+        self._counted = self._choose(pl_module)
+        if not self._counted:
+            log.warning("MFU is not reported: give model_flops_per_step, flops_per_token or model")
+            return
+        found: ReporterOptions = {
+            "gpus": trainer.world_size,
+            "framework": f"lightning {lightning.__version__}, {self._counted}"[:64],
+            "precision": _PRECISIONS.get(str(trainer.precision)),
+        }
+        options: ReporterOptions = {**found, **self._options}
+        self._reporter = Reporter(enabled=trainer.local_rank == 0, **options)
+        self._answers = Answers(self._reporter)
+        tokens = self._counted == "tokens"
+        rate: Rate = "tokens_per_second" if tokens else "model_flops_per_second"
+        self._meter = StepMeter(self._reporter, rate)
+        self._done = 0.0
+        self._meter.begin(trainer.global_step, self._done)
+
+    @quiet
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self._meter is None or self._answers is None:
+            return
+        self._done += self._batch(trainer, pl_module, batch)
+        self._meter.reached(trainer.global_step, self._done)
+        metrics = self._answers.metrics()
+        if metrics:
+            pl_module.log_dict(metrics, on_step=True, on_epoch=False, rank_zero_only=True)
+
+    @quiet
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        if self._meter:
+            self._meter.interrupted(trainer.global_step)
+
+    @quiet
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        self._close()
+
+    @quiet
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._reporter:
+            self._reporter.close()
+        self._reporter = self._meter = self._answers = None
+
+    def _choose(self, pl_module: Any) -> str:
+        """What the FLOPs of a batch are made from; "" for nothing."""
+        if self._model_flops_per_step is not None:
+            return "model_flops_per_step"
+        if self._options.get("flops_per_token") or self._options.get("model"):
+            return "tokens"
+        return "flops_per_batch" if hasattr(pl_module, "flops_per_batch") else ""
+
+    def _batch(self, trainer: Any, pl_module: Any, batch: Any) -> float:
+        """FLOPs or tokens of one batch on every GPU."""
+        if self._model_flops_per_step is not None:
+            return self._model_flops_per_step / float(trainer.accumulate_grad_batches)
+        if self._counted == "tokens":
+            return float(self._tokens_in_batch(batch) * trainer.world_size)
+        return float(pl_module.flops_per_batch * trainer.world_size)
+
+
+def _input_ids(batch: Any) -> int:
+    tokens = batch["input_ids"] if isinstance(batch, Mapping) else batch.input_ids
+    return int(tokens.numel())  # of its shape: nothing waits for the GPU

@@ -1,0 +1,123 @@
+"""What the callbacks of all frameworks share: rates from what a loop has done so far, and the answer as metrics."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable
+from typing import Literal, TypeVar, cast
+
+from ofu_exporter.client import Facts, Reporter
+
+Rate = Literal["tokens_per_second", "model_flops_per_second"]
+Hook = TypeVar("Hook", bound=Callable[..., None])
+
+log = logging.getLogger("ofu_exporter.client")
+
+
+class ReporterOptions(Facts, total=False):
+    """What a callback hands on to its Reporter."""
+
+    job_id: str | int | None
+    url: str | None
+    token: str | None
+    every: float
+
+
+class Guarded:
+    """Base of what must not disturb the training it watches: the first error is logged, the others are not."""
+
+    complained = False
+
+
+def quiet(hook: Hook) -> Hook:
+    """A hook of a Guarded that raises nothing."""
+
+    @functools.wraps(hook)
+    def guarded(self: Guarded, /, *args: object, **kwargs: object) -> None:
+        try:
+            hook(self, *args, **kwargs)
+        except Exception:
+            if not self.complained:
+                self.complained = True
+                log.warning("MFU is not reported for some steps", exc_info=True)
+
+    return cast(Hook, guarded)
+
+
+class StepMeter:
+    """Makes rates of readings of how much has been done; evaluations in between are taken out."""
+
+    def __init__(self, reporter: Reporter, rate: Rate) -> None:
+        self._reporter = reporter
+        self._rate = rate
+        self._since: float | None = None
+        self._step = 0
+        self._done = 0.0
+
+    def begin(self, step: int, done: float) -> None:
+        """From now on; `done` is what had been done before, in tokens or FLOPs of all GPUs."""
+        self._since = time.time()
+        self._step, self._done = step, done
+
+    def reached(self, step: int, done: float) -> None:
+        """`done` in all; what came since the reading before took the time since then."""
+        if done <= self._done:
+            return
+        since, before, now = self._since, self._done, time.time()
+        self.begin(step, done)
+        if since is not None and now > since:
+            rate = (done - before) / (now - since)
+            if self._rate == "tokens_per_second":
+                self._reporter.report(tokens_per_second=rate, step=step, start=since)
+            else:
+                self._reporter.report(model_flops_per_second=rate, step=step, start=since)
+
+    def interrupted(self, step: int) -> None:
+        """Something else than training ended now: time goes on from here.
+
+        When steps were made since the last reading, their share of the time is not known, and the
+        next reading only begins anew.
+        """
+        self._since = time.time() if step == self._step else None
+
+
+class Answers:
+    """Reads the agent's answers for a framework's own log, and says when the verdict changes."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._verdict: object = None
+
+    def metrics(self) -> dict[str, float]:
+        """Ratios of the last answer over the agent's horizon; absent where it has none.
+
+        `mfu` is against the right peak, as the agent compares it. `mfu_ofu_agree` is 1 or 0, absent while
+        the agent can't tell.
+        """
+        answer = self._reporter.last_answer or {}
+        horizon = answer.get("horizon")
+        if not isinstance(horizon, dict):
+            return {}
+        self._tell(horizon.get("verdict"), answer)
+        named = {
+            "mfu": horizon.get("mfu"),
+            "ofu": horizon.get("ofu"),
+            "mfu_minus_ofu": horizon.get("difference"),
+            "mfu_ofu_agree": _AGREE.get(str(horizon.get("verdict"))),
+        }
+        return {name: float(value) for name, value in named.items() if value is not None}
+
+    def _tell(self, verdict: object, answer: dict[str, object]) -> None:
+        if verdict == self._verdict:
+            return
+        self._verdict = verdict
+        causes = answer.get("causes")
+        first = causes[0] if isinstance(causes, list) and causes else None
+        cause = f", likeliest cause {first['cause']}" if isinstance(first, dict) else ""
+        level = logging.INFO if _AGREE.get(str(verdict)) != 0.0 else logging.WARNING
+        log.log(level, "the agent compares the reported MFU with OFU: %s%s", verdict, cause)
+
+
+_AGREE = {"agree": 1.0, "mfu_above_ofu": 0.0, "mfu_below_ofu": 0.0}

@@ -1,0 +1,134 @@
+"""Reports are time-weighted means over intervals that follow one another without overlap."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.client.intervals import Call, Intervals, NotUsable, Report, number
+
+steps = st.lists(st.tuples(st.floats(0.001, 40.0), st.floats(0.0, 1.0)), min_size=1, max_size=60)
+
+
+def reports(calls: list[Call], every: float = 10.0) -> list[Report]:
+    """Those made on the way, and the rest."""
+    intervals = Intervals(every)
+    made = [report for call in calls for report in intervals.add(call)]
+    return [*made, *intervals.rest()]
+
+
+def at(times: list[tuple[float, float]]) -> list[Call]:
+    """Calls so many seconds apart, with their MFU, after a first one at 1000."""
+    calls, now = [Call(1000.0, {"mfu": 0.0})], 1000.0
+    for seconds, mfu in times:
+        now += seconds
+        calls.append(Call(now, {"mfu": mfu}))
+    return calls
+
+
+@given(steps)
+def test_contiguous_intervals_hold_the_integral_of_what_was_said(
+    times: list[tuple[float, float]],
+) -> None:
+    calls = at(times)
+    made = reports(calls)
+    assert made[0].start == 1000.0
+    assert made[-1].end == calls[-1].at
+    assert all(before.end == after.start for before, after in pairwise(made))
+    said = sum((b.at - a.at) * b.values["mfu"] for a, b in pairwise(calls))
+    reported = sum((one.end - one.start) * one.values["mfu"] for one in made)
+    assert math.isclose(said, reported, rel_tol=1e-9, abs_tol=1e-9)
+
+
+@given(steps, st.lists(st.floats(0.0, 50.0) | st.none(), min_size=60, max_size=60))
+def test_whatever_starts_are_given_reports_never_overlap_nor_come_faster_than_every(
+    times: list[tuple[float, float]], agos: list[float | None]
+) -> None:
+    calls = [
+        call if ago is None else call._replace(start=call.at - ago)
+        for call, ago in zip(at(times), agos, strict=False)
+    ]
+    intervals = Intervals(10.0)
+    made: list[Report] = []
+    for call in calls:
+        try:
+            made += intervals.add(call)
+        except NotUsable:
+            assert call.start == call.at
+    assert all(one.start < one.end for one in made)
+    assert all(before.end <= after.start for before, after in pairwise(made))
+    assert all(after.end - before.end >= 10.0 for before, after in pairwise(made))
+    rest = intervals.rest()
+    assert not (made and rest) or made[-1].end <= rest[0].start
+
+
+def test_each_call_counts_for_the_time_since_the_call_before() -> None:
+    (report,) = reports(at([(2.0, 0.5), (8.0, 0.3)]))
+    assert (report.start, report.end, report.step) == (1000.0, 1010.0, None)
+    assert report.values == pytest.approx({"mfu": 0.34})
+
+
+def test_the_first_call_covers_nothing_unless_it_says_since_when() -> None:
+    assert reports([Call(1000.0, {"mfu": 0.4})]) == []
+    calls = [Call(1000.0, {"mfu": 0.4}, step=3, start=988.0)]
+    (report,) = reports(calls)
+    assert (report.start, report.end, report.step) == (988.0, 1000.0, 3)
+
+
+def test_time_that_no_call_speaks_for_is_in_no_report() -> None:
+    calls = [*at([(12.0, 0.4), (4.0, 0.4)]), Call(1080.0, {"mfu": 0.2}, start=1060.0)]
+    made = reports(calls)
+    assert [(one.start, one.end) for one in made] == [(1000.0, 1012.0), (1060.0, 1080.0)]
+
+
+def test_a_start_before_the_last_call_does_not_count_time_twice() -> None:
+    calls = [*at([(11.0, 0.4)]), Call(1022.0, {"mfu": 0.2}, start=1001.0)]
+    assert [one.start for one in reports(calls)] == [1000.0, 1011.0]
+
+
+def test_another_kind_of_value_begins_another_interval() -> None:
+    calls = [*at([(11.0, 0.4), (9.0, 0.4)]), Call(1031.0, {"tokens_per_second": 1e5})]
+    made = reports(calls)
+    assert [one.values.keys() for one in made] == [{"mfu"}, {"tokens_per_second"}]
+    assert (made[1].start, made[1].end) == (1020.0, 1031.0)
+
+
+def test_a_clock_that_was_set_back_makes_no_interval() -> None:
+    intervals = Intervals(10.0)
+    intervals.add(Call(1000.0, {"mfu": 0.4}))
+    with pytest.raises(NotUsable, match="clock"):
+        intervals.add(Call(900.0, {"mfu": 0.4}))
+    (report,) = intervals.add(Call(1010.0, {"mfu": 0.4}))
+    assert (report.start, report.end) == (1000.0, 1010.0)
+
+
+@pytest.mark.parametrize(
+    "value", ["0.4", b"1", True, math.nan, math.inf, -0.1, -1, [0.4], object(), 10**400]
+)
+def test_what_is_no_number_of_zero_or_more_is_not_usable(value: object) -> None:
+    with pytest.raises((NotUsable, OverflowError)):
+        number(value)
+
+
+class HostTensor:
+    """As torch's: one number, on a device."""
+
+    def __init__(self, where: str) -> None:
+        self.device = type("device", (), {"type": where})()
+        self.read = False
+
+    def __float__(self) -> float:
+        self.read = True
+        return 0.25
+
+
+def test_a_number_on_the_host_is_read_and_one_on_a_gpu_is_not_waited_for() -> None:
+    assert number(HostTensor("cpu")) == 0.25
+    far = HostTensor("cuda")
+    with pytest.raises(NotUsable, match="on a GPU"):
+        number(far)
+    assert not far.read

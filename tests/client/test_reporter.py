@@ -1,0 +1,469 @@
+"""A training loop's reporter: what it sends, what it never does to the loop, and what it says of trouble."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ofu_exporter.client import Reporter
+from tests.doubles.report_agent import Reply, refusal, report_agent
+from tests.running import until
+
+EVERY = 0.02
+REFUSED = "http://127.0.0.1:1"
+"""Nothing listens there."""
+
+
+@pytest.fixture(autouse=True)
+def _nobodys_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLURM_JOB_ID", "SLURM_LOCALID", "LOCAL_RANK", "POD_NAME", "POD_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("URL", "TOKEN", "TOKEN_FILE", "JOB_ID", "CA_FILE"):
+        monkeypatch.delenv(f"OFU_EXPORTER_{name}", raising=False)
+
+
+@contextlib.contextmanager
+def reporting(url: str, **options: Any) -> Iterator[Reporter]:
+    """A reporter for quick tests, closed with time enough."""
+    reporter = Reporter(**{"job_id": "7", "url": url, "every": EVERY, **options})
+    try:
+        yield reporter
+    finally:
+        reporter.close(20.0)
+
+
+def until_counted(reporter: Reporter, outcome: str, least: int = 1) -> None:
+    """Report until so many reports had the outcome."""
+
+    def counted() -> bool:
+        reporter.report(mfu=0.4)
+        return reporter.counts[outcome] >= least
+
+    until(counted)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message for record in caplog.records if record.levelno == logging.WARNING]
+
+
+# What is sent
+
+
+def test_reports_carry_the_facts_and_contiguous_intervals() -> None:
+    facts: dict[str, Any] = {
+        "gpus": 256,
+        "precision": {"bf16": 0.5, "fp8": 0.5},
+        "recompute": "full",
+    }
+    with report_agent() as agent:
+        with reporting(agent.url, **facts, framework=None) as reporter:
+            until_counted(reporter, "accepted", 5)
+        assert reporter.counts["refused"] == reporter.counts["failed"] == 0
+    for report in agent.reports:
+        assert {name: report[name] for name in facts} == facts
+        assert "framework" not in report
+        assert report["job_id"] == "7"
+        assert report["mfu"] == pytest.approx(0.4)
+    for before, after in zip(agent.reports, agent.reports[1:], strict=False):
+        assert before["end"] == after["start"]
+    assert all(one["end"] - one["start"] >= EVERY for one in agent.reports[:-1])
+
+
+def test_the_answer_can_be_read() -> None:
+    with report_agent() as agent, reporting(agent.url) as reporter:
+        assert reporter.last_answer is None
+        until_counted(reporter, "accepted")
+        assert reporter.last_answer is not None
+        assert reporter.last_answer["horizon"]["ofu"] == 0.3
+
+
+def test_close_sends_the_rest() -> None:
+    with report_agent() as agent:
+        with reporting(agent.url, every=3600.0) as reporter:
+            reporter.report(mfu=0.3)
+            reporter.report(mfu=0.4, step=12)
+        assert [one["step"] for one in agent.reports] == [12]
+        assert reporter.counts["accepted"] == 1
+        reporter.report(mfu=0.4)
+        reporter.close()
+    assert len(agent.reports) == 1
+
+
+def test_the_rest_is_sent_when_the_program_ends_without_a_word() -> None:
+    program = (
+        "import sys; from ofu_exporter.client import Reporter\n"
+        "r = Reporter('7', sys.argv[1], every=3600)\n"
+        "r.report(mfu=0.4); r.report(mfu=0.4, step=3)"
+    )
+    with report_agent() as agent:
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", program, agent.url], check=True, timeout=60
+        )
+    assert [one["step"] for one in agent.reports] == [3]
+
+
+@pytest.mark.parametrize(
+    ("values", "sent"),
+    [
+        ({"mfu": 0.4}, {"mfu"}),
+        ({"model_flops_per_second": 1e15}, {"model_flops_per_second"}),
+        ({"tflops_per_gpu": 400.0}, {"tflops_per_gpu"}),
+        ({"tokens_per_second": 1e5}, {"tokens_per_second", "flops_per_token"}),
+        ({"mfu": 0.4, "tokens_per_second": 1e5}, {"mfu", "tokens_per_second"}),
+    ],
+)
+def test_each_way_to_say_it(values: dict[str, float], sent: set[str]) -> None:
+    with report_agent() as agent:
+        with reporting(agent.url, flops_per_token=4.8e10) as reporter:
+            reporter.report(**values)  # type: ignore[arg-type]
+            reporter.report(**values)  # type: ignore[arg-type]
+        assert reporter.counts["accepted"] == 1
+    assert agent.reports[0].keys() - {"job_id", "start", "end"} == sent
+
+
+def test_over_a_unix_socket(tmp_path: Path) -> None:
+    with report_agent(socket_path=tmp_path / "s") as agent, reporting(agent.url) as reporter:
+        until_counted(reporter, "accepted", 2)
+
+
+def test_a_withdrawn_token_is_read_anew_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("old")
+    monkeypatch.setenv("OFU_EXPORTER_TOKEN_FILE", str(file))
+    valid = "Bearer old"
+
+    def check(_: object, headers: Any) -> Reply | None:
+        if headers["Authorization"] == valid:
+            return None
+        return refusal(401, "", "no such token", "wrong_token")
+
+    with report_agent() as agent, reporting(agent.url) as reporter:
+        agent.behave = check
+        until_counted(reporter, "accepted")
+        valid = "Bearer new"
+        until_counted(reporter, "refused")
+        file.write_text("new")
+        until_counted(reporter, "accepted", reporter.counts["accepted"] + 1)
+
+
+# What it never does to the loop
+
+
+class Evil:
+    """A value that fights back."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __float__(self) -> float:
+        raise self.error
+
+    def __repr__(self) -> str:
+        raise self.error
+
+    __str__ = __repr__
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+anything = st.one_of(
+    st.none(),
+    st.floats(),
+    st.integers(),
+    st.booleans(),
+    st.text(),
+    st.binary(),
+    st.complex_numbers(),
+    st.decimals(),
+    st.fractions(),
+    st.lists(st.integers()),
+    st.builds(object),
+    st.sampled_from([Evil(ValueError()), Evil(Unprintable()), Evil(MemoryError()), 10**400]),
+)
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300
+)
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "mfu",
+                "model_flops_per_second",
+                "tflops_per_gpu",
+                "tokens_per_second",
+                "step",
+                "start",
+            ]
+        ),
+        anything,
+    )
+)
+def test_nothing_that_is_reported_raises(values: dict[str, Any]) -> None:
+    with reporting(REFUSED) as reporter:
+        reporter.report(**values)
+        reporter.report(**values)
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50
+)
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "job_id",
+                "url",
+                "token",
+                "every",
+                "gpus",
+                "precision",
+                "model",
+                "peak_tflops",
+            ]
+        ),
+        anything,
+    )
+)
+def test_nothing_that_it_is_made_with_raises(options: dict[str, Any]) -> None:
+    with reporting(**{"url": REFUSED, **options}) as reporter:
+        reporter.report(mfu=0.4)
+
+
+def test_a_fact_that_there_is_none_of_is_an_error_where_it_is_written() -> None:
+    with pytest.raises(TypeError, match=r"no fact \['gpu'\]"):
+        Reporter("7", REFUSED, gpu=8)  # type: ignore[call-arg]
+
+
+def test_a_fact_that_json_cannot_carry_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    with report_agent() as agent:
+        with reporting(
+            agent.url, gpus=object(), peak_tflops=float("nan"), recompute="none"
+        ) as reporter:
+            until_counted(reporter, "accepted")
+        assert agent.reports[0].keys().isdisjoint({"gpus", "peak_tflops"})
+        assert agent.reports[0]["recompute"] == "none"
+    assert len(warnings(caplog)) == 2
+
+
+def test_an_agent_that_says_nothing_holds_up_neither_the_loop_nor_the_end() -> None:
+    with report_agent() as agent:
+        agent.behave = lambda *_: Reply(hang=True)
+        with reporting(agent.url) as reporter:
+            until_counted(reporter, "dropped")  # the queue has filled up behind the hanging one
+            assert agent.reports
+            reporter.close(0.01)
+            waits = [thread for thread in threading.enumerate() if thread.name == "ofu-reporter"]
+            assert waits
+            agent.released.set()
+        assert reporter.counts["failed"] == 1
+
+
+FORKS = """
+import os, sys
+from ofu_exporter.client import Reporter
+reporter = Reporter("7", sys.argv[1], every=0.001)
+reporter.report(mfu=0.1)
+children = []
+for _ in range(20):
+    reporter.report(mfu=0.1)
+    child = os.fork()
+    if child == 0:
+        for _ in range(1000):
+            reporter.report(mfu=0.9)
+        reporter.close(60)
+        sys.exit(0 if reporter.counts is not None else 1)  # with atexit
+    children.append(child)
+codes = [os.waitpid(child, 0)[1] for child in children]
+reporter.report(mfu=0.1)
+reporter.close(20)
+print(codes == [0] * 20, reporter.counts["accepted"] > 0)
+"""
+
+
+def test_a_forked_worker_neither_sends_nor_hangs() -> None:
+    with report_agent() as agent:
+        command = [sys.executable, "-c", FORKS, agent.url]
+        told = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
+    assert told.stdout.split() == ["True", "True"]
+    assert {round(one["mfu"], 6) for one in agent.reports} == {0.1}
+
+
+def test_several_threads_may_report() -> None:
+    with report_agent() as agent:
+        with reporting(agent.url) as reporter:
+            threads = [
+                threading.Thread(target=until_counted, args=(reporter, "accepted", 3))
+                for _ in range(4)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert reporter.counts["refused"] == 0
+
+
+# What it says of trouble
+
+
+def test_an_agent_that_is_away_costs_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with reporting(REFUSED) as reporter:
+        until_counted(reporter, "failed", 3)
+        until_counted(reporter, "dropped", 5)
+        assert reporter.counts["accepted"] == 0
+        assert reporter.last_answer is None
+    (said,) = warnings(caplog)
+    assert REFUSED in said
+    assert "refused" in said
+
+
+def test_it_goes_on_when_the_agent_is_there_again() -> None:
+    with report_agent() as agent:
+        agent.behave = lambda *_: Reply(vanish=True)
+        with reporting(agent.url) as reporter:
+            until_counted(reporter, "failed", 2)
+            agent.behave = lambda *_: None
+            until_counted(reporter, "accepted")
+
+
+def test_the_agents_own_words_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    words = "54.27 is not a ratio of 1; if it is a percentage, give 0.5427"
+    with report_agent() as agent:
+        agent.behave = lambda *_: refusal(422, "mfu", words, "out_of_range")
+        with reporting(agent.url) as reporter:
+            until_counted(reporter, "refused", 4)
+    assert reporter.counts["failed"] == 0
+    (said,) = warnings(caplog)
+    assert f"mfu: {words}" in said
+
+
+def test_too_many_is_heeded_for_as_long_as_asked() -> None:
+    with report_agent() as agent:
+        agent.behave = lambda *_: refusal(429, "", "too many", "too_many", **{"Retry-After": "600"})
+        with reporting(agent.url) as reporter:
+            until_counted(reporter, "dropped", 20)
+            assert reporter.counts["refused"] == 1
+        assert len(agent.reports) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(500, {"detail": "oops"}),
+        Reply(503, None),
+        Reply(301, None, {"Location": "http://localhost:1/"}),
+        Reply(200, ["no object"]),
+        Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{'a': "),
+        Reply(raw=b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000),
+        Reply(raw=b"HTTP/1.1 200 OK\r\n\r\n\xff\xfe{}"),
+        Reply(raw=b"SSH-2.0-OpenSSH_9.2\r\n"),
+        Reply(raw=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+    ],
+    ids=lambda reply: str(reply.raw or reply.status)[:40],
+)
+def test_what_is_no_answer_of_an_agent_fails_and_is_said_once(
+    reply: Reply, caplog: pytest.LogCaptureFixture
+) -> None:
+    with report_agent() as agent:
+        agent.behave = lambda *_: reply
+        with reporting(agent.url) as reporter:
+            until_counted(reporter, "failed", 2)
+        assert reporter.counts["accepted"] == reporter.counts["refused"] == 0
+    assert len(warnings(caplog)) == 1
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        "only text",
+        None,
+        7,
+        [],
+        ["text"],
+        [{}],
+        [{"loc": "mfu", "msg": 3}],
+        [{"loc": [], "msg": "m"}],
+    ],
+)
+def test_a_refusal_of_any_shape_is_a_refusal(detail: object) -> None:
+    with report_agent() as agent:
+        agent.behave = lambda *_: Reply(400, {"detail": detail})
+        with reporting(agent.url) as reporter:
+            until_counted(reporter, "refused", 2)
+        assert reporter.counts["failed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({}, "no value"),
+        ({"mfu": float("nan")}, "mfu is not a finite number"),
+        ({"mfu": "0.4"}, "mfu is no number"),
+        ({"mfu": 0.4, "tflops_per_gpu": 400.0}, "say one of"),
+        ({"tokens_per_second": 1e5}, "flops_per_token or model"),
+    ],
+)
+def test_a_call_that_says_nothing_usable_is_dropped_and_said_once(
+    values: dict[str, Any], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with reporting(REFUSED, every=3600.0) as reporter:
+        for _ in range(3):
+            reporter.report(**values)
+        assert reporter.counts["dropped"] == 3
+    (said,) = warnings(caplog)
+    assert why in said
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"job_id": None}, "no job id"),
+        ({"url": "ftp://node"}, "ftp://node"),
+        ({"every": float("nan")}, "finite"),
+        ({"token": "two\nlines"}, "header"),
+        ({"url": "https://localhost", "ca": "/no/such/file"}, "No such file"),
+    ],
+)
+def test_settings_that_cannot_be_used_disable_it_and_are_said_once(
+    options: dict[str, Any],
+    why: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("HOSTNAME", raising=False)
+    if "ca" in options:
+        monkeypatch.setenv("OFU_EXPORTER_CA_FILE", options.pop("ca"))
+    with reporting(**{"url": REFUSED, **options}) as reporter:
+        reporter.report(mfu=0.4)
+        assert why in reporter.disabled
+        assert set(reporter.counts.values()) == {0}
+    (said,) = warnings(caplog)
+    assert why in said
+
+
+def test_only_the_process_with_local_rank_0_reports(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with reporting(REFUSED) as reporter:
+        assert "another process" in reporter.disabled
+        reporter.report(mfu=0.4)
+    with reporting(REFUSED, enabled=True) as reporter:
+        assert not reporter.disabled
+    assert not warnings(caplog)

@@ -1,0 +1,166 @@
+"""An agent that takes reports as POST /v1/mfu does, over TCP, TLS or a Unix socket, and misbehaves when told."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import socket
+import socketserver
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+RATES = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What goes back; `raw` instead of all of HTTP, None of both closes the connection without a word."""
+
+    status: int = HTTPStatus.OK
+    content: object = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    raw: bytes | None = None
+    hang: bool = False
+    """Say nothing until the agent is released."""
+    vanish: bool = False
+    last: bool = False
+    """Close the connection afterwards, without announcing it."""
+
+
+def refusal(status: int, name: str, text: str, kind: str, **headers: str) -> Reply:
+    """In the shape of every error of the agent."""
+    detail = [{"loc": ["body", name], "msg": text, "type": kind}]
+    return Reply(status, {"detail": detail}, headers)
+
+
+class ReportAgent:
+    """Accepts what follows the contract, unless `behave` returns something else."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.reports: list[dict[str, Any]] = []
+        """Every body that came, accepted or not."""
+        self.headers: list[dict[str, str]] = []
+        self.connections = 0
+        self.behave: Callable[[dict[str, Any], Mapping[str, str]], Reply | None] = lambda *_: None
+        self.released = threading.Event()
+        self._ends: dict[str, float] = {}
+
+    def take(self, report: dict[str, Any], headers: Mapping[str, str]) -> Reply:
+        self.reports.append(report)
+        self.headers.append({name.lower(): value for name, value in headers.items()})
+        return self.behave(report, headers) or self._judge(report, headers)
+
+    def _judge(self, report: dict[str, Any], headers: Mapping[str, str]) -> Reply:
+        if headers.get("Content-Type") != "application/json":
+            return refusal(415, "", "JSON only", "not_json")
+        ways = [name for name in RATES[:3] if name in report]
+        if len(ways) > 1 or not (ways or "tokens_per_second" in report):
+            return refusal(422, "", "give one rate", "malformed")
+        if "flops_per_token" in report and (ways or "tokens_per_second" not in report):
+            return refusal(422, "flops_per_token", "has no meaning", "malformed")
+        if report["end"] <= report["start"]:
+            return refusal(422, "end", "is not after start", "malformed")
+        if report["start"] < self._ends.get(report["job_id"], 0.0) - 1.0:
+            return refusal(409, "start", "overlaps the report before", "overlap")
+        self._ends[report["job_id"]] = report["end"]
+        mfu = report.get("mfu", 0.4)
+        horizon = {
+            "seconds": 600.0,
+            "mfu": mfu,
+            "ofu": 0.3,
+            "difference": mfu - 0.3,
+            "verdict": "agree",
+        }
+        answer = {
+            "job_id": report["job_id"],
+            "mfu": mfu,
+            "horizon": horizon,
+            "causes": [],
+            "warnings": [],
+        }
+        return Reply(content=answer)
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    agent: ReportAgent
+
+    def setup(self) -> None:
+        self.agent.connections += 1
+        super().setup()
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert self.path == "/v1/mfu"
+        reply = self.agent.take(body, dict(self.headers.items()))
+        if reply.hang:
+            self.agent.released.wait(30)
+        self.close_connection = reply.vanish or reply.last or reply.hang or reply.raw is not None
+        if reply.raw is not None:
+            with contextlib.suppress(OSError):  # the client may have heard enough
+                self.wfile.write(reply.raw)
+        elif not (reply.vanish or reply.hang):
+            self._answer(reply)
+
+    def _answer(self, reply: Reply) -> None:
+        content = json.dumps(reply.content).encode()
+        self.send_response(reply.status)
+        for name, value in {"Content-Length": str(len(content)), **reply.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+class _TcpServer(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away is part of the tests."""
+
+
+class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        return super().get_request()[0], ("unix", 0)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """As above."""
+
+
+@contextlib.contextmanager
+def report_agent(
+    socket_path: Path | None = None, tls: ssl.SSLContext | None = None, port: int = 0
+) -> Iterator[ReportAgent]:
+    """An agent on a port of loopback, or on a socket."""
+
+    class Handler(_Handler):
+        pass
+
+    server: socketserver.BaseServer
+    if socket_path:
+        server = _UnixServer(str(socket_path), Handler)
+        url = f"unix:{socket_path}"
+    else:
+        tcp = server = _TcpServer(("127.0.0.1", port), Handler)
+        url = f"{'https' if tls else 'http'}://localhost:{tcp.server_port}"
+        if tls:
+            tcp.socket = tls.wrap_socket(tcp.socket, server_side=True)
+    Handler.agent = ReportAgent(url)
+    with server:
+        threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
+        try:
+            yield Handler.agent
+        finally:
+            Handler.agent.released.set()
+            server.shutdown()
