@@ -5,18 +5,22 @@ from __future__ import annotations
 import html
 from urllib.parse import quote
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 
 from ofu_exporter import __version__
 from ofu_exporter.exposition import Page
 from ofu_exporter.http_limits import App, Guard, Message, Receive, Scope, Send
+from ofu_exporter.job_api import add_job_routes
 from ofu_exporter.job_book import JobBook
-from ofu_exporter.job_report import JobReport, text
 from ofu_exporter.records import GpuView, JobView, Snapshot
+from ofu_exporter.report_api import add_report_routes
+from ofu_exporter.reports import ReportBook
 
-_PATHS = frozenset({"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v1/jobs"})
+_PATHS = frozenset(
+    {"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu"}
+)
 
 
 class CountRequests:
@@ -46,13 +50,13 @@ def _counted_as(path: str) -> str:
     return path if path in _PATHS else "other"
 
 
-def create_app(page: Page, book: JobBook, guard: Guard) -> FastAPI:
+def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> FastAPI:
     """The application over a page that somebody else publishes snapshots to.
 
     What writes passes the guard first and finds its writer in `scope["ofu.writer"]`.
 
-    Every route is a plain function, so that it runs on a worker thread: rendering never blocks
-    the event loop.
+    Every route that reads is a plain function, so that it runs on a worker thread: rendering never
+    blocks the event loop.
     """
     app = FastAPI(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(guard.around)
@@ -79,26 +83,8 @@ def create_app(page: Page, book: JobBook, guard: Guard) -> FastAPI:
         problem = unready(page.snapshot())
         return PlainTextResponse(f"{problem or 'ok'}\n", status_code=503 if problem else 200)
 
-    @app.get("/v1/jobs", summary="The jobs on this node's GPUs, and those that just ended")
-    def jobs() -> list[JobReport]:
-        return book.current()
-
-    @app.get(
-        "/v1/jobs/{job_id:path}",
-        summary="One job, as long as the state file remembers it",
-        response_model=JobReport,
-        responses={
-            200: {"content": {"text/plain": {}}, "description": "As text where that is preferred"},
-            404: {"description": "Nothing is known of this job here"},
-        },
-    )
-    def job(job_id: str, request: Request) -> JobReport | PlainTextResponse:
-        found = book.find(job_id)
-        if found is None:
-            raise HTTPException(404, f"no job {job_id!r} is known on this node")
-        if request.headers.get("accept", "").startswith("text/plain"):
-            return PlainTextResponse(text(found) + "\n")
-        return found
+    add_job_routes(app, page, book)
+    add_report_routes(app, reports, guard.access)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def start() -> str:

@@ -133,6 +133,32 @@ class Settings(BaseModel):
         "and whoever is may report for any job.",
         examples=["FILE"],
     )
+    unowned_reports: bool = Field(
+        default=False,
+        description="Keep reports of jobs that own no GPU here, such as those of a head node.",
+    )
+    horizon: Seconds = Field(
+        default=600.0,
+        ge=120.0,
+        le=86400.0,
+        description="Time over which reported MFU and OFU are compared, 2m or more.",
+        examples=["10m"],
+    )
+    mfu_above: float = Field(
+        default=0.02,
+        ge=0,
+        le=1,
+        description="Points (0.02 = 2) that MFU may be above OFU, beside 2 standard errors.",
+    )
+    mfu_below: float = Field(
+        default=0.05, ge=0, le=1, description="Points that MFU may be below OFU."
+    )
+    mfu_above_relative: float = Field(
+        default=0.0, ge=0, le=10, description="The same as a share of OFU; the larger applies."
+    )
+    mfu_below_relative: float = Field(
+        default=0.0, ge=0, le=10, description="The same as a share of OFU; the larger applies."
+    )
     log_format: Literal["text", "json"] = Field(
         default="text", description="How log lines are written."
     )

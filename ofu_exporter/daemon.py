@@ -19,6 +19,7 @@ from ofu_exporter.access import Access, SiteTokens
 from ofu_exporter.api import create_app
 from ofu_exporter.attribution import Asked, Attribution
 from ofu_exporter.config import GpuSetting, Settings
+from ofu_exporter.divergence import Thresholds
 from ofu_exporter.errors import OfuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.gpus import Row, custom_row
@@ -28,6 +29,7 @@ from ofu_exporter.job_report import resumed
 from ofu_exporter.lanes import Pace
 from ofu_exporter.pipeline import State
 from ofu_exporter.records import Snapshot
+from ofu_exporter.reports import Policy, ReportBook
 from ofu_exporter.sampling import Candidate, Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.server import Doors, Server
@@ -110,6 +112,17 @@ def build_access(settings: Settings) -> Access:
     )
 
 
+def report_policy(settings: Settings) -> Policy:
+    """How reports are compared."""
+    thresholds = Thresholds(
+        above=settings.mfu_above,
+        below=settings.mfu_below,
+        above_relative=settings.mfu_above_relative,
+        below_relative=settings.mfu_below_relative,
+    )
+    return Policy(settings.horizon, thresholds, settings.unowned_reports)
+
+
 class Daemon:
     """One agent: a sampler, a page and a server."""
 
@@ -122,10 +135,13 @@ class Daemon:
         self._access = build_access(configured.settings)
         self._doors = Doors(configured.settings)
         self._keeper = self._keep(configured.settings)
+        self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
+        self._page.rejected_reports = self._reports.rejected
         self._attribution, self._sampler = self._build(configured, self._remembered())
         self._stop = asyncio.Event()
-        guard = Guard(self._access)
-        self._server = Server(create_app(self._page, self._book(), guard), self._doors, self._stop)
+        guard = Guard(self._access, self._reports.reject)
+        app = create_app(self._page, self._book(), self._reports, guard)
+        self._server = Server(app, self._doors, self._stop)
         self._reload = asyncio.Event()
 
     def _keep(self, settings: Settings) -> Keeper | None:
@@ -143,6 +159,9 @@ class Daemon:
             return State()
         saved, now = self._keeper.open(), time.monotonic()
         jobs = [resumed(job, now) for job in saved.running]
+        for job in saved.running:
+            if job.reported is not None:
+                self._reports.resume((job.scheduler, job.job_id), job.uid, job.reported)
         return State(jobs={job.job.key: job for job in jobs}, counted_before=saved.counted_until)
 
     def _build(self, configured: Configured, state: State) -> tuple[Attribution, Sampler]:
@@ -153,6 +172,7 @@ class Daemon:
 
     def _publish(self, snapshot: Snapshot) -> None:
         before = self._page.snapshot()
+        snapshot = self._reports.reviewed(snapshot)
         self._page.publish(snapshot)
         if self._keeper is not None and _any_ended(before, snapshot):
             self._keeper.wake()
@@ -220,6 +240,7 @@ class Daemon:
         if configured.settings.state_file != self._configured.settings.state_file:
             log.warning("a new state file needs a restart; the old one is still written")
         self._configured = configured
+        self._reports.policy = report_policy(configured.settings)
         self._sampler.stop(RELEASE_SECONDS)
         self._attribution.stop(RELEASE_SECONDS)
         self._attribution, self._sampler = self._build(configured, self._sampler.state)

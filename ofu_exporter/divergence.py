@@ -9,23 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from enum import Enum
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.reported import Compared, Verdict
 
 MFU_LIMIT = 10.0
 """A wrong peak or GPU count makes an MFU of several times 1; beyond this it's a percentage."""
 OFU_LIMIT = 1.5
 """Boost above the tensor clock takes OFU a little over 1, never here."""
-
-
-class Verdict(str, Enum):
-    """What a comparison says."""
-
-    AGREE = "agree"
-    MFU_ABOVE_OFU = "mfu_above_ofu"
-    MFU_BELOW_OFU = "mfu_below_ofu"
-    INSUFFICIENT_DATA = "insufficient_data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +94,35 @@ def compare(
     elif difference < -below:
         verdict = Verdict.MFU_BELOW_OFU
     return Divergence(difference, relative, verdict)
+
+
+def compare_sums(
+    sums: Compared,
+    gpus: int = 1,
+    thresholds: Thresholds = DEFAULT,
+    previous: Verdict | None = None,
+) -> Divergence | None:
+    """Compare what was summed up; None where nothing was observed. `gpus`: how many the GPU-seconds are of.
+
+    Raises ConfigError for numbers that cannot be.
+    """
+    mfu, ofu = sums.mfu, sums.ofu
+    if mfu is None or ofu is None:
+        return None
+    return compare(
+        mfu,
+        ofu,
+        standard_error=min(sums.standard_error, 1.0),
+        observed_seconds=sums.gpu_seconds / max(gpus, 1),
+        thresholds=thresholds,
+        previous=previous,
+    )
+
+
+def verdict(sums: Compared, gpus: int = 1, thresholds: Thresholds = DEFAULT) -> Verdict:
+    """What a comparison of sums says. Raises ConfigError for numbers that cannot be."""
+    found = compare_sums(sums, gpus, thresholds)
+    return found.verdict if found else Verdict.INSUFFICIENT_DATA
 
 
 def check(mfu: float, ofu: float, standard_error: float = 0.0) -> None:

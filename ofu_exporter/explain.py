@@ -14,7 +14,7 @@ from itertools import combinations
 
 from ofu_exporter import divergence
 from ofu_exporter.causes import Cause, Facts, Hypothesis, Side, causes
-from ofu_exporter.divergence import Divergence, Thresholds, Verdict
+from ofu_exporter.divergence import Divergence, Thresholds
 from ofu_exporter.errors import ConfigError
 
 POINT = 0.01
@@ -137,7 +137,7 @@ def explain(
     )
     ratio = _ratio(of)
     miscounted = of.right_mfu is not None and abs(math.log(of.mfu / of.right_mfu)) > FITS * COUNTED
-    looked = compared.verdict in (Verdict.MFU_ABOVE_OFU, Verdict.MFU_BELOW_OFU) or miscounted
+    looked = compared.verdict.diverged or miscounted
     found = _ranked(of, facts) if looked else []
     return Explanation(ratio, compared, tuple(found[:SHOWN]), _tied(found), _untried(facts), looked)
 

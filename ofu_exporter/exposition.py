@@ -22,6 +22,7 @@ from ofu_exporter import __version__
 from ofu_exporter.errors import Reason
 from ofu_exporter.metrics.agent import (
     BUILD_INFO,
+    REJECTED_REPORTS,
     RELOADS,
     REQUESTS,
     SCHEDULER_AGE,
@@ -34,6 +35,7 @@ from ofu_exporter.metrics.agent import (
 )
 from ofu_exporter.metrics.gpu import GPU_METRICS, SAMPLE_AGE
 from ofu_exporter.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
+from ofu_exporter.metrics.report import REPORT_METRICS
 from ofu_exporter.metrics.spec import MetricSpec, Rows
 from ofu_exporter.records import GpuKey, GpuView, Snapshot, SourceHealth
 
@@ -60,6 +62,13 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
     for job_metric in JOB_METRICS:
         rows = (row for view in snapshot.jobs for row in job_metric.rows(view))
         yield _filled(job_metric.spec, rows)
+    reports = [
+        *((view.job.job_id, view.reports) for view in snapshot.jobs if view.reports),
+        *snapshot.unowned_reports,
+    ]
+    for report_metric in REPORT_METRICS:
+        rows = (row for job_id, reported in reports for row in report_metric.rows(job_id, reported))
+        yield _filled(report_metric.spec, rows)
     for source_metric in SOURCE_METRICS:
         yield _source_family(source_metric, snapshot.source)
     for scheduler_metric in SCHEDULER_METRICS:
@@ -147,6 +156,8 @@ class Page:
         self._process = ProcessCollector(registry=CollectorRegistry()) if process else None
         self.state_file: StateFile | None = None
         """Whoever writes the state file; None without one."""
+        self.rejected_reports: Mapping[str, int] = {}
+        """Refused reports by reason, as whoever refuses them counts."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show a snapshot from now on; formats asked for before are rendered here, ahead of the scrape."""
@@ -207,6 +218,8 @@ class Page:
             reloads, requests = dict(self._reloads), dict(self._requests)
         yield _counted(RELOADS, {(outcome,): count for outcome, count in reloads.items()})
         yield _counted(REQUESTS, requests)
+        refused = dict(self.rejected_reports)
+        yield _counted(REJECTED_REPORTS, {(reason,): count for reason, count in refused.items()})
         if self.state_file is not None:
             writes = dict(self.state_file.writes)
             yield _counted(STATE_WRITES, {(outcome,): count for outcome, count in writes.items()})

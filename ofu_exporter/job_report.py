@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, computed_field
 
+from ofu_exporter import divergence
 from ofu_exporter.jobs import STEP, JobState
 from ofu_exporter.records import GpuKey, GpuUsage, Job, JobView
+from ofu_exporter.reported import Causes, Compared, ReportsView, Verdict
 
 PERCENTILES = (10, 50, 90)
 
@@ -38,6 +41,47 @@ class GpuReport(BaseModel):
         return (self.uuid, self.gpu_instance)
 
 
+class ReportedMfu(BaseModel):
+    """What a job reported of itself, and how it compares with OFU over the same seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    mfu_seconds: NonNegativeFloat = 0.0
+    """Integral of the reported MFU over the compared GPU-seconds."""
+    utilization_seconds: NonNegativeFloat = 0.0
+    """Integral of OFU over the same."""
+    gpu_seconds: NonNegativeFloat = 0.0
+    """GPU-seconds that a report and OFU both cover."""
+    variance: NonNegativeFloat = 0.0
+    """Of the utilization seconds; s^2."""
+    last: float | None = None
+    """Unix time up to which it has reported."""
+    peak_flops: float | None = None
+    """Dense peak of one GPU that the MFU is against."""
+    recent_mfu_ratio: float | None = None
+    """Over the last minutes."""
+    recent_verdict: Verdict = Verdict.INSUFFICIENT_DATA
+    """On the last minutes."""
+    verdict: Verdict = Verdict.INSUFFICIENT_DATA
+    """On all that was compared; of several nodes together by the default thresholds."""
+    causes: Causes | None = None
+    """Of the recent verdict."""
+    outcomes: dict[str, int] = Field(default_factory=dict)
+    """Reports by what became of them."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def mfu_ratio(self) -> float | None:
+        """Mean reported MFU; None where no OFU was observed beside it."""
+        return _ratio(self.mfu_seconds, self.gpu_seconds)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def utilization_ratio(self) -> float | None:
+        """Mean OFU over the same GPU-seconds."""
+        return _ratio(self.utilization_seconds, self.gpu_seconds)
+
+
 class JobReport(BaseModel):
     """What is known of one job, on one node or, merged, on several."""
 
@@ -64,6 +108,8 @@ class JobReport(BaseModel):
     gpus: tuple[GpuReport, ...] = ()
     distribution: dict[int, NonNegativeFloat] = Field(default_factory=dict)
     """Observed seconds by the OFU of their window, in steps of half a percentage point."""
+    reported: ReportedMfu | None = None
+    """None where the job has reported nothing."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -134,6 +180,20 @@ def report(view: JobView, node: str, simulated: bool) -> JobReport:
             for usage in view.usage
         ),
         distribution=dict(view.distribution),
+        reported=None if view.reports is None else _reported(view.reports),
+    )
+
+
+def _reported(reports: ReportsView) -> ReportedMfu:
+    return ReportedMfu(
+        **reports.total._asdict(),
+        last=reports.at,
+        peak_flops=reports.peak_flops,
+        recent_mfu_ratio=reports.mfu,
+        recent_verdict=reports.verdict,
+        verdict=reports.total_verdict,
+        causes=reports.causes,
+        outcomes=dict(reports.outcomes),
     )
 
 
@@ -189,8 +249,24 @@ def merged(reports: Sequence[JobReport]) -> JobReport:
             "ended": None if running else max(one.ended or 0.0 for one in reports),
             "gpus": tuple(gpus.values()),
             "distribution": distribution,
+            "reported": _merged_reported([one.reported for one in reports if one.reported]),
         }
     )
+
+
+def _merged_reported(reports: Sequence[ReportedMfu]) -> ReportedMfu | None:
+    """Sums are added; what is of the moment is that of whoever was told last."""
+    if not reports:
+        return None
+    latest = max(reports, key=lambda one: one.last or 0.0)
+    if len(reports) == 1:
+        return latest
+    outcomes: Counter[str] = Counter()
+    for one in reports:
+        outcomes.update(one.outcomes)
+    sums = {name: _sum(getattr(one, name) for one in reports) for name in Compared._fields}
+    verdict = divergence.verdict(Compared(**sums))
+    return latest.model_copy(update={**sums, "outcomes": dict(outcomes), "verdict": verdict})
 
 
 def _added(first: GpuReport, second: GpuReport) -> GpuReport:
@@ -200,66 +276,6 @@ def _added(first: GpuReport, second: GpuReport) -> GpuReport:
             for name in ("held_seconds", "observed_seconds", "utilization_seconds")
         }
     )
-
-
-def one_line(job: JobReport, of_nodes: int | None = None) -> str:
-    """The summary as `key=value` words, for a field such as Slurm's AdminComment.
-
-    `of_nodes` is how many nodes were asked, where some may not have answered.
-    """
-    percentiles = {name: _percent(value) for name, value in job.window_percentiles.items()}
-    words = {
-        "ofu": _percent(job.utilization_ratio),
-        **percentiles,
-        "gpus": str(len(job.gpus)),
-        "gpu_hours": f"{job.gpu_seconds / 3600:.2f}",
-        "observed": _percent(job.observed_ratio),
-        "nodes": f"{len(job.nodes)}/{of_nodes}" if of_nodes else str(len(job.nodes)),
-        **({"simulated": "yes"} if job.simulated else {}),
-    }
-    return " ".join(f"{name}={value}" for name, value in words.items())
-
-
-def text(job: JobReport) -> str:
-    """The summary for people."""
-    about = [
-        f"{label} {value}"
-        for label, value in (
-            ("name", job.job_name),
-            ("user", job.user),
-            ("account", job.account),
-            ("partition", job.partition),
-            ("array", f"{job.array_job_id}_{job.array_task_id}" if job.array_job_id else ""),
-        )
-        if value
-    ]
-    state = "ended" if job.ended is not None else "running"
-    lines = [
-        f"Job {job.job_id}{''.join(', ' + word for word in about)} ({state})"
-        + (" SIMULATED, no GPU was measured" if job.simulated else ""),
-        f"OFU {_percent(job.utilization_ratio)} over {job.gpu_seconds / 3600:.2f} GPU-hours, "
-        f"{_percent(job.observed_ratio)} of the time it had {len(job.gpus)} "
-        f"GPU{'s' if len(job.gpus) != 1 else ''} on {', '.join(job.nodes)}",
-    ]
-    if job.window_percentiles:
-        shares = ", ".join(
-            f"{name} {_percent(value)}" for name, value in job.window_percentiles.items()
-        )
-        lines.append(f"OFU of its windows: {shares}")
-    lines += [_gpu_line(gpu) for gpu in job.gpus]
-    return "\n".join(lines)
-
-
-def _gpu_line(gpu: GpuReport) -> str:
-    instance = f"/{gpu.gpu_instance}" if gpu.gpu_instance else ""
-    return (
-        f"  {gpu.node} GPU {gpu.gpu}{instance} ({gpu.uuid}): OFU {_percent(gpu.utilization_ratio)}, "
-        f"observed {gpu.observed_seconds:.0f} of {gpu.held_seconds:.0f} s"
-    )
-
-
-def _percent(ratio: float | None) -> str:
-    return "none" if ratio is None else f"{100 * ratio:.1f}%"
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ofu_exporter.records import Gpu, GpuKey, GpuUsage, Job, JobKey, JobView, Window
+from ofu_exporter.records import (
+    Gpu,
+    GpuKey,
+    GpuUsage,
+    Job,
+    JobKey,
+    JobView,
+    Stretch,
+    Window,
+)
 
 STEP = 0.005
 """OFU of a window is remembered to half a percentage point."""
@@ -14,6 +23,10 @@ GRACE_SECONDS = 300.0
 """The last values of a job that ended are shown this long: any scrape interval in use sees them."""
 MOST_ENDED = 256
 """So many ended jobs are shown at most; beyond that the oldest give way."""
+RECENT_SECONDS = 660.0
+"""So long it is remembered when a GPU was observed: what a report may cover, and a minute."""
+GRAIN_SECONDS = 1.0
+"""Windows that follow each other are remembered as one up to this length."""
 _LONGEST_GAP_SECONDS = 90 * 86400.0
 """A start longer ago than this is no job's but a wrong clock's."""
 
@@ -38,6 +51,15 @@ class JobState:
 Jobs = Mapping[JobKey, JobState]
 
 
+class Observed(NamedTuple):
+    """Sums over the GPU-seconds in which OFU was measured."""
+
+    gpu_seconds: float
+    utilization_seconds: float
+    variance: float
+    """Of the utilization seconds; s^2."""
+
+
 class Now(NamedTuple):
     """One instant on both clocks."""
 
@@ -47,6 +69,10 @@ class Now(NamedTuple):
     def at(self, monotonic: float) -> Now:
         """Another instant, which the monotonic clock tells."""
         return Now(monotonic, self.unix - (self.monotonic - monotonic))
+
+    def at_unix(self, unix: float) -> Now:
+        """Another instant, which Unix time tells."""
+        return Now(self.monotonic - (self.unix - unix), unix)
 
 
 def take_holders(jobs: Jobs, holders: Iterable[Job], now: Now) -> dict[JobKey, JobState]:
@@ -105,10 +131,44 @@ def credit(known: JobState, gpu: Gpu, window: Window) -> JobState:
         usage,
         observed_seconds=usage.observed_seconds + window.seconds,
         utilization_seconds=usage.utilization_seconds + window.utilization * window.seconds,
+        recent=_recalled(usage.recent, window, window.utilization),
     )
     step = round(window.utilization / STEP)
     distribution = {**known.distribution, step: known.distribution.get(step, 0.0) + window.seconds}
     return replace(known, usage={**known.usage, gpu.key: grown}, distribution=distribution)
+
+
+def _recalled(
+    recent: tuple[Stretch, ...], window: Window, utilization: float
+) -> tuple[Stretch, ...]:
+    """With a window more, and without what is too old."""
+    seconds = window.seconds
+    new = Stretch(
+        window.start, window.end, utilization * seconds, ((window.stderr or 0.0) * seconds) ** 2
+    )
+    oldest = window.end - RECENT_SECONDS
+    first = next((place for place, known in enumerate(recent) if known.end > oldest), len(recent))
+    last = recent[-1] if recent else None
+    if last and last.end == new.start and new.end - last.start <= GRAIN_SECONDS:
+        sums = last.utilization_seconds + new.utilization_seconds, last.variance + new.variance
+        return (*recent[first:-1], Stretch(last.start, new.end, *sums))
+    return (*recent[first:], new)
+
+
+def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
+    """What was observed on some GPUs from `start` to `end`; of a window that is not all inside, its share."""
+    seconds = utilization = variance = 0.0
+    for one in usage:
+        for known in reversed(one.recent):
+            if known.end <= start:
+                break
+            inside = min(end, known.end) - max(start, known.start)
+            if inside > 0:
+                share = inside / (known.end - known.start)
+                seconds += inside
+                utilization += share * known.utilization_seconds
+                variance += share * share * known.variance
+    return Observed(seconds, utilization, variance)
 
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:

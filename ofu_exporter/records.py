@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.errors import Reason, SchedulerReason
+from ofu_exporter.reported import ReportsView
 
 GpuKey = tuple[str, str]
 """(uuid, MIG GPU-instance id or ""): what identifies a measured device."""
@@ -187,6 +188,8 @@ class Job:
     """What tells two jobs apart that were given the same id one after the other."""
     token_sha256: str = field(default="", repr=False)
     """Of the token with which the job may report, in hexadecimal; shown nowhere."""
+    aliases: tuple[str, ...] = ()
+    """Other ids by which the job may call itself when it reports: its pods."""
 
     @property
     def key(self) -> JobKey:
@@ -211,6 +214,18 @@ class Ownership:
     claims: tuple[Claim, ...]
 
 
+class Stretch(NamedTuple):
+    """A stretch of time in which one GPU was observed for one job."""
+
+    start: float
+    """Seconds on the monotonic clock."""
+    end: float
+    utilization_seconds: float
+    """Integral of OFU over it."""
+    variance: float
+    """Of that integral, from the clock samples; s^2."""
+
+
 @dataclass(frozen=True, slots=True)
 class GpuUsage:
     """What one job had of one GPU of this node."""
@@ -223,6 +238,8 @@ class GpuUsage:
     """Time of it in which OFU was measured."""
     utilization_seconds: float = 0.0
     """Integral of OFU over that time."""
+    recent: tuple[Stretch, ...] = ()
+    """The last minutes of that time, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +257,8 @@ class JobView:
     """Unix time at which it was no longer seen; None while it holds a GPU."""
     updated: float
     """Unix time of this view."""
+    reports: ReportsView | None = None
+    """None while it has reported nothing."""
 
     @property
     def observed_seconds(self) -> float:
@@ -282,3 +301,5 @@ class Snapshot:
     schedulers: tuple[SchedulerHealth, ...] = ()
     unknown_devices: tuple[tuple[JobKey, str], ...] = ()
     """Devices that a scheduler gave to a job and that are no GPU measured here."""
+    unowned_reports: tuple[tuple[str, ReportsView], ...] = ()
+    """What jobs reported that own no GPU here, by job id."""

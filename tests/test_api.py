@@ -18,6 +18,7 @@ from ofu_exporter.http_limits import Guard
 from ofu_exporter.job_book import JobBook
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.records import Snapshot, SourceHealth
+from ofu_exporter.reports import ReportBook
 from tests.making import FakeClock, fault, gpu, health, reading
 
 
@@ -36,7 +37,7 @@ def client(page: Page) -> Iterator[httpx.Client]:
     """A client of the application as uvicorn really serves it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(
-            create_app(page, JobBook(page, "node1"), Guard(Access())),
+            create_app(page, JobBook(page, "node1"), ReportBook(page.snapshot), Guard(Access())),
             log_config=None,
             lifespan="off",
         )

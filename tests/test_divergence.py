@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from ofu_exporter.divergence import Thresholds, Verdict, compare
+from ofu_exporter.divergence import Thresholds, compare
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.reported import Verdict
 
 
 @pytest.mark.parametrize(

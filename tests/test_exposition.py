@@ -179,7 +179,8 @@ def test_names_have_their_unit_and_help() -> None:
     for spec in metrics.specs():
         assert re.search(
             r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
-            r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_polls|_rejected|_writes|_set_aside)$",
+            r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
+            r"|_cause)$",
             spec.name,
         ), spec.name
         assert spec.help.endswith(".")

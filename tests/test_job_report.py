@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ofu_exporter.job_report import GpuReport, JobReport, merged, one_line, report, resumed, text
+from ofu_exporter.job_report import GpuReport, JobReport, merged, report, resumed
+from ofu_exporter.job_summary import one_line, text
 from ofu_exporter.jobs import Now, views
 from ofu_exporter.records import GpuUsage, Job, JobView
 

@@ -10,7 +10,8 @@ import click
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.gathering import ask, gather
-from ofu_exporter.job_report import JobReport, merged, one_line, text
+from ofu_exporter.job_report import JobReport, merged
+from ofu_exporter.job_summary import one_line, text
 from ofu_exporter.slurm.admin_comment import Commands, SlurmError
 from ofu_exporter.slurm.squeue import find
 from ofu_exporter.state import find_in_file

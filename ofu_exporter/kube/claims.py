@@ -19,6 +19,8 @@ class Member(NamedTuple):
 
     pod: GpuPod
     workload: Workload | None
+    name: str = ""
+    """Of the pod."""
 
     @property
     def started(self) -> float | None:
@@ -42,7 +44,7 @@ def by_job(
             rejected[ClaimRejection.EXPIRED.value] += 1
             continue
         name = member.workload.name if member.workload else pod_name
-        jobs.setdefault((namespace, name), []).append(member)
+        jobs.setdefault((namespace, name), []).append(member._replace(name=pod_name))
     newest = _newest(jobs.values())
     sharers = _sharers(jobs)
     claims = []
@@ -52,8 +54,7 @@ def by_job(
             *_claimed_devices(key, members, sharers, uuids),
         }
         if held:
-            job = _job(scheduler, *key, [member.workload for member in members if member.workload])
-            claims.append(Claim(job, tuple(sorted(held))))
+            claims.append(Claim(_job(scheduler, *key, members), tuple(sorted(held))))
     return claims
 
 
@@ -102,11 +103,12 @@ def _claimed_devices(
             yield dra.device(name, uuids) + (share if is_share else "")
 
 
-def _job(scheduler: str, namespace: str, name: str, workloads: Sequence[Workload]) -> Job:
+def _job(scheduler: str, namespace: str, name: str, members: Sequence[Member]) -> Job:
     """What the pods of a job say together.
 
     A pod of an earlier job of the same name may still be ending: the newest pod says which it is.
     """
+    workloads = [member.workload for member in members if member.workload]
     newest_first = sorted(workloads, key=lambda workload: -(workload.started or 0.0))
     uid = next((workload.uid for workload in newest_first if workload.uid), "")
     own = [workload for workload in newest_first if workload.uid in ("", uid)]
@@ -121,6 +123,7 @@ def _job(scheduler: str, namespace: str, name: str, workloads: Sequence[Workload
         namespace=namespace,
         started=min(starts, default=None),
         uid=uid,
+        aliases=tuple(f"{namespace}/{member.name}" for member in members if member.name != name),
     )
 
 

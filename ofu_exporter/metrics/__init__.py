@@ -5,11 +5,13 @@ from __future__ import annotations
 from ofu_exporter.metrics.agent import AGENT_METRICS, SCHEDULER_METRICS, SOURCE_METRICS
 from ofu_exporter.metrics.gpu import GPU_METRICS, SAMPLE_AGE
 from ofu_exporter.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
+from ofu_exporter.metrics.report import REPORT_METRICS
 from ofu_exporter.metrics.spec import MetricSpec
 
 
 def specs() -> list[MetricSpec]:
     """Every metric of our own that the page can have, in its order."""
-    tables = (GPU_METRICS, JOB_METRICS, SOURCE_METRICS, SCHEDULER_METRICS)
-    gpu, job, source, scheduler = ([metric.spec for metric in table] for table in tables)
-    return [*gpu, GPU_SHARED, *job, JOB_GPU, *source, *scheduler, SAMPLE_AGE, *AGENT_METRICS]
+    tables = (GPU_METRICS, JOB_METRICS, REPORT_METRICS, SOURCE_METRICS, SCHEDULER_METRICS)
+    gpu, job, report, source, scheduler = ([metric.spec for metric in table] for table in tables)
+    jobs = [*job, JOB_GPU, *report]
+    return [*gpu, GPU_SHARED, *jobs, *source, *scheduler, SAMPLE_AGE, *AGENT_METRICS]

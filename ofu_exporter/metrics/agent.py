@@ -172,6 +172,12 @@ STATE_SET_ASIDE = MetricSpec(
     (),
     "State files that were damaged and kept under another name.",
 )
+REJECTED_REPORTS = MetricSpec(
+    "ofu_exporter_rejected_reports",
+    "counter",
+    ("reason",),
+    "Reports of jobs that were refused, or never became one.",
+)
 REQUESTS = MetricSpec(
     "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
 )
@@ -188,5 +194,6 @@ AGENT_METRICS = (
     RELOADS,
     STATE_WRITES,
     STATE_SET_ASIDE,
+    REJECTED_REPORTS,
     REQUESTS,
 )

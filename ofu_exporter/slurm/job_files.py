@@ -137,7 +137,7 @@ def parse(name: str, text: str) -> JobFile:
     if content.get("job_id") != stem:
         raise Refused(ClaimRejection.BAD_JOB_ID, "job_id is not that of its name")
     started = _time(content, "started")
-    texts = {key: _text(content, key) for key in _TEXTS}
+    texts: dict[str, Any] = {key: _text(content, key) for key in _TEXTS}
     job = Job(SCHEDULER, stem, started=started, uid=_run(started), **texts)
     claim = Claim(job, _gpus(content))
     return JobFile(claim, _time(content, "ends"), _text(content, "boot_id"))

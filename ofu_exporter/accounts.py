@@ -1,0 +1,108 @@
+"""What is kept of one job's reports: the time that each covers, and the OFU of the job's GPUs in it; pure.
+
+A report is compared with what was observed in its own seconds. The windows of these seconds arrive later than the
+report, so a span is summed up anew until it is settled; from then on only its sums are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ofu_exporter.jobs import observed
+from ofu_exporter.records import GpuUsage
+from ofu_exporter.reported import NOTHING, Compared
+
+SETTLED_AFTER_SECONDS = 65.0
+"""By then every window of the time before has arrived: the longest is 30 s, and so is a slow exporter's pace."""
+GRAIN_SECONDS = 5.0
+"""Spans that follow each other are kept as one up to this length: reports may come 200 times a second."""
+SLACK_SECONDS = 1.0
+"""Two reports of a job may overlap, or leave a gap that is none, by this much: clocks are read in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time that reports cover, on the monotonic clock."""
+
+    start: float
+    end: float
+    mfu: float
+    """Mean over the time, against the right peak."""
+    sums: Compared = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The reports of one job."""
+
+    spans: tuple[Span, ...] = ()
+    """Those of the horizon, oldest first, and all that are not settled."""
+    life: Compared = NOTHING
+    """The sums of every span that is settled."""
+    settled: int = 0
+    """So many of the spans, from the first on, are part of it."""
+    reported_until: float | None = None
+    """Up to where the job has reported, on the monotonic clock."""
+
+    @property
+    def total(self) -> Compared:
+        """The sums of all spans so far."""
+        return _sum([self.life, *(span.sums for span in self.spans[self.settled :])])
+
+
+def take(account: Account, start: float, end: float, mfu: float) -> Account:
+    """With a report more, which must not begin before the one before it has ended."""
+    spans = account.spans
+    if len(spans) > account.settled:
+        last = spans[-1]
+        follows = start - last.end <= SLACK_SECONDS
+        if follows and end - last.start <= GRAIN_SECONDS:
+            old, new = last.end - last.start, end - max(start, last.end)
+            mean = (last.mfu * old + mfu * new) / (old + new)
+            span = Span(last.start, end, mean)
+            return replace(account, spans=(*spans[:-1], span), reported_until=end)
+    if account.reported_until is not None:
+        start = max(start, account.reported_until)
+    return replace(account, spans=(*spans, Span(start, end, mfu)), reported_until=end)
+
+
+def summed(account: Account, usage: Sequence[GpuUsage], now: float, horizon: float) -> Account:
+    """With what was observed up to now, and without what is older than the horizon."""
+    spans, life, settled = list(account.spans), account.life, account.settled
+    for place in range(account.settled, len(spans)):
+        span = spans[place]
+        spans[place] = replace(span, sums=sums_of(span.mfu, span.start, span.end, usage))
+        if settled == place and now - spans[place].end > SETTLED_AFTER_SECONDS:
+            settled += 1
+            life = life.plus(spans[place].sums)
+    kept = next(
+        (place for place in range(settled) if spans[place].end > now - horizon),
+        settled,
+    )
+    return replace(account, spans=tuple(spans[kept:]), life=life, settled=settled - kept)
+
+
+def sums_of(mfu: float, start: float, end: float, usage: Iterable[GpuUsage]) -> Compared:
+    """What was observed of a reported MFU's seconds so far."""
+    seconds, utilization, variance = observed(usage, start, end)
+    return Compared(mfu * seconds, utilization, seconds, variance)
+
+
+def recent(account: Account, now: float, horizon: float) -> Compared:
+    """The sums over the horizon."""
+    return _sum(span.sums for span in account.spans if span.end > now - horizon)
+
+
+def _sum(sums: Iterable[Compared]) -> Compared:
+    total = NOTHING
+    for each in sums:
+        total = total.plus(each)
+    return total
+
+
+def time_mean(account: Account, now: float, horizon: float) -> float | None:
+    """The reported MFU over the time that reports cover, whether OFU was observed then or not."""
+    spans = [span for span in account.spans if span.end > now - horizon]
+    seconds = sum(span.end - span.start for span in spans)
+    return sum(span.mfu * (span.end - span.start) for span in spans) / seconds if spans else None

@@ -1,0 +1,63 @@
+"""A GPU as JSON: what it is, what was measured in its last window, and whose it is."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ofu_exporter.records import GpuView
+
+
+class WindowState(BaseModel):
+    """The last window. null = not measured."""
+
+    seconds: float
+    utilization_ratio: float | None = Field(description="OFU.")
+    stderr_ratio: float | None = Field(description="Its standard error from the clock reads.")
+    tensor_active_ratio: float | None
+    sm_clock_hz: float | None
+    clock_method: str = Field(description="cycles, polled or point.")
+
+
+class GpuState(BaseModel):
+    """One GPU, or one MIG instance of it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    gpu: str = Field(description="Index on the node.")
+    uuid: str
+    gpu_instance: str
+    name: str
+    jobs: tuple[str, ...] = Field(description="Ids of the jobs that have it now.")
+    unavailable: str | None = Field(description="Why OFU is not measured; null while it is.")
+    utilization_seconds: float = Field(description="Integral of OFU over the observed time.")
+    observed_seconds: float = Field(description="Time in which OFU was measured.")
+    tensor_clock_hz: dict[str, float] = Field(description="By clock domain.")
+    peak_flops: dict[str, float] = Field(description="Dense FLOP/s by precision.")
+    window: WindowState | None
+
+
+def gpu_state(view: GpuView) -> GpuState:
+    """What may be said of a GPU now."""
+    window, rating = view.window, view.rating
+    return GpuState(
+        gpu=view.gpu.index,
+        uuid=view.gpu.uuid,
+        gpu_instance=view.gpu.instance,
+        name=view.gpu.name,
+        jobs=tuple(job.job_id for job in view.holders),
+        unavailable=None if view.reason is None else view.reason.value,
+        utilization_seconds=view.utilization_seconds,
+        observed_seconds=view.observed_seconds,
+        tensor_clock_hz=dict(rating.tensor_clock_hz) if rating else {},
+        peak_flops=dict(rating.peak_flops) if rating else {},
+        window=None
+        if window is None
+        else WindowState(
+            seconds=window.seconds,
+            utilization_ratio=window.utilization,
+            stderr_ratio=window.stderr,
+            tensor_active_ratio=window.tensor_active,
+            sm_clock_hz=window.sm_clock_hz,
+            clock_method=window.clock_method,
+        ),
+    )

@@ -1,0 +1,69 @@
+"""The interval that a report covers, on both clocks, or why it cannot be; pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ofu_exporter.accounts import SLACK_SECONDS
+from ofu_exporter.errors import ReportError, ReportRejection
+from ofu_exporter.jobs import RECENT_SECONDS, Now
+from ofu_exporter.mfu_report import MfuReport
+
+FIRST_SECONDS = 60.0
+"""What a first report covers that does not say it."""
+AHEAD_SECONDS = 5.0
+"""So far the clock of whoever reports may be ahead of this node's."""
+
+
+class Interval(NamedTuple):
+    """What a report covers."""
+
+    start: float
+    """Seconds on the monotonic clock."""
+    end: float
+    unix_start: float
+    unix_end: float
+
+
+def interval_of(
+    report: MfuReport, reported_until: float | None, began: float | None, now: Now
+) -> Interval:
+    """The interval of a report.
+
+    `reported_until`: where the job's report before ended, on the monotonic clock; `began`: Unix time at which the
+    job was first seen, a first report covers nothing before. Raises ReportError for an interval in the future, too
+    long ago, or that covers what was reported already.
+    """
+    unix_end = now.unix if report.end is None else report.end
+    if unix_end > now.unix + AHEAD_SECONDS:
+        raise ReportError(
+            ReportRejection.IN_FUTURE, "end", f"is {unix_end - now.unix:.0f} s in the future"
+        )
+    end = now.at_unix(unix_end).monotonic
+    if reported_until is not None and end <= reported_until:
+        raise _overlap("end", end - reported_until)
+    if report.start is not None:
+        start = now.at_unix(report.start).monotonic
+        if reported_until is not None and start < reported_until - SLACK_SECONDS:
+            raise _overlap("start", start - reported_until)
+    elif reported_until is not None:
+        start = max(reported_until, now.monotonic - RECENT_SECONDS)
+    else:
+        start = max(end - FIRST_SECONDS, now.at_unix(began or 0.0).monotonic)
+    back = now.monotonic - start
+    if back > RECENT_SECONDS:
+        detail = (
+            f"is {back:.0f} s ago; OFU is remembered for {RECENT_SECONDS:.0f} s: report more often"
+        )
+        raise ReportError(ReportRejection.TOO_OLD, "start" if report.start else "end", detail)
+    if end <= start:
+        raise ReportError(ReportRejection.OUT_OF_RANGE, "end", "the interval has no length")
+    return Interval(start, end, unix_end - (end - start), unix_end)
+
+
+def _overlap(field: str, ahead: float) -> ReportError:
+    detail = (
+        f"is {-ahead:.1f} s before the end of the job's report before: two processes report, "
+        "or one report was sent twice"
+    )
+    return ReportError(ReportRejection.OVERLAP, field, detail)

@@ -1,0 +1,42 @@
+"""The routes that read back what is known of jobs and GPUs, as JSON."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import PlainTextResponse
+
+from ofu_exporter.exposition import Page
+from ofu_exporter.gpu_state import GpuState, gpu_state
+from ofu_exporter.job_book import JobBook
+from ofu_exporter.job_report import JobReport
+from ofu_exporter.job_summary import text
+
+
+def add_job_routes(app: FastAPI, page: Page, book: JobBook) -> None:
+    """Add /v1/jobs, /v1/jobs/{job_id} and /v1/gpus."""
+
+    @app.get("/v1/jobs", summary="The jobs on this node's GPUs, and those that just ended")
+    def jobs() -> list[JobReport]:
+        return book.current()
+
+    @app.get(
+        "/v1/jobs/{job_id:path}",
+        summary="One job, as long as the state file remembers it",
+        response_model=JobReport,
+        responses={
+            200: {"content": {"text/plain": {}}, "description": "As text where that is preferred"},
+            404: {"description": "Nothing is known of this job here"},
+        },
+    )
+    def job(job_id: str, request: Request) -> JobReport | PlainTextResponse:
+        found = book.find(job_id)
+        if found is None:
+            raise HTTPException(404, f"no job {job_id!r} is known on this node")
+        if request.headers.get("accept", "").startswith("text/plain"):
+            return PlainTextResponse(text(found) + "\n")
+        return found
+
+    @app.get("/v1/gpus", summary="The GPUs of this node, and what was measured last")
+    def gpus() -> list[GpuState]:
+        snapshot = page.snapshot()
+        return [gpu_state(view) for view in snapshot.gpus] if snapshot else []

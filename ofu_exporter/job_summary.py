@@ -1,0 +1,96 @@
+"""A job's totals in words: one line for a comment field, and a text for people."""
+
+from __future__ import annotations
+
+from ofu_exporter.job_report import GpuReport, JobReport, ReportedMfu
+
+
+def one_line(job: JobReport, of_nodes: int | None = None) -> str:
+    """The summary as `key=value` words, for a field such as Slurm's AdminComment.
+
+    `of_nodes` is how many nodes were asked, where some may not have answered.
+    """
+    percentiles = {name: _percent(value) for name, value in job.window_percentiles.items()}
+    words = {
+        "ofu": _percent(job.utilization_ratio),
+        **percentiles,
+        **_reported_words(job.reported),
+        "gpus": str(len(job.gpus)),
+        "gpu_hours": f"{job.gpu_seconds / 3600:.2f}",
+        "observed": _percent(job.observed_ratio),
+        "nodes": f"{len(job.nodes)}/{of_nodes}" if of_nodes else str(len(job.nodes)),
+        **({"simulated": "yes"} if job.simulated else {}),
+    }
+    return " ".join(f"{name}={value}" for name, value in words.items())
+
+
+def _reported_words(reported: ReportedMfu | None) -> dict[str, str]:
+    if reported is None or reported.mfu_ratio is None:
+        return {}
+    first = reported.causes.first if reported.causes else None
+    cause = {"cause": first.cause} if first else {}
+    return {"mfu": _percent(reported.mfu_ratio), "verdict": reported.verdict.value, **cause}
+
+
+def text(job: JobReport) -> str:
+    """The summary for people."""
+    about = [
+        f"{label} {value}"
+        for label, value in (
+            ("name", job.job_name),
+            ("user", job.user),
+            ("account", job.account),
+            ("partition", job.partition),
+            ("array", f"{job.array_job_id}_{job.array_task_id}" if job.array_job_id else ""),
+        )
+        if value
+    ]
+    state = "ended" if job.ended is not None else "running"
+    lines = [
+        f"Job {job.job_id}{''.join(', ' + word for word in about)} ({state})"
+        + (" SIMULATED, no GPU was measured" if job.simulated else ""),
+        f"OFU {_percent(job.utilization_ratio)} over {job.gpu_seconds / 3600:.2f} GPU-hours, "
+        f"{_percent(job.observed_ratio)} of the time it had {len(job.gpus)} "
+        f"GPU{'s' if len(job.gpus) != 1 else ''} on {', '.join(job.nodes)}",
+    ]
+    if job.window_percentiles:
+        shares = ", ".join(
+            f"{name} {_percent(value)}" for name, value in job.window_percentiles.items()
+        )
+        lines.append(f"OFU of its windows: {shares}")
+    if job.reported is not None:
+        lines += _reported_lines(job.reported)
+    lines += [_gpu_line(gpu) for gpu in job.gpus]
+    return "\n".join(lines)
+
+
+def _reported_lines(reported: ReportedMfu) -> list[str]:
+    accepted = reported.outcomes.get("accepted", 0)
+    refused = sum(reported.outcomes.values()) - accepted
+    counts = f"{accepted} report{'s' if accepted != 1 else ''}"
+    counts += f", {refused} refused" if refused else ""
+    if reported.mfu_ratio is None:
+        return [f"Reported MFU {_percent(reported.recent_mfu_ratio)}, not compared yet ({counts})"]
+    lines = [
+        f"Reported MFU {_percent(reported.mfu_ratio)}, OFU of the same seconds "
+        f"{_percent(reported.utilization_ratio)}: {reported.verdict.value} ({counts})"
+    ]
+    if reported.causes is None:
+        return lines
+    first, others = reported.causes.first, reported.causes.tied - 1
+    if first is None:
+        return [*lines, "No known cause fits"]
+    like = f" (the numbers do not tell it from {others} other{'s' * (others > 1)})"
+    return [*lines, f"Likeliest cause{like * (others > 0)}: {first.cause}: {first.evidence}"]
+
+
+def _gpu_line(gpu: GpuReport) -> str:
+    instance = f"/{gpu.gpu_instance}" if gpu.gpu_instance else ""
+    return (
+        f"  {gpu.node} GPU {gpu.gpu}{instance} ({gpu.uuid}): OFU {_percent(gpu.utilization_ratio)}, "
+        f"observed {gpu.observed_seconds:.0f} of {gpu.held_seconds:.0f} s"
+    )
+
+
+def _percent(ratio: float | None) -> str:
+    return "none" if ratio is None else f"{100 * ratio:.1f}%"

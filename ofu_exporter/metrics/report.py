@@ -1,0 +1,114 @@
+"""The metrics of what jobs report of themselves, and of how it compares with OFU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ofu_exporter.metrics.spec import MetricSpec, Rows
+from ofu_exporter.reported import ReportsView, Verdict
+
+NO_CAUSE = "no_known_cause"
+"""In the place of a cause where none fits."""
+
+
+class ReportMetric(NamedTuple):
+    """A metric of one job's reports."""
+
+    spec: MetricSpec
+    rows: Callable[[str, ReportsView], Rows]
+    """Of the job's id and its reports."""
+
+
+def _gauge(name: str, help_: str, value: Callable[[ReportsView], float | None]) -> ReportMetric:
+    def rows(job_id: str, reports: ReportsView) -> Rows:
+        found = value(reports)
+        return () if found is None else [((job_id,), found)]
+
+    return ReportMetric(MetricSpec(name, "gauge", ("job_id",), help_), rows)
+
+
+def _sum(name: str, help_: str, value: Callable[[ReportsView], float]) -> ReportMetric:
+    spec = MetricSpec(name, "counter", ("job_id",), help_)
+    return ReportMetric(spec, lambda job_id, reports: [((job_id,), value(reports))])
+
+
+def _difference(reports: ReportsView) -> float | None:
+    mfu, ofu = reports.horizon.mfu, reports.horizon.ofu
+    return None if mfu is None or ofu is None else mfu - ofu
+
+
+def _cause(job_id: str, reports: ReportsView) -> Rows:
+    if not reports.verdict.diverged or reports.causes is None:
+        return ()
+    first = reports.causes.first
+    return [((job_id, first.cause if first else NO_CAUSE), 1.0)]
+
+
+REPORT_METRICS: tuple[ReportMetric, ...] = (
+    _gauge(
+        "ofu_job_reported_mfu_ratio",
+        "MFU that the job reported over the last minutes, against the dense peak of its precision.",
+        lambda reports: reports.mfu,
+    ),
+    _sum(
+        "ofu_job_compared_mfu_seconds",
+        "Integral of the reported MFU over the GPU-seconds that a report and OFU both cover.",
+        lambda reports: reports.settled.mfu_seconds,
+    ),
+    _sum(
+        "ofu_job_compared_utilization_seconds",
+        "Integral of OFU over the same GPU-seconds.",
+        lambda reports: reports.settled.utilization_seconds,
+    ),
+    _sum(
+        "ofu_job_compared_gpu_seconds",
+        "GPU-seconds that a report and OFU both cover, a minute late; the sum of the rates of the two "
+        "above over the nodes, divided by that of this one, is the job's MFU and OFU over the same seconds.",
+        lambda reports: reports.settled.gpu_seconds,
+    ),
+    ReportMetric(
+        MetricSpec(
+            "ofu_job_reports",
+            "counter",
+            ("job_id", "outcome"),
+            "Reports of the job: accepted, or why not.",
+        ),
+        lambda job_id, reports: [
+            ((job_id, outcome), count) for outcome, count in reports.outcomes.items()
+        ],
+    ),
+    _gauge(
+        "ofu_job_report_timestamp_seconds",
+        "Unix time up to which the job has reported.",
+        lambda reports: reports.at,
+    ),
+    _gauge(
+        "ofu_job_report_peak_flops",
+        "Dense peak of one GPU that the reported MFU is against, effective over the precisions in use.",
+        lambda reports: reports.peak_flops,
+    ),
+    _gauge(
+        "ofu_job_divergence_ratio",
+        "Reported MFU minus OFU over the same seconds of the last minutes; above 0 the report over-counts.",
+        _difference,
+    ),
+    ReportMetric(
+        MetricSpec(
+            "ofu_job_divergence_verdict",
+            "gauge",
+            ("job_id", "verdict"),
+            f"1 for what the comparison says: {', '.join(verdict.value for verdict in Verdict)}.",
+        ),
+        lambda job_id, reports: [((job_id, reports.verdict.value), 1.0)],
+    ),
+    ReportMetric(
+        MetricSpec(
+            "ofu_job_divergence_cause",
+            "gauge",
+            ("job_id", "cause"),
+            f"1 for the likeliest cause of a divergence; {NO_CAUSE} where none that is known fits.",
+        ),
+        _cause,
+    ),
+)

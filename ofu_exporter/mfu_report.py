@@ -1,0 +1,251 @@
+"""What a job sends when it reports its MFU, and what it is answered: the models of POST /v1/mfu."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    StrictBool,
+    StrictInt,
+    model_validator,
+)
+
+from ofu_exporter.divergence import MFU_LIMIT, Divergence
+from ofu_exporter.gpus import PRECISIONS
+from ofu_exporter.reported import Compared, LikelyCause, Verdict
+
+UNIX_LIMIT = 1e11
+"""Seconds; it is in the year 5138, and milliseconds since 1970 are beyond it."""
+LARGEST = 1e12
+MOST_LAYERS = 10_000
+DEEPEST = 16
+"""What no number, no number of layers and no nesting of a configuration exceeds."""
+_REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
+WAYS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
+"""The ways to say how fast a job goes, of which one is needed. The last may stand beside any other."""
+FACTS = ("model", "gpus", "peak_tflops", "precision", "recompute", "framework", "tile_overhead")
+"""What holds until the job says otherwise."""
+
+
+def _number(value: object) -> object:
+    """A JSON number; pydantic alone would take "0.4" and true as well."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("is not a number")
+    return value
+
+
+def _ratio(value: float) -> float:
+    if value > MFU_LIMIT:
+        raise ValueError(
+            f"{value!r} is not a ratio of 1; if it is a percentage, give {value / 100:.6g}"
+        )
+    return value
+
+
+def _printable(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("has characters that are not printable")
+    return value
+
+
+def _precision(value: str) -> str:
+    if value not in PRECISIONS:
+        raise ValueError(f"{value!r} is not known; known: {', '.join(PRECISIONS)}")
+    return value
+
+
+Number = Annotated[FiniteFloat, BeforeValidator(_number)]
+Positive = Annotated[Number, Field(gt=0)]
+Unix = Annotated[Number, Field(ge=0, lt=UNIX_LIMIT)]
+Share = Annotated[Number, Field(gt=0, le=1)]
+Precision = Annotated[
+    str, AfterValidator(_precision), Field(json_schema_extra={"enum": [*PRECISIONS]})
+]
+Text = Annotated[str, AfterValidator(_printable)]
+
+
+def _config(value: dict[str, Any]) -> dict[str, Any]:
+    """A configuration is text of whoever reports: nothing in it may take the agent's time."""
+    waiting: list[tuple[str, object, int]] = [("config", value, 0)]
+    while waiting:
+        name, item, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise ValueError(f"{name} is nested more than {DEEPEST} deep")
+        if isinstance(item, (int, float)) and not abs(item) <= LARGEST:
+            raise ValueError(f"{name} is above {LARGEST:g}")
+        if isinstance(item, int) and item > MOST_LAYERS and _REPEATED.search(name):
+            raise ValueError(f"{name}: {item} is above {MOST_LAYERS}")
+        if isinstance(item, (list, str)) and len(item) > MOST_LAYERS:
+            raise ValueError(f"{name} is longer than {MOST_LAYERS}")
+        if isinstance(item, list):
+            waiting += [(name, each, depth + 1) for each in item]
+        elif isinstance(item, dict):
+            waiting += [(key, each, depth + 1) for key, each in item.items()]
+    return value
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelBody(_Body):
+    """A model and a step of it, from which FLOPs are counted."""
+
+    config: Annotated[dict[str, Any], AfterValidator(_config)] = Field(
+        description="The model's own config.json, as it is."
+    )
+    seq_len: StrictInt = Field(gt=0, le=1 << 30, description="Tokens per sequence.")
+    batch_size: StrictInt = Field(default=1, gt=0, le=1 << 30, description="Sequences per step.")
+    forward_only: StrictBool = Field(default=False, description="No backward pass.")
+    mtp: StrictBool = Field(default=False, description="Multi-token-prediction layers are trained.")
+    lora_rank: StrictInt | None = Field(
+        default=None, gt=0, le=1 << 20, description="Adapters of this rank; all else is frozen."
+    )
+    freeze: tuple[Text, ...] = Field(
+        default=(), max_length=16, description="Parts that are not trained."
+    )
+    ignore_fields: tuple[Text, ...] = Field(
+        default=(), max_length=64, description="Unknown fields that do not change the count."
+    )
+
+
+class MfuReport(_Body):
+    """What a job says of itself over an interval; what it said before and does not repeat still holds."""
+
+    job_id: Annotated[Text, Field(min_length=1, max_length=256)] = Field(
+        description="SLURM_JOB_ID, or namespace/name of a workload or a pod."
+    )
+    mfu: Annotated[Number, Field(ge=0), AfterValidator(_ratio)] | None = Field(
+        default=None, description="Model FLOP utilization, 0.41 for 41 %."
+    )
+    model_flops_per_second: Positive | None = Field(
+        default=None, description="FLOPs that the model needs, per second, over all GPUs."
+    )
+    tflops_per_gpu: Positive | None = Field(
+        default=None, description="The same in TFLOP/s of one GPU."
+    )
+    tokens_per_second: Positive | None = Field(
+        default=None, description="Over all GPUs; needs flops_per_token or model."
+    )
+    flops_per_token: Positive | None = Field(
+        default=None, description="Model FLOPs of a token, forward and backward."
+    )
+    model: ModelBody | None = Field(
+        default=None, description="To count FLOPs from, and to explain a divergence."
+    )
+    start: Unix | None = Field(
+        default=None,
+        description="Begin of the interval, Unix time; default: the end of the report before.",
+    )
+    end: Unix | None = Field(default=None, description="End of the interval; default: now.")
+    step: StrictInt | None = Field(default=None, ge=0, lt=1 << 53, description="Training step.")
+    gpus: StrictInt | None = Field(
+        default=None, gt=0, le=10_000_000, description="All GPUs of the job: the world size."
+    )
+    peak_tflops: Positive | None = Field(
+        default=None, description="TFLOP/s of one GPU that the report divides by."
+    )
+    precision: Precision | dict[Precision, Share] | None = Field(
+        default=None, description='"bf16", or shares of the FLOPs: {"bf16": 0.3, "fp8": 0.7}.'
+    )
+    recompute: Literal["none", "selective", "full"] | None = Field(
+        default=None, description="Activations that are computed again."
+    )
+    framework: Annotated[Text, Field(max_length=64)] | None = Field(
+        default=None, description="Whose formula it is."
+    )
+    tile_overhead: Annotated[Number, Field(ge=0, lt=10)] | None = Field(
+        default=None, description="What tiles add to the FLOPs, 0.02 for 2 %."
+    )
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> MfuReport:
+        ways = [name for name in WAYS[:3] if getattr(self, name) is not None]
+        if len(ways) > 1:
+            raise ValueError(f"give one of {', '.join(WAYS)}, not {' and '.join(ways)}")
+        if ways and self.flops_per_token is not None:
+            raise ValueError(f"flops_per_token has no meaning beside {ways[0]}")
+        if self.flops_per_token is not None and self.tokens_per_second is None:
+            raise ValueError("flops_per_token needs tokens_per_second")
+        if not ways and self.tokens_per_second is None and not self.facts_only:
+            raise ValueError(f"give one of {', '.join(WAYS)}")
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise ValueError(f"end {self.end} is not after start {self.start}")
+        return self
+
+    @property
+    def facts_only(self) -> bool:
+        """Whether it says what the job is and not how fast it goes."""
+        if any(getattr(self, name) is not None for name in (*WAYS, "start", "end")):
+            return False
+        return any(fact is not None for fact in self.facts())
+
+    def facts(self) -> tuple[object, ...]:
+        """What it says of the job itself, in the order of `FACTS`."""
+        return tuple(getattr(self, name) for name in FACTS)
+
+    def with_facts(self, before: MfuReport) -> MfuReport:
+        """With what an earlier report said of the job that this one does not repeat."""
+        told = {name: fact for name, fact in zip(FACTS, before.facts(), strict=True)}
+        return self.model_copy(
+            update={name: fact for name, fact in told.items() if getattr(self, name) is None}
+        )
+
+    def shares(self) -> dict[str, float] | None:
+        """The share of the FLOPs in each precision; None where it is not said."""
+        if isinstance(self.precision, str):
+            return {self.precision: 1.0}
+        return None if self.precision is None else dict(self.precision)
+
+
+class Comparison(BaseModel):
+    """Reported MFU against the OFU of the job's GPUs on this node, over the same seconds."""
+
+    start: float = Field(description="Unix time.")
+    end: float
+    mfu: float | None
+    ofu: float | None = Field(description="null where nothing was observed (yet).")
+    observed_seconds: float = Field(description="GPU-seconds in which OFU was measured.")
+    difference: float | None = Field(description="MFU - OFU.")
+    relative: float | None = Field(description="|MFU - OFU| / OFU.")
+    stderr: float | None = Field(description="Standard error of OFU from the clock samples.")
+    verdict: Verdict
+
+    @classmethod
+    def of(
+        cls, start: float, end: float, sums: Compared, divergence: Divergence | None
+    ) -> Comparison:
+        """The sums of an interval (Unix time), and how they compare."""
+        return cls(
+            start=start,
+            end=end,
+            mfu=sums.mfu,
+            ofu=sums.ofu,
+            observed_seconds=sums.gpu_seconds,
+            difference=divergence.difference if divergence else None,
+            relative=divergence.relative if divergence else None,
+            stderr=sums.standard_error if sums.gpu_seconds > 0 else None,
+            verdict=divergence.verdict if divergence else Verdict.INSUFFICIENT_DATA,
+        )
+
+
+class MfuAnswer(BaseModel):
+    """What the hardware did in the same seconds."""
+
+    job_id: str
+    mfu: float | None = Field(description="As it is compared: against the right dense peak.")
+    peak_flops: float | None = Field(description="That peak, FLOP/s of one GPU.")
+    interval: Comparison | None = Field(description="Over the report's own interval.")
+    horizon: Comparison | None = Field(description="Over the last minutes.")
+    causes: tuple[LikelyCause, ...] = Field(description="Likeliest first; of the horizon.")
+    tied: int = Field(
+        description="So many of them, from the first on, the numbers cannot tell apart."
+    )
+    warnings: tuple[str, ...]

@@ -1,0 +1,88 @@
+"""The routes by which a job reports: POST /v1/mfu, and how a refusal is answered."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from ofu_exporter.access import Access, Writer
+from ofu_exporter.errors import ReportError, ReportRejection
+from ofu_exporter.http_limits import WRITER, refusal
+from ofu_exporter.mfu_report import MfuAnswer, MfuReport
+from ofu_exporter.records import Job
+from ofu_exporter.reports import UNOWNED, ReportBook
+
+PATH = "/v1/mfu"
+
+
+class Problem(BaseModel):
+    """What is at fault, and where."""
+
+    loc: list[str | int]
+    msg: str
+    type: str
+
+
+class Problems(BaseModel):
+    """Why a request was refused."""
+
+    detail: list[Problem]
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "model": Problems,
+        "description": ", ".join(
+            reason.value for reason in ReportRejection if reason.status == status
+        ),
+    }
+    for status in sorted({reason.status for reason in ReportRejection})
+}
+
+
+def add_report_routes(app: FastAPI, reports: ReportBook, access: Access) -> None:
+    """Add POST /v1/mfu to an application behind a `Guard`."""
+
+    @app.post(PATH, summary="A job reports its MFU", responses=REFUSALS)
+    async def mfu(report: MfuReport, request: Request) -> MfuAnswer:
+        writer: Writer = request.scope[WRITER]
+
+        def permission(job: Job | None) -> None:
+            access.may_speak_for(writer, job or Job(UNOWNED, report.job_id))
+
+        # On the event loop unless it takes long: a thread of its own costs more than most reports do.
+        if report.model is None:
+            receipt = reports.take(report, permission)
+        else:
+            receipt = await run_in_threadpool(reports.take, report, permission)
+        if reports.is_unexplained(receipt):
+            await run_in_threadpool(reports.explain, receipt)
+        return reports.answer(receipt)
+
+    @app.exception_handler(ReportError)
+    async def refused(request: Request, error: ReportError) -> Response:  # noqa: ARG001
+        headers = {}
+        if error.retry_after is not None:
+            headers["Retry-After"] = f"{math.ceil(error.retry_after)}"
+        return Response(refusal(error), error.reason.status, headers, "application/json")
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
+        if request.url.path == PATH:
+            reports.reject(ReportRejection.MALFORMED)
+        return JSONResponse({"detail": [_problem(item) for item in error.errors()]}, 422)
+
+
+def _problem(item: Any) -> dict[str, Any]:
+    """Without what was sent: it may be large, or no JSON at all (NaN)."""
+    return {
+        "loc": [part if isinstance(part, int) else str(part) for part in item["loc"]],
+        "msg": str(item["msg"]).removeprefix("Value error, "),
+        "type": ReportRejection.MALFORMED.value,
+    }

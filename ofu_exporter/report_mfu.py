@@ -1,0 +1,223 @@
+"""The MFU that a report comes to, against the right dense peak, and the facts that it tells of its job.
+
+OFU is a share of the dense peak of the precision in use, so an MFU against any other peak is converted before the two
+are compared. Equation numbers are those of arXiv:2605.20799.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ofu_exporter import explain, flops
+from ofu_exporter.causes import Facts, Job
+from ofu_exporter.divergence import MFU_LIMIT, Divergence
+from ofu_exporter.errors import ConfigError, ReportError, ReportRejection
+from ofu_exporter.flops.mfu import SAME, peak_mistakes, ratio_mistakes
+from ofu_exporter.gpus import find
+from ofu_exporter.mfu_report import MfuReport, ModelBody
+from ofu_exporter.records import Gpu, GpuView
+from ofu_exporter.reported import Causes, Compared, LikelyCause
+
+ASSUMED = ("bf16", "fp16")
+"""What a job computes in that does not say so: the first of these that its GPUs are rated in."""
+MODELS = 16
+"""So many counted models are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The GPUs of a job on this node, as far as a report is concerned."""
+
+    number: int = 0
+    name: str = ""
+    """As NVML names them; "" where they differ."""
+    peaks: Mapping[str, float] = field(default_factory=dict)
+    """Dense FLOP/s of one GPU per precision, the mean where they differ; those that all of them have."""
+
+    @property
+    def is_in_table(self) -> bool:
+        """Whether the GPUs are of one model whose peaks the table has."""
+        return bool(self.peaks) and find(Gpu(index="", uuid="", name=self.name)) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a report comes to."""
+
+    mfu: float | None
+    """Against `peak_flops`; None where the report says only what the job is."""
+    peak_flops: float | None
+    """Dense FLOP/s of one GPU, effective over the precisions (eq. 12); None where it is not known."""
+    warnings: tuple[str, ...]
+
+
+def hardware(views: Iterable[GpuView]) -> Hardware:
+    """What a job's GPUs are."""
+    found = list(views)
+    rated = [view.rating.peak_flops if view.rating else {} for view in found]
+    common = set.intersection(*({*peaks} for peaks in rated)) if rated else set()
+    peaks = {name: math.fsum(each[name] for each in rated) / len(rated) for name in sorted(common)}
+    names = {view.gpu.name for view in found}
+    return Hardware(len(found), names.pop() if len(names) == 1 else "", peaks)
+
+
+def stated(report: MfuReport, on: Hardware) -> Stated:
+    """The MFU of a report. Raises ReportError that names the field that cannot be used."""
+    shares, warnings = _shares(report, on)
+    peak = _peak(shares, on)
+    said = None if report.peak_tflops is None else report.peak_tflops * 1e12
+    if peak is None:
+        peak = said
+    elif said is not None and abs(said - peak) > SAME * peak:
+        warnings += peak_mistakes(on.name, shares, said)
+        warnings.append(f"the MFU is converted to the dense peak of {peak / 1e12:.1f} TFLOP/s")
+    mfu = _mfu(report, on, peak, said, warnings)
+    if mfu is None:
+        return Stated(None, peak, tuple(warnings))
+    if mfu > MFU_LIMIT:
+        raise _wrong(_way(report), f"makes an MFU of {mfu:.3g} on this hardware, which cannot be")
+    if report.gpus is not None or mfu > 1:
+        warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
+    return Stated(mfu, peak, tuple(warnings))
+
+
+def _shares(report: MfuReport, on: Hardware) -> tuple[Mapping[str, float], list[str]]:
+    shares = report.shares()
+    if shares is None:
+        assumed = next((name for name in ASSUMED if name in on.peaks), ASSUMED[0])
+        return {assumed: 1.0}, []
+    if abs(math.fsum(shares.values()) - 1) > 1e-6:
+        raise _wrong("precision", f"the shares add up to {math.fsum(shares.values()):.6g}, not 1")
+    return shares, []
+
+
+def _peak(shares: Mapping[str, float], on: Hardware) -> float | None:
+    """None where the GPUs have no known peak at all. Raises ReportError for a precision they lack."""
+    if not on.peaks:
+        return None
+    if missing := [name for name in shares if name not in on.peaks]:
+        raise _wrong(
+            "precision",
+            f"{on.name or 'the GPUs'}: no known dense peak in {missing[0]}; known: {', '.join(on.peaks)}",
+        )
+    return flops.effective_peak(shares, on.peaks)
+
+
+def _mfu(
+    report: MfuReport, on: Hardware, peak: float | None, said: float | None, warnings: list[str]
+) -> float | None:
+    if report.mfu is not None:
+        return report.mfu * (said / peak) if said and peak else report.mfu
+    if report.facts_only:
+        return None
+    if peak is None:
+        raise _wrong("peak_tflops", "is needed: the peak of these GPUs is not known")
+    if report.tflops_per_gpu is not None:
+        return report.tflops_per_gpu * 1e12 / peak
+    if report.gpus is None:
+        warnings.append(f"gpus is not given: the job's {on.number} on this node are taken for all")
+    return _flops_per_second(report) / ((report.gpus or on.number) * peak)
+
+
+def _flops_per_second(report: MfuReport) -> float:
+    if report.model_flops_per_second is not None:
+        return report.model_flops_per_second
+    assert report.tokens_per_second is not None
+    if report.flops_per_token is not None:
+        return report.tokens_per_second * report.flops_per_token
+    if report.model is None:
+        raise _wrong("tokens_per_second", "needs flops_per_token or model")
+    return report.tokens_per_second * flops_per_token(report.model)
+
+
+def flops_per_token(model: ModelBody) -> float:
+    """Model FLOPs of a token. Raises ReportError for a model that cannot be counted."""
+    return _flops_per_token(model.model_dump_json())
+
+
+@lru_cache(MODELS)
+def _flops_per_token(model: str) -> float:
+    job = _job(model)
+    return job.flops() / float(job.lengths.tokens())
+
+
+@lru_cache(MODELS)
+def _job(model: str) -> Job:
+    """The job of a model's JSON, which is what can be remembered by."""
+    body = ModelBody.model_validate_json(model)
+    try:
+        job = Job(
+            flops.read(body.config, body.ignore_fields),
+            flops.fixed(body.batch_size, tokens=body.seq_len),
+            flops.Counting(predictions=body.mtp),
+            flops.Passes(
+                forward_only=body.forward_only,
+                frozen=frozenset(body.freeze),
+                lora=None if body.lora_rank is None else flops.Lora(body.lora_rank),
+            ),
+        )
+        job.flops()
+    except ConfigError as error:
+        raise _wrong("model", str(error)) from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # A configuration is the reporter's own text: whatever it makes of the reader is its fault.
+        raise _wrong("model", f"cannot be counted: {type(error).__name__}: {error}") from error
+    return job
+
+
+def facts(report: MfuReport, on: Hardware, peak_flops: float | None) -> Facts:
+    """What an explanation may use of a report. Raises ReportError for a model that cannot be counted."""
+    again = report.recompute
+    job = None if report.model is None else _job(report.model.model_dump_json())
+    known = report.peak_tflops is not None or report.mfu is None
+    return Facts(
+        job=job,
+        forward_only=None if report.model is None else report.model.forward_only,
+        recompute=None if again is None else flops.Recompute(again),
+        gpu=on.name if on.is_in_table else None,
+        gpus=report.gpus,
+        precision=report.shares(),
+        peak_flops=peak_flops if known else None,
+        tile_overhead=report.tile_overhead,
+    )
+
+
+def causes(
+    sums: Compared, divergence: Divergence, report: MfuReport, on: Hardware, peak: float | None
+) -> Causes:
+    """What may have made a job's reports differ from OFU; nothing where one of the two is 0.
+
+    Raises ConfigError for facts that contradict each other, ReportError for a model that cannot be counted.
+    """
+    if not sums.mfu or not sums.ofu:
+        return Causes()
+    error = max(explain.POINT, min(sums.standard_error, 1.0))
+    observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))
+    found = explain.explain(observation, facts(report, on, peak), verdict=divergence)
+    fitting = (
+        LikelyCause(each.cause, each.expected_ratio, each.misfit, each.evidence)
+        for each in found.causes
+    )
+    return Causes(tuple(fitting), found.tied)
+
+
+def right_mfu(report: MfuReport, peak_flops: float | None) -> float | None:
+    """What the job's throughput comes to; None where model, throughput, GPUs or peak are not said."""
+    if report.model is None or report.tokens_per_second is None:
+        return None
+    if report.gpus is None or peak_flops is None:
+        return None
+    rate = report.tokens_per_second * flops_per_token(report.model)
+    return rate / (report.gpus * peak_flops)
+
+
+def _way(report: MfuReport) -> str:
+    names = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
+    return next(name for name in names if getattr(report, name) is not None)
+
+
+def _wrong(field: str, detail: str) -> ReportError:
+    return ReportError(ReportRejection.OUT_OF_RANGE, field, detail)

@@ -1,0 +1,106 @@
+"""What a job's own reports come to beside the OFU of its GPUs: frozen values, ratios 0..1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+
+class Verdict(str, Enum):
+    """What a comparison of a reported MFU with OFU says."""
+
+    AGREE = "agree"
+    MFU_ABOVE_OFU = "mfu_above_ofu"
+    MFU_BELOW_OFU = "mfu_below_ofu"
+    INSUFFICIENT_DATA = "insufficient_data"
+
+    @property
+    def diverged(self) -> bool:
+        return self in (Verdict.MFU_ABOVE_OFU, Verdict.MFU_BELOW_OFU)
+
+
+@dataclass(frozen=True, slots=True)
+class LikelyCause:
+    """What may have made a reported MFU differ from OFU."""
+
+    cause: str
+    """Slug; two together: `one+other`."""
+    expected_ratio: float
+    """Reported MFU over OFU if it were so."""
+    misfit: float
+    """Standard errors between the expected and the observed ratio."""
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """What was found when causes of a divergence were looked for."""
+
+    fitting: tuple[LikelyCause, ...] = ()
+    """Likeliest first."""
+    tied: int = 0
+    """So many of them, from the first on, the numbers cannot tell apart."""
+
+    @property
+    def first(self) -> LikelyCause | None:
+        return self.fitting[0] if self.fitting else None
+
+
+class Compared(NamedTuple):
+    """Sums over GPU-seconds that a report and OFU both cover."""
+
+    mfu_seconds: float = 0.0
+    """Reported MFU times these GPU-seconds."""
+    utilization_seconds: float = 0.0
+    gpu_seconds: float = 0.0
+    variance: float = 0.0
+    """Of the utilization seconds, from the clock samples; s^2."""
+
+    @property
+    def mfu(self) -> float | None:
+        """Mean reported MFU; None where nothing was observed."""
+        return self.mfu_seconds / self.gpu_seconds if self.gpu_seconds > 0 else None
+
+    @property
+    def ofu(self) -> float | None:
+        return self.utilization_seconds / self.gpu_seconds if self.gpu_seconds > 0 else None
+
+    @property
+    def standard_error(self) -> float:
+        """Of the OFU."""
+        return math.sqrt(self.variance) / self.gpu_seconds if self.gpu_seconds > 0 else 0.0
+
+    def plus(self, other: Compared) -> Compared:
+        return Compared(*(one + another for one, another in zip(self, other, strict=True)))
+
+
+NOTHING = Compared()
+
+
+@dataclass(frozen=True, slots=True)
+class ReportsView:
+    """What a job reported of itself, against the OFU of its GPUs on this node over the same seconds."""
+
+    outcomes: Mapping[str, int]
+    """Reports by what became of them."""
+    at: float | None = None
+    """Unix time at which the interval of the last report ended."""
+    peak_flops: float | None = None
+    """Dense peak of one GPU that the MFU is against, effective over the precisions in use."""
+    mfu: float | None = None
+    """Over the horizon; None once it has reported nothing for so long."""
+    horizon: Compared = NOTHING
+    """The last minutes."""
+    settled: Compared = NOTHING
+    """Since the first report, up to a minute ago: these sums only grow."""
+    total: Compared = NOTHING
+    """Since the first report, with what is known so far of the last minute."""
+    verdict: Verdict = Verdict.INSUFFICIENT_DATA
+    """On the horizon."""
+    total_verdict: Verdict = Verdict.INSUFFICIENT_DATA
+    """On the total."""
+    causes: Causes | None = None
+    """Of this verdict; None where none were looked for."""

@@ -1,0 +1,350 @@
+"""The report book: takes in what jobs report of themselves, and compares it with the OFU of their GPUs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from ofu_exporter import divergence, report_mfu
+from ofu_exporter.accounts import Account, recent, summed, sums_of, take, time_mean
+from ofu_exporter.divergence import DEFAULT, Divergence, Thresholds, compare_sums
+from ofu_exporter.errors import OfuError, ReportError, ReportRejection
+from ofu_exporter.intervals import Interval, interval_of
+from ofu_exporter.job_report import ReportedMfu
+from ofu_exporter.jobs import GRACE_SECONDS, Now
+from ofu_exporter.mfu_report import Comparison, MfuAnswer, MfuReport
+from ofu_exporter.rate_limit import RateLimit
+from ofu_exporter.records import GpuUsage, GpuView, Job, JobKey, JobView, Snapshot
+from ofu_exporter.report_mfu import Hardware, Stated
+from ofu_exporter.reported import NOTHING, Causes, Compared, ReportsView, Verdict
+
+log = logging.getLogger(__name__)
+
+EXPLAIN_SECONDS = 30.0
+"""A divergence that lasts is explained anew this often."""
+REPORTS_PER_SECOND = 200.0
+"""Of one job."""
+REPORTS_AT_ONCE = 400
+MOST_UNOWNED = 256
+"""Jobs without a GPU here whose reports are kept at most, where they are kept at all."""
+UNOWNED = ""
+"""In the place of the scheduler of a job that owns no GPU here."""
+
+Permission = Callable[[Job | None], None]
+"""Raises ReportError where whoever sends a report may not speak for this job; None = it owns no GPU here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How reports are compared, and which are kept."""
+
+    horizon: float = 600.0
+    """Seconds."""
+    thresholds: Thresholds = DEFAULT
+    unowned: bool = False
+    """Whether reports of jobs without a GPU here are kept."""
+
+
+class Owner(NamedTuple):
+    """The job that a report is of, and what it has here."""
+
+    key: JobKey
+    view: JobView | None = None
+    gpus: tuple[GpuView, ...] = ()
+
+    @property
+    def usage(self) -> Sequence[GpuUsage]:
+        return self.view.usage if self.view else ()
+
+
+class Receipt(NamedTuple):
+    """A report that was taken in."""
+
+    owner: Owner
+    stated: Stated
+    interval: Interval | None
+    """None where the report has no MFU."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is known of one job's reports."""
+
+    run: str
+    """Tells runs of one job id apart."""
+    account: Account = field(default_factory=Account)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    facts: MfuReport | None = None
+    """The last report, with what earlier ones said and it did not repeat."""
+    on: Hardware = field(default_factory=Hardware)
+    peak_flops: float | None = None
+    at: float | None = None
+    """Unix time up to which it has reported."""
+    heard: float = 0.0
+    """When it was heard last, on the monotonic clock."""
+    horizon: Compared = NOTHING
+    divergence: Divergence | None = None
+    """On the horizon."""
+    total_verdict: Verdict = Verdict.INSUFFICIENT_DATA
+    causes: Causes = field(default_factory=Causes)
+    explained: tuple[Verdict, float, tuple[object, ...]] | None = None
+    """What the causes are for: the verdict, when, and the facts."""
+
+
+class ReportBook:
+    """The reports of all jobs. Any thread may call it."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot | None],
+        policy: Policy | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        unix: Callable[[], float] = time.time,
+    ) -> None:
+        self._snapshot = snapshot
+        self._clock = clock
+        self._unix = unix
+        self._lock = threading.Lock()
+        self._pace: RateLimit[JobKey] = RateLimit(REPORTS_PER_SECOND, REPORTS_AT_ONCE)
+        self._entries: dict[JobKey, _Entry] = {}
+        self.policy = policy or Policy()
+        self.rejected: Counter[str] = Counter()
+        """Reports that were refused, by reason."""
+
+    def resume(self, key: JobKey, run: str, reported: ReportedMfu) -> None:
+        """Go on with what an earlier agent knew of a job; `run` is the job's uid."""
+        now = Now(self._clock(), self._unix())
+        sums = Compared(*(getattr(reported, name) for name in Compared._fields))
+        until = None if reported.last is None else now.at_unix(reported.last).monotonic
+        self._entries[key] = _Entry(
+            run,
+            Account(life=sums, reported_until=until),
+            Counter(reported.outcomes),
+            peak_flops=reported.peak_flops,
+            at=reported.last,
+            heard=now.monotonic,
+        )
+
+    def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:
+        """Take in a report and say what it comes to. Raises ReportError."""
+        receipt = self.take(report, permission)
+        if self.is_unexplained(receipt):
+            self.explain(receipt)
+        return self.answer(receipt)
+
+    def reject(self, reason: ReportRejection) -> None:
+        """Count a report that was refused before it came here."""
+        with self._lock:
+            self.rejected[reason.value] += 1
+
+    def take(self, report: MfuReport, permission: Permission) -> Receipt:
+        """Take in a report, quickly. Raises ReportError, which is counted."""
+        owner: Owner | None = None
+        try:
+            owner = self._owner(report.job_id)
+            permission(owner.view.job if owner.view else None)
+            with self._lock:
+                self._check_pace(owner.key)
+                return self._take(report, owner)
+        except ReportError as error:
+            self.reject(error.reason)
+            if owner is not None and owner.view is not None:
+                with self._lock:
+                    entry = self._entries.setdefault(owner.key, _Entry(_run(owner.view)))
+                    entry.outcomes[error.reason.value] += 1
+            raise
+
+    def _check_pace(self, key: JobKey) -> None:
+        wait = self._pace.wait(key, self._clock())
+        if wait:
+            detail = f"the job reports more than {REPORTS_PER_SECOND:g} times a second"
+            error = ReportError(ReportRejection.TOO_MANY, "job_id", detail)
+            error.retry_after = wait
+            raise error
+
+    def _owner(self, job_id: str) -> Owner:
+        """The job of this id, or of the pod. Raises ReportError when it is not here, and would have to be."""
+        snapshot = self._snapshot()
+        views = snapshot.jobs if snapshot else ()
+        found = [view for view in views if job_id in (view.job.job_id, *view.job.aliases)]
+        if snapshot is None or not found:
+            if self.policy.unowned:
+                return Owner((UNOWNED, job_id))
+            detail = f"{job_id!r} holds no GPU that this agent measures"
+            raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
+        view = max(found, key=lambda each: (each.ended is None, each.updated))
+        return Owner(view.job.key, view, _gpus_of(view, snapshot))
+
+    def _take(self, report: MfuReport, owner: Owner) -> Receipt:
+        now = Now(self._clock(), self._unix())
+        entry = self._entry(owner, now.monotonic)
+        known = report if entry.facts is None else report.with_facts(entry.facts)
+        on = report_mfu.hardware(owner.gpus)
+        stated = report_mfu.stated(known, on)
+        interval = None
+        if stated.mfu is not None:
+            began = owner.view.began if owner.view else None
+            interval = interval_of(report, entry.account.reported_until, began, now)
+            entry.account = take(entry.account, interval.start, interval.end, stated.mfu)
+            entry.at = interval.unix_end
+        entry.facts, entry.on, entry.peak_flops = known, on, stated.peak_flops
+        entry.heard = now.monotonic
+        entry.outcomes["accepted"] += 1
+        self._entries[owner.key] = entry
+        self._compare(entry, owner, now.monotonic)
+        return Receipt(owner, stated, interval)
+
+    def _entry(self, owner: Owner, now: float) -> _Entry:
+        """What is known of a job; nothing of an earlier run. Raises ReportError when there are too many."""
+        known, run = self._entries.get(owner.key), _run(owner.view)
+        if known is not None and known.run == run:
+            return known
+        if owner.view is None:
+            self._forget_unowned(now)
+            if sum(scheduler == UNOWNED for scheduler, _ in self._entries) >= MOST_UNOWNED:
+                detail = f"{MOST_UNOWNED} jobs without a GPU here have reported already"
+                raise ReportError(ReportRejection.TOO_MANY_JOBS, "job_id", detail)
+        return _Entry(run)
+
+    def _compare(self, entry: _Entry, owner: Owner, now: float) -> None:
+        """Bring an entry up to date."""
+        horizon = self.policy.horizon
+        entry.account = summed(entry.account, owner.usage, now, horizon)
+        entry.horizon = recent(entry.account, now, horizon)
+        previous = entry.divergence.verdict if entry.divergence else None
+        number, thresholds = len(owner.gpus), self.policy.thresholds
+        entry.divergence = compare_sums(entry.horizon, number, thresholds, previous)
+        entry.total_verdict = divergence.verdict(entry.account.total, number, thresholds)
+
+    def is_unexplained(self, receipt: Receipt) -> bool:
+        """Whether the job's divergence is one whose causes have not been looked for."""
+        with self._lock:
+            entry = self._entries.get(receipt.owner.key)
+            if entry is None or entry.divergence is None or not entry.divergence.verdict.diverged:
+                return False
+            if entry.explained is None:
+                return True
+            verdict, at, facts = entry.explained
+            told = entry.facts.facts() if entry.facts else ()
+            same = verdict is entry.divergence.verdict and facts == told
+            return not same or self._clock() - at > EXPLAIN_SECONDS
+
+    def explain(self, receipt: Receipt) -> None:
+        """Look for the causes of a job's divergence: 1 to 40 ms of work, none of it under the lock."""
+        with self._lock:
+            entry = self._entries.get(receipt.owner.key)
+            if entry is None or entry.divergence is None or entry.facts is None:
+                return
+            found, sums, facts = entry.divergence, entry.horizon, entry.facts
+            on, peak = entry.on, entry.peak_flops
+        try:
+            causes = report_mfu.causes(sums, found, facts, on, peak)
+        except OfuError as error:
+            log.warning("job %s: no causes looked for: %s", receipt.owner.key[1], error)
+            causes = Causes()
+        with self._lock:
+            entry.causes = causes
+            entry.explained = (found.verdict, self._clock(), facts.facts())
+
+    def answer(self, receipt: Receipt) -> MfuAnswer:
+        """What a report comes to."""
+        now = Now(self._clock(), self._unix())
+        owner, stated, interval = receipt
+        own = None
+        if interval is not None and stated.mfu is not None:
+            sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage)
+            found = compare_sums(sums, len(owner.gpus), self.policy.thresholds)
+            own = Comparison.of(interval.unix_start, interval.unix_end, sums, found)
+        with self._lock:
+            entry = self._entries[owner.key]
+            view, found = self._view(entry, now.monotonic), entry.divergence
+        since = now.unix - self.policy.horizon
+        return MfuAnswer(
+            job_id=owner.key[1],
+            mfu=stated.mfu,
+            peak_flops=stated.peak_flops,
+            interval=own,
+            horizon=Comparison.of(since, now.unix, view.horizon, found),
+            causes=view.causes.fitting if view.causes else (),
+            tied=view.causes.tied if view.causes else 0,
+            warnings=stated.warnings,
+        )
+
+    def reviewed(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot with what its jobs have reported; jobs that left it are forgotten."""
+        now = snapshot.at
+        with self._lock:
+            if not self._entries:
+                return snapshot
+            self._forget(snapshot)
+            jobs = tuple(self._reviewed(view, snapshot, now) for view in snapshot.jobs)
+            unowned = tuple(
+                (key[1], self._view(entry, now))
+                for key, entry in self._entries.items()
+                if key[0] == UNOWNED
+            )
+        return replace(snapshot, jobs=jobs, unowned_reports=unowned)
+
+    def _reviewed(self, view: JobView, snapshot: Snapshot, now: float) -> JobView:
+        entry = self._entries.get(view.job.key)
+        if entry is None or entry.run != _run(view):
+            return view
+        try:
+            owner = Owner(view.job.key, view, _gpus_of(view, snapshot))
+            self._compare(entry, owner, now)
+        except OfuError as error:  # one job's numbers cost no other job its own
+            log.warning("job %s: reports not compared: %s", view.job.job_id, error)
+            entry.divergence = None
+        return replace(view, reports=self._view(entry, now))
+
+    def _forget(self, snapshot: Snapshot) -> None:
+        """Jobs that left the snapshot, and those that were without a GPU and now have one.
+
+        What an earlier agent left waits for its job to be seen.
+        """
+        keys = {view.job.key for view in snapshot.jobs}
+        owned = {job_id for _, job_id in keys}
+        for key, entry in [*self._entries.items()]:
+            gone = key not in keys and snapshot.at - entry.heard > GRACE_SECONDS
+            if (key[1] in owned) if key[0] == UNOWNED else gone:
+                del self._entries[key]
+        self._forget_unowned(snapshot.at)
+
+    def _forget_unowned(self, now: float) -> None:
+        for key, entry in [*self._entries.items()]:
+            if key[0] == UNOWNED and now - entry.heard > self.policy.horizon:
+                del self._entries[key]
+
+    def _view(self, entry: _Entry, now: float) -> ReportsView:
+        verdict = entry.divergence.verdict if entry.divergence else Verdict.INSUFFICIENT_DATA
+        explained = entry.explained is not None and entry.explained[0] is verdict
+        mfu = entry.horizon.mfu
+        return ReportsView(
+            outcomes=dict(entry.outcomes),
+            at=entry.at,
+            peak_flops=entry.peak_flops,
+            mfu=time_mean(entry.account, now, self.policy.horizon) if mfu is None else mfu,
+            horizon=entry.horizon,
+            settled=entry.account.life,
+            total=entry.account.total,
+            verdict=verdict,
+            total_verdict=entry.total_verdict,
+            causes=entry.causes if explained else None,
+        )
+
+
+def _run(view: JobView | None) -> str:
+    return view.job.uid if view else ""
+
+
+def _gpus_of(view: JobView, snapshot: Snapshot) -> tuple[GpuView, ...]:
+    """The GPUs that a job has, or had if it has ended."""
+    if view.ended is not None:
+        had = {usage.key for usage in view.usage}
+        return tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)
+    return tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
