@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from ofu_exporter import pulls
 from ofu_exporter.config import PullSetting, Settings
 from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.mfu_report import MfuReport
 from ofu_exporter.pulls import Pulls
 from tests.running import SOON, page_server, until
 
@@ -96,6 +97,15 @@ def test_two_values_make_a_report(engine: Served, bench: Bench) -> None:
             "recompute": "none",
         }
     ]
+
+
+def test_a_report_is_one_that_the_agent_takes(engine: Served) -> None:
+    bench = Bench(engine.url, precision={"bf16": 0.3, "fp8": 0.7})
+    for value in (1e15, 2e15):
+        engine.page = vllm(value)
+        bench.pull()
+    taken = MfuReport.model_validate(bench.reports[0])
+    assert (taken.job_id, taken.framework) == ("ns/chat", "vllm")
 
 
 def test_sglang_and_a_precision(engine: Served) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.report_server import ReportServer, refused, report_server
-from tests.running import COMMAND, SOON, bare_environment, call, until
+from tests.running import COMMAND, SOON, agent, bare_environment, call, until
 
 
 def megatron(
@@ -126,6 +126,18 @@ def test_a_log_that_comes_grows_is_rotated_and_cut(log: Path, server: ReportServ
         "likely full_attention_counted",
     ]
     assert tail.errors[-1].endswith(": megatron: reports accepted 2, statements unreadable 1")
+
+
+def test_the_agent_itself_compares_what_a_log_says(log: Path) -> None:
+    with agent("demo", "--simulated-gpus", "2") as running:
+        until(lambda: running.values("ofu_job_gpu_seconds_total", job_id="1001"))
+        until(lambda: running.values("ofu_job_gpu_seconds_total", job_id="1001")[0] >= 3)
+        append(log, megatron(1, 2.0))
+        run = call("tail", str(log), "--once", "--job", "1001", "--url", running.url)
+        assert "megatron: reports accepted 1" in run.stderr
+        assert run.stdout.startswith("MFU 40.0%, OFU ")
+        reports = {"job_id": "1001", "outcome": "accepted"}
+        until(lambda: running.value("ofu_job_reports_total", **reports) == 1)
 
 
 def test_facts_go_into_every_report(log: Path, server: ReportServer) -> None:
