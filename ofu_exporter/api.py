@@ -16,6 +16,7 @@ from ofu_exporter.job_api import add_job_routes
 from ofu_exporter.job_book import JobBook
 from ofu_exporter.records import GpuView, JobView, Snapshot
 from ofu_exporter.report_api import add_report_routes
+from ofu_exporter.reported import ReportsView
 from ofu_exporter.reports import ReportBook
 
 _PATHS = frozenset(
@@ -146,23 +147,33 @@ def _jobs_table(snapshot: Snapshot | None) -> str:
     if snapshot is None or not snapshot.jobs:
         return ""
     rows = "".join(_job_row(view) for view in snapshot.jobs)
-    head = "<tr><th>Job<th>Name<th>User<th>OFU<th>GPU-hours<th></tr>"
+    head = "<tr><th>Job<th>Name<th>User<th>OFU<th>Reported MFU<th>Verdict<th>GPU-hours<th></tr>"
     return f"<h2>Jobs</h2><table>{head}{rows}</table>"
 
 
 def _job_row(view: JobView) -> str:
     job = view.job
     path = quote(job.job_id)
-    observed = view.observed_seconds
+    observed, reports = view.observed_seconds, view.reports
     cells = [
         f"<a href=/v1/jobs/{path}>{html.escape(job.job_id)}</a>",
         html.escape(job.name),
         html.escape(job.user or job.namespace),
         _percent(view.utilization_seconds / observed if observed > 0 else None),
+        _percent(reports.mfu if reports else None),
+        _verdict(reports),
         f"{observed / 3600:.2f}",
         "ended" if view.ended is not None else "",
     ]
     return "<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>"
+
+
+def _verdict(reports: ReportsView | None) -> str:
+    """The verdict, and where there is one the likeliest cause."""
+    if reports is None:
+        return ""
+    first = reports.causes.first if reports.causes else None
+    return reports.verdict.value + (f" ({html.escape(first.cause)})" if first else "")
 
 
 def _percent(ratio: float | None) -> str:

@@ -33,6 +33,8 @@ from ofu_exporter.reports import Policy, ReportBook
 from ofu_exporter.sampling import Candidate, Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.server import Doors, Server
+from ofu_exporter.simulated_reports import SCHEDULER as SIMULATED
+from ofu_exporter.simulated_reports import SimulatedReports
 from ofu_exporter.state import Keeper
 
 log = logging.getLogger(__name__)
@@ -200,6 +202,9 @@ class Daemon:
         self._sampler.start()
         if self._keeper is not None:
             self._keeper.start()
+        simulated = SimulatedReports(self._page.snapshot, self._reports)
+        if SIMULATED in self._configured.schedulers:
+            simulated.start()
         serving = asyncio.create_task(self._server.serve())
         tending = [asyncio.create_task(self._reloads()), asyncio.create_task(self._watch_file())]
         log.info("serving on %s", self.url)
@@ -207,6 +212,7 @@ class Daemon:
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         for task in (*tending, stopping):
             task.cancel()
+        simulated.stop()
         if not await asyncio.to_thread(self._sampler.stop, RELEASE_SECONDS):
             log.warning("a driver call did not return in time; its handle ends with the process")
         await asyncio.to_thread(self._attribution.stop, RELEASE_SECONDS)

@@ -138,6 +138,11 @@ def flops_per_token(model: ModelBody) -> float:
     return _flops_per_token(model.model_dump_json())
 
 
+def counted_job(model: ModelBody) -> Job:
+    """What a step of a model is counted from. Raises ReportError for a model that cannot be counted."""
+    return _job(model.model_dump_json())
+
+
 @lru_cache(MODELS)
 def _flops_per_token(model: str) -> float:
     job = _job(model)
@@ -171,7 +176,7 @@ def _job(model: str) -> Job:
 def facts(report: MfuReport, on: Hardware, peak_flops: float | None) -> Facts:
     """What an explanation may use of a report. Raises ReportError for a model that cannot be counted."""
     again = report.recompute
-    job = None if report.model is None else _job(report.model.model_dump_json())
+    job = None if report.model is None else counted_job(report.model)
     known = report.peak_tflops is not None or report.mfu is None
     return Facts(
         job=job,

@@ -48,6 +48,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("access", "accounts", "mfu_report"),
     ("http_limits", "intervals", "report_mfu"),
     ("reports",),
+    ("simulated_reports",),
     ("slurm",),
     ("slurm.trusted_files", "slurm.squeue", "slurm.admin_comment"),
     ("slurm.job_files",),

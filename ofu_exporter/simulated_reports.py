@@ -1,0 +1,113 @@
+"""Simulates what the simulated jobs report of themselves: one is right, one counts attention in full."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ofu_exporter.errors import OfuError
+from ofu_exporter.jobs import observed
+from ofu_exporter.mfu_report import MfuReport
+from ofu_exporter.records import JobView, Snapshot
+from ofu_exporter.reports import ReportBook
+
+log = logging.getLogger(__name__)
+
+SCHEDULER = "simulate"
+EVERY_SECONDS = 5.0
+NOISE = 0.005
+"""Standard deviation of what a job reports, as a share of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """How a simulated job reports."""
+
+    ratio: float
+    """Reported MFU over the OFU of its GPUs."""
+    facts: Mapping[str, Any]
+
+
+# Tiles take 1.5 % of what the hardware runs from a right MFU.
+_RIGHT = 1 / 1.015
+_MOE = {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "vocab_size": 151936,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 768,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+    "tie_word_embeddings": False,
+}
+_FULL_OVER_CAUSAL = 1.3462
+"""FLOPs of this model at 8192 tokens with every pair of attention counted, over half of them."""
+REPORTING: Mapping[str, Reporting] = {
+    "llama-8b-train": Reporting(_RIGHT, {"precision": "bf16", "recompute": "none", "gpus": 3}),
+    "moe-pretrain": Reporting(
+        _RIGHT * _FULL_OVER_CAUSAL,
+        {
+            "precision": "bf16",
+            "recompute": "none",
+            "gpus": 1,
+            "model": {"config": _MOE, "seq_len": 8192},
+        },
+    ),
+}
+"""By the job's name; the others report nothing."""
+
+
+class SimulatedReports:
+    """A thread that reports for the simulated jobs."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot | None], book: ReportBook) -> None:
+        self._snapshot = snapshot
+        self._book = book
+        self._random = random.Random(1)
+        self._until: dict[str, float] = {}
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="ofu-simulated-reports", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY_SECONDS):
+            snapshot = self._snapshot()
+            for view in snapshot.jobs if snapshot else ():
+                self.report(view)
+
+    def report(self, view: JobView) -> None:
+        """Report for one job, if it is a simulated one that does."""
+        reporting = REPORTING.get(view.job.name)
+        if view.job.scheduler != SCHEDULER or reporting is None or view.ended is not None:
+            return
+        end = view.updated
+        start = self._until.get(view.job.job_id, end - EVERY_SECONDS)
+        back = [usage.recent[-1].end for usage in view.usage if usage.recent]
+        if not back or end <= start:
+            return
+        latest = max(back)
+        sums = observed(view.usage, latest - (end - start), latest)
+        if sums.gpu_seconds <= 0:
+            return
+        mfu = sums.utilization_seconds / sums.gpu_seconds * reporting.ratio
+        mfu *= 1 + self._random.gauss(0, NOISE)
+        report = MfuReport(job_id=view.job.job_id, mfu=mfu, start=start, end=end, **reporting.facts)
+        try:
+            self._book.report(report, lambda _: None)
+            self._until[view.job.job_id] = end
+        except OfuError as error:
+            log.warning("simulated report of job %s: %s", view.job.job_id, error)
