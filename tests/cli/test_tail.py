@@ -129,14 +129,15 @@ def test_a_log_that_comes_grows_is_rotated_and_cut(log: Path, server: ReportServ
 
 
 def test_the_agent_itself_compares_what_a_log_says(log: Path) -> None:
-    with agent("demo", "--simulated-gpus", "2") as running:
-        until(lambda: running.values("ofu_job_gpu_seconds_total", job_id="1001"))
-        until(lambda: running.values("ofu_job_gpu_seconds_total", job_id="1001")[0] >= 3)
+    # 1003 serves chats: a job of the demo that does not report of itself
+    with agent("demo", "--simulated-gpus", "6") as running:
+        until(lambda: running.values("ofu_job_gpu_seconds_total", job_id="1003"))
+        until(lambda: running.values("ofu_job_gpu_seconds_total", job_id="1003")[0] >= 3)
         append(log, megatron(1, 2.0))
-        run = call("tail", str(log), "--once", "--job", "1001", "--url", running.url)
+        run = call("tail", str(log), "--once", "--job", "1003", "--url", running.url)
         assert "megatron: reports accepted 1" in run.stderr
         assert run.stdout.startswith("MFU 40.0%, OFU ")
-        reports = {"job_id": "1001", "outcome": "accepted"}
+        reports = {"job_id": "1003", "outcome": "accepted"}
         until(lambda: running.value("ofu_job_reports_total", **reports) == 1)
 
 
