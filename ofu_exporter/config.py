@@ -32,6 +32,10 @@ def duration(value: float) -> str:
 Seconds = Annotated[float, BeforeValidator(seconds)]
 
 
+FILE_ONLY = frozenset({"gpus", "pull"})
+"""Settings that are tables of tables: neither a flag nor a variable can say them."""
+
+
 class GpuSetting(BaseModel):
     """A GPU model that the table lacks, or rates otherwise than the user wants."""
 
@@ -43,6 +47,20 @@ class GpuSetting(BaseModel):
     tensor_clock_hz: float = Field(gt=1e8, lt=1e10)
     fp64_clock_hz: float | None = Field(default=None, gt=1e8, lt=1e10)
     flops_per_cycle_per_sm: dict[str, int] = Field(default_factory=dict)
+
+
+class PullSetting(BaseModel):
+    """A serving engine of a job, whose counter of FLOPs is read instead of waiting for reports."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    job_id: str = Field(min_length=1, max_length=256, pattern=r"^[^\s*?]+$")
+    """As the scheduler names it. No wildcard: one engine is one job's."""
+    url: str = Field(pattern=r"^https?://[^/]+")
+    precision: str | dict[str, float] | None = None
+    """What the engine computes in, or the shares of its FLOPs."""
+    every: Seconds = Field(default=15.0, ge=1.0, le=300.0)
+    timeout: Seconds = Field(default=5.0, gt=0, le=60.0)
 
 
 class Settings(BaseModel):
@@ -146,6 +164,9 @@ class Settings(BaseModel):
     )
     gpus: tuple[GpuSetting, ...] = Field(
         default=(), description="GPU models of your own (file only)."
+    )
+    pull: tuple[PullSetting, ...] = Field(
+        default=(), description="Serving engines whose counter of FLOPs is read (file only)."
     )
 
     @field_validator("interval")

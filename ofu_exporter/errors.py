@@ -3,6 +3,7 @@
 OfuError
 ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
 ├── SourceError     a whole counter source cannot be used: the agent runs on and tries again
+├── PageError       a page of metrics cannot be fetched: whoever wanted it goes on without
 ├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
 ├── SchedulerError  a scheduler does not say who owns what: its last answer is kept for a while, GPUs are measured on
 └── ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
@@ -264,6 +265,15 @@ class SourceError(OfuError):
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{detail or reason.value}. {reason.advice}")
+        self.reason = reason
+        self.detail = detail
+
+
+class PageError(OfuError):
+    """A page of metrics that cannot be fetched."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
         self.reason = reason
         self.detail = detail
 

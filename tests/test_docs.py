@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from ofu_exporter import metrics as names
 from ofu_exporter import schedulers, sources
 from ofu_exporter.cli.settings import option_models
-from ofu_exporter.config import Settings, duration
+from ofu_exporter.config import FILE_ONLY, Settings, duration
 from ofu_exporter.errors import ClaimRejection, Reason, Rejection, SchedulerReason
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +37,9 @@ def settings() -> list[str]:
     )
     models: list[tuple[str, type[BaseModel]]] = [("Common", Settings), *titled]
     for title, model in models:
-        fields = {name: field for name, field in model.model_fields.items() if name != "gpus"}
+        fields = {
+            name: field for name, field in model.model_fields.items() if name not in FILE_ONLY
+        }
         if not fields:
             continue
         lines += ["", f"### {title}", ""]

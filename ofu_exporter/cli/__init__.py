@@ -60,6 +60,7 @@ COMMANDS = _Commands(
         "mfu": "flops:mfu",
         "record": "record:record",
         "run": "run:run",
+        "tail": "tail:tail",
     }
 )
 

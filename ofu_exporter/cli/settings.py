@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from ofu_exporter import schedulers, sources
 from ofu_exporter.config import (
+    FILE_ONLY,
     Given,
     Layer,
     Settings,
@@ -47,7 +48,7 @@ def setting_flags(command: CommandT) -> CommandT:
     owned: list[tuple[str, type[BaseModel]]] = [("", Settings), *named]
     for owner, model in reversed(owned):
         for name, field in reversed(model.model_fields.items()):
-            if name != "gpus":  # a table of tables: in the file only
+            if name not in FILE_ONLY:
                 command = _flag(name, field, owner)(command)
     return click.option("--config", type=Path, metavar="FILE", help="YAML file of settings.")(
         command

@@ -9,18 +9,17 @@ last new one, at most one collection interval. A GPU none of whose rows changed 
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.config import Seconds
 from ofu_exporter.dcgm_page import Page, Row, parse
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.errors import GpuError, PageError, Reason, SourceError
+from ofu_exporter.page_client import PageClient
 from ofu_exporter.records import (
     LONGEST_WINDOW_SECONDS,
     SHORTEST_WINDOW_SECONDS,
@@ -31,9 +30,6 @@ from ofu_exporter.records import (
     Reading,
 )
 from ofu_exporter.sources import Clock
-
-if TYPE_CHECKING:
-    import httpx
 
 AUTO_RANK = 1
 
@@ -84,10 +80,9 @@ class Probe:
 
     def __init__(self, options: Options, clock: Clock, rejected: Counter[str]) -> None:
         self._options = options
-        self._shown_url = re.sub(r"//[^/@]*@", "//", options.url)  # a log is no place for passwords
         self._clock = clock
         self._rejected = rejected
-        self._client: httpx.Client | None = None
+        self._client = PageClient(options.url, options.timeout, clock)
         self._tracks: dict[tuple[str, GpuKey], _Track] = {}
         self._gpus: Sequence[Gpu] = ()
 
@@ -114,7 +109,7 @@ class Probe:
         page = parse(self._fetch())
         self._rejected.update(page.rejected)
         if not page.rows:
-            raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._shown_url}")
+            raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._client.shown_url}")
         return page
 
     def _gap(self, keys: Iterable[tuple[str, GpuKey]]) -> None:
@@ -133,9 +128,7 @@ class Probe:
         }
 
     def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        self._client.close()
 
     def _event(self, row: Row, liveness: int, now: float) -> Reading | Fault | None:
         key = _track_key(row.gpu)
@@ -165,41 +158,10 @@ class Probe:
         return _reading(row, start, end, collect)
 
     def _fetch(self) -> str:
-        import httpx  # noqa: PLC0415 - only this source needs it
-
-        url = self._options.url
         try:
-            if self._client is None:
-                self._client = httpx.Client(
-                    timeout=self._options.timeout,
-                    trust_env=False,  # a proxy is for others; a page of this node needs none
-                    verify=url.startswith("https"),  # loading the authorities costs 20 ms
-                )
-            with self._client.stream("GET", url) as response:
-                return self._body(response)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, OverflowError) as error:
-            detail = f"{self._shown_url}: {str(error) or type(error).__name__}"
-            raise GpuError(Reason.UNREACHABLE, detail) from error
-
-    def _body(self, response: httpx.Response) -> str:
-        url = self._shown_url
-        if response.status_code != 200:
-            raise GpuError(Reason.UNREACHABLE, f"{url} answers {response.status_code}")
-        if "html" in response.headers.get("content-type", ""):
-            raise GpuError(Reason.NOT_METRICS, f"{url} answers with HTML")
-        body = bytearray()
-        deadline = self._clock() + 2 * self._options.timeout
-        for piece in response.iter_bytes():
-            body += piece
-            if len(body) > MAX_PAGE_BYTES:
-                raise GpuError(
-                    Reason.NOT_METRICS, f"{url} answers with over {MAX_PAGE_BYTES} bytes"
-                )
-            if self._clock() > deadline:
-                raise GpuError(Reason.UNREACHABLE, f"{url} takes too long to send its page")
-        if body.lstrip()[:1] == b"<":
-            raise GpuError(Reason.NOT_METRICS, f"{url} answers with HTML")
-        return body.decode("utf-8", "replace")
+            return self._client.fetch(MAX_PAGE_BYTES)
+        except PageError as error:
+            raise GpuError(error.reason, error.detail) from error
 
 
 class Source:

@@ -56,6 +56,11 @@ def test_verl_console_lines() -> None:
     assert actor.flops_per_second == pytest.approx(0.343 * H100_PEAK)
 
 
+def test_verl_with_scalars_as_numpy_prints_them() -> None:
+    line = re.sub(r"(perf/\S+?):(\S+)", r"\1:np.float64(\2)", VERL)
+    assert read("verl", line) == read("verl", VERL)
+
+
 def test_verl_json_lines() -> None:
     logged = json.dumps({"step": 4, "data": {"perf/mfu/actor": 0.41, "actor/lr": 1e-6}})
     assert read("verl", logged)[0] == Reported(step=4, name="actor", mfu=0.41)
@@ -230,6 +235,10 @@ def test_every_reader_says_when_there_is_nothing(name: str, text: str) -> None:
 def test_what_cannot_be_read_is_named(name: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         read(name, text)
+
+
+def test_logs_are_followed_by_those_that_read_lines() -> None:
+    assert readers.log_names() == ("deepspeed", "megatron", "onelogger", "verl")
 
 
 def test_readers_are_found_by_their_files() -> None:

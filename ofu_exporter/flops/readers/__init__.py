@@ -1,7 +1,8 @@
 """What a reader of a framework's output is, and how one is found by its file's name.
 
 A reader is one module in this package; its file name is the reader's name. It has one public function, `read`, that
-takes the output as text and a `Job` with what the output doesn't say.
+takes the output as text and a `Job` with what the output doesn't say. A reader of a log has a second one, `follow`,
+that takes the output line by line, as it is written.
 """
 
 from __future__ import annotations
@@ -24,10 +25,34 @@ class Reader(Protocol):
         """Every statement in the text. Raises ConfigError when there is none, or one can't be read."""
 
 
+class Follower(Protocol):
+    """Reads a log while it is written, and knows what earlier lines said."""
+
+    def line(self, line: str) -> Reported | None:
+        """What is said of the `seconds` that end with this line; None when it ends no statement.
+
+        With neither an MFU nor FLOP/s it's a statement that only later ones can be compared with.
+        Raises ConfigError for a statement that can't be read; the next line may be given all the same.
+        """
+
+
+class LogReader(Reader, Protocol):
+    """A reader of a log, which grows line by line."""
+
+    def follow(self, job: Job) -> Follower:
+        """A follower that has seen nothing yet."""
+
+
 @cache
 def names() -> tuple[str, ...]:
     """Every reader, by the name of its file."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+@cache
+def log_names() -> tuple[str, ...]:
+    """The readers of logs."""
+    return tuple(name for name in names() if hasattr(load(name), "follow"))
 
 
 def load(name: str) -> Reader:
@@ -35,6 +60,13 @@ def load(name: str) -> Reader:
     if name not in names():
         raise ConfigError(f"unknown reader {name!r}; known: {', '.join(names())}")
     return cast(Reader, importlib.import_module(f"{__name__}.{name}"))
+
+
+def follower(name: str, job: Job) -> Follower:
+    """A follower of one framework's log. Raises ConfigError that lists those that have one."""
+    if name not in log_names():
+        raise ConfigError(f"unknown log {name!r}; known: {', '.join(log_names())}")
+    return cast(LogReader, load(name)).follow(job)
 
 
 def summary(name: str) -> str:

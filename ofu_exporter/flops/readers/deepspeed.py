@@ -15,6 +15,8 @@ from ofu_exporter.flops.reports import Job, Reported, number, ratio
 _AMOUNTS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _STEP = re.compile(r"Profile Summary at step (\d+)")
+_LONGEST = 200
+"""Lines of a summary, with what other ranks print between them."""
 _NOTES = (
     "the backward pass is assumed to be twice the forward",
     "attention is counted in full, whether causal or not",
@@ -33,6 +35,38 @@ def read(text: str, job: Job) -> list[Reported]:
     return [_summary(text[start:end], job) for start, end in zip(starts, ends, strict=True)]
 
 
+def follow(job: Job) -> Follower:
+    """Reads the log as it is written."""
+    return Follower(job)
+
+
+class Follower:
+    """Gathers the lines of a summary until the dashes that end it."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._lines: list[str] = []
+
+    def line(self, line: str) -> Reported | None:
+        """What a summary says of its one iteration, once its last line is there.
+
+        Raises ConfigError when it lacks the forward FLOPs or latencies, or has no end.
+        """
+        if "Profile Summary" in line:
+            self._lines = [line]
+            return None
+        if not self._lines:
+            return None
+        self._lines.append(line)
+        if not line.lstrip().startswith("-----"):
+            if len(self._lines) > _LONGEST:
+                self._lines = []
+                raise ConfigError(f"DeepSpeed summary: no end within {_LONGEST} lines")
+            return None
+        text, self._lines = "\n".join(self._lines), []
+        return _summary(text, self._job)
+
+
 def _summary(text: str, job: Job) -> Reported:
     step = _STEP.search(text)
     forward = _amount(text, "fwd flops per GPU")
@@ -46,7 +80,7 @@ def _summary(text: str, job: Job) -> Reported:
         seconds = sum(part for part in parts if part is not None)
     rate = 3 * forward / seconds
     return Reported(
-        step=int(step[1]) if step else None,
+        step=int(number(step[1], "step")) if step else None,
         flops=3 * forward,
         seconds=seconds,
         flops_per_second=rate,

@@ -8,6 +8,7 @@ number is taken. What Megatron-LM leaves out or counts otherwise is in the conve
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ofu_exporter.flops.reports import Job, Reported, found, number, ratio
 
@@ -27,6 +28,34 @@ def read(text: str, job: Job) -> list[Reported]:
     )
 
 
+def follow(job: Job) -> Follower:
+    """Reads the log as it is written."""
+    return Follower(job)
+
+
+class Follower:
+    """Knows the iteration logged before, since a line stands for all that followed it (--log-interval)."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._step: int | None = None
+
+    def line(self, line: str) -> Reported | None:
+        """What a line says of its iterations: elapsed time per iteration x iterations since the line before.
+
+        The first line, and one after a restart from an earlier iteration, is believed for one iteration.
+        Raises ConfigError when it has no number.
+        """
+        said = _line(line, self._job)
+        if said is None or said.step is None:
+            return said
+        before, self._step = self._step, said.step
+        count = said.step - before if before is not None and before < said.step else 1
+        if said.seconds is None or said.flops is None:
+            return said
+        return replace(said, seconds=said.seconds * count, flops=said.flops * count)
+
+
 def _line(line: str, job: Job) -> Reported | None:
     iteration, throughput = _ITERATION.search(line), _THROUGHPUT.search(line)
     if iteration is None or throughput is None:
@@ -35,7 +64,7 @@ def _line(line: str, job: Job) -> Reported | None:
     elapsed = _ELAPSED.search(line)
     seconds = number(elapsed[1], "elapsed time per iteration") / 1e3 if elapsed else None
     return Reported(
-        step=int(iteration[1]),
+        step=int(number(iteration[1], "iteration")),
         flops=None if seconds is None else rate * seconds,
         seconds=seconds,
         flops_per_second=rate,

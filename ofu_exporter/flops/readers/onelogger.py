@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.reports import Job, Reported, found, number, ratio
 
+_NAMES = ("train_tflop", "train_throughput_per_gpu", "world_size", "train_iterations_time_total")
 _NOTE = "time of training iterations only; checkpoints, validation and start-up are left out"
 
 
@@ -33,12 +35,56 @@ def read(text: str, job: Job) -> list[Reported]:
     return found(reports, "OneLogger metric `train_tflop` or `train_throughput_per_gpu`")
 
 
+def follow(job: Job) -> Follower:
+    """Reads JSON lines as they are written."""
+    return Follower(job)
+
+
+class Follower:
+    """Totals since the start of the loop become what was done since the object before."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._known: dict[str, object] = {}
+        self._total: Reported | None = None
+
+    def line(self, line: str) -> Reported | None:
+        """FLOPs and seconds since the object before; the first object only begins, as one does after a restart.
+
+        Raises ConfigError for an object that can't be read.
+        """
+        if not line.lstrip().startswith("{") or not any(name in line for name in _NAMES):
+            return None
+        for record in _records(line):
+            self._known.update(record)
+            if "train_tflop" in record or "train_throughput_per_gpu" in record:
+                return self._since(_report(self._known, self._job))
+        return None
+
+    def _since(self, total: Reported) -> Reported:
+        if total.flops is None or total.seconds is None:
+            return replace(total, seconds=None)
+        before, self._total = self._total, total
+        if before is None or before.flops is None or before.seconds is None:
+            return _beginning(total)
+        flops, seconds = total.flops - before.flops, total.seconds - before.seconds
+        if flops < 0 or seconds <= 0:
+            return _beginning(total)
+        rate = flops / seconds
+        mfu = ratio(rate, self._job)
+        return replace(total, flops=flops, seconds=seconds, flops_per_second=rate, mfu=mfu)
+
+
+def _beginning(total: Reported) -> Reported:
+    return Reported(step=total.step, notes=total.notes)
+
+
 def _records(text: str) -> Iterator[Mapping[str, object]]:
     """The objects of a JSON object, of a list of them, or of JSON lines; `metrics` inside an object is unpacked."""
     try:
         whole = json.loads(text)
         values = whole if isinstance(whole, list) else [whole]
-    except ValueError:
+    except (ValueError, RecursionError):
         values = [_parsed(line) for line in text.splitlines() if line.strip()]
     for value in values:
         if not isinstance(value, Mapping):
@@ -50,7 +96,7 @@ def _records(text: str) -> Iterator[Mapping[str, object]]:
 def _parsed(line: str) -> object:
     try:
         return json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"OneLogger JSON: {line[:80]!r}: {error}") from error
 
 

@@ -14,7 +14,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.reports import Job, Reported, found, number, ratio
 
 _LINE = re.compile(
-    r"^(?:vllm|sglang)[:_]estimated_flops_per_gpu_total(\{[^}]*\})?\s+(\S+)", re.MULTILINE
+    r"^(vllm|sglang)[:_]estimated_flops_per_gpu_total(\{[^}]*\})?\s+(\S+)", re.MULTILINE
 )
 _NOTE = "estimated from shapes, forward passes only"
 
@@ -26,9 +26,15 @@ def read(text: str, job: Job) -> list[Reported]:
     """
     reports = [
         Reported(name=labels, flops=number(value, "estimated_flops_per_gpu_total"), notes=(_NOTE,))
-        for labels, value in _LINE.findall(text)
+        for _, labels, value in _LINE.findall(text)
     ]
     return found(reports, "counter vllm:/sglang:estimated_flops_per_gpu_total")
+
+
+def engine(text: str) -> str | None:
+    """`vllm` or `sglang`; None for a page without the counter."""
+    match = _LINE.search(text)
+    return match[1] if match else None
 
 
 def between(before: str, after: str, seconds: float, job: Job) -> list[Reported]:

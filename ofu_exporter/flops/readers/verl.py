@@ -16,9 +16,19 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.reports import Job, Reported, found, number
 
 _KEY = "perf/mfu/"
-_PAIR = re.compile(r"perf/mfu/(\w+):\s*([^\s,]+)")
+_VALUE = r"\s*(?:np\.\w+\()?([^\s,)]+)"
+"""NumPy 2 prints its scalars as `np.float64(0.41)`."""
+_PAIR = re.compile(rf"perf/mfu/(\w+):{_VALUE}")
 _STEP = re.compile(r"\bstep:\s*(\d+)")
-_SECONDS = re.compile(r"\bperf/time_per_step:\s*([^\s,]+)")
+_SECONDS = re.compile(rf"\bperf/time_per_step:{_VALUE}")
+_TIMES = re.compile(rf"\b(timing_s/\w+|perf/delta_time/\w+):{_VALUE}")
+_PHASES = {
+    "actor": "timing_s/update_actor",
+    "critic": "timing_s/update_critic",
+    "actor_infer": "timing_s/old_log_prob",
+    "ref": "timing_s/ref",
+}
+"""Over which part of a step an MFU is: the workers divide by that part's time, not by the step's."""
 
 
 def read(text: str, job: Job) -> list[Reported]:
@@ -29,6 +39,64 @@ def read(text: str, job: Job) -> list[Reported]:
     """
     reports = [report for line in text.splitlines() for report in _line(line, job)]
     return found(reports, "verl metric `perf/mfu/...`")
+
+
+def follow(job: Job) -> Follower:
+    """Reads the log as it is written."""
+    return Follower(job)
+
+
+class Follower:
+    """A line is a whole step, and every line says all there is to know."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def line(self, line: str) -> Reported | None:
+        """MFU over the whole step: each part's MFU x its seconds, over the step's seconds.
+
+        Generation has no MFU in verl and adds nothing. Raises ConfigError when a value is no number, or no
+        part's time is in the line.
+        """
+        parts = _line(line, self._job)
+        return _whole(parts, _times(line)) if parts else None
+
+
+def _whole(parts: list[Reported], times: dict[str, float]) -> Reported:
+    step, seconds = parts[0].step, parts[0].seconds or times.get("timing_s/step")
+    if not seconds:
+        raise ConfigError("verl step: `perf/time_per_step` is missing or 0")
+    weighted: dict[str, float] = {}
+    for part in parts:
+        own = times.get(f"perf/delta_time/{part.name}", times.get(_PHASES.get(part.name, "")))
+        if own is not None and part.mfu is not None:
+            weighted[part.name] = part.mfu * own
+    if not weighted:
+        names = ", ".join(f"`{_PHASES.get(part.name, 'a time')}`" for part in parts)
+        raise ConfigError(f"verl step: {names} is missing, the time that the MFU is over")
+    if not any(weighted.values()):
+        raise ConfigError(
+            "verl step: MFU is 0, which verl says where it knows not the GPU or model"
+        )
+    left = sorted({part.name for part in parts} - {*weighted})
+    notes = [*parts[0].notes, *(f"{name} has no time and is left out" for name in left)]
+    return Reported(
+        step=step, seconds=seconds, mfu=sum(weighted.values()) / seconds, notes=tuple(notes)
+    )
+
+
+def _times(line: str) -> dict[str, float]:
+    """The seconds of each part of a step, by the metric's name."""
+    if line.lstrip().startswith("{"):
+        logged = json.loads(line)  # which `_json` has read before
+        pairs = [(key, str(value)) for key, value in logged.get("data", logged).items()]
+    else:
+        pairs = _TIMES.findall(line)
+    return {
+        key: number(value, key)
+        for key, value in pairs
+        if key.startswith(("timing_s/", "perf/delta_time/")) and value != "None"
+    }
 
 
 def _line(line: str, job: Job) -> list[Reported]:
@@ -42,7 +110,7 @@ def _console(line: str) -> tuple[int | None, float | None, list[tuple[str, float
     step, seconds = _STEP.search(line), _SECONDS.search(line)
     values = [(name, number(value, f"{_KEY}{name}")) for name, value in _PAIR.findall(line)]
     return (
-        int(step[1]) if step else None,
+        int(number(step[1], "step")) if step else None,
         number(seconds[1], "perf/time_per_step") if seconds else None,
         values,
     )
@@ -51,9 +119,11 @@ def _console(line: str) -> tuple[int | None, float | None, list[tuple[str, float
 def _json(line: str) -> tuple[int | None, float | None, list[tuple[str, float]]]:
     try:
         logged = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"verl metrics: not JSON: {error}") from error
     data = logged.get("data", logged)
+    if not isinstance(data, dict):
+        raise ConfigError(f"verl metrics: {data!r} is not an object")
     step = logged.get("step", data.get("training/global_step"))
     seconds = data.get("perf/time_per_step")
     values = [

@@ -1,0 +1,161 @@
+"""`tail`: follows a training log and reports what it says to the agent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ofu_exporter.cli.step import shares
+
+if TYPE_CHECKING:
+    from ofu_exporter.log_lines import Line, LogFile, Pipe
+    from ofu_exporter.log_post import Poster
+    from ofu_exporter.log_tail import LogTail
+
+LOOK_SECONDS = 0.25
+"""Time between two looks at a file."""
+
+
+@click.command()
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option(
+    "--job",
+    help="The job that the log is of. Default: OFU_EXPORTER_JOB_ID, SLURM_JOB_ID, or the pod.",
+)
+@click.option("--url", help="Of the agent. Default: OFU_EXPORTER_URL, or http://127.0.0.1:9846.")
+@click.option(
+    "--framework",
+    default="auto",
+    show_default=True,
+    help="Whose log it is: auto, or one of megatron, verl, deepspeed, onelogger.",
+)
+@click.option("--from-start", is_flag=True, help="What the file holds already is read too.")
+@click.option("--once", is_flag=True, help="Read to the end and stop; implies --from-start.")
+@click.option("--gpus", type=click.IntRange(1), help="All GPUs of the job: the world size.")
+@click.option(
+    "--data-parallel-size", type=click.IntRange(1), help="Puts VeRL-Omni's MFU right, with --gpus."
+)
+@click.option("--peak-tflops", type=float, help="Per GPU, that the job's own MFU divides by.")
+@click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
+@click.option("--recompute", type=click.Choice(("none", "selective", "full")))
+def tail(log: Path, framework: str, **options: Any) -> None:
+    """Report to the agent what a training log says of its own MFU, as it is written.
+
+    LOG is a file, which may come later, be rotated or truncated, or - for standard input. The
+    token is taken from OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE.
+    """
+    from ofu_exporter.flops.reports import Job
+    from ofu_exporter.log_tail import LogTail
+
+    once = options["once"]
+    job = Job(options["gpus"], options["data_parallel_size"])
+    reading = LogTail(framework, job, _say)
+    poster = _poster(framework, options)
+    source = _open(log, once or options["from_start"], once)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+            _follow(source, reading, poster, once)
+        poster.close()
+    finally:
+        source.close()
+    _sum_up(reading, poster, source)
+
+
+def _poster(framework: str, options: Mapping[str, Any]) -> Poster:
+    from ofu_exporter.client import identity
+    from ofu_exporter.client.channel import Channel
+    from ofu_exporter.errors import ConfigError
+    from ofu_exporter.log_post import Poster
+
+    job_id = options["job"] or identity.job_id(os.environ)
+    if not job_id:
+        raise ConfigError("--job is needed: neither OFU_EXPORTER_JOB_ID nor SLURM_JOB_ID is set")
+    try:
+        channel = Channel(options["url"], os.environ)
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"--url: {error}") from error
+    facts = {"job_id": job_id, **_facts(framework, options)}
+    return Poster(channel, identity.Token(None, os.environ, job_id), facts, _show, _say)
+
+
+def _open(log: Path, from_start: bool, once: bool) -> LogFile | Pipe:
+    from ofu_exporter.errors import ConfigError
+    from ofu_exporter.log_lines import LogFile, Pipe
+
+    if str(log) == "-":
+        return Pipe(sys.stdin.fileno(), is_new=not from_start)
+    file = LogFile(log, from_start)
+    if not file.is_there:
+        if once:
+            raise ConfigError(f"cannot read {log}: it is not there")
+        _say(f"waiting for {log}")
+    return file
+
+
+def _facts(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What is sent with every report."""
+    precision = options["precision"]
+    facts = {
+        "gpus": options["gpus"],
+        "peak_tflops": options["peak_tflops"],
+        "precision": shares(precision) if precision and "=" in precision else precision,
+        "recompute": options["recompute"],
+        "framework": None if framework == "auto" else framework,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _follow(source: LogFile | Pipe, reading: LogTail, poster: Poster, once: bool) -> None:
+    while True:
+        _send(source.read(), reading, poster)
+        if source.ended or (once and source.ends_here):
+            break
+        source.wait(LOOK_SECONDS)
+    _send(source.rest(), reading, poster)
+
+
+def _send(lines: Iterable[Line], reading: LogTail, poster: Poster) -> None:
+    for line in lines:
+        report = reading.take(line)
+        if report is not None:
+            poster.take(report)
+
+
+def _show(answer: Mapping[str, Any]) -> None:
+    """One line of what the agent makes of a report."""
+    interval, horizon = answer.get("interval") or {}, answer.get("horizon") or {}
+    text = f"MFU {_percent(answer.get('mfu'))}, OFU {_percent(interval.get('ofu'))}"
+    text += f", {_points(interval.get('difference'))}: {interval.get('verdict')}"
+    text += f"; over {horizon.get('seconds', 0):g} s {_points(horizon.get('difference'))}: "
+    causes = [each.get("cause") for each in answer.get("causes") or ()]
+    click.echo(f"{text}{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}")
+
+
+def _percent(ratio: float | None) -> str:
+    return "not measured" if ratio is None else f"{ratio:.1%}"
+
+
+def _points(difference: float | None) -> str:
+    return "no difference known" if difference is None else f"{100 * difference:+.1f} points"
+
+
+def _sum_up(reading: LogTail, poster: Poster, source: LogFile | Pipe) -> None:
+    counts = {
+        **{f"reports {name}": count for name, count in sorted(poster.counts.items())},
+        **{f"statements {why.value}": count for why, count in sorted(reading.drops.items())},
+        **({"lines too long": source.dropped} if source.dropped else {}),
+    }
+    shown = ", ".join(f"{name} {count}" for name, count in counts.items())
+    _say(f"{reading.framework or 'no statement seen'}: {shown or 'no report'}")
+
+
+def _say(text: str) -> None:
+    click.echo(f"ofu-exporter tail: {text}", err=True)

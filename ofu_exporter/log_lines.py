@@ -1,0 +1,213 @@
+"""The lines of a log that something else writes: it grows, is rotated or truncated, or isn't there yet.
+
+Only whole lines are given. What a file held when it was opened is old, what is written later is new: the two are
+told apart, since only the moment of a new line is known.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ofu_exporter.errors import ConfigError
+
+PIECE_BYTES = 1 << 20
+BEGINNING_BYTES = 1 << 10
+"""Two files that begin with the same so many bytes are the same log."""
+LONGEST_LINE_BYTES = 1 << 20
+"""A longer line is no statement; it is dropped, so that a file without line ends needs no memory."""
+
+
+class Line(NamedTuple):
+    """One line without its end."""
+
+    text: str
+    is_new: bool
+    """It was written while the log was followed: about now."""
+
+
+class _Splitter:
+    """Makes whole lines of pieces of bytes."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._is_too_long = False
+        self.dropped = 0
+
+    def split(self, piece: bytes) -> list[str]:
+        """The lines that a piece ends."""
+        *whole, rest = (self._rest + piece).split(b"\n")
+        if whole and self._is_too_long:
+            whole.pop(0)
+            self._is_too_long = False
+        if len(rest) > LONGEST_LINE_BYTES:
+            self.dropped += not self._is_too_long
+            self._is_too_long = True
+        self._rest = b"" if self._is_too_long else rest
+        return [line.decode("utf-8", "replace") for line in whole]
+
+    def rest(self) -> list[str]:
+        """What was left without an end, if anything; what comes then begins a line."""
+        rest, self._rest, self._is_too_long = self._rest, b"", False
+        return [rest.decode("utf-8", "replace")] if rest else []
+
+
+class LogFile:
+    """A file by its name. It may be missing, also at the start; then what comes there is read from its start."""
+
+    ended = False
+    """Something may always be written to a file."""
+    ends_here = True
+    """What it holds now has an end."""
+
+    def __init__(self, path: Path, from_start: bool) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._old_until = 0
+        self._splitter = _Splitter()
+        self._open()
+        if self._file is not None:
+            size = os.fstat(self._file).st_size
+            self._old_until = size if from_start else self._line_start(self._file, size)
+            os.lseek(self._file, 0 if from_start else self._old_until, os.SEEK_SET)
+
+    @property
+    def is_there(self) -> bool:
+        return self._file is not None
+
+    @property
+    def dropped(self) -> int:
+        """Lines that were too long."""
+        return self._splitter.dropped
+
+    def wait(self, seconds: float) -> None:
+        """Let it grow."""
+        time.sleep(seconds)
+
+    def read(self) -> Iterator[Line]:
+        """Every whole line since the last call. Raises ConfigError when the log can't be read."""
+        yield from self._grown()
+        if self._is_replaced():
+            yield from self._grown()  # what was still written to the old file
+            yield from self._lines(self._splitter.rest())
+            before = self._beginning()
+            self.close()
+            self._open()
+            if before and self._beginning() == before:
+                self._old_until = (
+                    self._size()
+                )  # a copy, as editors and `sed -i` make: nothing is new
+            yield from self._grown()
+
+    def rest(self) -> Iterator[Line]:
+        """The last line, where it has no end."""
+        yield from self._lines(self._splitter.rest())
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+        self._file, self._old_until = None, 0
+
+    def _grown(self) -> Iterator[Line]:
+        if self._file is None:
+            return
+        if self._size() < self._position():  # truncated: it begins anew
+            os.lseek(self._file, 0, os.SEEK_SET)
+            self._splitter.rest()
+            self._old_until = 0
+        while piece := self._piece(self._file):
+            yield from self._lines(self._splitter.split(piece))
+
+    def _position(self) -> int:
+        return 0 if self._file is None else os.lseek(self._file, 0, os.SEEK_CUR)
+
+    def _beginning(self) -> bytes:
+        return b"" if self._file is None else os.pread(self._file, BEGINNING_BYTES, 0)
+
+    def _size(self) -> int:
+        try:
+            return 0 if self._file is None else os.fstat(self._file).st_size
+        except OSError as error:
+            raise ConfigError(f"cannot read {self._path}: {error.strerror}") from error
+
+    def _piece(self, file: int) -> bytes:
+        """More of the file; no piece has both old and new lines."""
+        old = self._old_until - os.lseek(file, 0, os.SEEK_CUR)
+        try:
+            return os.read(file, min(old, PIECE_BYTES) if old > 0 else PIECE_BYTES)
+        except OSError as error:
+            raise ConfigError(f"cannot read {self._path}: {error.strerror}") from error
+
+    def _lines(self, texts: list[str]) -> Iterator[Line]:
+        if texts and self._file is not None:
+            is_new = os.lseek(self._file, 0, os.SEEK_CUR) > self._old_until
+            yield from (Line(text, is_new) for text in texts)
+
+    def _is_replaced(self) -> bool:
+        """Whether another file has the name now. A name that is gone for a moment is waited for."""
+        try:
+            there = os.stat(self._path)
+        except OSError:
+            return False
+        if self._file is None:
+            return True
+        own = os.fstat(self._file)
+        return (own.st_dev, own.st_ino) != (there.st_dev, there.st_ino)
+
+    def _open(self) -> None:
+        if self._path.is_dir():
+            raise ConfigError(f"cannot read {self._path}: it is a directory")
+        try:
+            self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self._file = None
+        except OSError as error:
+            raise ConfigError(f"cannot read {self._path}: {error.strerror}") from error
+
+    @staticmethod
+    def _line_start(file: int, size: int) -> int:
+        """Where the last line begins, so that one that is half written is read whole."""
+        begin = max(0, size - LONGEST_LINE_BYTES)
+        end = os.pread(file, size - begin, begin).rfind(b"\n")
+        return size if end < 0 and begin else begin + end + 1
+
+
+class Pipe:
+    """Standard input, or whatever else ends: its lines are new, or all old where that is said."""
+
+    is_there = True
+    ends_here = False
+    """Its end comes when its writer ends."""
+
+    def __init__(self, file: int, is_new: bool) -> None:
+        self._file = file
+        self._is_new = is_new
+        self._splitter = _Splitter()
+        self.ended = False
+
+    @property
+    def dropped(self) -> int:
+        """Lines that were too long."""
+        return self._splitter.dropped
+
+    def wait(self, seconds: float) -> None:
+        """Until more is there, at most so long."""
+        select.select([self._file], [], [], seconds)
+
+    def read(self) -> Iterator[Line]:
+        """Every whole line that is there now."""
+        while not self.ended and select.select([self._file], [], [], 0)[0]:
+            piece = os.read(self._file, PIECE_BYTES)
+            self.ended = not piece
+            yield from (Line(text, self._is_new) for text in self._splitter.split(piece))
+
+    def rest(self) -> Iterator[Line]:
+        """The last line, where it has no end."""
+        yield from (Line(text, self._is_new) for text in self._splitter.rest())
+
+    def close(self) -> None:
+        """It is the caller's."""

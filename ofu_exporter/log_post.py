@@ -1,0 +1,132 @@
+"""Posts the reports that a log makes, one after the other, and says what the agent answers.
+
+Unlike a training loop, a tail may wait: no report is dropped because the one before is still on its way.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ofu_exporter.client.channel import Answer, Channel
+from ofu_exporter.client.identity import Token
+from ofu_exporter.client.intervals import Call, Intervals, NotUsable
+from ofu_exporter.client.intervals import Report as Averaged
+from ofu_exporter.log_tail import Report
+
+EVERY_SECONDS = 10.0
+"""Shorter reports are averaged to one of about this length."""
+LONGEST_RETRY_AFTER = 60.0
+"""Seconds that an agent which has too much to do is waited for."""
+
+
+class Poster:
+    """Sends to one agent. `counts` has accepted, refused, failed, unsendable and too_short."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        token: Token,
+        facts: Mapping[str, object],
+        heard: Callable[[dict[str, Any]], None],
+        say: Callable[[str], None],
+    ) -> None:
+        """`facts` go into every report; `heard` gets every answer to an accepted one, `say` each trouble once."""
+        self._channel = channel
+        self._token = token
+        self._facts = facts
+        self._heard = heard
+        self._say = say
+        self._intervals = Intervals(EVERY_SECONDS)
+        self._said: set[tuple[object, ...]] = set()
+        self.counts: Counter[str] = Counter()
+
+    def take(self, report: Report) -> None:
+        """Average a report with those before it, and post what is long enough."""
+        said = {"mfu": report.mfu, "tflops_per_gpu": report.tflops_per_gpu}
+        values = {name: value for name, value in said.items() if value is not None}
+        try:
+            ready = self._intervals.add(Call(report.end, values, report.step, report.start))
+        except NotUsable as error:
+            self._trouble("unsendable", str(error))
+            return
+        for each in ready:
+            self._post(each)
+
+    def close(self) -> None:
+        """Post what is left."""
+        for each in self._intervals.rest():
+            self._post(each)
+        if self._intervals.dropped:
+            self.counts["too_short"] = self._intervals.dropped
+        self._channel.close()
+
+    def _post(self, report: Averaged) -> None:
+        body = {**self._facts, **report.values, "start": report.start, "end": report.end}
+        if report.step is not None:
+            body["step"] = report.step
+        content = json.dumps(body).encode()
+        try:
+            answer = self._channel.post(content, self._token.value)
+            if answer.status == 429:
+                time.sleep(_pause(answer))
+                answer = self._channel.post(content, self._token.value)
+            if answer.status in (401, 403) and self._token.reread():
+                answer = self._channel.post(content, self._token.value)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            where, why = self._channel.where, str(error) or type(error).__name__
+            self._trouble("failed", f"no answer from {where} ({why})")
+            return
+        self._judge(answer)
+
+    def _judge(self, answer: Answer) -> None:
+        parsed = _object(answer.body)
+        if answer.status == 200 and parsed is not None:
+            self.counts["accepted"] += 1
+            self._heard(parsed)
+        elif 400 <= answer.status < 500:
+            kinds = [str(each.get("type")) for each in _reasons(parsed)]
+            self._trouble(
+                "refused", f"status {answer.status}: {_words(parsed)}", (answer.status, *kinds)
+            )
+        else:
+            self._trouble(
+                "failed", f"{self._channel.where} answers {answer.status}; is it the agent?"
+            )
+
+    def _trouble(self, outcome: str, detail: str, kind: tuple[object, ...] = ()) -> None:
+        self.counts[outcome] += 1
+        if (outcome, *kind) not in self._said:
+            self._said.add((outcome, *kind))
+            self._say(f"{outcome}: {detail}; further ones are counted")
+
+
+def _pause(answer: Answer) -> float:
+    asked = answer.retry_after
+    return min(float(asked), LONGEST_RETRY_AFTER) if asked.isdecimal() else 1.0
+
+
+def _object(body: bytes) -> dict[str, Any] | None:
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _reasons(parsed: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    detail = (parsed or {}).get("detail")
+    return [each for each in detail if isinstance(each, dict)] if isinstance(detail, list) else []
+
+
+def _words(parsed: Mapping[str, Any] | None) -> str:
+    """The agent's own words for what it refuses."""
+    words = [
+        f"{'.'.join(str(part) for part in each.get('loc') or [])}: {each.get('msg', '')}"
+        for each in _reasons(parsed)
+    ]
+    return "; ".join(words) or str((parsed or {}).get("detail") or "it gives no reason")

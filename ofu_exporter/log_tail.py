@@ -1,0 +1,186 @@
+"""What a training log says, as reports with the interval that each is about.
+
+A statement ends when its line was written: at the line's own time stamp where that is plausible, else now if the
+line is new. It begins as long before as its iterations took, and never before the end of the one before it; what is
+too short for a counter of the hardware is averaged with the next.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import readers
+from ofu_exporter.flops.reports import Job, Reported
+from ofu_exporter.log_lines import Line
+
+OLDEST_SECONDS = 600.0
+"""The agent compares nothing that ended earlier."""
+SKEW_SECONDS = 2.0
+"""A stamp may be so far in the future: it's rounded, and another host's clock may have made it."""
+SHORTEST_SECONDS = 0.1
+"""An interval must be as long as the shortest window of a counter."""
+
+_STAMP = re.compile(
+    r"\b(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?"
+)
+_STAMP_WITHIN = 200
+"""A time stamp stands at the beginning of a line: characters."""
+
+
+class Drop(str, Enum):
+    """Why a statement makes no report."""
+
+    UNREADABLE = "unreadable"
+    TOO_OLD = "too_old"
+    NO_TIME = "no_time"
+    NO_LENGTH = "no_length"
+    REPEATED = "repeated"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One report of a job. Times are Unix seconds; one of MFU and FLOP/s is there."""
+
+    start: float
+    end: float
+    step: int | None
+    mfu: float | None
+    tflops_per_gpu: float | None
+
+
+class _Held(NamedTuple):
+    """Statements too short, or too close to the one before, to be reported alone."""
+
+    weighted: float = 0.0
+    """MFU or TFLOP/s, times seconds."""
+    seconds: float = 0.0
+
+
+class LogTail:
+    """Turns the lines of one log into reports."""
+
+    def __init__(
+        self,
+        framework: str,
+        job: Job,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`auto` takes the first framework that a line is a statement of.
+
+        `say` is told of every kind of trouble once. Raises ConfigError for a framework that is not known.
+        """
+        names = readers.log_names() if framework == "auto" else (framework,)
+        self._followers = {name: readers.follower(name, job) for name in names}
+        self._say = say
+        self._clock = clock
+        self._until: float | None = None
+        self._held = _Held()
+        self.drops: Counter[Drop] = Counter()
+
+    @property
+    def framework(self) -> str | None:
+        """Whose log it is; None as long as nothing says so."""
+        return next(iter(self._followers)) if len(self._followers) == 1 else None
+
+    def take(self, line: Line) -> Report | None:
+        """The report of one line, if it ends a statement that can be placed."""
+        for name, follower in self._followers.items():
+            try:
+                said = follower.line(line.text)
+            except ConfigError as error:
+                self._drop(Drop.UNREADABLE, str(error))
+                continue
+            if said is not None:
+                self._followers = {name: follower}
+                return self._report(said, line)
+        return None
+
+    def _report(self, said: Reported, line: Line) -> Report | None:
+        rate = said.flops_per_second
+        if said.mfu is None and rate is None:
+            return None
+        end = self._end(line)
+        if end is None:
+            return None
+        if self._until is not None and self._until > self._clock() + SKEW_SECONDS:
+            self._until = None  # this host's clock was set back
+        if self._until is not None and self._until > end + SKEW_SECONDS:
+            self._drop(Drop.REPEATED, f"written before what was said last: {_short(line.text)}")
+            return None
+        seconds = self._since(end) if said.seconds is None else said.seconds
+        if seconds is None:
+            self._until = end
+            self._drop(Drop.NO_LENGTH, f"says not how long it took: {_short(line.text)}")
+            return None
+        value = said.mfu if said.mfu is not None else (rate or 0.0) / 1e12
+        return self._mean(_Held(value * seconds, seconds), end, said)
+
+    def _mean(self, more: _Held, end: float, said: Reported) -> Report | None:
+        """The mean of what is held back and what is new, once both are long enough together."""
+        self._held = held = _Held(*(a + b for a, b in zip(self._held, more, strict=True)))
+        start = end - held.seconds if self._until is None else max(end - held.seconds, self._until)
+        if end - start < SHORTEST_SECONDS:
+            return None
+        self._held, self._until = _Held(), end
+        mean = held.weighted / held.seconds
+        is_mfu = said.mfu is not None
+        return Report(start, end, said.step, mean if is_mfu else None, None if is_mfu else mean)
+
+    def _since(self, end: float) -> float | None:
+        return None if self._until is None else max(0.0, end - self._until)
+
+    def _end(self, line: Line) -> float | None:
+        """When the line was written, as far as it can be known."""
+        now, written = self._clock(), stamp(line.text)
+        if line.is_new and written is not None and abs(now - written) <= SKEW_SECONDS:
+            return now  # stamps are whole seconds, several iterations may have the same
+        if written is not None and now - OLDEST_SECONDS <= written <= now + SKEW_SECONDS:
+            return min(written, now)
+        if line.is_new:
+            return now
+        if written is not None and written < now:
+            self._drop(Drop.TOO_OLD, f"over {OLDEST_SECONDS:g} s old: {_short(line.text)}")
+        else:
+            self._drop(Drop.NO_TIME, f"not known when it was written: {_short(line.text)}")
+        return None
+
+    def _drop(self, why: Drop, detail: str) -> None:
+        self.drops[why] += 1
+        if self.drops[why] == 1:
+            self._say(f"{why.value}: {detail}; further ones are counted")
+
+
+def stamp(text: str) -> float | None:
+    """Unix seconds of the time at the beginning of a line; without a zone it is this host's local time."""
+    match = _STAMP.search(text, 0, _STAMP_WITHIN)
+    if match is None:
+        return None
+    *date, fraction, zone = match.groups()
+    year, month, day, hour, minute, second = (int(part) for part in date)
+    fields = (year, month, day, hour, minute, second, 0, 0, -1)
+    try:
+        whole = time.mktime(fields) if zone is None else calendar.timegm(fields) - _offset(zone)
+    except (OverflowError, ValueError):
+        return None
+    return whole + float(f"0.{fraction or 0}")
+
+
+def _offset(zone: str) -> int:
+    """Seconds east of Greenwich."""
+    if zone == "Z":
+        return 0
+    size = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
+    return -size if zone[0] == "-" else size
+
+
+def _short(text: str) -> str:
+    return repr(text.strip()[:80])

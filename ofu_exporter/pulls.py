@@ -1,0 +1,214 @@
+"""Reads the FLOP counters of serving engines and makes reports of them, each engine on a thread of its own.
+
+vLLM's `vllm:estimated_flops_per_gpu_total` (--enable-mfu-metrics) and SGLang's of the same name. Two successive values
+make a rate; where the page has several engines or ranks the report is the mean of their rates, since each is per GPU.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from ofu_exporter.config import PullSetting
+from ofu_exporter.errors import ConfigError, OfuError, PageError, Reason
+from ofu_exporter.flops.readers import serving
+from ofu_exporter.flops.reports import Job
+from ofu_exporter.page_client import PageClient
+
+log = logging.getLogger(__name__)
+
+MAX_PAGE_BYTES = 16 << 20
+LONGEST_SECONDS = 600.0
+"""A mean over a longer gap says nothing of the time that is compared."""
+
+Submit = Callable[[dict[str, Any]], object]
+"""Takes a report as `POST /v1/mfu` does. Raises OfuError when it is refused."""
+
+
+class Outcome(str, Enum):
+    """What came of one pull."""
+
+    REPORTED = "reported"
+    BEGUN = "begun"
+    """The first value, or the first after a restart, another set of engines or a long gap."""
+    UNFILLED = "unfilled"
+    """The counter is there and was never moved: this engine or backend doesn't count."""
+    NO_COUNTER = "no_counter"
+    NOT_METRICS = "not_metrics"
+    UNREACHABLE = "unreachable"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PullHealth:
+    """How the pulls of one engine went."""
+
+    job_id: str
+    outcomes: Mapping[str, int]
+    detail: str = ""
+    """Why the last one made no report."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    """FLOPs of one GPU since the start of each engine, and when they were read."""
+
+    flops: Mapping[str, float]
+    at: float
+    """Seconds on a monotonic clock."""
+
+
+@dataclass(slots=True)
+class _Engine:
+    """What is known of one engine between two pulls."""
+
+    setting: PullSetting
+    page: PageClient
+    last: _Counters | None = None
+    outcomes: Counter[str] = field(default_factory=Counter)
+    detail: str = ""
+
+
+class Pulls:
+    """The threads that pull. One engine that hangs or fails leaves the others alone."""
+
+    def __init__(
+        self,
+        settings: Sequence[PullSetting],
+        submit: Submit,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._submit = submit
+        self._wall = wall
+        self._clock = clock
+        self._stop = threading.Event()
+        self._engines = [_Engine(each, PageClient(each.url, each.timeout)) for each in settings]
+        self._threads = [
+            threading.Thread(target=self._run, args=(each,), name="ofu-pull", daemon=True)
+            for each in self._engines
+        ]
+
+    @property
+    def health(self) -> tuple[PullHealth, ...]:
+        """One for each engine, in the order of the settings."""
+        return tuple(
+            PullHealth(each.setting.job_id, dict(each.outcomes), each.detail)
+            for each in self._engines
+        )
+
+    def pull_all(self) -> None:
+        """Pull from every engine once, in the calling thread; not while the threads run."""
+        for engine in self._engines:
+            self._pull(engine)
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """Ask all threads to end, and wait so many seconds in all; whether they have ended."""
+        self._stop.set()
+        deadline = self._clock() + timeout
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - self._clock()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _run(self, engine: _Engine) -> None:
+        next_at = self._clock()
+        while not self._stop.wait(max(0.0, next_at - self._clock())):
+            self._pull(engine)
+            next_at = max(next_at + engine.setting.every, self._clock())
+        engine.page.close()
+
+    def _pull(self, engine: _Engine) -> None:
+        detail = ""
+        try:
+            outcome, report = self._read(engine)
+            if report is not None:
+                self._submit(report)
+        except PageError as error:
+            outcome, detail = _PAGE_OUTCOMES.get(error.reason, Outcome.FAILED), error.detail
+        except OfuError as error:
+            outcome, detail = Outcome.REFUSED, str(error)
+        except Exception as error:  # whatever one page makes of it, it is pulled again
+            log.exception("unexpected error while pulling from %s", engine.page.shown_url)
+            outcome, detail = Outcome.FAILED, f"{type(error).__name__}: {error}"
+        self._note(engine, outcome, detail)
+
+    def _read(self, engine: _Engine) -> tuple[Outcome, dict[str, Any] | None]:
+        """Pull once; the report is what two values make. Raises PageError."""
+        asked = self._clock()
+        text = engine.page.fetch(MAX_PAGE_BYTES)
+        answered, end = self._clock(), self._wall()
+        now = _Counters(_flops(text, engine), (asked + answered) / 2)
+        end -= answered - now.at
+        before, engine.last = engine.last, now if now.flops else None
+        if not now.flops:
+            return Outcome.NO_COUNTER, None
+        if not any(now.flops.values()):
+            return Outcome.UNFILLED, None
+        rate = _rate(before, now)
+        if rate is None or before is None:
+            return Outcome.BEGUN, None
+        interval = end - (now.at - before.at), end
+        return Outcome.REPORTED, _body(engine.setting, text, rate, interval)
+
+    def _note(self, engine: _Engine, outcome: Outcome, detail: str) -> None:
+        if outcome.value not in engine.outcomes:  # each kind of trouble once
+            level = logging.INFO if outcome in _FINE else logging.WARNING
+            where, job = engine.page.shown_url, engine.setting.job_id
+            log.log(level, "pull from %s for job %s: %s %s", where, job, outcome.value, detail)
+        engine.outcomes[outcome.value] += 1
+        engine.detail = detail
+
+
+_FINE = frozenset({Outcome.REPORTED, Outcome.BEGUN})
+_PAGE_OUTCOMES = {
+    Reason.UNREACHABLE: Outcome.UNREACHABLE,
+    Reason.NOT_METRICS: Outcome.NOT_METRICS,
+}
+
+
+def _flops(text: str, engine: _Engine) -> dict[str, float]:
+    """FLOPs by the counter's labels. Raises PageError when one is no number."""
+    if not serving.engine(text):
+        return {}
+    try:
+        return {each.name: each.flops or 0.0 for each in serving.read(text, Job())}
+    except ConfigError as error:
+        detail = f"{engine.page.shown_url}: {error}"
+        raise PageError(Reason.NOT_METRICS, detail) from error
+
+
+def _rate(before: _Counters | None, now: _Counters) -> float | None:
+    """FLOP/s of a GPU, the mean over engines; None where the two can't be compared."""
+    if before is None or before.flops.keys() != now.flops.keys():
+        return None
+    seconds = now.at - before.at
+    grown = [value - before.flops[name] for name, value in now.flops.items()]
+    if not 0 < seconds <= LONGEST_SECONDS or min(grown) < 0:
+        return None
+    return sum(grown) / len(grown) / seconds
+
+
+def _body(
+    setting: PullSetting, text: str, rate: float, interval: tuple[float, float]
+) -> dict[str, Any]:
+    """A report as `POST /v1/mfu` takes it."""
+    body = {
+        "job_id": setting.job_id,
+        "tflops_per_gpu": rate / 1e12,
+        "start": interval[0],
+        "end": interval[1],
+        "framework": serving.engine(text),
+        "recompute": "none",
+    }
+    return body if setting.precision is None else {**body, "precision": setting.precision}

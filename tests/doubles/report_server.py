@@ -1,0 +1,89 @@
+"""An agent's `POST /v1/mfu` as the training job sees it: remembers reports, answers in the agent's form."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Answer = tuple[int, dict[str, Any], dict[str, str]]
+"""Status, body, headers."""
+
+
+def accepted(report: dict[str, Any], ofu: float = 0.4) -> Answer:
+    """What an agent says whose GPUs have the same OFU all the time, of an H100."""
+    mfu = report.get("mfu", report.get("tflops_per_gpu", 0.0) / 989.4)
+    verdict = "mfu_above_ofu" if mfu > ofu + 0.02 else "agree"
+    body = {
+        "job_id": report["job_id"],
+        "mfu": mfu,
+        "peak_flops": 989.4e12,
+        "interval": {
+            "start": report["start"],
+            "end": report["end"],
+            "ofu": ofu,
+            "observed_seconds": report["end"] - report["start"],
+            "difference": mfu - ofu,
+            "verdict": verdict,
+        },
+        "horizon": {"seconds": 600.0, "difference": mfu - ofu, "verdict": verdict},
+        "causes": [{"cause": "full_attention_counted"}] if verdict == "mfu_above_ofu" else [],
+        "warnings": [],
+    }
+    return 200, body, {}
+
+
+def refused(status: int, kind: str, field: str, text: str, **headers: str) -> Answer:
+    """A refusal that names a field."""
+    detail = [{"loc": ["body", field], "msg": text, "type": kind}]
+    return status, {"detail": detail}, {name.replace("_", "-"): v for name, v in headers.items()}
+
+
+class ReportServer:
+    """What was posted, and what is answered."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.reports: list[dict[str, Any]] = []
+        self.tokens: list[str | None] = []
+        self.answer: Callable[[dict[str, Any]], Answer] = accepted
+
+
+@contextlib.contextmanager
+def report_server() -> Iterator[ReportServer]:
+    state = ReportServer()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            assert self.path == "/v1/mfu"
+            assert self.headers["Content-Type"] == "application/json"
+            report = json.loads(body)
+            status, answer, headers = state.answer(report)
+            state.tokens.append(self.headers["Authorization"])
+            content = json.dumps(answer).encode()
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            state.reports.append(report)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        state.url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield state
+        finally:
+            server.shutdown()

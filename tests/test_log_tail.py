@@ -1,0 +1,317 @@
+"""Statements of a log and the intervals that they are about."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import readers
+from ofu_exporter.flops.reports import Job
+from ofu_exporter.log_lines import Line
+from ofu_exporter.log_tail import Drop, LogTail, Report, stamp
+
+NOW = 1_700_000_000.0
+
+
+class Bench:
+    """A tail on a clock of its own."""
+
+    def __init__(self, framework: str = "auto", **job: int) -> None:
+        self.now = NOW
+        self.said: list[str] = []
+        self.tail = LogTail(framework, Job(**job), self.said.append, lambda: self.now)
+
+    def take(self, text: str, after: float = 0.0, is_new: bool = True) -> Report | None:
+        self.now += after
+        return self.tail.take(Line(text, is_new))
+
+    def dropped(self, why: Drop) -> int:
+        return self.tail.drops[why]
+
+
+def local(at: float) -> str:
+    return time.strftime("[%Y-%m-%d %H:%M:%S]", time.localtime(at))
+
+
+def megatron(
+    step: int, elapsed: float, tflops: float | str = 400.0, at: float | None = None
+) -> str:
+    when = "" if at is None else local(at)
+    return (
+        f" {when} iteration {step:8d}/ 5000 | consumed samples: 51200 | elapsed time per iteration "
+        f"(ms): {1000 * elapsed:.1f} | throughput per GPU (TFLOP/s/GPU): {tflops} | lm loss: 2.1"
+    )
+
+
+def verl(**values: object) -> str:
+    given_values = {
+        "perf/mfu/actor": 0.4,
+        "perf/time_per_step": 100.0,
+        "timing_s/gen": 40.0,
+        "timing_s/update_actor": 30.0,
+        **{name.replace("__", "/"): value for name, value in values.items()},
+    }
+    said = " - ".join(
+        f"{name}:{value}" for name, value in given_values.items() if value is not None
+    )
+    return f"\x1b[36m(TaskRunner pid=7)\x1b[0m step:12 - actor/entropy:0.3 - {said}"
+
+
+def test_an_iteration_lasts_as_long_as_it_says_and_ends_now() -> None:
+    bench = Bench()
+    report = bench.take(megatron(50, 5.0))
+    assert report is not None
+    assert (report.start, report.end, report.step, report.mfu) == (NOW - 5, NOW, 50, None)
+    assert report.tflops_per_gpu == pytest.approx(400.0)
+    assert bench.tail.framework == "megatron"
+
+
+def test_a_line_stands_for_the_iterations_since_the_one_before() -> None:
+    bench = Bench()
+    bench.take(megatron(50, 5.0))
+    report = bench.take(megatron(60, 5.0), after=60.0)
+    assert report is not None
+    assert (report.start, report.end) == (NOW + 10, NOW + 60), "10 s were for something else"
+
+
+def test_a_restart_from_an_earlier_iteration_is_believed_for_one() -> None:
+    bench = Bench()
+    bench.take(megatron(50, 5.0))
+    report = bench.take(megatron(40, 5.0), after=600.0)
+    assert report is not None
+    assert report.end - report.start == pytest.approx(5.0)
+
+
+def test_the_line_says_when_it_was_written() -> None:
+    bench = Bench()
+    report = bench.take(megatron(50, 5.0, at=NOW - 300), is_new=False)
+    assert report is not None
+    assert (report.start, report.end) == (NOW - 305, NOW - 300)
+
+
+def test_a_buffered_line_that_is_new_is_placed_where_it_was_written() -> None:
+    report = Bench().take(megatron(50, 5.0, at=NOW - 30))
+    assert report is not None
+    assert report.end == NOW - 30
+
+
+def test_another_clock_or_zone_is_not_believed_for_a_new_line() -> None:
+    for shift in (-7200.0, 7200.0):
+        report = Bench().take(megatron(50, 5.0, at=NOW + shift))
+        assert report is not None
+        assert report.end == NOW
+
+
+def test_old_lines_are_sent_as_far_as_they_lie_within_ten_minutes_and_said_once() -> None:
+    bench = Bench()
+    old = [bench.take(megatron(n, 5.0, at=NOW - 605 + 2 * n), is_new=False) for n in range(4)]
+    assert [report is not None for report in old] == [False, False, False, True]
+    assert bench.dropped(Drop.TOO_OLD) == 3
+    assert len(bench.said) == 1
+    assert "over 600 s old" in bench.said[0]
+
+
+def test_old_lines_without_a_time_cannot_be_placed() -> None:
+    bench = Bench()
+    assert bench.take(verl(), is_new=False) is None
+    assert bench.dropped(Drop.NO_TIME) == 1
+
+
+def test_iterations_too_short_for_a_counter_are_averaged_with_the_next() -> None:
+    bench = Bench()
+    rates = [100.0, 200.0, 300.0, 400.0]
+    reports = [bench.take(megatron(n, 0.04, rate), 0.04) for n, rate in enumerate(rates)]
+    assert reports[:2] == [None, None]
+    assert reports[2] is not None
+    assert reports[2].tflops_per_gpu == pytest.approx(200.0)
+    assert reports[2].end - reports[2].start == pytest.approx(0.12)
+
+
+def test_a_clock_that_is_set_back_costs_one_interval_at_most() -> None:
+    bench = Bench()
+    bench.take(megatron(1, 5.0))
+    report = bench.take(megatron(2, 5.0), after=-3600.0)
+    assert report is not None
+    assert report.end == NOW - 3600
+
+
+def test_what_is_written_again_is_not_reported_again() -> None:
+    bench = Bench()
+    lines = [megatron(n, 5.0, at=NOW - 100 + 5 * n) for n in range(3)]
+    assert all(bench.take(line, is_new=False) for line in lines)
+    assert not any(bench.take(line, is_new=False) for line in lines)
+    assert bench.dropped(Drop.REPEATED) == 2, "the last one may be another in the same second"
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 100), st.floats(0, 50), st.floats(0, 2000)), min_size=1, max_size=30
+    )
+)
+def test_intervals_never_overlap_and_no_mean_leaves_the_range_of_what_was_said(
+    lines: list[tuple[float, float, float]],
+) -> None:
+    bench = Bench()
+    until = 0.0
+    said = [round(rate, 3) for _, _, rate in lines]
+    for number, (after, elapsed, rate) in enumerate(lines):
+        report = bench.take(megatron(number, elapsed, round(rate, 3)), after)
+        if report is not None:
+            assert until <= report.start < report.end <= bench.now
+            assert report.tflops_per_gpu is not None
+            assert min(said) * 0.999 <= report.tflops_per_gpu <= max(said) * 1.001
+            until = report.end
+
+
+def test_verl_says_the_mfu_of_a_part_and_a_step_is_all_of_it() -> None:
+    """30 s of the 100 s of a step at 40 %: 12 %. Generation has no MFU and adds nothing."""
+    report = Bench().take(verl())
+    assert report is not None
+    assert (report.start, report.end, report.step) == (NOW - 100, NOW, 12)
+    assert report.mfu == pytest.approx(0.12)
+    assert report.tflops_per_gpu is None
+
+
+def test_every_part_of_a_verl_step_counts_by_its_time() -> None:
+    line = verl(perf__mfu__actor_infer=0.5, timing_s__old_log_prob="np.float64(10.0)")
+    report = Bench().take(line)
+    assert report is not None
+    assert report.mfu == pytest.approx(0.12 + 0.05)
+
+
+def test_verl_omni_is_put_right_by_the_data_parallel_size() -> None:
+    report = Bench("verl", world_size=8, data_parallel_size=2).take(verl())
+    assert report is not None
+    assert report.mfu == pytest.approx(0.03)
+
+
+def test_a_verl_mfu_of_zero_is_no_statement() -> None:
+    bench = Bench()
+    assert bench.take(verl(perf__mfu__actor=0.0)) is None
+    assert "knows not the GPU or model" in bench.said[0]
+
+
+SUMMARY = """\
+-------------------------- DeepSpeed Flops Profiler --------------------------
+Profile Summary at step 10:
+fwd flops per GPU:                                            6279.86 G
+[rank3] something else
+iter latency:                                                 2.0 s
+"""
+
+
+def test_a_deepspeed_summary_is_said_by_its_last_line() -> None:
+    bench = Bench()
+    assert [bench.take(line) for line in SUMMARY.splitlines()] == [None] * 5
+    report = bench.take("----------------------------- Aggregated Profile per GPU ------")
+    assert report is not None
+    assert report.tflops_per_gpu == pytest.approx(3 * 6.27986 / 2)
+    assert report.start == NOW - 2
+
+
+def test_a_deepspeed_summary_without_end_is_given_up() -> None:
+    bench = Bench()
+    for line in [*SUMMARY.splitlines(), *["noise"] * 300, "-----"]:
+        assert bench.take(line) is None
+    assert bench.dropped(Drop.UNREADABLE) == 1
+
+
+def totals(seconds: float, tflop: float) -> str:
+    return (
+        f'{{"train_iterations_end": 5, "train_iterations_time_total": {seconds}, '
+        f'"train_tflop": {tflop}, "world_size": 8}}'
+    )
+
+
+def test_onelogger_totals_become_what_was_done_in_between() -> None:
+    bench = Bench()
+    assert bench.take(totals(100.0, 8e4)) is None, "only a beginning"
+    report = bench.take(totals(110.0, 8e4 + 8 * 10 * 400), after=12.0)
+    assert report is not None
+    assert report.tflops_per_gpu == pytest.approx(400.0)
+    assert report.end - report.start == pytest.approx(10.0)
+    assert bench.take(totals(1.0, 800.0), after=60.0) is None, "the job was restarted"
+
+
+def test_a_throughput_without_its_time_lasts_since_the_one_before() -> None:
+    bench = Bench()
+    assert bench.take('{"train_throughput_per_gpu": 300.0}') is None
+    assert bench.dropped(Drop.NO_LENGTH) == 1
+    report = bench.take('{"train_throughput_per_gpu": 300.0}', after=20.0)
+    assert report is not None
+    assert (report.start, report.end) == (NOW, NOW + 20)
+
+
+def test_a_line_that_cannot_be_read_costs_itself() -> None:
+    bench = Bench()
+    bench.take(megatron(1, 5.0))
+    assert bench.take(megatron(2, 5.0, "fast"), 5.0) is None
+    assert bench.take(megatron(2, 5.0, "nan"), 0.0) is None
+    assert bench.take(megatron(3, 5.0), 5.0) is not None
+    assert bench.dropped(Drop.UNREADABLE) == 2
+    assert bench.said == [
+        "unreadable: throughput per GPU: 'fast' is not a number; further ones are counted"
+    ]
+
+
+@given(st.text(max_size=300))
+def test_no_text_breaks_a_follower(text: str) -> None:
+    for name in readers.log_names():
+        bench = Bench(name)
+        for line in (text, f"perf/mfu/{text}", f"iteration 1/ {megatron(1, 1.0, text)}"):
+            bench.take(line)
+            bench.take("{" + line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"perf/mfu/actor": 1, "data": 3}',
+        '{"perf/mfu/actor": ' + "[" * 100_000,
+        '{"train_tflop": ' + "[" * 100_000,
+        '{"train_tflop": {}}',
+        '{"train_tflop": 1, "world_size": 0, "train_iterations_time_total": 1}',
+        megatron(1, 1.0).replace("iteration        1/", f"iteration {'9' * 5000}/"),
+        verl(perf__time_per_step=0),
+        verl(timing_s__update_actor=None),
+        verl(timing_s__gen="soon"),
+    ],
+)
+def test_what_looks_like_a_statement_and_is_none_is_counted(line: str) -> None:
+    bench = Bench()
+    assert bench.take(line) is None
+    assert bench.dropped(Drop.UNREADABLE) == 1
+
+
+def test_the_first_statement_says_whose_log_it_is() -> None:
+    bench = Bench()
+    assert bench.tail.framework is None
+    bench.take(verl())
+    assert bench.tail.framework == "verl"
+    assert bench.take(megatron(1, 5.0), after=200.0) is None
+
+
+def test_an_unknown_framework_is_named() -> None:
+    known = "deepspeed, megatron, onelogger, verl"
+    with pytest.raises(ConfigError, match=f"unknown log 'serving'; known: {known}"):
+        Bench("serving")
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("2023-11-14T22:13:20Z x", 1_700_000_000.0),
+        ("[2023-11-14 22:13:20,250+00:00]", 1_700_000_000.25),
+        ("x 2023-11-15 00:13:20.5+0200", 1_700_000_000.5),
+        ("2023-11-14 12:13:20-10:00", 1_700_000_000.0),
+        (f"{local(NOW)} here", NOW),
+        ("no time", None),
+        ("x" * 200 + "2023-11-14T22:13:20Z", None),
+    ],
+)
+def test_stamps(text: str, at: float | None) -> None:
+    assert stamp(text) == at

@@ -1,0 +1,265 @@
+"""Pulls of serving engines' counters, from pages that a real HTTP server serves."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from ofu_exporter import pulls
+from ofu_exporter.config import PullSetting, Settings
+from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.mfu_report import MfuReport
+from ofu_exporter.pulls import Pulls
+from tests.running import SOON, page_server, until
+
+NOW = 1_700_000_000.0
+
+
+def vllm(*flops: float | str) -> str:
+    """A page of engines side by side, as vLLM writes it."""
+    rows = [
+        f'vllm:estimated_flops_per_gpu_total{{engine="{n}",model_name="m"}} {value}\n'
+        for n, value in enumerate(flops)
+    ]
+    head = "# TYPE vllm:estimated_flops_per_gpu_total counter\n"
+    return "vllm:num_requests_running 3.0\n" + head + "".join(rows)
+
+
+class Bench:
+    """Pulls on a clock of their own: one call of `pull` is one beat."""
+
+    def __init__(self, url: str, **setting: Any) -> None:
+        self.now = 0.0
+        self.refusal: OfuError | None = None
+        self.reports: list[dict[str, Any]] = []
+        self.pulls = Pulls(
+            [PullSetting(job_id="ns/chat", url=url, **setting)],
+            self._submit,
+            wall=lambda: NOW + self.now,
+            clock=lambda: self.now,
+        )
+
+    def _submit(self, report: dict[str, Any]) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.reports.append(report)
+
+    def pull(self, after: float = 15.0) -> str:
+        """The outcome."""
+        before = self.pulls.health[0].outcomes
+        self.now += after
+        self.pulls.pull_all()
+        outcomes = self.pulls.health[0].outcomes
+        (changed,) = (name for name, n in outcomes.items() if n != before.get(name, 0))
+        return changed
+
+
+class Served:
+    """What the engine's page says now."""
+
+    page = ""
+    url = ""
+
+
+@pytest.fixture
+def engine() -> Iterator[Served]:
+    served = Served()
+    with page_server(lambda: served.page) as url:
+        served.url = url
+        yield served
+
+
+@pytest.fixture
+def bench(engine: Served) -> Bench:
+    return Bench(engine.url)
+
+
+def test_two_values_make_a_report(engine: Served, bench: Bench) -> None:
+    engine.page = vllm(1e15)
+    assert bench.pull() == "begun"
+    engine.page = vllm(1e15 + 15 * 300e12)
+    assert bench.pull() == "reported"
+    assert bench.reports == [
+        {
+            "job_id": "ns/chat",
+            "tflops_per_gpu": pytest.approx(300.0),
+            "start": NOW + 15,
+            "end": NOW + 30,
+            "framework": "vllm",
+            "recompute": "none",
+        }
+    ]
+
+
+def test_a_report_is_one_that_the_agent_takes(engine: Served) -> None:
+    bench = Bench(engine.url, precision={"bf16": 0.3, "fp8": 0.7})
+    for value in (1e15, 2e15):
+        engine.page = vllm(value)
+        bench.pull()
+    taken = MfuReport.model_validate(bench.reports[0])
+    assert (taken.job_id, taken.framework) == ("ns/chat", "vllm")
+
+
+def test_sglang_and_a_precision(engine: Served) -> None:
+    bench = Bench(engine.url, precision="fp8")
+    for value in (1e12, 16e12):
+        engine.page = f'sglang:estimated_flops_per_gpu_total{{tp_rank="0"}} {value}\n'
+        bench.pull()
+    assert bench.reports[0]["framework"] == "sglang"
+    assert bench.reports[0]["precision"] == "fp8"
+    assert bench.reports[0]["tflops_per_gpu"] == pytest.approx(1.0)
+
+
+def test_engines_are_averaged_since_each_is_per_gpu(engine: Served, bench: Bench) -> None:
+    engine.page = vllm(1e15, 5e15)
+    bench.pull()
+    engine.page = vllm(1e15 + 15 * 100e12, 5e15 + 15 * 300e12)
+    bench.pull()
+    assert bench.reports[0]["tflops_per_gpu"] == pytest.approx(200.0)
+
+
+def test_a_restarted_engine_begins_anew(engine: Served, bench: Bench) -> None:
+    outcomes = []
+    for values in ((5e15, 5e15), (1e12, 6e15), (2e12, 7e15)):
+        engine.page = vllm(*values)
+        outcomes.append(bench.pull())
+    assert outcomes == ["begun", "begun", "reported"]
+
+
+def test_another_set_of_engines_begins_anew(engine: Served, bench: Bench) -> None:
+    engine.page = vllm(1e15)
+    bench.pull()
+    engine.page = vllm(2e15, 1e15)
+    assert bench.pull() == "begun"
+
+
+def test_an_idle_engine_is_reported_and_one_that_never_counts_is_not(
+    engine: Served, bench: Bench
+) -> None:
+    engine.page = vllm(0.0)
+    assert [bench.pull(), bench.pull()] == ["unfilled", "unfilled"]
+    engine.page = vllm(1e12)
+    assert bench.pull() == "reported", "it begins to count"
+    assert bench.pull() == "reported"
+    assert bench.reports[-1]["tflops_per_gpu"] == 0.0
+
+
+def test_a_failed_pull_makes_a_longer_interval_and_a_long_gap_none(
+    engine: Served, bench: Bench
+) -> None:
+    engine.page = vllm(1e15)
+    bench.pull()
+    engine.page = "<html>"
+    assert bench.pull() == "not_metrics"
+    engine.page = vllm(1e15 + 30 * 100e12)
+    assert bench.pull() == "reported"
+    assert bench.reports[0]["tflops_per_gpu"] == pytest.approx(100.0)
+    assert bench.reports[0]["start"] == NOW + 15
+    engine.page = vllm(9e15)
+    assert bench.pull(after=601.0) == "begun"
+
+
+@pytest.mark.parametrize(
+    ("page", "outcome"),
+    [
+        ("", "no_counter"),
+        ("vllm:num_requests_running 1\n", "no_counter"),
+        (vllm("NaN"), "not_metrics"),
+        (vllm(-1), "not_metrics"),
+        ("<!DOCTYPE html>", "not_metrics"),
+        (vllm(1e15) + "#" * 2000, "not_metrics"),
+    ],
+)
+def test_what_is_no_counter_is_counted_as_what_it_is(
+    engine: Served, bench: Bench, page: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulls, "MAX_PAGE_BYTES", 1000)
+    engine.page = page
+    assert bench.pull() == outcome
+    assert bench.reports == []
+
+
+def test_a_refusal_is_counted_and_the_next_goes_on_from_there(engine: Served, bench: Bench) -> None:
+    engine.page = vllm(1e15)
+    bench.pull()
+    bench.refusal = ConfigError("no job ns/chat on this node")
+    assert bench.pull() == "refused"
+    assert bench.pulls.health[0].detail == "no job ns/chat on this node"
+    bench.refusal = None
+    assert bench.pull() == "reported"
+    assert bench.reports[0]["start"] == NOW + 30
+
+
+def test_a_redirect_is_not_followed_and_nobody_is_unreachable() -> None:
+    class Redirect(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", "/metrics")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirect) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        bench = Bench(f"http://user:secret@127.0.0.1:{server.server_port}/other")
+        assert bench.pull() == "unreachable"
+        assert "answers 302" in bench.pulls.health[0].detail
+        assert "secret" not in bench.pulls.health[0].detail
+        server.shutdown()
+    assert bench.pull() == "unreachable"
+
+
+def test_threads_pull_each_engine_and_end(engine: Served) -> None:
+    reports: list[dict[str, Any]] = []
+    values = iter(range(1, 1000))
+    with page_server(lambda: vllm(next(values) * 1e12)) as other:
+        settings = [
+            PullSetting(job_id="down", url="http://127.0.0.1:1/metrics", every=1.0),
+            PullSetting(job_id="up", url=other, every=1.0),
+        ]
+        running = Pulls(settings, reports.append)
+        running.start()
+        until(lambda: len(reports) >= 2)
+        assert running.stop(SOON)
+    down, up = running.health
+    assert set(down.outcomes) == {"unreachable"}
+    assert up.outcomes["begun"] == 1
+    assert {report["job_id"] for report in reports} == {"up"}
+    assert reports[1]["start"] == pytest.approx(reports[0]["end"], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("setting", "field"),
+    [
+        ({"job_id": "*"}, "job_id"),
+        ({"job_id": "ns/*"}, "job_id"),
+        ({"job_id": ""}, "job_id"),
+        ({"job_id": "x" * 257}, "job_id"),
+        ({"url": "file:///etc/passwd"}, "url"),
+        ({"url": "127.0.0.1:8000/metrics"}, "url"),
+        ({"every": "0.1s"}, "every"),
+        ({"token": "x"}, "token"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(setting: dict[str, Any], field: str) -> None:
+    good = {"job_id": "1", "url": "http://127.0.0.1:8000/metrics"}
+    assert PullSetting.model_validate(good).every == 15.0
+    with pytest.raises(ValidationError, match=field):
+        PullSetting.model_validate({**good, **setting})
+
+
+def test_the_example_in_the_documentation_is_accepted() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "reporting.md").read_text()
+    block = text.split("    pull:\n")[1].split("\n\n")[0]
+    example = yaml.safe_load("pull:\n" + re.sub(r"^    ", "", block, flags=re.MULTILINE))
+    assert Settings.model_validate(example).pull[0].every == 15.0
