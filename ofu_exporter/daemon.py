@@ -22,6 +22,7 @@ from ofu_exporter.config import GpuSetting, Settings
 from ofu_exporter.divergence import Thresholds
 from ofu_exporter.errors import OfuError
 from ofu_exporter.exposition import Page
+from ofu_exporter.feeds import Feeds
 from ofu_exporter.gpus import Row, custom_row
 from ofu_exporter.http_limits import Guard
 from ofu_exporter.job_book import JobBook
@@ -34,7 +35,6 @@ from ofu_exporter.sampling import Candidate, Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.server import Doors, Server
 from ofu_exporter.simulated_reports import SCHEDULER as SIMULATED
-from ofu_exporter.simulated_reports import SimulatedReports
 from ofu_exporter.state import Keeper
 
 log = logging.getLogger(__name__)
@@ -139,6 +139,8 @@ class Daemon:
         self._keeper = self._keep(configured.settings)
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
         self._page.rejected_reports = self._reports.rejected
+        self._feeds = Feeds(self._page.snapshot, self._reports)
+        self._page.pulls = self._feeds.outcomes
         self._attribution, self._sampler = self._build(configured, self._remembered())
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
@@ -202,9 +204,7 @@ class Daemon:
         self._sampler.start()
         if self._keeper is not None:
             self._keeper.start()
-        simulated = SimulatedReports(self._page.snapshot, self._reports)
-        if SIMULATED in self._configured.schedulers:
-            simulated.start()
+        self._run_feeds()
         serving = asyncio.create_task(self._server.serve())
         tending = [asyncio.create_task(self._reloads()), asyncio.create_task(self._watch_file())]
         log.info("serving on %s", self.url)
@@ -212,13 +212,17 @@ class Daemon:
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         for task in (*tending, stopping):
             task.cancel()
-        simulated.stop()
+        self._feeds.stop()
         if not await asyncio.to_thread(self._sampler.stop, RELEASE_SECONDS):
             log.warning("a driver call did not return in time; its handle ends with the process")
         await asyncio.to_thread(self._attribution.stop, RELEASE_SECONDS)
         if self._keeper is not None:
             await asyncio.to_thread(self._keeper.stop, RELEASE_SECONDS)
         await serving
+
+    def _run_feeds(self) -> None:
+        simulated = SIMULATED in self._configured.schedulers
+        self._feeds.run(self._configured.settings.pull, simulated)
 
     async def _reloads(self) -> None:
         while True:
@@ -252,6 +256,7 @@ class Daemon:
         self._attribution, self._sampler = self._build(configured, self._sampler.state)
         self._attribution.start()
         self._sampler.start()
+        self._run_feeds()
         configure_logging(configured.settings.log_format)
         log.info("configuration applied")
 

@@ -22,6 +22,7 @@ from ofu_exporter import __version__
 from ofu_exporter.errors import Reason
 from ofu_exporter.metrics.agent import (
     BUILD_INFO,
+    PULLS,
     REJECTED_REPORTS,
     RELOADS,
     REQUESTS,
@@ -158,6 +159,8 @@ class Page:
         """Whoever writes the state file; None without one."""
         self.rejected_reports: Mapping[str, int] = {}
         """Refused reports by reason, as whoever refuses them counts."""
+        self.pulls: Callable[[], Mapping[tuple[str, str], int]] = lambda: {}
+        """Gives the pulls of serving engines by job and outcome."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show a snapshot from now on; formats asked for before are rendered here, ahead of the scrape."""
@@ -218,6 +221,7 @@ class Page:
             reloads, requests = dict(self._reloads), dict(self._requests)
         yield _counted(RELOADS, {(outcome,): count for outcome, count in reloads.items()})
         yield _counted(REQUESTS, requests)
+        yield _counted(PULLS, self.pulls())
         refused = dict(self.rejected_reports)
         yield _counted(REJECTED_REPORTS, {(reason,): count for reason, count in refused.items()})
         if self.state_file is not None:

@@ -23,9 +23,9 @@ GRACE_SECONDS = 300.0
 """The last values of a job that ended are shown this long: any scrape interval in use sees them."""
 MOST_ENDED = 256
 """So many ended jobs are shown at most; beyond that the oldest give way."""
-RECENT_SECONDS = 660.0
-"""So long it is remembered when a GPU was observed: what a report may cover, and a minute."""
-GRAIN_SECONDS = 1.0
+RECENT_SECONDS = 1260.0
+"""So long it is remembered when a GPU was observed: a step of 20 minutes, as in RL, and a minute."""
+GRAIN_SECONDS = 5.0
 """Windows that follow each other are remembered as one up to this length."""
 _LONGEST_GAP_SECONDS = 90 * 86400.0
 """A start longer ago than this is no job's but a wrong clock's."""

@@ -63,6 +63,7 @@ def _precision(value: str) -> str:
 
 Number = Annotated[FiniteFloat, BeforeValidator(_number)]
 Positive = Annotated[Number, Field(gt=0)]
+NotNegative = Annotated[Number, Field(ge=0)]
 Unix = Annotated[Number, Field(ge=0, lt=UNIX_LIMIT)]
 Share = Annotated[Number, Field(gt=0, le=1)]
 Precision = Annotated[
@@ -125,13 +126,13 @@ class MfuReport(_Body):
     mfu: Annotated[Number, Field(ge=0), AfterValidator(_ratio)] | None = Field(
         default=None, description="Model FLOP utilization, 0.41 for 41 %."
     )
-    model_flops_per_second: Positive | None = Field(
+    model_flops_per_second: NotNegative | None = Field(
         default=None, description="FLOPs that the model needs, per second, over all GPUs."
     )
-    tflops_per_gpu: Positive | None = Field(
+    tflops_per_gpu: NotNegative | None = Field(
         default=None, description="The same in TFLOP/s of one GPU."
     )
-    tokens_per_second: Positive | None = Field(
+    tokens_per_second: NotNegative | None = Field(
         default=None, description="Over all GPUs; needs flops_per_token or model."
     )
     flops_per_token: Positive | None = Field(

@@ -104,6 +104,13 @@ class Pulls:
             for each in self._engines
         )
 
+    def outcomes(self) -> Mapping[tuple[str, str], int]:
+        """Pulls by job and outcome; those of several engines of a job are added."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for each in self.health:
+            counts.update({(each.job_id, name): count for name, count in each.outcomes.items()})
+        return counts
+
     def pull_all(self) -> None:
         """Pull from every engine once, in the calling thread; not while the threads run."""
         for engine in self._engines:

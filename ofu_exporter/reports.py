@@ -8,7 +8,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
 
 from ofu_exporter import divergence, report_mfu
 from ofu_exporter.accounts import Account, recent, summed, sums_of, take, time_mean
@@ -136,6 +138,17 @@ class ReportBook:
         if self.is_unexplained(receipt):
             self.explain(receipt)
         return self.answer(receipt)
+
+    def submit(self, body: dict[str, Any]) -> MfuAnswer:
+        """Take in a report of this program's own making. Raises ReportError."""
+        try:
+            report = MfuReport.model_validate(body)
+        except ValidationError as error:
+            self.reject(ReportRejection.MALFORMED)
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise ReportError(ReportRejection.MALFORMED, field, first["msg"]) from error
+        return self.report(report, _anybody)
 
     def reject(self, reason: ReportRejection) -> None:
         """Count a report that was refused before it came here."""
@@ -336,6 +349,10 @@ class ReportBook:
             total_verdict=entry.total_verdict,
             causes=entry.causes if explained else None,
         )
+
+
+def _anybody(job: Job | None) -> None:
+    """The permission of what the site itself has configured."""
 
 
 def _run(view: JobView | None) -> str:

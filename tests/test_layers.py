@@ -63,6 +63,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("sources.*", "schedulers.*"),
     ("lanes", "notices"),
     ("sampling", "attribution", "state", "gathering", "pulls"),
+    ("feeds",),
     ("metrics.spec",),
     ("metrics.gpu", "metrics.job", "metrics.report", "metrics.agent"),
     ("metrics",),

@@ -178,6 +178,12 @@ REJECTED_REPORTS = MetricSpec(
     ("reason",),
     "Reports of jobs that were refused, or never became one.",
 )
+PULLS = MetricSpec(
+    "ofu_exporter_pulls",
+    "counter",
+    ("job_id", "outcome"),
+    "Pulls of a serving engine's counter of FLOPs: reported, or why not.",
+)
 REQUESTS = MetricSpec(
     "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
 )
@@ -195,5 +201,6 @@ AGENT_METRICS = (
     STATE_WRITES,
     STATE_SET_ASIDE,
     REJECTED_REPORTS,
+    PULLS,
     REQUESTS,
 )

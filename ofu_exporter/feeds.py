@@ -1,0 +1,47 @@
+"""What reports for jobs from inside the agent: pulls of serving engines, and the demo's simulated jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ofu_exporter.config import PullSetting
+from ofu_exporter.pulls import Pulls
+from ofu_exporter.records import Snapshot
+from ofu_exporter.reports import ReportBook
+from ofu_exporter.simulated_reports import SimulatedReports
+
+STOP_SECONDS = 0.2
+
+
+class Feeds:
+    """Runs them, and runs others when the settings change."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot | None], book: ReportBook) -> None:
+        self._snapshot = snapshot
+        self._book = book
+        self._settings: tuple[Sequence[PullSetting], bool] | None = None
+        self._simulated: SimulatedReports | None = None
+        self.pulls = Pulls((), book.submit)
+
+    def run(self, pulls: Sequence[PullSetting], simulated: bool) -> None:
+        """Run these from now on, and no others. Waits for none that hangs."""
+        if self._settings == (pulls, simulated):
+            return
+        self.stop()
+        self._settings = (pulls, simulated)
+        self.pulls = Pulls(pulls, self._book.submit)
+        self.pulls.start()
+        if simulated:
+            self._simulated = SimulatedReports(self._snapshot, self._book)
+            self._simulated.start()
+
+    def stop(self) -> None:
+        self._settings = None
+        if self._simulated is not None:
+            self._simulated.stop()
+            self._simulated = None
+        self.pulls.stop(STOP_SECONDS)
+
+    def outcomes(self) -> dict[tuple[str, str], int]:
+        """Pulls by job and outcome."""
+        return dict(self.pulls.outcomes())
