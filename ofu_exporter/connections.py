@@ -46,9 +46,6 @@ class Crowd:
         self._waiting: OrderedDict[Connection, float] = OrderedDict()
         self._logged_at = float("-inf")
 
-    def __len__(self) -> int:
-        return len(self._all)
-
     def enter(self, newcomer: Connection) -> None:
         """Take it in. The one that has waited for its client for longest gives way when there are too many.
 

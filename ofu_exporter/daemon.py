@@ -313,5 +313,7 @@ def configure_logging(log_format: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(
+        logging.ERROR
+    )  # that a stranger sends nonsense is no news
     logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -28,7 +28,8 @@ def listen(address: str) -> socket.socket:
     """Open the address. Raises ConfigError that names it."""
     host, port = host_and_port(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named asyncio sends at once; else every answer waits 40 ms for an acknowledgement.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
@@ -126,7 +127,9 @@ class Doors:
 class Server(uvicorn.Server):
     """uvicorn at both doors, without its own signal handling: the daemon must release the GPUs first."""
 
-    def __init__(self, app: Any, doors: Doors, stop: asyncio.Event) -> None:
+    def __init__(
+        self, app: Any, doors: Doors, stop: asyncio.Event, crowd: Crowd | None = None
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -139,7 +142,7 @@ class Server(uvicorn.Server):
             )
         )
         self._doors = doors
-        self._crowd = Crowd()
+        self._crowd = crowd or Crowd()
         self._stop = stop
 
     @contextlib.contextmanager

@@ -14,7 +14,7 @@ from ofu_exporter import metrics as names
 from ofu_exporter import schedulers, sources
 from ofu_exporter.cli.settings import option_models
 from ofu_exporter.config import FILE_ONLY, Settings, duration
-from ofu_exporter.errors import ClaimRejection, Reason, Rejection, SchedulerReason
+from ofu_exporter.errors import ClaimRejection, Reason, Rejection, ReportRejection, SchedulerReason
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -28,6 +28,11 @@ def reasons() -> list[str]:
 def scheduler_reasons() -> list[str]:
     rows = [f"| `{reason.value}` | {reason.advice} |" for reason in SchedulerReason]
     return ["| reason | what to do |", "|---|---|", *rows]
+
+
+def report_reasons() -> list[str]:
+    rows = [f"| `{r.value}` | {r.status} | {r.advice} |" for r in ReportRejection]
+    return ["| reason | status | what to do |", "|---|---|---|", *rows]
 
 
 def settings() -> list[str]:
@@ -72,6 +77,7 @@ def metrics() -> list[str]:
     [
         ("troubleshooting.md", reasons),
         ("troubleshooting.md", scheduler_reasons),
+        ("troubleshooting.md", report_reasons),
         ("configuration.md", settings),
         ("metrics.md", metrics),
     ],

@@ -8,16 +8,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.slurm import job_files, prolog
+from ofu_exporter.slurm import job_files, job_tokens, prolog
 from ofu_exporter.slurm.squeue import ASK_SECONDS, Answer, Asker
-
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 class _Hook(click.Command):
@@ -47,8 +46,23 @@ def job() -> None:
     """Note that a Slurm job starts or stops here; show a job's totals."""
 
 
-def hook_flags(command: CommandT) -> CommandT:
-    """The flags that both hooks have."""
+def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """The flags that both hooks have; the command is given the job's id, the node, and what asks Slurm."""
+
+    @wraps(command)
+    def hook(
+        job_id: str,
+        job_dir: Path,
+        token_dir: Path | None,
+        slurm_bin: str,
+        ask_seconds: float,
+        no_ask: bool,
+        **extra: Any,
+    ) -> None:
+        asking = _Asking(None if no_ask else Asker(os.environ, slurm_bin, ask_seconds))
+        node = prolog.Node(job_dir, tokens=token_dir or job_tokens.beside(job_dir))
+        command(_checked(job_id), node, asking, **extra)
+
     for flag in (
         click.option("--no-ask", is_flag=True, help="Never ask Slurm; write what is known anyway."),
         click.option(
@@ -70,6 +84,12 @@ def hook_flags(command: CommandT) -> CommandT:
             help="Directory of the job files.",
         ),
         click.option(
+            "--token-dir",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Directory of the jobs' tokens; default: tokens, beside the directory of the job files.",
+        ),
+        click.option(
             "--job-id",
             envvar="SLURM_JOB_ID",
             required=True,
@@ -77,16 +97,15 @@ def hook_flags(command: CommandT) -> CommandT:
             help="Id of the job; default: SLURM_JOB_ID.",
         ),
     ):
-        command = flag(command)
-    return command
+        hook = flag(hook)
+    return hook
 
 
 @job.command(cls=_Hook)
 @hook_flags
-def start(job_id: str, job_dir: Path, slurm_bin: str, ask_seconds: float, no_ask: bool) -> None:
-    """Write the file that says which GPUs the job has; a job without a GPU gets none."""
-    asking = _Asking(None if no_ask else Asker(os.environ, slurm_bin, ask_seconds))
-    prolog.start(prolog.Node(job_dir), _checked(job_id), os.environ, asking.ask, time.time())
+def start(job_id: str, node: prolog.Node, asking: _Asking) -> None:
+    """Write the file that says which GPUs the job has, and its token; a job without a GPU gets none."""
+    prolog.start(node, job_id, os.environ, asking.ask, time.time())
     asking.tell()
 
 
@@ -98,13 +117,10 @@ agent_flag = click.option(
 @job.command(cls=_Hook)
 @hook_flags
 @agent_flag
-def stop(
-    job_id: str, job_dir: Path, slurm_bin: str, ask_seconds: float, no_ask: bool, agent: str
-) -> None:
-    """Remove the file of the job, and say what its GPUs did if the agent tells in time."""
+def stop(job_id: str, node: prolog.Node, asking: _Asking, agent: str) -> None:
+    """Remove the file of the job and its token, and say what its GPUs did if the agent tells in time."""
     deadline = time.monotonic() + STOP_SECONDS
-    asking = _Asking(None if no_ask else Asker(os.environ, slurm_bin, ask_seconds))
-    had_gpus = prolog.stop(prolog.Node(job_dir), _checked(job_id), asking.ask, time.time())
+    had_gpus = prolog.stop(node, job_id, asking.ask, time.time())
     asking.tell()
     if had_gpus:
         from ofu_exporter.cli.job_end import summary_at_end

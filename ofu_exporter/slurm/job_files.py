@@ -2,9 +2,9 @@
 
 One file per job, `JOBID.json`: one JSON object with `version` 1, `job_id`, `gpus` (device names that
 `devices.parse` understands), and, as far as they are known, `name`, `user`, `account`, `partition`,
-`array_job_id`, `array_task_id`, `nodes`, `started`, `ends` (Unix seconds; `ends` by the time limit)
-and `boot_id`. A file is written under a temporary name and renamed, so it is there as a whole or not
-at all.
+`array_job_id`, `array_task_id`, `nodes`, `started`, `ends` (Unix seconds; `ends` by the time limit),
+`boot_id` and `token_sha256` (of the token with which the job may report). A file is written under a
+temporary name and renamed, so it is there as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ STALE_SECONDS = 60.0
 
 _JOB_ID = re.compile(r"0|[1-9][0-9]{0,18}")
 _TEMPORARY = re.compile(r"\.[0-9]+\.[0-9a-f]+\.tmp")
+_SHA256 = re.compile(r"(?:[0-9a-f]{64})?")
 _TEXTS = ("name", "user", "account", "partition", "array_job_id", "array_task_id", "nodes")
 
 
@@ -65,30 +66,37 @@ def write(directory: Path, file: JobFile) -> None:
         "started": job.started,
         "ends": file.ends,
         "boot_id": file.boot_id,
+        "token_sha256": job.token_sha256,
     }
-    if not directory.exists():
-        _make(directory)
+    make(directory)
     with opened(directory) as folder:
-        _replace(folder, job.job_id, json.dumps(content).encode())
+        put(folder, f"{job.job_id}.json", json.dumps(content).encode())
 
 
-def _make(directory: Path) -> None:
-    """Whatever the umask: the agent, which is another user, must be able to read."""
+def make(directory: Path, mode: int = 0o755) -> None:
+    """Make the directory and those above it, whatever the umask: other users must be able to get in."""
+    if directory.exists():
+        return
     for folder in (*reversed(directory.parents), directory):
         with suppress(FileExistsError):
-            folder.mkdir()
-            folder.chmod(0o755)
+            folder.mkdir(mode=0o700)
+            folder.chmod(mode if folder == directory else 0o755)
 
 
-def _replace(folder: int, job_id: str, content: bytes) -> None:
-    temporary = f".{job_id}.{os.urandom(8).hex()}.tmp"
+def put(
+    folder: int, name: str, content: bytes, mode: int = 0o644, owner: int | None = None
+) -> None:
+    """Put a file in its place in one step, with its mode and owner. Raises OSError."""
+    temporary = f".{name.partition('.')[0]}.{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(temporary, flags, 0o644, dir_fd=folder)
+    handle = os.open(temporary, flags, 0o600, dir_fd=folder)
     try:
         with open(handle, "wb") as file:
-            os.fchmod(handle, 0o644)
             file.write(content)
-        os.rename(temporary, f"{job_id}.json", src_dir_fd=folder, dst_dir_fd=folder)
+            os.fchmod(handle, mode)
+            if owner is not None:
+                os.fchown(handle, owner, -1)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
@@ -110,9 +118,14 @@ def remove_temporaries(directory: Path, now: float) -> None:
     with suppress(FileNotFoundError), opened(directory) as folder:
         for name in os.listdir(folder):
             if _TEMPORARY.fullmatch(name):
-                with suppress(FileNotFoundError):
-                    if now - os.lstat(name, dir_fd=folder).st_mtime > STALE_SECONDS:
-                        os.unlink(name, dir_fd=folder)
+                remove_stale(folder, name, now)
+
+
+def remove_stale(folder: int, name: str, now: float) -> None:
+    """Take a file away, unless it was written just now. Raises OSError."""
+    with suppress(FileNotFoundError):
+        if now - os.lstat(name, dir_fd=folder).st_mtime > STALE_SECONDS:
+            os.unlink(name, dir_fd=folder)
 
 
 def read(directory: Path) -> Contents[JobFile]:
@@ -138,7 +151,8 @@ def parse(name: str, text: str) -> JobFile:
         raise Refused(ClaimRejection.BAD_JOB_ID, "job_id is not that of its name")
     started = _time(content, "started")
     texts: dict[str, Any] = {key: _text(content, key) for key in _TEXTS}
-    job = Job(SCHEDULER, stem, started=started, uid=_run(started), **texts)
+    token = _sha256(content)
+    job = Job(SCHEDULER, stem, started=started, uid=_run(started), token_sha256=token, **texts)
     claim = Claim(job, _gpus(content))
     return JobFile(claim, _time(content, "ends"), _text(content, "boot_id"))
 
@@ -170,6 +184,13 @@ def _check(value: object, key: str) -> None:
         raise Refused(ClaimRejection.MALFORMED, f"{key} is not a string")
     if len(value) > MAX_CHARS or not value.isprintable():
         raise Refused(ClaimRejection.MALFORMED, f"{key} is too long or not printable")
+
+
+def _sha256(content: dict[str, Any]) -> str:
+    value = content.get("token_sha256", "")
+    if not isinstance(value, str) or not _SHA256.fullmatch(value):
+        raise Refused(ClaimRejection.MALFORMED, "token_sha256 is no SHA-256")
+    return value
 
 
 def _gpus(content: dict[str, Any]) -> tuple[str, ...]:

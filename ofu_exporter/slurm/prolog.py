@@ -1,17 +1,22 @@
-"""What Slurm's Prolog and Epilog do on a node: note which GPUs a job got, and clear away what is over."""
+"""What Slurm's Prolog and Epilog do on a node: note which GPUs a job got, and clear away what is over.
+
+A job with GPUs also gets a token, with which it may report.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.boot import boot_id
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.records import Claim, Job
-from ofu_exporter.slurm import job_files
+from ofu_exporter.slurm import job_files, job_tokens
 from ofu_exporter.slurm.job_files import MAX_GPUS, SCHEDULER, JobFile
 from ofu_exporter.slurm.squeue import Answer
 
@@ -31,6 +36,8 @@ class Node(NamedTuple):
     directory: Path
     """Of the job files."""
     driver: Path = DRIVER
+    tokens: Path | None = None
+    """Directory of the jobs' tokens; none are made without."""
 
 
 def start(
@@ -38,36 +45,66 @@ def start(
 ) -> JobFile | None:
     """Write the file of a job that begins, if it has a GPU. Raises OSError and SchedulerError."""
     gpus = devices(environ, node.driver)
-    file = None
+    file, problem = None, None
     if gpus:
         file = describe(job_id, gpus, environ, ask, now)
-        sweep(node, ask, now, job_id, gpus)
+        others = sweep(node, ask, now, job_id, gpus)
+        file, problem = _with_token(node, file, environ.get("SLURM_JOB_UID"))
         job_files.write(node.directory, file)
     else:
-        sweep(node, ask, now, job_id)
+        others = sweep(node, ask, now, job_id)
     job_files.remove_temporaries(node.directory, now)
+    if problem is not None:
+        raise problem  # only now: the job has its file all the same
+    _sweep_tokens(node, {*others, job_id}, now)
     return file
+
+
+def _with_token(
+    node: Node, file: JobFile, user_id: str | None
+) -> tuple[JobFile, OSError | SchedulerError | None]:
+    """The file of a job that was given a token, or why it was not."""
+    if node.tokens is None:
+        return file, None
+    job = file.claim.job
+    try:
+        digest = job_tokens.issue(node.tokens, job.job_id, user_id)
+    except (OSError, SchedulerError) as error:
+        return file, error
+    claim = replace(file.claim, job=replace(job, token_sha256=digest))
+    return file._replace(claim=claim), None
 
 
 def stop(node: Node, job_id: str, ask: Ask, now: float) -> bool:
     """Remove the file of a job that ended; whether it had one. Raises OSError and SchedulerError."""
     removed = job_files.remove(node.directory, job_id)
-    sweep(node, ask, now, job_id)
+    others = sweep(node, ask, now, job_id)
     job_files.remove_temporaries(node.directory, now)
+    if node.tokens is not None:
+        job_tokens.remove(node.tokens, job_id)
+    _sweep_tokens(node, others, now)
     return removed
 
 
-def sweep(node: Node, ask: Ask, now: float, job_id: str, gpus: tuple[str, ...] = ()) -> None:
-    """Remove the files of jobs that are over though no epilog said so.
+def _sweep_tokens(node: Node, jobs: set[str], now: float) -> None:
+    if node.tokens is not None:
+        job_files.remove_temporaries(node.tokens, now)
+        job_tokens.remove_orphans(node.tokens, jobs, now)
+
+
+def sweep(node: Node, ask: Ask, now: float, job_id: str, gpus: tuple[str, ...] = ()) -> set[str]:
+    """Remove the files of jobs that are over though no epilog said so; the other jobs that still have one.
 
     In question are jobs of an earlier boot, those past their time limit, and, at the start of
     another, those that have one of its GPUs. What Slurm cannot be asked about stays.
     """
     boot = boot_id()
+    left = set()
     for file in job_files.read(node.directory).values.values():
         other = file.claim.job.job_id
         if other == job_id:
             continue
+        left.add(other)
         contested = not set(gpus).isdisjoint(file.claim.devices)
         overdue = file.ends is not None and file.ends < now
         if (boot and file.boot_id not in ("", boot)) or (
@@ -75,6 +112,8 @@ def sweep(node: Node, ask: Ask, now: float, job_id: str, gpus: tuple[str, ...] =
         ):
             with suppress(OSError):
                 job_files.remove(node.directory, other)
+                left.remove(other)
+    return left
 
 
 def _is_over(answer: Answer | None, contested: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -80,6 +81,18 @@ def test_flags_serve_a_hand(hook: Hook, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     hook("start", "--no-ask", "--job-id", "8", "--job-dir", str(elsewhere))
     assert [path.name for path in elsewhere.iterdir()] == ["8.json"]
+
+
+def test_a_job_has_a_token_as_long_as_it_runs(hook: Hook, tmp_path: Path) -> None:
+    user = {"SLURM_JOB_UID": str(os.geteuid())}
+    assert hook("start", "--no-ask", **user) == ""
+    token = (tmp_path / "tokens" / "7").read_bytes().strip()
+    assert hook.files()["7.json"]["token_sha256"] == hashlib.sha256(token).hexdigest()
+    elsewhere = tmp_path / "elsewhere"
+    assert hook("start", "--no-ask", "--token-dir", str(elsewhere), **user) == ""
+    assert (elsewhere / "7").is_file()
+    assert hook("stop", "--no-ask", **user) == ""
+    assert list((tmp_path / "tokens").iterdir()) == []
 
 
 @pytest.mark.parametrize("hook_name", ["start", "stop"])

@@ -1,0 +1,175 @@
+"""What writes over HTTP is small, quick, JSON and not too often, or is told why it is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from ofu_exporter.access import Access
+from ofu_exporter.errors import ReportRejection
+from ofu_exporter.http_limits import MOST_BODY_BYTES, MOST_BYTES_AT_ONCE, PER_SECOND, Guard
+from ofu_exporter.server import Doors
+from tests.making import FakeClock
+from tests.running import until
+from tests.serving import Client, post, serving, tell
+
+
+@pytest.fixture
+def refused() -> Counter[ReportRejection]:
+    """What the guard counted."""
+    return Counter()
+
+
+@pytest.fixture
+def doors(refused: Counter[ReportRejection]) -> Iterator[Doors]:
+    guard = Guard(Access(), lambda reason: refused.update((reason,)))
+    with serving(guard.around(tell)) as doors:
+        yield doors
+
+
+@pytest.fixture
+def client(doors: Doors) -> Iterator[Client]:
+    with Client(doors) as client:
+        yield client
+
+
+def test_a_report_arrives_whole_and_its_connection_stays(client: Client) -> None:
+    for _ in range(3):
+        client.send(post(4), b"{", b"  ", b"}")
+        assert client.answer()[::2] == (200, {"pieces": [4], "way": "local"})
+    client.send(post(), b"1\r\n{\r\n", b"1\r\n}\r\n", b"0\r\n\r\n")
+    assert client.answer()[2]["pieces"] == [2]
+
+
+def test_the_largest_body_is_taken(client: Client) -> None:
+    client.send(post(MOST_BODY_BYTES), b" " * MOST_BODY_BYTES)
+    assert client.answer()[2]["pieces"] == [MOST_BODY_BYTES]
+
+
+def test_a_body_that_says_it_is_too_large_is_refused_unread(
+    client: Client, refused: Counter[ReportRejection]
+) -> None:
+    client.send(post(MOST_BODY_BYTES + 1, "Expect: 100-continue"))
+    status, headers, body = client.answer()
+    assert (status, headers["connection"]) == (413, "close")
+    assert body == {
+        "detail": [
+            {
+                "loc": ["body"],
+                "msg": "the body is larger than 256 KiB. Send one report per request, 256 KiB at most.",
+                "type": "too_large",
+            }
+        ]
+    }
+    assert refused == {ReportRejection.TOO_LARGE: 1}
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_whoever_sends_100_mb_all_the_same_still_reads_why(doors: Doors, chunked: bool) -> None:
+    piece = b" " * (1 << 20)
+    with Client(doors) as client:
+        client.send(post(None if chunked else 100 << 20))
+        with suppress(ConnectionError):
+            for _ in range(100):
+                client.send(*([b"100000\r\n", piece, b"\r\n"] if chunked else [piece]))
+        assert client.answer()[0] == 413
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "9" * 19])
+def test_a_length_that_is_none_is_no_way_around(doors: Doors, length: str) -> None:
+    with Client(doors) as client:
+        head = post(0).replace(b"Content-Length: 0", f"Content-Length: {length}".encode())
+        client.send(head)
+        assert client._until(b"\r\n").split()[1] in (b"400", b"413")
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json"]
+)
+def test_only_json_is_taken(client: Client, kind: str, refused: Counter[ReportRejection]) -> None:
+    client.send(post(2).replace(b"application/json", kind.encode()), b"{}")
+    status, _, body = client.answer()
+    assert (status, body["detail"][0]["loc"]) == (415, ["header", "content-type"])
+    assert refused == {ReportRejection.NOT_JSON: 1}
+
+
+def test_a_character_set_is_no_harm(client: Client) -> None:
+    kind = b"Application/JSON; charset=utf-8"
+    client.send(post(2).replace(b"application/json", kind), b"{}")
+    assert client.answer()[0] == 200
+
+
+def test_a_body_that_takes_too_long_is_refused(refused: Counter[ReportRejection]) -> None:
+    guard = Guard(Access(), lambda reason: refused.update((reason,)), body_seconds=0.1)
+    with serving(guard.around(tell)) as doors, Client(doors) as client:
+        client.send(post(10), b"{")
+        status, _, body = client.answer()
+        assert (status, body["detail"][0]["type"]) == (408, "too_slow")
+        assert client.is_closed()
+    assert refused == {ReportRejection.TOO_SLOW: 1}
+
+
+def test_who_may_not_write_is_told_before_anything_is_read(
+    refused: Counter[ReportRejection],
+) -> None:
+    guard = Guard(Access(job_tokens=True), lambda reason: refused.update((reason,)))
+    with serving(guard.around(tell)) as doors, Client(doors) as client:
+        client.send(post(100))
+        status, headers, body = client.answer()
+        assert (status, headers["www-authenticate"]) == (401, "Bearer")
+        assert body["detail"][0]["loc"] == ["header", "authorization"]
+    assert refused == {ReportRejection.NO_TOKEN: 1}
+
+
+def test_a_refused_body_that_never_ends_is_not_waited_for(doors: Doors) -> None:
+    with Client(doors) as client:
+        client.send(post(100, "Via: proxy"), b"{")
+        assert client.answer()[0] == 403
+        assert client.is_closed()
+
+
+@pytest.mark.parametrize("path", ["/v1/nothing", "/metrics", "//v1/mfu", "/v1/../v1/mfu"])
+def test_every_path_is_guarded(client: Client, path: str) -> None:
+    client.send(post(2, "Via: proxy", path=path), b"{}")
+    assert client.answer()[0] == 403
+
+
+@pytest.mark.parametrize("method", [b"PUT", b"PATCH", b"DELETE", b"FROB"])
+def test_every_method_that_may_write_is_guarded(client: Client, method: bytes) -> None:
+    client.send(post(2, "Via: proxy").replace(b"POST", method), b"{}")
+    assert client.answer()[0] == 403
+
+
+def test_reading_passes(client: Client) -> None:
+    client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\nVia: proxy\r\n\r\n")
+    assert client.answer()[::2] == (200, {"pieces": [0], "way": None})
+
+
+def test_too_many_requests_wait() -> None:
+    guard = Guard(Access(), clock=FakeClock(0.0))
+    with serving(guard.around(tell)) as doors, Client(doors) as client:
+        for _ in range(int(PER_SECOND)):
+            client.send(post(2), b"{}")
+            assert client.answer()[0] == 200
+        client.send(post(2), b"{}")
+        status, headers, body = client.answer()
+        assert (status, headers["retry-after"]) == (429, "1")
+        assert body["detail"][0]["type"] == "too_many"
+
+
+def test_many_large_bodies_at_once_are_not_all_kept(refused: Counter[ReportRejection]) -> None:
+    guard = Guard(Access(), lambda reason: refused.update((reason,)))
+    many = MOST_BYTES_AT_ONCE // (MOST_BODY_BYTES - 1) + 8
+    with serving(guard.around(tell)) as doors:
+        with ExitStack() as stack:
+            clients = [stack.enter_context(Client(doors)) for _ in range(many)]
+            for client in clients:
+                client.send(post(MOST_BODY_BYTES), b" " * (MOST_BODY_BYTES - 1))
+            until(lambda: refused[ReportRejection.TOO_MANY] > 0)
+        until(lambda: guard._bytes == 0)
+        with Client(doors) as client:
+            client.send(post(2), b"{}")
+            assert client.answer()[0] == 200, "what has gone makes room"

@@ -1,0 +1,57 @@
+"""A bucket per key: so many at once, so many a second, and no key without bound."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.rate_limit import RateLimit
+
+
+def test_a_burst_passes_and_the_next_waits_for_one_to_drip_in() -> None:
+    limit: RateLimit[str] = RateLimit(per_second=10, burst=3)
+    assert [limit.wait("a", 100.0) for _ in range(3)] == [0.0, 0.0, 0.0]
+    assert math.isclose(limit.wait("a", 100.0), 0.1)
+    assert limit.wait("a", 100.1) == 0.0
+    assert limit.wait("a", 100.1) > 0.0
+
+
+def test_to_be_refused_costs_nothing() -> None:
+    limit: RateLimit[str] = RateLimit(per_second=1, burst=1)
+    assert limit.wait("a", 0.0) == 0.0
+    assert all(limit.wait("a", 0.5) for _ in range(100))
+    assert limit.wait("a", 1.0) == 0.0
+
+
+def test_every_key_has_a_bucket_of_its_own() -> None:
+    limit: RateLimit[str] = RateLimit(per_second=1, burst=1)
+    assert [limit.wait(key, 0.0) for key in "abc"] == [0.0, 0.0, 0.0]
+    assert limit.wait("a", 0.0) > 0.0
+
+
+def test_of_too_many_keys_the_one_unused_for_longest_is_forgotten() -> None:
+    limit: RateLimit[int] = RateLimit(per_second=1, burst=1, most_keys=2)
+    assert [limit.wait(key, 0.0) for key in (1, 2, 3)] == [0.0, 0.0, 0.0]
+    assert len(limit) == 2
+    assert limit.wait(3, 0.0) > 0.0
+    assert limit.wait(1, 0.0) == 0.0
+
+
+@given(
+    st.floats(0.1, 1e4),
+    st.integers(1, 100),
+    st.lists(st.floats(0.0, 10.0), min_size=1, max_size=200),
+)
+def test_never_more_than_the_burst_and_the_rate_allow(
+    per_second: float, burst: int, steps: list[float]
+) -> None:
+    limit: RateLimit[str] = RateLimit(per_second, burst)
+    now, allowed = 0.0, 0
+    for step in steps:
+        now += step / per_second
+        wait = limit.wait("a", now)
+        allowed += wait == 0.0
+        assert allowed <= burst + now * per_second * (1 + 1e-9) + 1e-3
+        assert wait <= 1.001 / per_second, "whoever waits so long is let in"
