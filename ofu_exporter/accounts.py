@@ -6,6 +6,7 @@ report, so a span is summed up anew until it is settled; from then on only its s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,8 @@ SETTLED_AFTER_SECONDS = 65.0
 """By then every window of the time before has arrived: the longest is 30 s, and so is a slow exporter's pace."""
 GRAIN_SECONDS = 5.0
 """Spans that follow each other are kept as one up to this length: reports may come 200 times a second."""
+PARTS = 120
+"""A horizon is remembered in about so many spans: settled ones that follow each other become one."""
 SLACK_SECONDS = 1.0
 """Two reports of a job may overlap, or leave a gap that is none, by this much: clocks are read in turn."""
 
@@ -67,20 +70,34 @@ def take(account: Account, start: float, end: float, mfu: float) -> Account:
     return replace(account, spans=(*spans, Span(start, end, mfu)), reported_until=end)
 
 
-def summed(account: Account, usage: Sequence[GpuUsage], now: float, horizon: float) -> Account:
-    """With what was observed up to now, and without what is older than the horizon."""
-    spans, life, settled = list(account.spans), account.life, account.settled
-    for place in range(account.settled, len(spans)):
-        span = spans[place]
-        spans[place] = replace(span, sums=sums_of(span.mfu, span.start, span.end, usage))
-        if settled == place and now - spans[place].end > SETTLED_AFTER_SECONDS:
-            settled += 1
-            life = life.plus(spans[place].sums)
-    kept = next(
-        (place for place in range(settled) if spans[place].end > now - horizon),
-        settled,
-    )
-    return replace(account, spans=tuple(spans[kept:]), life=life, settled=settled - kept)
+def summed(
+    account: Account, usage: Sequence[GpuUsage], now: float, horizon: float, anew: bool = True
+) -> Account:
+    """With what was observed up to now, and without what is older than the horizon.
+
+    Not `anew`: the usage is the one of the time before, so that the last span alone has to be summed up.
+    """
+    done = [span for span in account.spans[: account.settled] if span.end > now - horizon]
+    waiting = list(account.spans[account.settled :])
+    for place in range(0 if anew else len(waiting) - 1, len(waiting)):
+        span = waiting[place]
+        waiting[place] = replace(span, sums=sums_of(span.mfu, span.start, span.end, usage))
+    life = account.life
+    while waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS:
+        life = life.plus(waiting[0].sums)
+        _append(done, waiting.pop(0), max(GRAIN_SECONDS, horizon / PARTS))
+    return replace(account, spans=(*done, *waiting), life=life, settled=len(done))
+
+
+def _append(done: list[Span], span: Span, longest: float) -> None:
+    """Add a span that is settled; to the last one as long as both together are short."""
+    last = done[-1] if done else None
+    if last is None or span.end - last.start > longest:
+        done.append(span)
+        return
+    old, new = last.end - last.start, span.end - span.start
+    mean = (last.mfu * old + span.mfu * new) / (old + new)
+    done[-1] = Span(last.start, span.end, mean, last.sums.plus(span.sums))
 
 
 def sums_of(mfu: float, start: float, end: float, usage: Iterable[GpuUsage]) -> Compared:
@@ -95,10 +112,8 @@ def recent(account: Account, now: float, horizon: float) -> Compared:
 
 
 def _sum(sums: Iterable[Compared]) -> Compared:
-    total = NOTHING
-    for each in sums:
-        total = total.plus(each)
-    return total
+    columns = [*zip(*sums, strict=True)]
+    return Compared(*map(math.fsum, columns)) if columns else NOTHING
 
 
 def time_mean(account: Account, now: float, horizon: float) -> float | None:

@@ -30,7 +30,8 @@ from ofu_exporter.job_report import resumed
 from ofu_exporter.lanes import Pace
 from ofu_exporter.pipeline import State
 from ofu_exporter.records import Snapshot
-from ofu_exporter.reports import Policy, ReportBook
+from ofu_exporter.report_entry import Policy
+from ofu_exporter.reports import ReportBook
 from ofu_exporter.sampling import Candidate, Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.server import Doors, Server

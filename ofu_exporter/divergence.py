@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.reported import Compared, Verdict
@@ -79,6 +80,19 @@ def compare(
     check(mfu, ofu, standard_error)
     if math.isnan(observed_seconds) or observed_seconds < 0:
         raise ConfigError(f"observed_seconds: {observed_seconds!r} is not a number from 0 on")
+    seen = _Seen(mfu, ofu, standard_error, observed_seconds)
+    return _compared(seen, thresholds, previous)
+
+
+class _Seen(NamedTuple):
+    mfu: float
+    ofu: float
+    standard_error: float
+    observed_seconds: float
+
+
+def _compared(seen: _Seen, thresholds: Thresholds, previous: Verdict | None) -> Divergence:
+    mfu, ofu, standard_error, observed_seconds = seen
     difference = mfu - ofu
     relative = abs(difference) / ofu if ofu else None
     if observed_seconds < thresholds.observed_seconds:
@@ -104,23 +118,18 @@ def compare_sums(
 ) -> Divergence | None:
     """Compare what was summed up; None where nothing was observed. `gpus`: how many the GPU-seconds are of.
 
-    Raises ConfigError for numbers that cannot be.
+    What was measured is compared as it is, also an OFU far above 1: with a wrong row in the configuration that is
+    what the GPU shows, and no report is at fault.
     """
     mfu, ofu = sums.mfu, sums.ofu
     if mfu is None or ofu is None:
         return None
-    return compare(
-        mfu,
-        ofu,
-        standard_error=min(sums.standard_error, 1.0),
-        observed_seconds=sums.gpu_seconds / max(gpus, 1),
-        thresholds=thresholds,
-        previous=previous,
-    )
+    seen = _Seen(mfu, ofu, min(sums.standard_error, 1.0), sums.gpu_seconds / max(gpus, 1))
+    return _compared(seen, thresholds, previous)
 
 
 def verdict(sums: Compared, gpus: int = 1, thresholds: Thresholds = DEFAULT) -> Verdict:
-    """What a comparison of sums says. Raises ConfigError for numbers that cannot be."""
+    """What a comparison of sums says."""
     found = compare_sums(sums, gpus, thresholds)
     return found.verdict if found else Verdict.INSUFFICIENT_DATA
 

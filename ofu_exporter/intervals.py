@@ -35,10 +35,10 @@ def interval_of(
     long ago, or that covers what was reported already.
     """
     unix_end = now.unix if report.end is None else report.end
-    if unix_end > now.unix + AHEAD_SECONDS:
-        raise ReportError(
-            ReportRejection.IN_FUTURE, "end", f"is {unix_end - now.unix:.0f} s in the future"
-        )
+    for field, at in (("end", unix_end), ("start", report.start or 0.0)):
+        if at > now.unix + AHEAD_SECONDS:
+            detail = f"is {at - now.unix:.0f} s in the future"
+            raise ReportError(ReportRejection.IN_FUTURE, field, detail)
     end = now.at_unix(unix_end).monotonic
     if reported_until is not None and end <= reported_until:
         raise _overlap("end", end - reported_until)
@@ -50,14 +50,17 @@ def interval_of(
         start = max(reported_until, now.monotonic - RECENT_SECONDS)
     else:
         start = max(end - FIRST_SECONDS, now.at_unix(began or 0.0).monotonic)
-    back = now.monotonic - start
+    back = now.monotonic - min(start, end)
     if back > RECENT_SECONDS:
         detail = (
             f"is {back:.0f} s ago; OFU is remembered for {RECENT_SECONDS:.0f} s: report more often"
         )
-        raise ReportError(ReportRejection.TOO_OLD, "start" if report.start else "end", detail)
+        oldest = "end" if report.start is None else "start"
+        raise ReportError(ReportRejection.TOO_OLD, oldest, detail)
     if end <= start:
-        raise ReportError(ReportRejection.OUT_OF_RANGE, "end", "the interval has no length")
+        detail = "the interval has no length, or was over before the job was first seen here"
+        wrong = "start" if report.end is None and report.start is not None else "end"
+        raise ReportError(ReportRejection.OUT_OF_RANGE, wrong, detail)
     return Interval(start, end, unix_end - (end - start), unix_end)
 
 

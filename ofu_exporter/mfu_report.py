@@ -14,6 +14,8 @@ from pydantic import (
     FiniteFloat,
     StrictBool,
     StrictInt,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
@@ -24,6 +26,8 @@ from ofu_exporter.reported import Compared, LikelyCause, Verdict
 UNIX_LIMIT = 1e11
 """Seconds; it is in the year 5138, and milliseconds since 1970 are beyond it."""
 LARGEST = 1e12
+MOST_TFLOPS = 1e6
+"""Of one GPU; hundred times what the fastest has."""
 MOST_LAYERS = 10_000
 DEEPEST = 16
 """What no number, no number of layers and no nesting of a configuration exceeds."""
@@ -61,6 +65,15 @@ def _precision(value: str) -> str:
     return value
 
 
+def _as_shares(value: object) -> object:
+    """One precision is all of the FLOPs."""
+    if isinstance(value, str):
+        return {_precision(value): 1.0}
+    if not isinstance(value, dict):
+        raise ValueError("is neither a precision nor shares of several")
+    return value
+
+
 Number = Annotated[FiniteFloat, BeforeValidator(_number)]
 Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]
@@ -68,6 +81,10 @@ Unix = Annotated[Number, Field(ge=0, lt=UNIX_LIMIT)]
 Share = Annotated[Number, Field(gt=0, le=1)]
 Precision = Annotated[
     str, AfterValidator(_precision), Field(json_schema_extra={"enum": [*PRECISIONS]})
+]
+Shares = Annotated[
+    dict[Precision, Share],
+    BeforeValidator(_as_shares, json_schema_input_type=Precision | dict[Precision, Share]),
 ]
 Text = Annotated[str, AfterValidator(_printable)]
 
@@ -150,10 +167,10 @@ class MfuReport(_Body):
     gpus: StrictInt | None = Field(
         default=None, gt=0, le=10_000_000, description="All GPUs of the job: the world size."
     )
-    peak_tflops: Positive | None = Field(
+    peak_tflops: Annotated[Positive, Field(lt=MOST_TFLOPS)] | None = Field(
         default=None, description="TFLOP/s of one GPU that the report divides by."
     )
-    precision: Precision | dict[Precision, Share] | None = Field(
+    precision: Shares | None = Field(
         default=None, description='"bf16", or shares of the FLOPs: {"bf16": 0.3, "fp8": 0.7}.'
     )
     recompute: Literal["none", "selective", "full"] | None = Field(
@@ -166,6 +183,14 @@ class MfuReport(_Body):
         default=None, description="What tiles add to the FLOPs, 0.02 for 2 %."
     )
 
+    @field_validator("end")
+    @classmethod
+    def _ends_after_its_start(cls, end: float | None, known: ValidationInfo) -> float | None:
+        start = known.data.get("start")
+        if start is not None and end is not None and end <= start:
+            raise ValueError(f"{end} is not after start {start}")
+        return end
+
     @model_validator(mode="after")
     def _says_one_thing(self) -> MfuReport:
         ways = [name for name in WAYS[:3] if getattr(self, name) is not None]
@@ -177,8 +202,6 @@ class MfuReport(_Body):
             raise ValueError("flops_per_token needs tokens_per_second")
         if not ways and self.tokens_per_second is None and not self.facts_only:
             raise ValueError(f"give one of {', '.join(WAYS)}")
-        if self.start is not None and self.end is not None and self.end <= self.start:
-            raise ValueError(f"end {self.end} is not after start {self.start}")
         return self
 
     @property
@@ -187,6 +210,14 @@ class MfuReport(_Body):
         if any(getattr(self, name) is not None for name in (*WAYS, "start", "end")):
             return False
         return any(fact is not None for fact in self.facts())
+
+    @property
+    def counts_model(self) -> bool:
+        """Whether it cannot be told how fast the job goes before a model has been counted."""
+        others = (*WAYS[:3], "flops_per_token")
+        return self.tokens_per_second is not None and all(
+            getattr(self, name) is None for name in others
+        )
 
     def facts(self) -> tuple[object, ...]:
         """What it says of the job itself, in the order of `FACTS`."""
@@ -201,8 +232,6 @@ class MfuReport(_Body):
 
     def shares(self) -> dict[str, float] | None:
         """The share of the FLOPs in each precision; None where it is not said."""
-        if isinstance(self.precision, str):
-            return {self.precision: 1.0}
         return None if self.precision is None else dict(self.precision)
 
 

@@ -19,6 +19,9 @@ from ofu_exporter.records import Job
 from ofu_exporter.reports import UNOWNED, ReportBook
 
 PATH = "/v1/mfu"
+MOST_PROBLEMS = 10
+MOST_CHARS = 500
+"""What an answer says of a body at most, however much of it is wrong."""
 
 
 class Problem(BaseModel):
@@ -57,10 +60,10 @@ def add_report_routes(app: FastAPI, reports: ReportBook, access: Access) -> None
             access.may_speak_for(writer, job or Job(UNOWNED, report.job_id))
 
         # On the event loop unless it takes long: a thread of its own costs more than most reports do.
-        if report.model is None:
-            receipt = reports.take(report, permission)
-        else:
+        if report.model is not None or report.counts_model:
             receipt = await run_in_threadpool(reports.take, report, permission)
+        else:
+            receipt = reports.take(report, permission)
         if reports.is_unexplained(receipt):
             await run_in_threadpool(reports.explain, receipt)
         return reports.answer(receipt)
@@ -76,13 +79,24 @@ def add_report_routes(app: FastAPI, reports: ReportBook, access: Access) -> None
     async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
         if request.url.path == PATH:
             reports.reject(ReportRejection.MALFORMED)
-        return JSONResponse({"detail": [_problem(item) for item in error.errors()]}, 422)
+        return _answer([_problem(item) for item in error.errors()[:MOST_PROBLEMS]])
+
+    @app.exception_handler(400)
+    async def unreadable(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
+        """FastAPI's own answer to bytes that are not UTF-8, too deep or too long a number is not in our shape."""
+        reports.reject(ReportRejection.MALFORMED)
+        return _answer([_as_problem(["body"], "is not JSON that can be read")])
+
+
+def _answer(problems: list[dict[str, Any]]) -> JSONResponse:
+    return JSONResponse({"detail": problems}, ReportRejection.MALFORMED.status)
 
 
 def _problem(item: Any) -> dict[str, Any]:
     """Without what was sent: it may be large, or no JSON at all (NaN)."""
-    return {
-        "loc": [part if isinstance(part, int) else str(part) for part in item["loc"]],
-        "msg": str(item["msg"]).removeprefix("Value error, "),
-        "type": ReportRejection.MALFORMED.value,
-    }
+    where = [part if isinstance(part, int) else str(part)[:MOST_CHARS] for part in item["loc"]]
+    return _as_problem(where, str(item["msg"]).removeprefix("Value error, ")[:MOST_CHARS])
+
+
+def _as_problem(where: list[str | int], message: str) -> dict[str, Any]:
+    return {"loc": where, "msg": message, "type": ReportRejection.MALFORMED.value}

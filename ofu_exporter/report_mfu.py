@@ -27,6 +27,18 @@ MODELS = 16
 """So many counted models are remembered."""
 
 
+_UNCOUNTABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a configuration that is none can make of whoever counts it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """The GPUs of a job on this node, as far as a report is concerned."""
@@ -77,7 +89,7 @@ def stated(report: MfuReport, on: Hardware) -> Stated:
     mfu = _mfu(report, on, peak, said, warnings)
     if mfu is None:
         return Stated(None, peak, tuple(warnings))
-    if mfu > MFU_LIMIT:
+    if not mfu <= MFU_LIMIT:
         raise _wrong(_way(report), f"makes an MFU of {mfu:.3g} on this hardware, which cannot be")
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
@@ -117,6 +129,8 @@ def _mfu(
         raise _wrong("peak_tflops", "is needed: the peak of these GPUs is not known")
     if report.tflops_per_gpu is not None:
         return report.tflops_per_gpu * 1e12 / peak
+    if not report.gpus and not on.number:
+        raise _wrong("gpus", "is needed: the job has none that this agent measures")
     if report.gpus is None:
         warnings.append(f"gpus is not given: the job's {on.number} on this node are taken for all")
     return _flops_per_second(report) / ((report.gpus or on.number) * peak)
@@ -131,6 +145,15 @@ def _flops_per_second(report: MfuReport) -> float:
     if report.model is None:
         raise _wrong("tokens_per_second", "needs flops_per_token or model")
     return report.tokens_per_second * flops_per_token(report.model)
+
+
+def problem(model: ModelBody) -> str | None:
+    """Why a model cannot be counted; None for one that can."""
+    try:
+        flops_per_token(model)
+    except ReportError as error:
+        return f"model: {error.detail}; it explains nothing"
+    return None
 
 
 def flops_per_token(model: ModelBody) -> float:
@@ -167,7 +190,7 @@ def _job(model: str) -> Job:
         job.flops()
     except ConfigError as error:
         raise _wrong("model", str(error)) from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except _UNCOUNTABLE as error:
         # A configuration is the reporter's own text: whatever it makes of the reader is its fault.
         raise _wrong("model", f"cannot be counted: {type(error).__name__}: {error}") from error
     return job
@@ -201,7 +224,12 @@ def causes(
         return Causes()
     error = max(explain.POINT, min(sums.standard_error, 1.0))
     observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))
-    found = explain.explain(observation, facts(report, on, peak), verdict=divergence)
+    try:
+        found = explain.explain(observation, facts(report, on, peak), verdict=divergence)
+    except (
+        _UNCOUNTABLE
+    ) as error_:  # a mistake is looked for by changing the model that the report gave
+        raise _wrong("model", f"cannot be explained: {type(error_).__name__}: {error_}") from error_
     fitting = (
         LikelyCause(each.cause, each.expected_ratio, each.misfit, each.evidence)
         for each in found.causes

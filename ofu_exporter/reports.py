@@ -6,24 +6,25 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ofu_exporter import divergence, report_mfu
-from ofu_exporter.accounts import Account, recent, summed, sums_of, take, time_mean
-from ofu_exporter.divergence import DEFAULT, Divergence, Thresholds, compare_sums
+from ofu_exporter import report_mfu
+from ofu_exporter.accounts import Account, sums_of, take
+from ofu_exporter.divergence import compare_sums
 from ofu_exporter.errors import OfuError, ReportError, ReportRejection
 from ofu_exporter.intervals import Interval, interval_of
 from ofu_exporter.job_report import ReportedMfu
 from ofu_exporter.jobs import GRACE_SECONDS, Now
 from ofu_exporter.mfu_report import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.rate_limit import RateLimit
-from ofu_exporter.records import GpuUsage, GpuView, Job, JobKey, JobView, Snapshot
+from ofu_exporter.records import Job, JobKey, JobView, Snapshot
+from ofu_exporter.report_entry import Entry, Owner, Policy, owner_of
 from ofu_exporter.report_mfu import Hardware, Stated
-from ofu_exporter.reported import NOTHING, Causes, Compared, ReportsView, Verdict
+from ofu_exporter.reported import Causes, Compared
 
 log = logging.getLogger(__name__)
 
@@ -41,27 +42,13 @@ Permission = Callable[[Job | None], None]
 """Raises ReportError where whoever sends a report may not speak for this job; None = it owns no GPU here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How reports are compared, and which are kept."""
+class _Said(NamedTuple):
+    """A report beside what is known of its job."""
 
-    horizon: float = 600.0
-    """Seconds."""
-    thresholds: Thresholds = DEFAULT
-    unowned: bool = False
-    """Whether reports of jobs without a GPU here are kept."""
-
-
-class Owner(NamedTuple):
-    """The job that a report is of, and what it has here."""
-
-    key: JobKey
-    view: JobView | None = None
-    gpus: tuple[GpuView, ...] = ()
-
-    @property
-    def usage(self) -> Sequence[GpuUsage]:
-        return self.view.usage if self.view else ()
+    known: MfuReport
+    """With the facts of earlier ones."""
+    on: Hardware
+    stated: Stated
 
 
 class Receipt(NamedTuple):
@@ -71,31 +58,6 @@ class Receipt(NamedTuple):
     stated: Stated
     interval: Interval | None
     """None where the report has no MFU."""
-
-
-@dataclass(slots=True)
-class _Entry:
-    """What is known of one job's reports."""
-
-    run: str
-    """Tells runs of one job id apart."""
-    account: Account = field(default_factory=Account)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    facts: MfuReport | None = None
-    """The last report, with what earlier ones said and it did not repeat."""
-    on: Hardware = field(default_factory=Hardware)
-    peak_flops: float | None = None
-    at: float | None = None
-    """Unix time up to which it has reported."""
-    heard: float = 0.0
-    """When it was heard last, on the monotonic clock."""
-    horizon: Compared = NOTHING
-    divergence: Divergence | None = None
-    """On the horizon."""
-    total_verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    causes: Causes = field(default_factory=Causes)
-    explained: tuple[Verdict, float, tuple[object, ...]] | None = None
-    """What the causes are for: the verdict, when, and the facts."""
 
 
 class ReportBook:
@@ -113,7 +75,7 @@ class ReportBook:
         self._unix = unix
         self._lock = threading.Lock()
         self._pace: RateLimit[JobKey] = RateLimit(REPORTS_PER_SECOND, REPORTS_AT_ONCE)
-        self._entries: dict[JobKey, _Entry] = {}
+        self._entries: dict[JobKey, Entry] = {}
         self.policy = policy or Policy()
         self.rejected: Counter[str] = Counter()
         """Reports that were refused, by reason."""
@@ -123,7 +85,7 @@ class ReportBook:
         now = Now(self._clock(), self._unix())
         sums = Compared(*(getattr(reported, name) for name in Compared._fields))
         until = None if reported.last is None else now.at_unix(reported.last).monotonic
-        self._entries[key] = _Entry(
+        self._entries[key] = Entry(
             run,
             Account(life=sums, reported_until=until),
             Counter(reported.outcomes),
@@ -163,13 +125,18 @@ class ReportBook:
             permission(owner.view.job if owner.view else None)
             with self._lock:
                 self._check_pace(owner.key)
-                return self._take(report, owner)
+                known = self._known(owner)
+                facts = known.facts if known else None
+            said = _said(report, facts, owner)  # it may count a model: not under the lock
+            with self._lock:
+                return self._take(report, owner, said)
         except ReportError as error:
             self.reject(error.reason)
             if owner is not None and owner.view is not None:
                 with self._lock:
-                    entry = self._entries.setdefault(owner.key, _Entry(_run(owner.view)))
+                    entry = self._known(owner) or Entry(owner.run)
                     entry.outcomes[error.reason.value] += 1
+                    self._entries[owner.key] = entry
             raise
 
     def _check_pace(self, key: JobKey) -> None:
@@ -191,14 +158,12 @@ class ReportBook:
             detail = f"{job_id!r} holds no GPU that this agent measures"
             raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
         view = max(found, key=lambda each: (each.ended is None, each.updated))
-        return Owner(view.job.key, view, _gpus_of(view, snapshot))
+        return owner_of(view, snapshot)
 
-    def _take(self, report: MfuReport, owner: Owner) -> Receipt:
+    def _take(self, report: MfuReport, owner: Owner, said: _Said) -> Receipt:
         now = Now(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
-        known = report if entry.facts is None else report.with_facts(entry.facts)
-        on = report_mfu.hardware(owner.gpus)
-        stated = report_mfu.stated(known, on)
+        known, on, stated = said
         interval = None
         if stated.mfu is not None:
             began = owner.view.began if owner.view else None
@@ -209,42 +174,37 @@ class ReportBook:
         entry.heard = now.monotonic
         entry.outcomes["accepted"] += 1
         self._entries[owner.key] = entry
-        self._compare(entry, owner, now.monotonic)
+        entry.compare(owner, self.policy, now.monotonic)
         return Receipt(owner, stated, interval)
 
-    def _entry(self, owner: Owner, now: float) -> _Entry:
-        """What is known of a job; nothing of an earlier run. Raises ReportError when there are too many."""
-        known, run = self._entries.get(owner.key), _run(owner.view)
-        if known is not None and known.run == run:
+    def _entry(self, owner: Owner, now: float) -> Entry:
+        """What is known of a job, or a beginning. Raises ReportError when there are too many."""
+        known = self._known(owner)
+        if known is not None:
             return known
         if owner.view is None:
             self._forget_unowned(now)
             if sum(scheduler == UNOWNED for scheduler, _ in self._entries) >= MOST_UNOWNED:
                 detail = f"{MOST_UNOWNED} jobs without a GPU here have reported already"
                 raise ReportError(ReportRejection.TOO_MANY_JOBS, "job_id", detail)
-        return _Entry(run)
+        return Entry(owner.run)
 
-    def _compare(self, entry: _Entry, owner: Owner, now: float) -> None:
-        """Bring an entry up to date."""
-        horizon = self.policy.horizon
-        entry.account = summed(entry.account, owner.usage, now, horizon)
-        entry.horizon = recent(entry.account, now, horizon)
-        previous = entry.divergence.verdict if entry.divergence else None
-        number, thresholds = len(owner.gpus), self.policy.thresholds
-        entry.divergence = compare_sums(entry.horizon, number, thresholds, previous)
-        entry.total_verdict = divergence.verdict(entry.account.total, number, thresholds)
+    def _known(self, owner: Owner) -> Entry | None:
+        """What is known of a job; nothing of an earlier run."""
+        known = self._entries.get(owner.key)
+        return known if known is not None and known.run == owner.run else None
 
     def is_unexplained(self, receipt: Receipt) -> bool:
         """Whether the job's divergence is one whose causes have not been looked for."""
         with self._lock:
             entry = self._entries.get(receipt.owner.key)
-            if entry is None or entry.divergence is None or not entry.divergence.verdict.diverged:
+            if entry is None or not entry.verdict.diverged or entry.is_being_explained:
                 return False
             if entry.explained is None:
                 return True
             verdict, at, facts = entry.explained
             told = entry.facts.facts() if entry.facts else ()
-            same = verdict is entry.divergence.verdict and facts == told
+            same = verdict is entry.verdict and facts == told
             return not same or self._clock() - at > EXPLAIN_SECONDS
 
     def explain(self, receipt: Receipt) -> None:
@@ -253,6 +213,9 @@ class ReportBook:
             entry = self._entries.get(receipt.owner.key)
             if entry is None or entry.divergence is None or entry.facts is None:
                 return
+            if entry.is_being_explained:  # of a hundred reports at once one is enough
+                return
+            entry.is_being_explained = True
             found, sums, facts = entry.divergence, entry.horizon, entry.facts
             on, peak = entry.on, entry.peak_flops
         try:
@@ -261,6 +224,7 @@ class ReportBook:
             log.warning("job %s: no causes looked for: %s", receipt.owner.key[1], error)
             causes = Causes()
         with self._lock:
+            entry.is_being_explained = False
             entry.causes = causes
             entry.explained = (found.verdict, self._clock(), facts.facts())
 
@@ -268,23 +232,25 @@ class ReportBook:
         """What a report comes to."""
         now = Now(self._clock(), self._unix())
         owner, stated, interval = receipt
+        since = now.unix - self.policy.horizon
         own = None
         if interval is not None and stated.mfu is not None:
             sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage)
             found = compare_sums(sums, len(owner.gpus), self.policy.thresholds)
             own = Comparison.of(interval.unix_start, interval.unix_end, sums, found)
         with self._lock:
-            entry = self._entries[owner.key]
-            view, found = self._view(entry, now.monotonic), entry.divergence
-        since = now.unix - self.policy.horizon
+            # Between taking and answering a job may have got its first GPU, and begins anew.
+            entry = self._known(owner) or Entry(owner.run)
+            horizon = Comparison.of(since, now.unix, entry.horizon, entry.divergence)
+            causes = entry.current_causes or Causes()
         return MfuAnswer(
             job_id=owner.key[1],
             mfu=stated.mfu,
             peak_flops=stated.peak_flops,
             interval=own,
-            horizon=Comparison.of(since, now.unix, view.horizon, found),
-            causes=view.causes.fitting if view.causes else (),
-            tied=view.causes.tied if view.causes else 0,
+            horizon=horizon,
+            causes=causes.fitting,
+            tied=causes.tied,
             warnings=stated.warnings,
         )
 
@@ -297,7 +263,7 @@ class ReportBook:
             self._forget(snapshot)
             jobs = tuple(self._reviewed(view, snapshot, now) for view in snapshot.jobs)
             unowned = tuple(
-                (key[1], self._view(entry, now))
+                (key[1], entry.shown(self.policy, now))
                 for key, entry in self._entries.items()
                 if key[0] == UNOWNED
             )
@@ -305,15 +271,10 @@ class ReportBook:
 
     def _reviewed(self, view: JobView, snapshot: Snapshot, now: float) -> JobView:
         entry = self._entries.get(view.job.key)
-        if entry is None or entry.run != _run(view):
+        if entry is None or entry.run != view.job.uid:
             return view
-        try:
-            owner = Owner(view.job.key, view, _gpus_of(view, snapshot))
-            self._compare(entry, owner, now)
-        except OfuError as error:  # one job's numbers cost no other job its own
-            log.warning("job %s: reports not compared: %s", view.job.job_id, error)
-            entry.divergence = None
-        return replace(view, reports=self._view(entry, now))
+        entry.compare(owner_of(view, snapshot), self.policy, now)
+        return replace(view, reports=entry.shown(self.policy, now))
 
     def _forget(self, snapshot: Snapshot) -> None:
         """Jobs that left the snapshot, and those that were without a GPU and now have one.
@@ -333,35 +294,18 @@ class ReportBook:
             if key[0] == UNOWNED and now - entry.heard > self.policy.horizon:
                 del self._entries[key]
 
-    def _view(self, entry: _Entry, now: float) -> ReportsView:
-        verdict = entry.divergence.verdict if entry.divergence else Verdict.INSUFFICIENT_DATA
-        explained = entry.explained is not None and entry.explained[0] is verdict
-        mfu = entry.horizon.mfu
-        return ReportsView(
-            outcomes=dict(entry.outcomes),
-            at=entry.at,
-            peak_flops=entry.peak_flops,
-            mfu=time_mean(entry.account, now, self.policy.horizon) if mfu is None else mfu,
-            horizon=entry.horizon,
-            settled=entry.account.life,
-            total=entry.account.total,
-            verdict=verdict,
-            total_verdict=entry.total_verdict,
-            causes=entry.causes if explained else None,
-        )
-
 
 def _anybody(job: Job | None) -> None:
     """The permission of what the site itself has configured."""
 
 
-def _run(view: JobView | None) -> str:
-    return view.job.uid if view else ""
-
-
-def _gpus_of(view: JobView, snapshot: Snapshot) -> tuple[GpuView, ...]:
-    """The GPUs that a job has, or had if it has ended."""
-    if view.ended is not None:
-        had = {usage.key for usage in view.usage}
-        return tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)
-    return tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
+def _said(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _Said:
+    """What a report comes to. Raises ReportError."""
+    known = report if facts is None else report.with_facts(facts)
+    on = report_mfu.hardware(owner.gpus)
+    stated = report_mfu.stated(known, on)
+    if report.model is not None and (problem := report_mfu.problem(report.model)):
+        # Its MFU needs no model: it is compared all the same.
+        known = known.model_copy(update={"model": None})
+        stated = replace(stated, warnings=(*stated.warnings, problem))
+    return _Said(known, on, stated)

@@ -47,6 +47,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("secret_files", "rate_limit", "connections"),
     ("access", "accounts", "mfu_report"),
     ("http_limits", "intervals", "report_mfu"),
+    ("report_entry",),
     ("reports",),
     ("simulated_reports",),
     ("slurm",),

@@ -1,0 +1,119 @@
+"""What is known of one job's reports: its account, how that compares with OFU, and what may be shown of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ofu_exporter import divergence
+from ofu_exporter.accounts import Account, recent, summed, time_mean
+from ofu_exporter.divergence import DEFAULT, Divergence, Thresholds, compare_sums
+from ofu_exporter.mfu_report import MfuReport
+from ofu_exporter.records import GpuUsage, GpuView, JobKey, JobView, Snapshot
+from ofu_exporter.report_mfu import Hardware
+from ofu_exporter.reported import NOTHING, Causes, Compared, ReportsView, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How reports are compared, and which are kept."""
+
+    horizon: float = 600.0
+    """Seconds."""
+    thresholds: Thresholds = DEFAULT
+    unowned: bool = False
+    """Whether reports of jobs without a GPU here are kept."""
+
+
+class Owner(NamedTuple):
+    """The job that a report is of, and what it has here."""
+
+    key: JobKey
+    view: JobView | None = None
+    gpus: tuple[GpuView, ...] = ()
+
+    @property
+    def run(self) -> str:
+        """Tells runs of one job id apart."""
+        return self.view.job.uid if self.view else ""
+
+    @property
+    def usage(self) -> Sequence[GpuUsage]:
+        return self.view.usage if self.view else ()
+
+
+def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
+    """A job with the GPUs that it has, or had if it has ended."""
+    if view.ended is not None:
+        had = {usage.key for usage in view.usage}
+        gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)
+    else:
+        gpus = tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
+    return Owner(view.job.key, view, gpus)
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is known of one job's reports."""
+
+    run: str
+    """Tells runs of one job id apart."""
+    account: Account = field(default_factory=Account)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    facts: MfuReport | None = None
+    """The last report, with what earlier ones said and it did not repeat."""
+    on: Hardware = field(default_factory=Hardware)
+    usage: Sequence[GpuUsage] = ()
+    """What the account was summed up with."""
+    peak_flops: float | None = None
+    at: float | None = None
+    """Unix time up to which it has reported."""
+    heard: float = 0.0
+    """When it was heard last, on the monotonic clock."""
+    horizon: Compared = NOTHING
+    divergence: Divergence | None = None
+    """On the horizon."""
+    total_verdict: Verdict = Verdict.INSUFFICIENT_DATA
+    causes: Causes = field(default_factory=Causes)
+    explained: tuple[Verdict, float, tuple[object, ...]] | None = None
+    """What the causes are for: the verdict, when, and the facts."""
+    is_being_explained: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """On the horizon."""
+        return self.divergence.verdict if self.divergence else Verdict.INSUFFICIENT_DATA
+
+    @property
+    def current_causes(self) -> Causes | None:
+        """The causes of its verdict; None where they are of another, or none were looked for."""
+        return self.causes if self.explained and self.explained[0] is self.verdict else None
+
+    def compare(self, owner: Owner, policy: Policy, now: float) -> None:
+        """Bring it up to date."""
+        anew = owner.usage is not self.usage
+        self.usage = owner.usage
+        self.account = summed(self.account, owner.usage, now, policy.horizon, anew)
+        self.horizon = recent(self.account, now, policy.horizon)
+        previous = self.divergence.verdict if self.divergence else None
+        number, thresholds = len(owner.gpus), policy.thresholds
+        self.divergence = compare_sums(self.horizon, number, thresholds, previous)
+        self.total_verdict = divergence.verdict(self.account.total, number, thresholds)
+
+    def shown(self, policy: Policy, now: float) -> ReportsView:
+        """What may be said of it."""
+        mfu = self.horizon.mfu
+        return ReportsView(
+            outcomes=dict(self.outcomes),
+            at=self.at,
+            peak_flops=self.peak_flops,
+            mfu=time_mean(self.account, now, policy.horizon) if mfu is None else mfu,
+            horizon=self.horizon,
+            settled=self.account.life,
+            total=self.account.total,
+            verdict=self.verdict,
+            total_verdict=self.total_verdict,
+            causes=self.current_causes,
+        )

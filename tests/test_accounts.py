@@ -1,0 +1,239 @@
+"""What is kept of one job's reports: the sums of exactly the seconds that a report and OFU both cover."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.accounts import (
+    GRAIN_SECONDS,
+    PARTS,
+    SETTLED_AFTER_SECONDS,
+    Account,
+    recent,
+    summed,
+    take,
+    time_mean,
+)
+from ofu_exporter.jobs import RECENT_SECONDS, observed
+from ofu_exporter.records import LONGEST_WINDOW_SECONDS, GpuUsage, Stretch
+from ofu_exporter.reported import Compared
+
+HORIZON = 600.0
+LATER = SETTLED_AFTER_SECONDS + 1.0
+
+
+def used(*stretches: tuple[float, float, float], gpu: int = 0) -> GpuUsage:
+    """A GPU that was observed from, to, at an OFU with a standard error of 1 point."""
+    return GpuUsage(
+        str(gpu),
+        (f"GPU-{gpu}", ""),
+        recent=tuple(
+            Stretch(start, end, ofu * (end - start), (0.01 * (end - start)) ** 2)
+            for start, end, ofu in stretches
+        ),
+    )
+
+
+def settled(account: Account, usage: Sequence[GpuUsage], end: float) -> Compared:
+    return summed(account, usage, end + LATER, HORIZON).life
+
+
+def test_a_report_is_compared_with_its_own_seconds() -> None:
+    usage = [used((0, 10, 0.2), (10, 20, 0.6), (20, 30, 0.9))]
+    account = take(Account(), 10.0, 20.0, 0.5)
+    sums = settled(account, usage, 20.0)
+    assert sums.gpu_seconds == 10.0
+    assert sums.ofu == pytest.approx(0.6)
+    assert sums.mfu == pytest.approx(0.5)
+    assert sums.standard_error == pytest.approx(0.01)
+
+
+def test_of_a_window_that_is_not_all_inside_its_share_counts() -> None:
+    assert observed([used((0, 10, 0.4))], 5.0, 30.0) == pytest.approx((5.0, 2.0, 0.25 * 0.01))
+
+
+def test_every_gpu_counts() -> None:
+    usage = [used((0, 10, 0.2)), used((0, 10, 0.6), gpu=1), used((0, 5, 0.4), gpu=2)]
+    sums = settled(take(Account(), 0.0, 10.0, 0.5), usage, 10.0)
+    assert sums.gpu_seconds == 25.0
+    assert sums.ofu == pytest.approx((2 + 6 + 2) / 25)
+
+
+def test_time_that_was_not_observed_is_not_compared() -> None:
+    account = take(take(Account(), 0.0, 10.0, 0.5), 20.0, 30.0, 0.7)
+    sums = settled(account, [used((20, 30, 0.6))], 30.0)
+    assert sums.mfu == pytest.approx(0.7)
+    assert sums.gpu_seconds == 10.0
+
+
+def test_a_window_that_comes_late_completes_a_report() -> None:
+    account = take(Account(), 0.0, 30.0, 0.5)
+    account = summed(account, [used((0, 10, 0.4))], 30.0, HORIZON)
+    assert account.total.gpu_seconds == 10.0
+    assert account.life.gpu_seconds == 0.0
+    account = summed(account, [used((0, 10, 0.4), (10, 40, 0.6))], 40.0, HORIZON)
+    assert account.total.gpu_seconds == 30.0
+    assert account.total.ofu == pytest.approx((4 + 12) / 30)
+
+
+def test_a_span_is_settled_when_every_window_of_it_has_come() -> None:
+    account = take(Account(), 0.0, 10.0, 0.5)
+    usage = [used((0, 10, 0.4))]
+    assert summed(account, usage, 10 + SETTLED_AFTER_SECONDS, HORIZON).life == Compared()
+    assert settled(account, usage, 10.0).gpu_seconds == 10.0
+
+
+def test_what_is_settled_needs_no_window_any_more() -> None:
+    account = summed(take(Account(), 0.0, 10.0, 0.5), [used((0, 10, 0.4))], LATER + 10, HORIZON)
+    for now in (200.0, 500.0, 5000.0):
+        account = summed(account, [], now, HORIZON)
+        assert account.life.gpu_seconds == account.total.gpu_seconds == 10.0
+    assert recent(account, 5000.0, HORIZON) == Compared()
+    assert account.spans == ()
+
+
+def test_the_horizon_forgets_and_the_life_does_not() -> None:
+    account, usage = Account(), [used((0, 600, 0.4))]
+    for start in range(0, 600, 60):
+        account = take(account, start, start + 60.0, 0.5 if start < 300 else 0.3)
+        account = summed(account, usage, start + 60.0, 120.0)
+    assert recent(account, 600.0, 120.0).mfu == pytest.approx(0.3)
+    assert settled(account, usage, 600.0).mfu == pytest.approx(0.4)
+
+
+def test_reports_that_follow_each_other_are_one_span_of_their_mean() -> None:
+    account = Account()
+    for number in range(40):
+        account = take(account, number / 10, (number + 1) / 10, 0.2 if number < 30 else 0.6)
+    assert len(account.spans) == 1
+    assert account.spans[0].mfu == pytest.approx(0.3)
+    assert take(account, 4.0, 4 + GRAIN_SECONDS, 0.5).spans[1].start == 4.0
+
+
+def test_what_two_reports_both_cover_counts_once() -> None:
+    account = take(take(Account(), 0.0, 10.0, 0.5), 9.5, 20.0, 0.5)
+    assert settled(account, [used((0, 20, 0.4))], 20.0).gpu_seconds == pytest.approx(20.0)
+
+
+def test_a_gap_between_reports_is_not_compared() -> None:
+    account = take(take(Account(), 0.0, 10.0, 0.5), 15.0, 25.0, 0.5)
+    assert settled(account, [used((0, 30, 0.4))], 25.0).gpu_seconds == pytest.approx(20.0)
+
+
+def test_where_no_ofu_was_observed_the_reported_mfu_is_known_all_the_same() -> None:
+    account = summed(take(take(Account(), 0, 10, 0.2), 10, 40, 0.6), [], 50.0, HORIZON)
+    assert recent(account, 50.0, HORIZON).mfu is None
+    assert time_mean(account, 50.0, HORIZON) == pytest.approx(0.5)
+    assert time_mean(account, 5000.0, HORIZON) is None
+
+
+class Cut(NamedTuple):
+    """One stretch of time, cut into reports, into windows of several GPUs, and into ticks."""
+
+    reports: list[tuple[float, float, float]]
+    usages: list[list[tuple[float, float, float]]]
+    ticks: list[float]
+    seed: int
+
+
+LENGTH = 120.0
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> Cut:
+    def cut(*fixed: int) -> list[tuple[float, float, float]]:
+        grid = st.integers(1, int(LENGTH * 10) - 1)
+        inner = draw(st.lists(grid, max_size=25))
+        edges = [0.0, *(place / 10 for place in sorted({*inner, *fixed})), LENGTH]
+        ratio = st.floats(0, 1, allow_subnormal=False)
+        return [(a, b, draw(ratio)) for a, b in itertools.pairwise(edges)]
+
+    longest = int(LONGEST_WINDOW_SECONDS * 10)
+    every = range(longest, int(LENGTH * 10), longest)
+    usages = [cut(*every) for _ in range(draw(st.integers(1, 4)))]
+    ticks = draw(st.lists(st.floats(0, 2 * LENGTH), max_size=12))
+    return Cut(cut(), usages, ticks, draw(st.integers(0, 1000)))
+
+
+def brute_force(cut: Cut) -> tuple[float, float, float]:
+    """MFU, OFU and GPU-seconds, tenth of a second by tenth of a second."""
+    said = tenths(cut.reports)
+    seen = [value for windows in cut.usages for value in tenths(windows)]
+    gpus = len(cut.usages)
+    return math.fsum(said) * gpus / 10, math.fsum(seen) / 10, gpus * LENGTH
+
+
+def tenths(stretches: list[tuple[float, float, float]]) -> list[float]:
+    return [
+        value for start, end, value in stretches for _ in range(round(start * 10), round(end * 10))
+    ]
+
+
+@given(cuts())
+def test_however_time_is_cut_the_sums_are_the_integrals(cut: Cut) -> None:
+    """Windows arrive after the reports they belong to, ticks come when they like, and nothing shrinks."""
+    account = Account()
+    moments = sorted({*cut.ticks, *(end for _, end, _ in cut.reports)})
+    said = {end: (start, end, mfu) for start, end, mfu in cut.reports}
+    late = random.Random(cut.seed)
+    before = Compared()
+    for now in moments:
+        if now in said:
+            account = take(account, *said[now])
+        known = now - late.uniform(0, LONGEST_WINDOW_SECONDS)
+        usage = [
+            used(*(each for each in windows if each[1] <= known), gpu=number)
+            for number, windows in enumerate(cut.usages)
+        ]
+        account = summed(account, usage, now, HORIZON)
+        assert all(new >= old - 1e-9 for new, old in zip(account.life, before, strict=True)), (
+            "a sum fell"
+        )
+        before = account.life
+    whole = [used(*windows, gpu=number) for number, windows in enumerate(cut.usages)]
+    account = summed(account, whole, LENGTH + LATER, HORIZON)
+    mfu, ofu, seconds = brute_force(cut)
+    assert account.settled == len(account.spans)
+    assert account.life.mfu_seconds == pytest.approx(mfu, abs=1e-6)
+    assert account.life.utilization_seconds == pytest.approx(ofu, abs=1e-6)
+    assert account.life.gpu_seconds == pytest.approx(seconds)
+    assert account.total == account.life
+    assert recent(account, LENGTH + LATER, HORIZON) == pytest.approx(account.life)
+
+
+@given(cuts(), st.integers(1, 5))
+def test_only_the_last_span_has_to_be_summed_up_while_no_window_comes(cut: Cut, often: int) -> None:
+    usage = [used(*windows, gpu=number) for number, windows in enumerate(cut.usages)]
+    whole = quick = Account()
+    for number, (start, end, mfu) in enumerate(cut.reports):
+        whole = summed(take(whole, start, end, mfu), usage, end, HORIZON)
+        anew = number % often == 0
+        quick = summed(take(quick, start, end, mfu), usage, end, HORIZON, anew)
+        assert quick == whole
+
+
+@pytest.mark.parametrize(
+    ("horizon", "gap"), [(600.0, 0.0), (120.0, 1.5), (600.0, 1.5), (86400.0, 1.5)]
+)
+def test_memory_is_bounded_however_often_a_job_reports(horizon: float, gap: float) -> None:
+    """An hour of 200 reports a second; or, worse, of short ones that do not touch each other."""
+    account, now, seconds, most = Account(), 0.0, 1 / 200, 0
+    for number in range(int(3600 / (seconds + gap))):
+        now += seconds + gap
+        account = take(account, now - seconds, now, 0.4)
+        if gap or number % 200 == 0:
+            window = used((max(now - RECENT_SECONDS, 0.0), now, 0.5))
+            account = summed(account, [window], now, horizon)
+            most = max(most, len(account.spans))
+    assert most <= 2 * PARTS
+    covered = (now - LATER - GRAIN_SECONDS) * seconds / (seconds + gap)
+    assert account.life.gpu_seconds == pytest.approx(covered, rel=0.01)
+    assert account.life.mfu == pytest.approx(0.4)

@@ -1,0 +1,207 @@
+"""What a job may send: every field that cannot be is refused, and named."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ofu_exporter.gpus import PRECISIONS
+from ofu_exporter.mfu_report import DEEPEST, MOST_LAYERS, MfuReport
+from tests.flops.counting import config
+from tests.reporting import said
+
+MODEL = {"config": {"hidden_size": 64}, "seq_len": 128}
+
+
+def refused(**fields: Any) -> tuple[tuple[int | str, ...], str]:
+    """Where, and why."""
+    with pytest.raises(ValidationError) as error:
+        said(**fields)
+    first = error.value.errors()[0]
+    return first["loc"], first["msg"].removeprefix("Value error, ")
+
+
+NUMBERS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
+NO_NUMBERS = ["0.4", True, False, [0.4], {}, math.nan, math.inf, -math.inf, 10**400]
+
+
+@pytest.mark.parametrize("wrong", NO_NUMBERS)
+@pytest.mark.parametrize("field", NUMBERS)
+def test_what_is_no_number_is_refused(field: str, wrong: object) -> None:
+    assert refused(**{field: wrong})[0] == (field,)
+
+
+@pytest.mark.parametrize("wrong", NO_NUMBERS)
+@pytest.mark.parametrize(
+    "field", ["start", "end", "peak_tflops", "tile_overhead", "flops_per_token"]
+)
+def test_nor_is_it_taken_beside_an_mfu(field: str, wrong: object) -> None:
+    assert refused(mfu=0.4, **{field: wrong})[0] == (field,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"mfu": -0.01}, "mfu"),
+        ({"model_flops_per_second": 0}, "model_flops_per_second"),
+        ({"tflops_per_gpu": -1}, "tflops_per_gpu"),
+        ({"tokens_per_second": 0.0}, "tokens_per_second"),
+        ({"tokens_per_second": 1.0, "flops_per_token": 0}, "flops_per_token"),
+        ({"mfu": 0.4, "job_id": ""}, "job_id"),
+        ({"mfu": 0.4, "job_id": "x" * 257}, "job_id"),
+        ({"mfu": 0.4, "job_id": "a\nb"}, "job_id"),
+        ({"mfu": 0.4, "job_id": "\ud800"}, "job_id"),
+        ({"mfu": 0.4, "job_id": 7}, "job_id"),
+        ({"mfu": 0.4, "start": -1}, "start"),
+        ({"mfu": 0.4, "end": 1_800_000_000_000}, "end"),  # milliseconds
+        ({"mfu": 0.4, "start": 20.0, "end": 10.0}, "end"),
+        ({"mfu": 0.4, "start": 20.0, "end": 20.0}, "end"),
+        ({"mfu": 0.4, "step": -1}, "step"),
+        ({"mfu": 0.4, "step": 1.5}, "step"),
+        ({"mfu": 0.4, "step": True}, "step"),
+        ({"mfu": 0.4, "gpus": 0}, "gpus"),
+        ({"mfu": 0.4, "gpus": 10**30}, "gpus"),
+        ({"mfu": 0.4, "gpus": "8"}, "gpus"),
+        ({"mfu": 0.4, "peak_tflops": 0}, "peak_tflops"),
+        ({"mfu": 0.4, "peak_tflops": 989.4e12}, "peak_tflops"),  # FLOP/s
+        ({"mfu": 0.4, "precision": "bf17"}, "precision"),
+        ({"mfu": 0.4, "precision": 16}, "precision"),
+        ({"mfu": 0.4, "precision": ["bf16"]}, "precision"),
+        ({"mfu": 0.4, "precision": {"bf16": 1.5}}, "precision"),
+        ({"mfu": 0.4, "precision": {"bf16": 0}}, "precision"),
+        ({"mfu": 0.4, "precision": {"bf16": True}}, "precision"),
+        ({"mfu": 0.4, "precision": {"bf17": 1.0}}, "precision"),
+        ({"mfu": 0.4, "recompute": "some"}, "recompute"),
+        ({"mfu": 0.4, "framework": "x" * 65}, "framework"),
+        ({"mfu": 0.4, "framework": "a\tb"}, "framework"),
+        ({"mfu": 0.4, "tile_overhead": -0.1}, "tile_overhead"),
+        ({"mfu": 0.4, "tile_overhead": 10}, "tile_overhead"),
+        ({"mfu": 0.4, "modell": {}}, "modell"),
+        ({"mfu": 0.4, "model": 5}, "model"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_named(fields: dict[str, Any], field: str) -> None:
+    assert refused(**fields)[0][0] == field
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"seq_len": 0}, "seq_len"),
+        ({"seq_len": 128.0}, "seq_len"),
+        ({"seq_len": 1 << 40}, "seq_len"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"forward_only": 1}, "forward_only"),
+        ({"mtp": "yes"}, "mtp"),
+        ({"lora_rank": 0}, "lora_rank"),
+        ({"freeze": ["x"] * 17}, "freeze"),
+        ({"ignore_fields": ["x"] * 65}, "ignore_fields"),
+        ({"config": None}, "config"),
+        ({"config": []}, "config"),
+        ({"other": 1}, "other"),
+    ],
+)
+def test_so_is_what_cannot_be_of_a_model(wrong: dict[str, Any], field: str) -> None:
+    assert refused(mfu=0.4, model={**MODEL, **wrong})[0] == ("model", field)
+
+
+@pytest.mark.parametrize("needed", ["config", "seq_len"])
+def test_a_model_is_a_configuration_and_a_length(needed: str) -> None:
+    model = {name: value for name, value in MODEL.items() if name != needed}
+    assert refused(mfu=0.4, model=model) == (("model", needed), "Field required")
+
+
+def test_a_percentage_is_named_as_the_likely_slip() -> None:
+    where, why = refused(mfu=54.27)
+    assert where == ("mfu",)
+    assert why == "54.27 is not a ratio of 1; if it is a percentage, give 0.5427"
+
+
+def test_a_precision_that_is_none_is_told_which_there_are() -> None:
+    assert refused(mfu=0.4, precision="bf17")[1].endswith(f"known: {', '.join(PRECISIONS)}")
+
+
+def test_one_precision_is_all_of_the_flops() -> None:
+    assert said(mfu=0.4, precision="fp8").shares() == {"fp8": 1.0}
+    assert said(mfu=0.4, precision={"bf16": 0.3, "fp8": 0.7}).shares() == {"bf16": 0.3, "fp8": 0.7}
+    assert said(mfu=0.4).shares() is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({}, "give one of mfu, model_flops_per_second, tflops_per_gpu, tokens_per_second"),
+        ({"step": 7}, "give one of"),
+        ({"start": 5.0}, "give one of"),
+        ({"mfu": 0.4, "tflops_per_gpu": 400}, "not mfu and tflops_per_gpu"),
+        ({"flops_per_token": 6e9}, "flops_per_token needs tokens_per_second"),
+        ({"mfu": 0.4, "tokens_per_second": 1.0, "flops_per_token": 6e9}, "no meaning beside mfu"),
+    ],
+)
+def test_it_says_how_fast_the_job_goes_in_one_way(fields: dict[str, Any], why: str) -> None:
+    where, message = refused(**fields)
+    assert where == ()
+    assert why in message
+
+
+@pytest.mark.parametrize("way", NUMBERS[:3])
+def test_tokens_and_a_model_may_stand_beside_as_facts(way: str) -> None:
+    facts: dict[str, Any] = {way: 0.4, "tokens_per_second": 1e5, "model": MODEL}
+    assert not said(**facts).counts_model
+    assert said(tokens_per_second=1e5, model=MODEL).counts_model
+    assert not said(tokens_per_second=1e5, flops_per_token=6e9).counts_model
+
+
+def test_facts_alone_are_a_report() -> None:
+    assert said(gpus=64).facts_only
+    assert not said(gpus=64, mfu=0.4).facts_only
+
+
+def test_what_was_said_before_holds_until_it_is_said_again() -> None:
+    first = said(mfu=0.4, gpus=64, precision="bf16", model=MODEL, step=1)
+    later = said(mfu=0.5, precision="fp8").with_facts(first)
+    assert (later.mfu, later.gpus, later.shares(), later.step) == (0.5, 64, {"fp8": 1.0}, None)
+    assert later.model == first.model
+
+
+def test_the_configuration_of_every_model_that_is_known_is_taken() -> None:
+    for name in ("deepseek-v3", "nemotron-h-8b", "wan2.2-t2v-a14b", "t5-3b", "qwen2.5-vl-7b"):
+        assert said(mfu=0.4, model={**MODEL, "config": config(name)}).model is not None
+
+
+def nested(depth: int) -> dict[str, Any]:
+    return {"a": nested(depth - 1)} if depth else {}
+
+
+@pytest.mark.parametrize(
+    ("bomb", "why"),
+    [
+        ({"num_hidden_layers": MOST_LAYERS + 1}, f"{MOST_LAYERS + 1} is above {MOST_LAYERS}"),
+        ({"text_config": {"num_hidden_layers": 10**9}}, "num_hidden_layers"),
+        ({"depths": [2, 2, 10**6]}, "depths"),
+        ({"hidden_size": 10**15}, "hidden_size is above 1e+12"),
+        ({"hidden_size": -(10**15)}, "hidden_size is above 1e+12"),
+        ({"rope_theta": math.inf}, "rope_theta is above 1e+12"),
+        ({"rope_theta": math.nan}, "rope_theta is above 1e+12"),
+        ({"hybrid_override_pattern": "M" * (MOST_LAYERS + 1)}, "longer than"),
+        ({"layer_types": ["full"] * (MOST_LAYERS + 1)}, "longer than"),
+        (nested(DEEPEST + 2), "nested more than"),
+    ],
+)
+def test_a_configuration_that_would_take_the_agents_time_is_refused(
+    bomb: dict[str, Any], why: str
+) -> None:
+    where, message = refused(mfu=0.4, model={**MODEL, "config": bomb})
+    assert where == ("model", "config")
+    assert why in message
+
+
+def test_a_report_is_what_its_schema_says() -> None:
+    schema = json.dumps(MfuReport.model_json_schema())
+    for field in MfuReport.model_fields:
+        assert f'"{field}"' in schema
+    assert MfuReport.model_json_schema()["additionalProperties"] is False

@@ -1,0 +1,289 @@
+"""The MFU that a report comes to: whichever way it is said, against the right dense peak."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ofu_exporter import flops
+from ofu_exporter.divergence import compare_sums
+from ofu_exporter.errors import ReportError, ReportRejection
+from ofu_exporter.gpus import rate
+from ofu_exporter.pipeline import State, Tick, step
+from ofu_exporter.records import Gpu, GpuView
+from ofu_exporter.report_mfu import Hardware, causes, flops_per_token, hardware, problem, stated
+from ofu_exporter.reported import Causes, Compared
+from tests.causes.synthetic import LATENT
+from tests.flops.counting import config
+from tests.making import H100, gpu, health, reading
+from tests.reporting import said
+
+A100 = "NVIDIA A100-SXM4-80GB"
+PEAK, FP8, TF32 = (flops.dense_peak(H100, name) for name in ("bf16", "fp8", "tf32"))
+LLAMA = {"config": config("llama-3-8b"), "seq_len": 8192}
+
+
+def views(*gpus: Gpu) -> tuple[GpuView, ...]:
+    events = [reading(device=each) for each in gpus]
+    return step(State(), Tick(5.0, 5.0, list(gpus), events, health()))[1].gpus
+
+
+EIGHT = hardware(views(*(gpu(index) for index in range(8))))
+
+
+def mfu(on: Hardware = EIGHT, **fields: Any) -> float:
+    found = stated(said(**fields), on).mfu
+    assert found is not None
+    return found
+
+
+def refused(on: Hardware = EIGHT, **fields: Any) -> tuple[ReportRejection, str]:
+    with pytest.raises(ReportError) as error:
+        stated(said(**fields), on)
+    return error.value.reason, error.value.field
+
+
+def test_every_way_to_say_it_comes_to_the_same() -> None:
+    per_token = (
+        flops.count(
+            flops.read(config("llama-3-8b")), flops.fixed(1, tokens=8192)
+        ).model_flops_per_step
+        / 8192
+    )
+    rate_ = 0.4 * 64 * PEAK
+    ways: list[dict[str, Any]] = [
+        {"mfu": 0.4},
+        {"model_flops_per_second": rate_},
+        {"tflops_per_gpu": 0.4 * PEAK / 1e12},
+        {"tokens_per_second": rate_ / 6e10, "flops_per_token": 6e10},
+        {"tokens_per_second": rate_ / float(per_token), "model": LLAMA},
+    ]
+    for way in ways:
+        assert mfu(gpus=64, precision="bf16", **way) == pytest.approx(0.4), way
+
+
+def test_without_a_world_size_the_gpus_on_this_node_are_taken_for_all() -> None:
+    found = stated(said(model_flops_per_second=0.4 * 8 * PEAK), EIGHT)
+    assert found.mfu == pytest.approx(0.4)
+    assert "the job's 8 on this node are taken for all" in found.warnings[0]
+
+
+def test_a_job_without_gpus_here_has_to_say_how_many_it_has() -> None:
+    nothing = hardware(())
+    assert nothing == Hardware()
+    one = {"peak_tflops": 989.4, "model_flops_per_second": 0.4 * 989.4e12}
+    assert refused(nothing, **one) == (ReportRejection.OUT_OF_RANGE, "gpus")
+    assert mfu(nothing, **one, gpus=1) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("peak", "name"),
+    [
+        (2 * PEAK, "the sparse (2:4) peak of bf16"),
+        (TF32, "the tf32 peak"),
+        (123e12, "none of its dense peaks"),
+    ],
+)
+def test_an_mfu_against_another_peak_is_converted_and_the_peak_is_named(
+    peak: float, name: str
+) -> None:
+    found = stated(said(mfu=0.2, peak_tflops=peak / 1e12, precision="bf16"), EIGHT)
+    assert found.mfu == pytest.approx(0.2 * peak / PEAK)
+    assert found.peak_flops == pytest.approx(PEAK)
+    assert name in found.warnings[0]
+    assert "converted to the dense peak of 989.4 TFLOP/s" in found.warnings[1]
+
+
+@pytest.mark.parametrize("peak", [PEAK / 1e12, 989, 989.5, 990])
+def test_the_right_peak_in_three_digits_is_the_right_one(peak: float) -> None:
+    found = stated(said(mfu=0.4, peak_tflops=peak), EIGHT)
+    assert found.mfu == pytest.approx(0.4, rel=1e-3)
+    assert found.warnings == ()
+
+
+def test_the_peak_of_mixed_precision_is_the_harmonic_mean_by_flops() -> None:
+    """arXiv:2605.20799, eq. 12."""
+    found = stated(said(mfu=0.3, precision={"bf16": 0.3, "fp8": 0.7}), EIGHT)
+    assert found.peak_flops == pytest.approx(1 / (0.3 / PEAK + 0.7 / FP8))
+    assert found.mfu == 0.3
+    throughput = 0.3 * 8 * (found.peak_flops or 0.0)
+    assert mfu(
+        model_flops_per_second=throughput, gpus=8, precision={"bf16": 0.3, "fp8": 0.7}
+    ) == pytest.approx(0.3)
+
+
+def test_a_job_that_changes_its_precision_is_measured_against_the_new_peak() -> None:
+    before = said(tflops_per_gpu=400, precision="bf16")
+    after = said(tflops_per_gpu=400, precision="fp8").with_facts(before)
+    one, other = stated(before, EIGHT), stated(after, EIGHT)
+    assert one.peak_flops == pytest.approx(PEAK)
+    assert other.peak_flops == pytest.approx(FP8)
+    assert one.mfu == pytest.approx(2 * (other.mfu or 0.0))
+
+
+def test_who_does_not_say_the_precision_computes_in_bf16() -> None:
+    assert stated(said(mfu=0.4), EIGHT).peak_flops == pytest.approx(PEAK)
+    volta = hardware(views(replace(gpu(name="Tesla V100-SXM2-32GB"), sm_count=80)))
+    assert "bf16" not in volta.peaks
+    assert stated(said(mfu=0.4), volta).peak_flops == volta.peaks["fp16"]
+
+
+def test_a_precision_that_the_gpus_lack_is_refused() -> None:
+    assert refused(mfu=0.4, precision="fp4") == (ReportRejection.OUT_OF_RANGE, "precision")
+
+
+@pytest.mark.parametrize("shares", [{"bf16": 0.5}, {"bf16": 0.6, "fp8": 0.6}, {}])
+def test_shares_that_are_not_all_of_the_flops_are_refused(shares: dict[str, float]) -> None:
+    assert refused(mfu=0.4, precision=shares) == (ReportRejection.OUT_OF_RANGE, "precision")
+
+
+UNKNOWN = replace(gpu(name="NVIDIA Q999"), max_sm_clock_hz=2e9)
+
+
+def test_gpus_of_which_no_peak_is_known_are_measured_against_the_one_that_is_said() -> None:
+    on = hardware(views(UNKNOWN))
+    assert on.peaks == {}
+    assert not on.is_in_table
+    assert stated(said(mfu=0.4), on).peak_flops is None
+    found = stated(said(tflops_per_gpu=100, peak_tflops=250), on)
+    assert found.mfu == pytest.approx(0.4)
+    assert found.peak_flops == 250e12
+    assert refused(on, tflops_per_gpu=100) == (ReportRejection.OUT_OF_RANGE, "peak_tflops")
+
+
+def test_a_mig_instance_has_the_peak_of_its_share() -> None:
+    whole = gpu()
+    parts = [
+        replace(whole, instance=str(number), profile="3g.40gb", sm_count=60) for number in (1, 2)
+    ]
+    rating = rate(parts[0])
+    assert rating is not None
+    on = hardware(views(*parts))
+    assert on.number == 2
+    assert on.peaks == dict(sorted(rating.peak_flops.items()))
+
+
+def test_gpus_of_two_models_have_the_mean_of_the_peaks_that_both_have() -> None:
+    other = replace(gpu(1, name=A100), sm_count=108, compute_capability=(8, 0))
+    on = hardware(views(gpu(0), other))
+    assert on.name == ""
+    assert on.peaks["bf16"] == pytest.approx((PEAK + flops.dense_peak(A100, "bf16")) / 2)
+    assert "fp8" not in on.peaks
+    assert not on.is_in_table
+    assert refused(on, mfu=0.4, precision="fp8")[1] == "precision"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tflops_per_gpu": 1e300},
+        {"model_flops_per_second": 1e308, "gpus": 1},
+        {"tokens_per_second": 1e300, "flops_per_token": 1e300},
+        {"mfu": 9.0, "peak_tflops": 999999.0},
+    ],
+)
+def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> None:
+    assert refused(**fields) == (ReportRejection.OUT_OF_RANGE, next(iter(fields)))
+
+
+@pytest.mark.parametrize("peak", [5e-324, 1e-300, 999999.0])
+@pytest.mark.parametrize("on", [EIGHT, hardware(views(UNKNOWN)), Hardware()])
+def test_whatever_is_said_the_mfu_is_a_number(peak: float, on: Hardware) -> None:
+    found = stated(said(mfu=0, peak_tflops=peak), on)
+    assert found.mfu == 0.0
+    assert found.peak_flops is None or math.isfinite(found.peak_flops)
+
+
+def test_an_mfu_above_one_is_taken_and_doubted() -> None:
+    found = stated(said(mfu=1.2), EIGHT)
+    assert found.mfu == 1.2
+    assert "over 100 % is impossible" in found.warnings[0]
+
+
+def test_facts_alone_come_to_no_mfu() -> None:
+    assert stated(said(gpus=64, precision="fp8"), EIGHT).mfu is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"architectures": ["NoSuchModel"]},
+        {**config("llama-3-8b"), "hidden_size": 0},
+        {**config("llama-3-8b"), "hidden_size": "wide"},
+        {**config("llama-3-8b"), "num_hidden_layers": None},
+        {**config("llama-3-8b"), "num_attention_heads": -1},
+        {**config("llama-3-8b"), "num_key_value_heads": 0},
+    ],
+)
+def test_a_model_that_cannot_be_counted_is_named(wrong: dict[str, Any]) -> None:
+    model = {"config": wrong, "seq_len": 8192}
+    assert refused(tokens_per_second=1e5, model=model) == (ReportRejection.OUT_OF_RANGE, "model")
+    body = said(mfu=0.4, model=model).model
+    assert body is not None
+    assert (problem(body) or "").startswith("model: ")
+
+
+def test_tokens_alone_say_nothing() -> None:
+    assert refused(tokens_per_second=1e5) == (ReportRejection.OUT_OF_RANGE, "tokens_per_second")
+
+
+def test_the_parts_of_a_model_count() -> None:
+    def count(**changes: Any) -> float:
+        body = said(mfu=0.4, model={**LLAMA, **changes}).model
+        assert body is not None
+        return flops_per_token(body)
+
+    assert count(forward_only=True) == pytest.approx(count() / 3)
+    assert count(batch_size=16) == pytest.approx(count())
+    assert count(lora_rank=8) < count()
+    assert count(seq_len=16384) > count()
+
+
+SUMS = Compared(0.5427 * 600, 0.2558 * 600, 600.0, 0.0)
+
+
+def found(report: dict[str, Any], sums: Compared = SUMS) -> Causes:
+    divergence = compare_sums(sums)
+    assert divergence is not None
+    of = said(**report)
+    return causes(sums, divergence, of, EIGHT, stated(of, EIGHT).peak_flops)
+
+
+def test_the_papers_latent_experts_are_the_first_cause() -> None:
+    """arXiv:2605.20799, section V-C: 54.27 % reported, 25.58 % measured, 18.45 % when counted right."""
+    model = {"config": dict(LATENT.config), "seq_len": 4096}
+    told = {"mfu": 0.5427, "model": model, "gpus": 288, "precision": "bf16"}
+    first = found(told).first
+    assert first is not None
+    assert first.cause.split("+")[0] == "latent_moe_full_hidden"
+    assert float(first.evidence.rpartition("MFU is ")[2].rstrip("%")) == pytest.approx(
+        18.45, abs=0.05
+    )
+
+
+def test_where_one_of_the_two_is_nothing_there_is_no_ratio_to_explain() -> None:
+    assert found({"mfu": 0.4}, Compared(0.0, 100.0, 600.0)) == Causes()
+    assert found({"mfu": 0.4}, Compared(100.0, 0.0, 600.0)) == Causes()
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "nemotron-h-8b", "qwen3-30b-a3b"])
+def test_no_configuration_breaks_the_explanation(name: str) -> None:
+    """Every number of a real configuration in turn as something that it never is."""
+    whole = config(name)
+    refusals = set()
+    for key, value in whole.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            continue
+        for odd in (0, -1, 0.5):
+            report = {"mfu": 0.5427, "model": {"config": {**whole, key: odd}, "seq_len": 64}}
+            try:
+                ratios = [each.expected_ratio for each in found(report).fitting]
+            except ReportError as error:
+                refusals.add(error.field)
+            else:
+                assert all(map(math.isfinite, ratios)), (key, odd)
+    assert refusals == {"model"}

@@ -1,0 +1,559 @@
+"""The report book: reports of every job beside the OFU of its GPUs, over the horizon and since the first one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ofu_exporter import report_mfu
+from ofu_exporter.divergence import Thresholds
+from ofu_exporter.errors import ReportError, ReportRejection
+from ofu_exporter.flops import dense_peak
+from ofu_exporter.job_report import report as job_report
+from ofu_exporter.jobs import GRACE_SECONDS
+from ofu_exporter.records import Job, Rating
+from ofu_exporter.report_entry import Policy
+from ofu_exporter.reported import Causes, Verdict
+from ofu_exporter.reports import (
+    EXPLAIN_SECONDS,
+    MOST_UNOWNED,
+    REPORTS_AT_ONCE,
+)
+from tests.causes.synthetic import LATENT
+from tests.flops.counting import config
+from tests.making import H100
+from tests.reporting import CLOCK, Desk, anybody, said
+from tests.ticking import EPOCH, whole
+
+A, B = Job("slurm", "1", user="ada"), Job("slurm", "2")
+OFU = 0.5 * CLOCK
+WITHOUT_NOISE = Policy(thresholds=Thresholds(standard_errors=0.0))
+LATENT_MODEL = {"config": dict(LATENT.config), "seq_len": 4096}
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """A job that has held both GPUs for two minutes, and they were measured."""
+    made = Desk(policy=WITHOUT_NOISE)
+    made.give(A, "0", "1")
+    made.run(120.0)
+    return made
+
+
+def refused(desk: Desk, job_id: str = "1", **fields: Any) -> ReportError:
+    with pytest.raises(ReportError) as error:
+        desk.report(job_id, **fields)
+    return error.value
+
+
+def test_a_report_is_answered_with_the_ofu_of_its_own_seconds(desk: Desk) -> None:
+    answer = desk.report(mfu=0.4, start=EPOCH + 60, end=EPOCH + 120)
+    assert answer.interval is not None
+    assert answer.interval.ofu == pytest.approx(OFU)
+    assert answer.interval.observed_seconds == pytest.approx(2 * 60)
+    assert answer.interval.difference == pytest.approx(0.4 - OFU)
+    assert answer.interval.verdict is Verdict.AGREE
+    assert (answer.interval.start, answer.interval.end) == (EPOCH + 60, EPOCH + 120)
+    assert answer.mfu == 0.4
+    assert answer.peak_flops == pytest.approx(dense_peak(H100, "bf16"))
+
+
+def test_what_a_job_says_is_shown_with_it(desk: Desk) -> None:
+    desk.every(30.0, 4, mfu=0.4)
+    desk.run(70.0)
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.mfu == pytest.approx(0.4)
+    assert reports.horizon.gpu_seconds == pytest.approx(2 * (120 + 30))  # the first covers a minute
+    assert reports.settled == pytest.approx(reports.total)
+    assert reports.outcomes == {"accepted": 4}
+    assert reports.at == EPOCH + 240
+    assert reports.verdict is reports.total_verdict is Verdict.AGREE
+
+
+def test_only_what_a_report_covers_is_compared(desk: Desk) -> None:
+    """The job waited for data in the first half, with an OFU of nothing."""
+    desk.report(mfu=0.4)
+    desk.run(60.0, tensor=0.0)
+    desk.run(60.0, tensor=0.5)
+    answer = desk.report(mfu=0.4, start=EPOCH + 180, end=EPOCH + 240)
+    assert answer.interval is not None
+    assert answer.interval.ofu == pytest.approx(OFU)
+
+
+def test_too_little_observed_time_makes_no_verdict() -> None:
+    desk = Desk()
+    desk.give(A, "0", "1")
+    desk.run(55.0)
+    answer = desk.report(mfu=0.9)
+    assert answer.horizon is not None
+    assert answer.horizon.verdict is Verdict.INSUFFICIENT_DATA
+    assert answer.horizon.difference == pytest.approx(0.9 - OFU)
+    assert answer.causes == ()
+    desk.run(10.0)
+    assert desk.report(mfu=0.9).horizon.verdict is Verdict.MFU_ABOVE_OFU  # type: ignore[union-attr]
+
+
+def test_a_job_of_which_nothing_was_observed_yet_is_answered_all_the_same() -> None:
+    desk = Desk()
+    desk.give(A, "0")
+    desk.clock.now = 3.0
+    answer = desk.report(mfu=0.4)
+    assert answer.interval is not None
+    assert answer.interval.ofu is None
+    assert answer.interval.observed_seconds == 0.0
+    desk.node.tick(3.0)
+    desk.show()
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.mfu == pytest.approx(0.4)
+
+
+def test_windows_that_come_later_complete_a_report(desk: Desk) -> None:
+    """A report is compared as it comes in with what is known then, and later with all of it."""
+    desk.clock.now += 4.0
+    answer = desk.report(mfu=0.4, start=EPOCH + 114)
+    assert answer.interval is not None
+    assert answer.interval.observed_seconds == pytest.approx(2 * 6)
+    desk.node.run(120.0, 125.0)
+    desk.clock.now = 125.0
+    desk.show()
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.total.gpu_seconds == pytest.approx(2 * 10)
+
+
+def test_a_verdict_does_not_flap(desk: Desk) -> None:
+    """The difference swings around the threshold of 2 points, and between it and its hysteresis."""
+    desk.every(60.0, 10, mfu=OFU + 0.021)
+    verdicts = []
+    for number in range(20):
+        desk.run(60.0)
+        desk.report(mfu=OFU + (0.017 if number % 2 else 0.019))
+        reports = desk.job().reports
+        assert reports is not None
+        verdicts.append(reports.verdict)
+    assert {*verdicts[1:]} == {Verdict.MFU_ABOVE_OFU}
+    desk.every(60.0, 12, mfu=OFU + 0.01)
+    assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
+    desk.every(60.0, 12, mfu=OFU + 0.018)
+    assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
+
+
+def test_the_horizon_forgets_and_the_total_does_not(desk: Desk) -> None:
+    desk.every(60.0, 10, mfu=OFU + 0.3)
+    desk.every(60.0, 12, mfu=OFU)
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.verdict is Verdict.AGREE
+    assert reports.total_verdict is Verdict.MFU_ABOVE_OFU
+    assert reports.causes is None
+
+
+def test_a_job_that_has_stopped_reporting_has_no_mfu_any_more(desk: Desk) -> None:
+    desk.report(mfu=0.4)
+    desk.run(700.0)
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.mfu is None
+    assert reports.verdict is Verdict.INSUFFICIENT_DATA
+    assert reports.settled.gpu_seconds == pytest.approx(2 * 60)
+
+
+def test_a_change_of_precision_leaves_one_continuous_ofu(desk: Desk) -> None:
+    """arXiv:2605.20799, section VI-B: twice the speed in fp8 is the same MFU."""
+    peak = dense_peak(H100, "bf16") / 1e12
+    desk.every(60.0, 3, tflops_per_gpu=0.4 * peak, precision="bf16")
+    answer = desk.every(60.0, 3, tflops_per_gpu=0.8 * peak, precision="fp8")
+    assert answer.peak_flops == pytest.approx(dense_peak(H100, "fp8"))
+    assert answer.horizon is not None
+    assert answer.horizon.mfu == pytest.approx(0.4, rel=1e-3)
+    assert answer.horizon.ofu == pytest.approx(OFU)
+    assert answer.horizon.verdict is Verdict.AGREE
+    usage = desk.job()
+    assert usage.utilization_seconds / usage.observed_seconds == pytest.approx(OFU)
+
+
+def test_facts_are_said_once(desk: Desk) -> None:
+    desk.report(mfu=0.54, gpus=2, model=LATENT_MODEL, precision="bf16")
+    desk.run(600.0, tensor=0.2558 / CLOCK)
+    answer = desk.every(60.0, 3, tensor=0.2558 / CLOCK, mfu=0.5427)
+    assert answer.causes[0].cause.split("+")[0] == "latent_moe_full_hidden"
+
+
+def test_facts_without_an_mfu_are_kept(desk: Desk) -> None:
+    answer = desk.report(gpus=2, precision="fp8")
+    assert answer.mfu is None
+    assert answer.interval is None
+    peak = dense_peak(H100, "fp8")
+    assert desk.report(model_flops_per_second=0.4 * 2 * peak).mfu == pytest.approx(0.4)
+
+
+def test_a_model_that_cannot_be_counted_costs_the_comparison_nothing(desk: Desk) -> None:
+    answer = desk.report(mfu=0.9, model={"config": {"architectures": ["Nobody"]}, "seq_len": 8})
+    assert answer.horizon is not None
+    assert answer.horizon.verdict is Verdict.MFU_ABOVE_OFU
+    assert answer.warnings[0].startswith("model: ")
+    assert "Nobody" in answer.warnings[0]
+    assert answer.causes, "what needs no model is looked for"
+
+
+def test_divergence_is_explained_when_it_begins_and_now_and_then(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[float] = []
+    look = report_mfu.causes
+
+    def counted(*args: Any) -> Causes:
+        looked.append(desk.clock.now)
+        return look(*args)
+
+    monkeypatch.setattr(report_mfu, "causes", counted)
+    for _ in range(100):
+        desk.run(1.0, window=1.0)
+        desk.report(mfu=0.9)
+    assert len(looked) == pytest.approx(100 / EXPLAIN_SECONDS, abs=1)
+    desk.report(gpus=2)
+    at_once = len(looked)
+    desk.run(1.0, window=1.0)
+    desk.report(mfu=0.9, recompute="none")
+    assert len(looked) == at_once + 1, "another fact is another explanation"
+
+
+def test_of_many_reports_at_once_one_explains(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    looking, going_on = threading.Event(), threading.Event()
+    looks = []
+
+    def slow(*args: Any) -> Causes:
+        looks.append(args)
+        looking.set()
+        assert going_on.wait(20)
+        return Causes()
+
+    monkeypatch.setattr(report_mfu, "causes", slow)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(desk.report, mfu=0.9)
+        assert looking.wait(20)
+        desk.run(5.0)
+        assert desk.report(mfu=0.9).causes == (), "nobody waits for an explanation of somebody else"
+        going_on.set()
+        first.result(20)
+    assert len(looks) == 1
+
+
+def test_an_explanation_that_fails_costs_the_answer_nothing(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = {**config("llama-3-8b"), "num_key_value_heads": 64}
+    answer = desk.report(mfu=0.9, gpus=2, precision="fp8", peak_tflops=1.0, model=None)
+    assert answer.horizon is not None
+    answer = desk.every(5.0, 1, mfu=0.9, model={"config": broken, "seq_len": 8})
+    assert answer.horizon is not None
+
+
+def test_a_report_of_a_job_that_is_not_here_is_refused(desk: Desk) -> None:
+    error = refused(desk, "9", mfu=0.4)
+    assert (error.reason, error.field) == (ReportRejection.UNKNOWN_JOB, "job_id")
+    assert "'9' holds no GPU" in str(error)
+    assert desk.book.rejected == {"unknown_job": 1}
+    assert desk.book._entries == {}
+
+
+def test_before_the_first_snapshot_no_job_is_here() -> None:
+    desk = Desk()
+    error = refused(desk, mfu=0.4)
+    assert error.reason is ReportRejection.UNKNOWN_JOB
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"mfu": 0.4, "end": EPOCH + 1000}, ReportRejection.IN_FUTURE),
+        ({"mfu": 0.4, "start": EPOCH - 1000}, ReportRejection.TOO_OLD),
+        ({"mfu": 0.4, "precision": "fp4"}, ReportRejection.OUT_OF_RANGE),
+        ({"tokens_per_second": 5.0}, ReportRejection.OUT_OF_RANGE),
+    ],
+)
+def test_what_is_refused_is_counted_and_leaves_nothing(
+    desk: Desk, fields: dict[str, Any], reason: ReportRejection
+) -> None:
+    assert refused(desk, **fields).reason is reason
+    desk.run(5.0)
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.outcomes == {reason.value: 1}
+    assert (reports.at, reports.mfu, reports.peak_flops) == (None, None, None)
+    assert desk.book.rejected == {reason.value: 1}
+    answer = desk.report(mfu=0.4)
+    assert answer.warnings == ()
+
+
+def test_the_same_report_twice_is_refused(desk: Desk) -> None:
+    desk.report(mfu=0.4, start=EPOCH + 100, end=EPOCH + 110)
+    error = refused(desk, mfu=0.4, start=EPOCH + 100, end=EPOCH + 110)
+    assert (error.reason, error.field) == (ReportRejection.OVERLAP, "end")
+
+
+def test_who_may_not_speak_for_a_job_changes_nothing_of_it(desk: Desk) -> None:
+    def nobody(job: Job | None) -> None:
+        assert job == A
+        raise ReportError(ReportRejection.NOT_YOURS, "job_id")
+
+    with pytest.raises(ReportError):
+        desk.book.report(said(mfu=0.4), nobody)
+    desk.run(5.0)
+    assert desk.job().reports.outcomes == {"not_yours": 1}  # type: ignore[union-attr]
+    assert desk.job().reports.mfu is None  # type: ignore[union-attr]
+
+
+def test_one_job_may_report_so_often_and_no_more(desk: Desk) -> None:
+    desk.node.give(120.0, whole(A, "0"), whole(B, "1"))
+    for number in range(REPORTS_AT_ONCE):
+        desk.report(mfu=0.4, start=EPOCH + 100 + number / 100, end=EPOCH + 100.01 + number / 100)
+    error = refused(desk, mfu=0.4)
+    assert error.reason is ReportRejection.TOO_MANY
+    assert error.retry_after is not None
+    assert 0 < error.retry_after < 1
+    desk.clock.now += 0.001
+    assert desk.report("2", mfu=0.4).mfu == 0.4, "another job is not held up"
+    desk.clock.now += 1.0
+    assert desk.report(mfu=0.4).mfu == 0.4
+
+
+def test_a_pod_speaks_for_its_job() -> None:
+    desk = Desk()
+    job = Job("kubernetes", "ml/train", aliases=("ml/train-0", "ml/train-1"))
+    desk.give(job, "0")
+    desk.run(120.0)
+    assert desk.report("ml/train-1", mfu=0.4).job_id == "ml/train"
+    desk.run(5.0)
+    assert desk.report("ml/train", mfu=0.4).job_id == "ml/train"
+    desk.run(5.0)
+    assert desk.job("ml/train").reports.outcomes == {"accepted": 2}  # type: ignore[union-attr]
+
+
+def test_of_two_schedulers_jobs_of_one_id_the_one_that_runs_is_meant() -> None:
+    desk = Desk()
+    desk.give(Job("slurm", "7"), "0")
+    desk.run(60.0)
+    desk.give(Job("kubernetes", "7"), "0")
+    desk.run(60.0)
+    desk.report("7", mfu=0.4)
+    desk.run(5.0)
+    shown = {view.job.scheduler: view.reports for view in desk.shown.jobs}
+    assert shown["slurm"] is None
+    assert shown["kubernetes"] is not None
+
+
+def test_a_job_that_has_ended_may_still_say_its_last(desk: Desk) -> None:
+    desk.every(30.0, 2, mfu=0.4)
+    desk.run(20.0)
+    desk.node.give(200.0)
+    desk.clock.now = 203.0
+    answer = desk.report(mfu=0.4, end=EPOCH + 200)
+    assert answer.interval is not None
+    assert answer.interval.ofu == pytest.approx(OFU)
+    assert answer.interval.observed_seconds == pytest.approx(2 * 20)
+    desk.run(70.0)
+    assert desk.job().ended is not None
+    assert desk.job().reports.settled.gpu_seconds == pytest.approx(2 * (60 + 30 + 20))  # type: ignore[union-attr]
+
+
+def test_a_job_that_left_the_page_is_forgotten(desk: Desk) -> None:
+    desk.report(mfu=0.4)
+    desk.node.give(120.0)
+    desk.run(GRACE_SECONDS + 5.0)
+    assert desk.shown.jobs == ()
+    assert desk.book._entries == {}
+    assert refused(desk, mfu=0.4).reason is ReportRejection.UNKNOWN_JOB
+
+
+def test_another_run_of_a_job_begins_anew() -> None:
+    desk = Desk()
+    first, second = (Job("kubernetes", "ml/train", uid=uid) for uid in ("u1", "u2"))
+    desk.give(first, "0")
+    desk.run(120.0)
+    desk.report("ml/train", mfu=0.9, precision="fp8")
+    desk.give(second, "0")
+    assert desk.job("ml/train").reports is None
+    desk.run(120.0)
+    refused(desk, "ml/train", mfu=0.4, precision="fp4")
+    desk.run(5.0)
+    reports = desk.job("ml/train").reports
+    assert reports is not None
+    assert reports.outcomes == {"out_of_range": 1}
+    answer = desk.report("ml/train", mfu=0.4)
+    assert answer.peak_flops == pytest.approx(dense_peak(H100, "bf16")), "it did not say fp8"
+    desk.run(70.0)
+    assert desk.job("ml/train").reports.total.mfu == pytest.approx(0.4)  # type: ignore[union-attr]
+
+
+def test_a_restarted_agent_goes_on_with_what_it_knew(desk: Desk) -> None:
+    desk.every(30.0, 4, mfu=0.4)
+    desk.show()
+    left = job_report(desk.job(), "n1", simulated=False).reported
+    assert left is not None
+    known = left.gpu_seconds
+    desk.book = desk.opened(WITHOUT_NOISE)
+    desk.book.resume(A.key, A.uid, left)
+    desk.show()
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.total.gpu_seconds == pytest.approx(known)
+    assert reports.outcomes == {"accepted": 4}
+    assert reports.at == EPOCH + 240
+    again = refused(desk, mfu=0.4, start=EPOCH + 200, end=EPOCH + 230)
+    assert again.reason is ReportRejection.OVERLAP
+    desk.run(30.0)
+    desk.report(mfu=0.4)
+    desk.run(70.0)
+    after = desk.job().reports
+    assert after is not None
+    assert after.settled.gpu_seconds == pytest.approx(known + 2 * 30)
+
+
+def test_what_an_earlier_agent_knew_waits_for_its_job(desk: Desk) -> None:
+    left = job_report(desk.job(), "n1", simulated=False)
+    desk.report(mfu=0.4)
+    desk.run(5.0)
+    left = job_report(desk.job(), "n1", simulated=False)
+    assert left.reported is not None
+    desk.book = desk.opened()
+    desk.book.resume(("slurm", "77"), "", left.reported)
+    desk.run(GRACE_SECONDS - 5.0)
+    assert ("slurm", "77") in desk.book._entries
+    desk.run(20.0)
+    assert ("slurm", "77") not in desk.book._entries
+
+
+KEEPING = Policy(unowned=True)
+
+
+def test_where_the_site_says_so_a_job_without_a_gpu_here_is_kept() -> None:
+    desk = Desk(policy=KEEPING)
+    answer = desk.report("head", mfu=0.4)
+    assert answer.mfu == 0.4
+    assert answer.peak_flops is None
+    assert answer.interval is not None
+    assert answer.interval.verdict is Verdict.INSUFFICIENT_DATA
+    desk.run(5.0)
+    ((job_id, reports),) = desk.shown.unowned_reports
+    assert (job_id, reports.outcomes) == ("head", {"accepted": 1})
+    assert reports.mfu == pytest.approx(0.4)
+    desk.run(KEEPING.horizon + 5)
+    assert desk.shown.unowned_reports == ()
+
+
+def test_only_so_many_of_them_are_kept() -> None:
+    desk = Desk(policy=KEEPING)
+    for number in range(MOST_UNOWNED):
+        desk.report(f"job-{number}", mfu=0.4)
+    error = refused(desk, "one-more", mfu=0.4)
+    assert (error.reason, error.field) == (ReportRejection.TOO_MANY_JOBS, "job_id")
+    desk.clock.now += 1.0
+    assert desk.report("job-0", mfu=0.4).mfu == 0.4
+    desk.clock.now += KEEPING.horizon
+    assert desk.report("one-more", mfu=0.4).mfu == 0.4
+
+
+def test_ten_thousand_job_ids_are_kept_by_none() -> None:
+    desk = Desk()
+    desk.give(A, "0")
+    desk.run(60.0)
+    for number in range(10_000):
+        refused(desk, f"x{number}", mfu=0.4)
+    assert desk.book._entries == {}
+    assert desk.book.rejected == {"unknown_job": 10_000}
+    assert len(desk.book._pace) == 0
+    assert desk.report(mfu=0.4).mfu == 0.4
+
+
+def test_a_job_that_gets_its_first_gpu_begins_anew(desk: Desk) -> None:
+    desk.book = desk.opened(KEEPING)
+    receipt = desk.book.take(said("2", mfu=0.4), anybody)
+    desk.node.give(120.0, whole(A, "0"), whole(B, "1"))
+    desk.run(5.0)
+    assert desk.shown.unowned_reports == ()
+    answer = desk.book.answer(receipt)  # it was taken in before, and is answered now
+    assert answer.mfu == 0.4
+    assert answer.horizon is not None
+    assert answer.horizon.mfu is None
+
+
+def test_one_jobs_odd_numbers_cost_no_other_job_its_own() -> None:
+    """With a wrong row in the configuration a GPU shows an OFU of 2: that is what is compared."""
+    desk = Desk(policy=WITHOUT_NOISE)
+    desk.node.give(0.0, whole(A, "0"), whole(B, "1"))
+    desk.run(5.0)
+    key = desk.node.gpus[0].key
+    state = desk.node.state
+    slow = Rating({"low_precision": 0.3e9, "fp64": 0.3e9}, {"bf16": 1e14}, "configured")
+    known = replace(state.gpus[key], rating=slow)
+    desk.node.state = replace(state, gpus={**state.gpus, key: known})
+    desk.run(120.0)
+    odd, sound = desk.report("1", mfu=10.0), desk.report("2", mfu=0.4)
+    assert odd.horizon is not None
+    assert odd.horizon.ofu == pytest.approx(0.5 * 1400 / 300)
+    assert odd.horizon.verdict is Verdict.MFU_ABOVE_OFU
+    assert sound.horizon is not None
+    assert sound.horizon.verdict is Verdict.AGREE
+    desk.run(5.0)
+    assert all(view.reports is not None for view in desk.shown.jobs)
+
+
+def test_other_thresholds_hold_from_the_next_tick_on(desk: Desk) -> None:
+    desk.report(mfu=OFU + 0.05)
+    desk.run(5.0)
+    assert desk.job().reports.verdict is Verdict.MFU_ABOVE_OFU  # type: ignore[union-attr]
+    desk.book.policy = Policy(thresholds=Thresholds(above=0.1))
+    desk.run(5.0)
+    assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
+
+
+def test_a_shorter_horizon_forgets_at_once(desk: Desk) -> None:
+    desk.every(60.0, 5, mfu=0.4)
+    desk.book.policy = Policy(horizon=120.0)
+    desk.run(5.0)
+    assert desk.job().reports.horizon.gpu_seconds == pytest.approx(2 * 120)  # type: ignore[union-attr]
+
+
+def test_threads_that_report_and_one_that_ticks_lose_nothing() -> None:
+    desk = Desk(policy=replace(WITHOUT_NOISE, unowned=True))
+    jobs = [Job("slurm", str(number)) for number in range(2)]
+    desk.node.give(0.0, *(whole(job, str(number)) for number, job in enumerate(jobs)))
+    desk.run(60.0)
+    done = threading.Event()
+
+    def reporter(job_id: str) -> Callable[[], int]:
+        def work() -> int:
+            taken = 0
+            for number in range(150):
+                at = EPOCH + number / 10
+                taken += desk.report(job_id, mfu=0.4, start=at, end=at + 0.1).mfu is not None
+            return taken
+
+        return work
+
+    def tick() -> None:
+        while not done.is_set():
+            desk.show()
+
+    with ThreadPoolExecutor(5) as pool:
+        ticking = pool.submit(tick)
+        working = [pool.submit(reporter(job_id)) for job_id in ("0", "1", "x", "y")]
+        assert [each.result(60) for each in working] == [150] * 4
+        done.set()
+        ticking.result(60)
+    desk.run(140.0)
+    for view in desk.shown.jobs:
+        assert view.reports is not None
+        assert view.reports.outcomes == {"accepted": 150}
+        assert view.reports.settled.gpu_seconds == pytest.approx(15.0)
+    assert [reports.outcomes for _, reports in desk.shown.unowned_reports] == [
+        {"accepted": 150}
+    ] * 2
