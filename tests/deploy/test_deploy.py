@@ -1,4 +1,4 @@
-"""The files of deploy/, the Helm chart and the Dockerfile agree with the program they start."""
+"""The files of deploy/ and the Dockerfile agree with the program they start."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ import click
 import pytest
 import yaml
 
-from ofu_exporter import __version__, sources
+from ofu_exporter import sources
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.settings import load
 from ofu_exporter.config import Settings, host_and_port
 
 ROOT = Path(__file__).parents[2]
 SYSTEMD = ROOT / "deploy" / "systemd"
-CHART = ROOT / "helm" / "ofu-exporter"
 DEFAULT_LISTEN = str(Settings.model_fields["listen"].default)
 DEFAULT_PORT = host_and_port(DEFAULT_LISTEN)[1]
 
@@ -73,56 +72,6 @@ def flags_of(name: str) -> set[str]:
         for parameter in command.params
         for flag in (*parameter.opts, *parameter.secondary_opts)
     }
-
-
-def test_the_chart_is_of_this_version() -> None:
-    assert read_yaml(CHART / "Chart.yaml")["appVersion"] == __version__
-
-
-def compare(values: dict[str, Any], schema: dict[str, Any], path: str = "") -> list[str]:
-    """Where the keys of values and of schema differ. What has no `properties` is Kubernetes' own or free."""
-    properties = schema["properties"]
-    optional = {"global"} if not path else set()  # Helm's own: it passes it to every chart
-    problems = [f"{path}.{key} is only in values.yaml" for key in values.keys() - properties.keys()]
-    problems += [
-        f"{path}.{key} is only in the schema"
-        for key in properties.keys() - values.keys() - optional
-    ]
-    for key in sorted(values.keys() & properties.keys()):
-        if "properties" in properties[key]:
-            problems += compare(values[key], properties[key], f"{path}.{key}")
-    return problems
-
-
-def test_values_and_their_schema_have_the_same_keys() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    assert compare(read_yaml(CHART / "values.yaml"), schema) == []
-
-
-def objects(schema: dict[str, Any], path: str = "") -> list[tuple[str, dict[str, Any]]]:
-    found = [(path, schema)] if "properties" in schema else []
-    for key, inner in schema.get("properties", {}).items():
-        found += objects(inner, f"{path}.{key}")
-    return found + (objects(schema["items"], f"{path}[]") if "items" in schema else [])
-
-
-def test_the_schema_lets_no_unknown_key_through() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    open_ = [path for path, inner in objects(schema) if inner["additionalProperties"] is not False]
-    assert open_ == [".config"], "only the exporter's own settings, which it checks itself"
-
-
-def test_every_value_at_the_top_has_a_comment() -> None:
-    lines = (CHART / "values.yaml").read_text().splitlines()
-    top = [number for number, line in enumerate(lines) if re.match(r"\w", line)]
-    bare = [lines[number] for number in top if not lines[number - 1].startswith("#")]
-    assert bare == []
-
-
-def test_the_exporter_accepts_the_charts_settings(tmp_path: Path) -> None:
-    file = tmp_path / "ofu-exporter.yaml"
-    file.write_text(yaml.safe_dump(read_yaml(CHART / "values.yaml")["config"]))
-    assert load({"config": file}, environ={}).settings.listen == DEFAULT_LISTEN
 
 
 @pytest.mark.parametrize("pattern", [r"^EXPOSE (\d+)$", r"HTTPConnection.*?'127\.0\.0\.1', (\d+)"])
