@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from tests.deploy.chart import (
     template,
 )
 from tests.deploy.pod_security import level
+from tests.running import agent
 
 OLD, NEW = "1.25", "1.37"
 """The oldest Kubernetes that the chart is for, and the newest whose schemas there are."""
@@ -55,6 +57,12 @@ VALUE_SETS: dict[str, Object] = {
         "env": [{"name": "TZ", "value": "UTC"}],
         "extraVolumes": [{"name": "extra", "emptyDir": {}}],
         "extraVolumeMounts": [{"name": "extra", "mountPath": "/extra"}],
+        "reports": {
+            "tokenSecret": "tokens",
+            "nodeService": True,
+            "socketHostPath": "/run/ofu-exporter",
+        },
+        "tls": {"secret": "certificate"},
         "podMonitor": {"enabled": True, "relabelings": [{"action": "labeldrop", "regex": "x"}]},
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
         "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -159,6 +167,14 @@ def levels() -> dict[str, tuple[Object, str]]:
             {"kubernetes": off, "state": {"hostPath": "/var/lib/ofu-exporter"}},
             "privileged",
         ),
+        "the same with `reports.tokenSecret` and `tls.secret`": (
+            {"kubernetes": off, "reports": {"tokenSecret": "a"}, "tls": {"secret": "b"}},
+            "restricted",
+        ),
+        "the same with `reports.socketHostPath`": (
+            {"kubernetes": off, "reports": {"socketHostPath": "/run/ofu-exporter"}},
+            "privileged",
+        ),
         "the same with `driver.sysAdmin=true`": (
             {"kubernetes": off, "driver": {"sysAdmin": True}},
             "privileged",
@@ -194,12 +210,12 @@ def test_whatever_is_asked_for_the_pod_has_no_more_rights_than_that(helm: str) -
 
 @every_helm
 @every_value_set
-def test_host_paths_are_read_only_but_for_the_state(helm: str, name: str) -> None:
+def test_host_paths_are_read_only_but_for_state_and_socket(helm: str, name: str) -> None:
     objects = render(helm, VALUE_SETS[name])
     spec = only(objects, "DaemonSet")["spec"]["template"]["spec"]
     hosts = {each["name"] for each in spec["volumes"] if "hostPath" in each}
     mounts = {each["name"]: each for each in container(objects)["volumeMounts"]}
-    assert all(mounts[each].get("readOnly") for each in hosts - {"state"})
+    assert all(mounts[each].get("readOnly") for each in hosts - {"state", "report-socket"})
 
 
 @every_helm
@@ -245,13 +261,55 @@ def test_a_pod_that_is_not_ready_is_found_all_the_same(helm: str) -> None:
     objects = render(helm, VALUE_SETS["everything"])
     assert container(objects)["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert container(objects)["livenessProbe"]["httpGet"]["path"] == "/healthz"
-    service = only(objects, "Service")
+    service, node = (each for each in objects if each["kind"] == "Service")
     assert service["spec"]["publishNotReadyAddresses"] is True
+    assert node["spec"]["internalTrafficPolicy"] == "Local"
     monitor = only(objects, "ServiceMonitor")["spec"]
     wanted = monitor["selector"]["matchLabels"].items()
     assert wanted <= service["metadata"]["labels"].items()
+    assert not wanted <= node["metadata"]["labels"].items(), "it would be scraped twice"
     pod = only(objects, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
     assert only(objects, "PodMonitor")["spec"]["selector"]["matchLabels"].items() <= pod.items()
+
+
+@every_helm
+def test_secrets_are_where_the_exporter_looks_and_closed_enough_for_it(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["everything"])
+    variables = {each["name"]: each.get("value", "") for each in container(objects)["env"]}
+    spec = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    secrets = {each["name"]: each["secret"] for each in spec["volumes"] if "secret" in each}
+    folders = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
+    assert variables["OFU_REPORT_TOKEN_FILE"] == f"{folders['report-tokens']}/tokens"
+    assert variables["OFU_TLS_CERT"] == f"{folders['tls']}/tls.crt"
+    assert variables["OFU_REPORT_SOCKET"].startswith(folders["report-socket"])
+    assert {each["defaultMode"] for each in secrets.values()} == {0o440}
+    assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
+
+
+@every_helm
+def test_with_tls_everybody_asks_with_tls(helm: str) -> None:
+    for tls, scheme in (({}, "HTTP"), ({"secret": "a"}, "HTTPS")):
+        objects = render(helm, {"tls": tls, "podMonitor": {"enabled": True}})
+        probes = [container(objects)[f"{name}Probe"] for name in ("liveness", "readiness")]
+        assert {probe["httpGet"]["scheme"] for probe in probes} == {scheme}
+        (endpoint,) = only(objects, "PodMonitor")["spec"]["podMetricsEndpoints"]
+        assert endpoint.get("scheme", "http") == scheme.lower()
+        (test,) = only(objects, "Pod")["spec"]["containers"]
+        assert test["args"][-1] == scheme.lower()
+
+
+@every_helm
+def test_the_pod_of_helm_test_sees_exporters_that_answer_and_none(helm: str) -> None:
+    """What it runs, run here: over a real agent, and over nothing."""
+    (pod,) = only(render(helm, {}), "Pod")["spec"]["containers"]
+    source, _, _, scheme = pod["args"]
+    with agent("run", "--source", "simulate") as running:
+        host, port = running.url.removeprefix("http://").split(":")
+        done = run(sys.executable, "-c", source, host, port, scheme)
+        assert done.returncode == 0, done.stdout + done.stderr
+    gone = run(sys.executable, "-c", source, host, port, scheme)
+    assert gone.returncode == 1
+    assert f"{host} does not answer" in gone.stdout
 
 
 @every_helm

@@ -77,6 +77,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $monitor := .monitor -}}
 port: metrics
 path: /metrics
+{{- with .root.Values.tls }}
+{{- if .secret }}
+scheme: https
+tlsConfig:
+  ca:
+    secret:
+      name: {{ .secret }}
+      key: ca.crt
+  serverName: {{ .serverName }}
+{{- end }}
+{{- end }}
 interval: {{ $monitor.interval }}
 scrapeTimeout: {{ $monitor.scrapeTimeout }}
 # The namespace of a job is a label of its own (ofu_job_info), which must not be renamed.
@@ -94,4 +105,9 @@ relabelings:
   {{- with $monitor.relabelings }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end }}
+
+{{- /* Of the probes. */ -}}
+{{- define "ofu-exporter.scheme" -}}
+scheme: {{ ternary "HTTPS" "HTTP" (not (empty .Values.tls.secret)) }}
 {{- end }}
