@@ -1,22 +1,35 @@
-# Both stages take the same base, so that the environment built in the first runs in the second.
-# For a reproducible image pin it: --build-arg BASE=python:3.12-slim@sha256:...
+# Builds the image from locked packages (deploy/image), and from nothing else of the network:
+#
+#     docker build --build-arg BASE=python:3.12-slim@sha256:... --tag ofu-exporter:0.1.0 .
+#
+# Without the digest the build takes whatever the tag means that day. Both stages have the same base, so
+# that the environment made in the first runs in the second.
 ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build
 WORKDIR /src
+COPY deploy/image/build-requirements.txt deploy/image/requirements.txt ./
+# The environment has no pip of its own: nothing is installed once the image is built.
+RUN python -m venv /build \
+    && /build/bin/pip install --no-cache-dir --require-hashes --only-binary :all: \
+        --requirement build-requirements.txt \
+    && python -m venv --without-pip /opt/ofu-exporter \
+    && /build/bin/pip --python /opt/ofu-exporter/bin/python install --no-cache-dir \
+        --require-hashes --only-binary :all: --requirement requirements.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY ofu_exporter ofu_exporter
-# The environment has no pip of its own: nothing is installed once the image is built.
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
-    && python -m venv --without-pip /opt/ofu-exporter \
-    && pip --python /opt/ofu-exporter/bin/python install --no-cache-dir "$(echo /wheels/*.whl)[kubernetes]"
+RUN /build/bin/pip wheel --no-cache-dir --no-deps --no-index --no-build-isolation --wheel-dir /wheels . \
+    && /build/bin/pip --python /opt/ofu-exporter/bin/python install --no-cache-dir --no-deps --no-index \
+        /wheels/*.whl
 
 FROM ${BASE}
+ARG BASE
 ARG VERSION=
 ARG REVISION=
 LABEL org.opencontainers.image.title="ofu-exporter" \
       org.opencontainers.image.description="Prometheus exporter of Overall FLOP Utilization (OFU) of NVIDIA GPUs" \
       org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="${BASE}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /opt/ofu-exporter /opt/ofu-exporter
@@ -24,6 +37,7 @@ COPY --from=build /opt/ofu-exporter /opt/ofu-exporter
 # library that reads counters (utility), not for CUDA. The image itself has no NVIDIA library: it
 # must be the driver's own.
 ENV PATH="/opt/ofu-exporter/bin:${PATH}" \
+    PYTHONDONTWRITEBYTECODE=1 \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=utility
 # By number: Kubernetes cannot tell that a user given by name is not root.

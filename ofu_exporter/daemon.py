@@ -37,6 +37,7 @@ from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.server import Doors, Server
 from ofu_exporter.simulated_reports import SCHEDULER as SIMULATED
 from ofu_exporter.state import Keeper
+from ofu_exporter.systemd import Notifier
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +144,7 @@ class Daemon:
         self._feeds = Feeds(self._page.snapshot, self._reports)
         self._page.pulls = self._feeds.outcomes
         self._attribution, self._sampler = self._build(configured, self._remembered())
+        self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
         app = create_app(self._page, self._book(), self._reports, guard)
@@ -207,10 +209,15 @@ class Daemon:
             self._keeper.start()
         self._run_feeds()
         serving = asyncio.create_task(self._server.serve())
-        tending = [asyncio.create_task(self._reloads()), asyncio.create_task(self._watch_file())]
+        tending = [
+            asyncio.create_task(task)
+            for task in (self._reloads(), self._watch_file(), self._feed_watchdog())
+        ]
         log.info("serving on %s", self.url)
+        self._systemd.ready(f"serving on {self.url}")
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        self._systemd.stopping()
         for task in (*tending, stopping):
             task.cancel()
         self._feeds.stop()
@@ -229,15 +236,20 @@ class Daemon:
         while True:
             await self._reload.wait()
             self._reload.clear()
-            try:
-                configured = await asyncio.to_thread(self._load)
-                await self._server.renew(configured.settings)
-            except OfuError as error:
-                log.error("configuration not applied, the last good one stays: %s", error)
-                self._page.count_reload("failed")
-                continue
-            await asyncio.to_thread(self._apply, configured)
-            self._page.count_reload("applied")
+            self._systemd.reloading()
+            self._page.count_reload(await self._reload_once())
+            self._systemd.ready(f"serving on {self.url}")
+
+    async def _reload_once(self) -> str:
+        """What came of it."""
+        try:
+            configured = await asyncio.to_thread(self._load)
+            await self._server.renew(configured.settings)
+        except OfuError as error:
+            log.error("configuration not applied, the last good one stays: %s", error)
+            return "failed"
+        await asyncio.to_thread(self._apply, configured)
+        return "applied"
 
     def _apply(self, configured: Configured) -> None:
         """Put new settings in force; totals go on."""
@@ -270,6 +282,16 @@ class Daemon:
             if now != seen:
                 seen = now
                 self._reload.set()
+
+    async def _feed_watchdog(self) -> None:
+        """A new snapshot shows that the sampler turns; that this sees it, that the event loop does."""
+        told: float | None = None
+        while (limit := self._systemd.watchdog_seconds) is not None:
+            await asyncio.sleep(limit / 4)
+            snapshot = self._page.snapshot()
+            if snapshot is not None and snapshot.at != told:
+                told = snapshot.at
+                self._systemd.turning()
 
 
 def _any_ended(before: Snapshot | None, after: Snapshot) -> bool:

@@ -25,7 +25,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("reported",),
     ("records",),
     ("gpu_rows",),
-    ("gpus", "config", "recording", "dcgm_page", "boot", "page_client", "log_lines"),
+    ("gpus", "config", "recording", "dcgm_page", "boot", "page_client", "log_lines", "systemd"),
     ("ofu", "cycles", "devices", "jobs"),
     ("window", "holdings", "divergence"),
     ("job_report",),

@@ -1,26 +1,24 @@
-"""The files of deploy/, the Helm chart and the Dockerfile agree with the program they start."""
+"""The files of deploy/ agree with the program they start."""
 
 from __future__ import annotations
 
 import configparser
-import json
 import re
 import shlex
 from pathlib import Path
 from typing import Any
 
-import click
-import pytest
 import yaml
 
-from ofu_exporter import __version__, sources
+from ofu_exporter import sources
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.settings import load
 from ofu_exporter.config import Settings, host_and_port
+from ofu_exporter.sampling import RETRY_SECONDS
+from tests.deploy.chart import need, run
 
 ROOT = Path(__file__).parents[2]
 SYSTEMD = ROOT / "deploy" / "systemd"
-CHART = ROOT / "helm" / "ofu-exporter"
 DEFAULT_LISTEN = str(Settings.model_fields["listen"].default)
 DEFAULT_PORT = host_and_port(DEFAULT_LISTEN)[1]
 
@@ -66,6 +64,37 @@ def test_the_unit_starts_a_command_that_exists_with_flags_that_exist() -> None:
     assert not {"PrivateDevices", "ProtectClock"} & set(unit["Service"]), "the GPUs would be hidden"
 
 
+def in_force(folder: Path) -> Path:
+    """The unit as it would be installed, with a program that is here."""
+    text = (SYSTEMD / "ofu-exporter.service").read_text()
+    file = folder / "ofu-exporter.service"
+    file.write_text(text.replace("/opt/ofu-exporter/bin/ofu-exporter", "/bin/true"))
+    return file
+
+
+def test_systemd_has_nothing_to_say_of_the_unit(tmp_path: Path) -> None:
+    """It ends with 0 for a key that it does not know, and only speaks of it."""
+    done = run(need("systemd-analyze"), "verify", "--man=no", in_force(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_unit_is_as_closed_as_the_documentation_says(tmp_path: Path) -> None:
+    (said,) = re.findall(r"exposure of (\d\.\d)", (ROOT / "SECURITY.md").read_text())
+    limit = str(round(float(said) * 10))
+    analyse = [need("systemd-analyze"), "security", "--offline=true", f"--threshold={limit}"]
+    done = run(*analyse, in_force(tmp_path))
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_watchdog_waits_longer_than_the_sampler_between_two_tries() -> None:
+    (minutes,) = re.findall(
+        r"^WatchdogSec=(\d+)min$", (SYSTEMD / "ofu-exporter.service").read_text(), re.M
+    )
+    assert int(minutes) * 60 * 3 / 4 > 2 * RETRY_SECONDS[1], (
+        "it is looked at four times in that time"
+    )
+
+
 def flags_of(name: str) -> set[str]:
     command = cli.commands[name]
     return {
@@ -73,74 +102,6 @@ def flags_of(name: str) -> set[str]:
         for parameter in command.params
         for flag in (*parameter.opts, *parameter.secondary_opts)
     }
-
-
-def test_the_chart_is_of_this_version() -> None:
-    assert read_yaml(CHART / "Chart.yaml")["appVersion"] == __version__
-
-
-def compare(values: dict[str, Any], schema: dict[str, Any], path: str = "") -> list[str]:
-    """Where the keys of values and of schema differ. What has no `properties` is Kubernetes' own or free."""
-    properties = schema["properties"]
-    optional = {"global"} if not path else set()  # Helm's own: it passes it to every chart
-    problems = [f"{path}.{key} is only in values.yaml" for key in values.keys() - properties.keys()]
-    problems += [
-        f"{path}.{key} is only in the schema"
-        for key in properties.keys() - values.keys() - optional
-    ]
-    for key in sorted(values.keys() & properties.keys()):
-        if "properties" in properties[key]:
-            problems += compare(values[key], properties[key], f"{path}.{key}")
-    return problems
-
-
-def test_values_and_their_schema_have_the_same_keys() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    assert compare(read_yaml(CHART / "values.yaml"), schema) == []
-
-
-def objects(schema: dict[str, Any], path: str = "") -> list[tuple[str, dict[str, Any]]]:
-    found = [(path, schema)] if "properties" in schema else []
-    for key, inner in schema.get("properties", {}).items():
-        found += objects(inner, f"{path}.{key}")
-    return found + (objects(schema["items"], f"{path}[]") if "items" in schema else [])
-
-
-def test_the_schema_lets_no_unknown_key_through() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    open_ = [path for path, inner in objects(schema) if inner["additionalProperties"] is not False]
-    assert open_ == [".config"], "only the exporter's own settings, which it checks itself"
-
-
-def test_every_value_at_the_top_has_a_comment() -> None:
-    lines = (CHART / "values.yaml").read_text().splitlines()
-    top = [number for number, line in enumerate(lines) if re.match(r"\w", line)]
-    bare = [lines[number] for number in top if not lines[number - 1].startswith("#")]
-    assert bare == []
-
-
-def test_the_exporter_accepts_the_charts_settings(tmp_path: Path) -> None:
-    file = tmp_path / "ofu-exporter.yaml"
-    file.write_text(yaml.safe_dump(read_yaml(CHART / "values.yaml")["config"]))
-    assert load({"config": file}, environ={}).settings.listen == DEFAULT_LISTEN
-
-
-@pytest.mark.parametrize("pattern", [r"^EXPOSE (\d+)$", r"HTTPConnection.*?'127\.0\.0\.1', (\d+)"])
-def test_the_image_has_the_default_port(pattern: str) -> None:
-    ports = re.findall(pattern, (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
-    assert ports == [str(DEFAULT_PORT)]
-
-
-def test_the_image_starts_the_agent_without_a_shell() -> None:
-    text = (ROOT / "Dockerfile").read_text()
-    (entrypoint,) = re.findall(r"^ENTRYPOINT (.*)$", text, flags=re.MULTILINE)
-    (command,) = re.findall(r"^CMD (.*)$", text, flags=re.MULTILINE)
-    assert json.loads(entrypoint) == ["ofu-exporter"]
-    assert isinstance(cli.commands[json.loads(command)[0]], click.Command)
-    (check,) = re.findall(r"^HEALTHCHECK .*?CMD (\[.*?\])$", text, flags=re.MULTILINE | re.DOTALL)
-    program, *_, source = json.loads(check)
-    assert program == "python"
-    compile(source, "HEALTHCHECK", "exec")
 
 
 def test_the_scrape_examples_name_the_default_port() -> None:

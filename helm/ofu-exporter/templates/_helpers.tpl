@@ -15,6 +15,12 @@ app.kubernetes.io/name: {{ include "ofu-exporter.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* Of the pod of `helm test`. */ -}}
+{{- define "ofu-exporter.testLabels" -}}
+app.kubernetes.io/name: {{ include "ofu-exporter.name" . | trunc 58 | trimSuffix "-" }}-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "ofu-exporter.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "ofu-exporter.selectorLabels" . }}
@@ -41,10 +47,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ toYaml .Values.config }}
 {{- end }}
 
-{{- /* Kubelet's socket is open to its owner only, which is root. */ -}}
+{{- /* Kubelet's socket is open to its owner only, which is root. A capability is added to a container's
+       bounds, and there only root picks it up. */ -}}
 {{- define "ofu-exporter.securityContext" -}}
-{{- $owner := ternary (dict "runAsNonRoot" false "runAsUser" 0) dict .Values.kubernetes.podResources }}
-{{- mergeOverwrite $owner (default dict .Values.securityContext) | toYaml }}
+{{- $root := or .Values.kubernetes.podResources .Values.driver.sysAdmin }}
+{{- $context := ternary (dict "runAsNonRoot" false "runAsUser" 0) dict $root }}
+{{- $context = mergeOverwrite $context (deepCopy (default dict .Values.securityContext)) }}
+{{- if .Values.driver.sysAdmin }}
+{{- $capabilities := default dict $context.capabilities }}
+{{- $added := append (default list $capabilities.add) "SYS_ADMIN" | uniq }}
+{{- $_ := set $context "capabilities" (set (deepCopy $capabilities) "add" $added) }}
+{{- end }}
+{{- toYaml $context }}
 {{- end }}
 
 {{- /* Of objects that no namespace keeps apart. */ -}}
@@ -55,4 +69,45 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- /* "true" where the API server is asked for jobs. */ -}}
 {{- define "ofu-exporter.metadata" -}}
 {{- if and .Values.kubernetes.podResources .Values.kubernetes.metadata }}true{{ end }}
+{{- end }}
+
+{{- /* What PodMonitor and ServiceMonitor say of one endpoint; the argument is the values of the one, and
+       the root. */ -}}
+{{- define "ofu-exporter.endpoint" -}}
+{{- $monitor := .monitor -}}
+port: metrics
+path: /metrics
+{{- with .root.Values.tls }}
+{{- if .secret }}
+scheme: https
+tlsConfig:
+  ca:
+    secret:
+      name: {{ .secret }}
+      key: ca.crt
+  serverName: {{ .serverName }}
+{{- end }}
+{{- end }}
+interval: {{ $monitor.interval }}
+scrapeTimeout: {{ $monitor.scrapeTimeout }}
+# The namespace of a job is a label of its own (ofu_job_info), which must not be renamed.
+honorLabels: true
+relabelings:
+  # The node is what stays the same when a pod is replaced; its name and address would begin new series.
+  - sourceLabels: [__meta_kubernetes_pod_node_name]
+    targetLabel: instance
+  - action: labeldrop
+    regex: pod
+  {{- with .root.Values.cluster }}
+  - targetLabel: cluster
+    replacement: {{ . | quote }}
+  {{- end }}
+  {{- with $monitor.relabelings }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{- /* Of the probes. */ -}}
+{{- define "ofu-exporter.scheme" -}}
+scheme: {{ ternary "HTTPS" "HTTP" (not (empty .Values.tls.secret)) }}
 {{- end }}

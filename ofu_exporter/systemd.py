@@ -1,0 +1,61 @@
+"""Tells systemd how the agent fares, over the socket that it gives a unit of Type=notify.
+
+The protocol is that of sd_notify(3): one datagram of KEY=VALUE lines for each message.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Mapping
+
+log = logging.getLogger(__name__)
+
+
+class Notifier:
+    """Whoever started this process; silent where that is not systemd."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._address = environ.get("NOTIFY_SOCKET", "")
+        self.watchdog_seconds = _watchdog_seconds(environ) if self._address else None
+        """systemd ends the agent when it hears nothing for so long; None: it does not wait for us."""
+
+    def ready(self, status: str) -> None:
+        """The agent serves; also the end of a reload, whatever came of it."""
+        self._send(f"READY=1\nSTATUS={status}")
+
+    def reloading(self) -> None:
+        """Settings are read anew. `ready` must follow."""
+        microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
+
+    def turning(self) -> None:
+        """What the watchdog waits for."""
+        self._send("WATCHDOG=1")
+
+    def stopping(self) -> None:
+        self._send("STOPPING=1")
+
+    def _send(self, message: str) -> None:
+        """A message that cannot be sent is lost: the watchdog, not the agent, draws the conclusion."""
+        if not self._address:
+            return
+        # A leading @ stands for the zero byte of a name that is no file.
+        address = "\0" + self._address[1:] if self._address[0] == "@" else self._address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.settimeout(1.0)
+                sender.sendto(message.encode(), address)
+        except OSError as error:
+            log.warning("systemd cannot be told %r: %s", message.partition("\n")[0], error)
+
+
+def _watchdog_seconds(environ: Mapping[str, str]) -> float | None:
+    """None without a watchdog, or where it is meant for another process."""
+    microseconds = environ.get("WATCHDOG_USEC", "")
+    meant_for = environ.get("WATCHDOG_PID", "") or str(os.getpid())
+    if not microseconds.isdigit() or meant_for != str(os.getpid()):
+        return None
+    return int(microseconds) / 1e6 or None

@@ -1,0 +1,504 @@
+"""The Helm chart: what it renders is what Kubernetes takes, the exporter understands, and a site may run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ofu_exporter import __version__
+from ofu_exporter.cli.settings import load
+from ofu_exporter.config import Settings
+from tests.deploy import values_schema, values_table
+from tests.deploy.chart import (
+    CHART,
+    EXAMPLES,
+    HELMS,
+    Object,
+    container,
+    kinds,
+    need,
+    only,
+    pods,
+    render,
+    run,
+    template,
+)
+from tests.deploy.pod_security import level
+from tests.running import agent
+
+OLD, NEW = "1.25", "1.37"
+"""The oldest Kubernetes that the chart is for, and the newest whose schemas there are."""
+
+VALUE_SETS: dict[str, Object] = {
+    "default": {},
+    **{path.stem: yaml.safe_load(path.read_text()) for path in EXAMPLES},
+    "older-gpus": {"driver": {"sysAdmin": True}},
+    "all-names": {
+        "fullnameOverride": "x" * 63,
+        "image": {"digest": "sha256:" + 64 * "0"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "serviceAccount": {"create": False, "name": "other"},
+    },
+    "everything": {
+        "cluster": "north",
+        "kubernetes": {
+            "metadata": True,
+            "extraRules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}],
+        },
+        "state": {"hostPath": "/var/lib/ofu-exporter"},
+        "env": [{"name": "TZ", "value": "UTC"}],
+        "extraVolumes": [{"name": "extra", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "extra", "mountPath": "/extra"}],
+        "reports": {
+            "tokenSecret": "tokens",
+            "nodeService": True,
+            "socketHostPath": "/run/ofu-exporter",
+        },
+        "tls": {"secret": "certificate"},
+        "podMonitor": {"enabled": True, "relabelings": [{"action": "labeldrop", "regex": "x"}]},
+        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+        "dashboards": {"enabled": True, "annotations": {"grafana_folder": "GPUs"}},
+        "networkPolicy": {
+            "enabled": True,
+            "from": [{"namespaceSelector": {}}],
+            "egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}],
+        },
+    },
+    "nothing-more": {
+        "affinity": None,
+        "tolerations": [],
+        "driver": {"runtimeClassName": ""},
+        "kubernetes": {"podResources": False},
+        "tests": {"enabled": False},
+    },
+}
+
+every_helm = pytest.mark.parametrize("helm", HELMS)
+every_value_set = pytest.mark.parametrize("name", VALUE_SETS)
+
+
+def with_rules(folder: Path) -> Path:
+    """A copy of the chart with rules and a dashboard whose text is as awkward as can be."""
+    chart = folder / "chart"
+    shutil.copytree(CHART, chart)
+    rule = {"record": "job:a:b", "expr": 'sum(up{a=~".*\\\\d"}) > 1e9'}
+    alert = {
+        "alert": "Loud",
+        "expr": "up == 0",
+        "for": "5m",
+        "annotations": {"summary": '{{ $labels.gpu }}: {{ $value | printf "%.1f" }} %\nor: `not`'},
+    }
+    quiet = {"alert": "Quiet", "expr": "up == 0"}
+    for name, group in {"rules/a": [rule], "alerts/a": [alert], "alerts/b": [quiet]}.items():
+        file = chart / "files" / f"{name}.yaml"
+        file.parent.mkdir(exist_ok=True)
+        text = yaml.safe_dump({"groups": [{"name": name, "rules": group}]})
+        file.write_text(f"# a comment with {{{{ braces }}}}\n{text}")
+    dashboards = chart / "files" / "dashboards"
+    dashboards.mkdir(exist_ok=True)
+    (dashboards / "odd.json").write_text('{"legend": "{{gpu}}",\n  "text": "a\\n\\tb"}\n')
+    return chart
+
+
+@every_helm
+def test_lint_has_nothing_to_say(helm: str) -> None:
+    for values in (CHART / "values.yaml", *EXAMPLES):
+        done = run(helm, "lint", "--strict", CHART, "--values", values)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def validate(each: Object, version: str) -> None:
+    """As `kubernetes-validate --strict`. Raises ValidationError."""
+    kubernetes = pytest.importorskip("kubernetes_validate", reason="tests/run installs it")
+    if not each["apiVersion"].startswith("monitoring.coreos.com/"):  # no kinds of Kubernetes' own
+        kubernetes.validate(each, version, strict=True)
+
+
+@every_helm
+@every_value_set
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_kubernetes_old_and_new_takes_every_object(helm: str, name: str, version: str) -> None:
+    for each in render(helm, VALUE_SETS[name]):
+        validate(each, version)
+
+
+@pytest.mark.parametrize("spec", [{"unknown": 1}, {"type": 1}])
+def test_the_validator_would_find_what_is_wrong(spec: Object) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": spec}
+    with pytest.raises(Exception, match=r"unknown|not of type"):
+        validate(service, NEW)
+
+
+@every_helm
+@every_value_set
+def test_the_exporter_understands_its_settings(helm: str, name: str, tmp_path: Path) -> None:
+    objects = render(helm, VALUE_SETS[name])
+    file = tmp_path / "ofu-exporter.yaml"
+    maps = [each for each in objects if each["kind"] == "ConfigMap"]
+    (text,) = (each["data"][file.name] for each in maps if file.name in each["data"])
+    file.write_text(text)
+    variables = {each["name"]: each.get("value", "x") for each in container(objects)["env"]}
+    environ = {key: value for key, value in variables.items() if key.startswith("OFU_")}
+    settings = load({}, environ={**environ, "OFU_CONFIG": str(file)}).settings
+    (port,) = container(objects)["ports"]
+    assert settings.listen.endswith(f":{port['containerPort']}")
+
+
+def levels() -> dict[str, tuple[Object, str]]:
+    """What is said of Pod Security: values, and the level that the pods reach with them."""
+    off: Object = {"podResources": False}
+    return {
+        "the default, `kubernetes.podResources=true`": ({}, "privileged"),
+        "`kubernetes.podResources=false`": ({"kubernetes": off}, "restricted"),
+        "the same with `driver.enabled=false`": (
+            {"kubernetes": off, "driver": {"enabled": False}},
+            "restricted",
+        ),
+        "the same with `state.hostPath`": (
+            {"kubernetes": off, "state": {"hostPath": "/var/lib/ofu-exporter"}},
+            "privileged",
+        ),
+        "the same with `reports.tokenSecret` and `tls.secret`": (
+            {"kubernetes": off, "reports": {"tokenSecret": "a"}, "tls": {"secret": "b"}},
+            "restricted",
+        ),
+        "the same with `reports.socketHostPath`": (
+            {"kubernetes": off, "reports": {"socketHostPath": "/run/ofu-exporter"}},
+            "privileged",
+        ),
+        "the same with `driver.sysAdmin=true`": (
+            {"kubernetes": off, "driver": {"sysAdmin": True}},
+            "privileged",
+        ),
+    }
+
+
+@every_helm
+@pytest.mark.parametrize("what", levels())
+def test_pods_reach_the_security_level_that_is_promised(helm: str, what: str) -> None:
+    values, promised = levels()[what]
+    agent, test = sorted(pods(render(helm, values)), key=lambda pod: pod.get("kind", ""))
+    assert level(agent) == promised
+    assert level(test) == "restricted"
+
+
+@every_helm
+def test_the_example_for_restricted_is_restricted(helm: str) -> None:
+    assert {level(pod) for pod in pods(render(helm, VALUE_SETS["restricted"]))} == {"restricted"}
+
+
+@every_helm
+def test_whatever_is_asked_for_the_pod_has_no_more_rights_than_that(helm: str) -> None:
+    for name, values in VALUE_SETS.items():
+        context = container(render(helm, values))["securityContext"]
+        capable = ["SYS_ADMIN"] if name == "older-gpus" else []
+        root = capable or values.get("kubernetes", {}).get("podResources", True)
+        assert context["capabilities"] == {"drop": ["ALL"], **({"add": capable} if capable else {})}
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["readOnlyRootFilesystem"] is True
+        assert (context.get("runAsUser") == 0) is bool(root), name
+
+
+@every_helm
+@every_value_set
+def test_host_paths_are_read_only_but_for_state_and_socket(helm: str, name: str) -> None:
+    objects = render(helm, VALUE_SETS[name])
+    spec = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    hosts = {each["name"] for each in spec["volumes"] if "hostPath" in each}
+    mounts = {each["name"]: each for each in container(objects)["volumeMounts"]}
+    assert all(mounts[each].get("readOnly") for each in hosts - {"state", "report-socket"})
+
+
+@every_helm
+def test_rights_in_the_cluster_come_with_pod_metadata_only(helm: str) -> None:
+    assert not {"ClusterRole", "ClusterRoleBinding"} & set(kinds(render(helm, {})))
+    objects = render(helm, {"kubernetes": {"metadata": True}})
+    rules = only(objects, "ClusterRole")["rules"]
+    assert [(rule["resources"], rule["verbs"]) for rule in rules] == [
+        (["pods"], ["get"]),
+        (["resourceslices"], ["list"]),
+    ]
+    (subject,) = only(objects, "ClusterRoleBinding")["subjects"]
+    account = only(objects, "ServiceAccount")["metadata"]
+    assert (subject["name"], subject["namespace"]) == (account["name"], account["namespace"])
+    spec = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    assert spec["automountServiceAccountToken"] is True
+    without = only(render(helm, {}), "DaemonSet")["spec"]["template"]["spec"]
+    assert without["automountServiceAccountToken"] is False
+
+
+@every_helm
+def test_without_the_driver_there_is_no_way_to_it(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["beside-dcgm-exporter"])
+    spec = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    assert "runtimeClassName" not in spec
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container(objects)["env"]
+    usual = only(render(helm, {}), "DaemonSet")["spec"]["template"]["spec"]
+    assert usual["runtimeClassName"] == "nvidia"
+
+
+@every_helm
+def test_gpu_nodes_are_chosen_and_their_taint_is_tolerated(helm: str) -> None:
+    spec = only(render(helm, {}), "DaemonSet")["spec"]["template"]["spec"]
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    (term,) = spec["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
+    (expression,) = term["matchExpressions"]
+    assert expression == {"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]}
+    assert [each["key"] for each in spec["tolerations"]] == ["nvidia.com/gpu"]
+
+
+@every_helm
+def test_a_pod_that_is_not_ready_is_found_all_the_same(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["everything"])
+    assert container(objects)["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container(objects)["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    service, node = (each for each in objects if each["kind"] == "Service")
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert node["spec"]["internalTrafficPolicy"] == "Local"
+    monitor = only(objects, "ServiceMonitor")["spec"]
+    wanted = monitor["selector"]["matchLabels"].items()
+    assert wanted <= service["metadata"]["labels"].items()
+    assert not wanted <= node["metadata"]["labels"].items(), "it would be scraped twice"
+    pod = only(objects, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
+    assert only(objects, "PodMonitor")["spec"]["selector"]["matchLabels"].items() <= pod.items()
+
+
+@every_helm
+def test_secrets_are_where_the_exporter_looks_and_closed_enough_for_it(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["everything"])
+    variables = {each["name"]: each.get("value", "") for each in container(objects)["env"]}
+    spec = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    secrets = {each["name"]: each["secret"] for each in spec["volumes"] if "secret" in each}
+    folders = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
+    assert variables["OFU_REPORT_TOKEN_FILE"] == f"{folders['report-tokens']}/tokens"
+    assert variables["OFU_TLS_CERT"] == f"{folders['tls']}/tls.crt"
+    assert variables["OFU_REPORT_SOCKET"].startswith(folders["report-socket"])
+    assert {each["defaultMode"] for each in secrets.values()} == {0o440}
+    assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
+
+
+@every_helm
+def test_with_tls_everybody_asks_with_tls(helm: str) -> None:
+    for tls, scheme in (({}, "HTTP"), ({"secret": "a"}, "HTTPS")):
+        objects = render(helm, {"tls": tls, "podMonitor": {"enabled": True}})
+        probes = [container(objects)[f"{name}Probe"] for name in ("liveness", "readiness")]
+        assert {probe["httpGet"]["scheme"] for probe in probes} == {scheme}
+        (endpoint,) = only(objects, "PodMonitor")["spec"]["podMetricsEndpoints"]
+        assert endpoint.get("scheme", "http") == scheme.lower()
+        (test,) = only(objects, "Pod")["spec"]["containers"]
+        assert test["args"][-1] == scheme.lower()
+
+
+@every_helm
+def test_the_pod_of_helm_test_sees_exporters_that_answer_and_none(helm: str) -> None:
+    """What it runs, run here: over a real agent, and over nothing."""
+    (pod,) = only(render(helm, {}), "Pod")["spec"]["containers"]
+    source, _, _, scheme = pod["args"]
+    with agent("run", "--source", "simulate") as running:
+        host, port = running.url.removeprefix("http://").split(":")
+        done = run(sys.executable, "-c", source, host, port, scheme)
+        assert done.returncode == 0, done.stdout + done.stderr
+    gone = run(sys.executable, "-c", source, host, port, scheme)
+    assert gone.returncode == 1
+    assert f"{host} does not answer" in gone.stdout
+
+
+@every_helm
+def test_series_go_on_when_a_pod_is_replaced(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["everything"])
+    (by_pod,) = only(objects, "PodMonitor")["spec"]["podMetricsEndpoints"]
+    (by_service,) = only(objects, "ServiceMonitor")["spec"]["endpoints"]
+    for endpoint in (by_pod, by_service):
+        assert endpoint["honorLabels"] is True
+        assert endpoint["relabelings"][:3] == [
+            {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "instance"},
+            {"action": "labeldrop", "regex": "pod"},
+            {"targetLabel": "cluster", "replacement": "north"},
+        ]
+
+
+@every_helm
+def test_the_pod_of_helm_test_is_not_taken_for_an_exporter(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["own-counters"])
+    labels = only(objects, "Pod")["metadata"]["labels"].items()
+    selector = only(objects, "Service")["spec"]["selector"].items()
+    assert not selector <= labels
+    policy = only(objects, "NetworkPolicy")["spec"]
+    assert not policy["podSelector"]["matchLabels"].items() <= labels
+    (rule,) = policy["ingress"]
+    first = rule["from"][0]["podSelector"]["matchLabels"]
+    assert first.items() <= labels, "the policy must let it in"
+
+
+@every_helm
+def test_what_is_not_asked_for_does_not_go_out(helm: str) -> None:
+    policy: Object = {"networkPolicy": {"enabled": True}}
+    closed = only(render(helm, policy), "NetworkPolicy")["spec"]
+    assert closed["egress"] == []
+    assert closed["policyTypes"] == ["Ingress", "Egress"]
+    asking = only(render(helm, {**policy, "kubernetes": {"metadata": True}}), "NetworkPolicy")
+    (rule,) = asking["spec"]["egress"]
+    assert [port["port"] for port in rule["ports"]] == [443, 6443]
+
+
+@every_helm
+def test_rules_are_taken_as_they_are_written(helm: str, tmp_path: Path) -> None:
+    chart = with_rules(tmp_path)
+    rendered = only(render(helm, {"prometheusRule": {"enabled": True}}, chart), "PrometheusRule")
+    files = sorted((chart / "files" / "rules").glob("*.yaml"))
+    files += sorted((chart / "files" / "alerts").glob("*.yaml"))
+    wanted = [group for file in files for group in yaml.safe_load(file.read_text())["groups"]]
+    assert rendered["spec"]["groups"] == wanted
+
+
+@every_helm
+def test_alerts_can_be_left_out(helm: str, tmp_path: Path) -> None:
+    chart = with_rules(tmp_path)
+    without: Object = {"enabled": True, "withoutAlerts": ["Quiet"]}
+    objects = render(helm, {"prometheusRule": without}, chart)
+    groups = only(objects, "PrometheusRule")["spec"]["groups"]
+    assert "alerts/a" in {group["name"] for group in groups}
+    assert "alerts/b" not in {group["name"] for group in groups}, "a group must not be empty"
+    only_rules: Object = {"enabled": True, "alerts": False}
+    objects = render(helm, {"prometheusRule": only_rules}, chart)
+    groups = only(objects, "PrometheusRule")["spec"]["groups"]
+    assert not [rule for group in groups for rule in group["rules"] if "alert" in rule]
+
+
+@pytest.mark.prometheus
+@every_helm
+def test_promtool_takes_the_rules_of_the_chart(helm: str, tmp_path: Path) -> None:
+    promtool = need("promtool")
+    objects = render(helm, {"prometheusRule": {"enabled": True}}, with_rules(tmp_path))
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump(only(objects, "PrometheusRule")["spec"]))
+    done = run(promtool, "check", "rules", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@every_helm
+def test_dashboards_are_taken_as_they_are_written(helm: str, tmp_path: Path) -> None:
+    chart = with_rules(tmp_path)
+    objects = render(helm, {"dashboards": {"enabled": True}}, chart)
+    shown = {
+        name: text
+        for each in objects
+        if each["kind"] == "ConfigMap" and "grafana_dashboard" in each["metadata"]["labels"]
+        for name, text in each["data"].items()
+    }
+    files = (chart / "files" / "dashboards").glob("*.json")
+    assert shown == {file.name: file.read_text() for file in files}
+
+
+@every_helm
+@pytest.mark.parametrize(
+    "path",
+    [
+        "imagee",
+        "image.tags",
+        "config.intervall",
+        "driver.runtimeClass",
+        "affinity.nodeAffinty",
+        "tolerations.0.keys",
+        "env.0.values",
+        "extraVolumes.0.hostpath",
+        "resources.limit",
+        "securityContext.capabilities.added",
+        "podSecurityContext.runAsUsers",
+        "updateStrategy.rollingUpdate.max",
+        "livenessProbe.period",
+        "kubernetes.extraRules.0.verb",
+        "podMonitor.relabelings.0.label",
+        "networkPolicy.from.0.namespaces",
+        "networkPolicy.egress.0.port",
+    ],
+)
+def test_an_unknown_value_is_refused_at_every_level(helm: str, path: str) -> None:
+    values: Any = {"x": "y"}
+    for step in reversed(path.split(".")):
+        values = [values] if step == "0" else {step: values}
+    done = template(helm, values)
+    assert done.returncode != 0
+    assert path.rpartition(".")[2] in done.stderr
+
+
+def test_the_chart_is_of_this_version() -> None:
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == __version__
+
+
+def test_the_schema_knows_every_setting_and_kubernetes_own_words(regenerate: bool) -> None:
+    """Regenerate with `pytest tests/deploy/test_chart.py --regenerate`."""
+    pytest.importorskip("kubernetes_validate", reason="has Kubernetes' schemas")
+    path = CHART / "values.schema.json"
+    schema = json.loads(path.read_text())
+    config = schema["properties"]["config"]
+    wanted = {**schema, "definitions": None}
+    own = {"listen": {"pattern": config["properties"]["listen"]["pattern"], "type": "string"}}
+    config["properties"] = values_schema.settings(own)
+    wanted["definitions"] = values_schema.definitions(schema["properties"], f"{NEW}.0")
+    text = json.dumps(wanted, indent=2) + "\n"
+    if regenerate:
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def compare(values: Object, schema: Object, path: str = "") -> Iterator[str]:
+    """Where the keys of values and of schema differ. What has no `properties` is Kubernetes' own or free."""
+    properties = schema["properties"]
+    optional = {"global"} if not path else set()  # Helm's own: it passes it to every chart
+    yield from (f"{path}.{key} is only in values.yaml" for key in values.keys() - properties.keys())
+    if path != ".config":  # whose defaults are the exporter's
+        missing = properties.keys() - values.keys() - optional
+        yield from (f"{path}.{key} is only in the schema" for key in missing)
+    for key in sorted(values.keys() & properties.keys()):
+        if "properties" in properties[key]:
+            yield from compare(values[key], properties[key], f"{path}.{key}")
+
+
+def test_values_and_their_schema_have_the_same_keys() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert list(compare(yaml.safe_load((CHART / "values.yaml").read_text()), schema)) == []
+
+
+def test_every_value_at_the_top_has_a_comment() -> None:
+    lines = (CHART / "values.yaml").read_text().splitlines()
+    top = [number for number, line in enumerate(lines) if re.match(r"\w", line)]
+    assert [lines[number] for number in top if not values_table.comment_above(lines, number)] == []
+
+
+def security_table() -> list[str]:
+    rows = [f"| {what} | {standard} |" for what, (_, standard) in levels().items()]
+    return ["| values | strictest standard |", "|---|---|", *rows]
+
+
+@pytest.mark.parametrize("section", ["values", "pod security"])
+def test_the_readme_has_every_value(section: str, regenerate: bool) -> None:
+    """Regenerate with `pytest tests/deploy/test_chart.py --regenerate`."""
+    lines = values_table.table(CHART / "values.yaml") if section == "values" else security_table()
+    path = CHART / "README.md"
+    text = path.read_text()
+    before, start, rest = text.partition(f"<!-- generated: {section} -->\n")
+    after = rest.partition("<!-- end -->")[2]
+    wanted = before + start + "\n".join(lines) + "\n<!-- end -->" + after
+    if regenerate:
+        path.write_text(wanted)
+    assert path.read_text() == wanted
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", (CHART / "README.md").read_text()):
+        assert (CHART / target).exists(), target
+
+
+def test_the_port_is_the_exporters_own_default() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert values["config"]["listen"] == Settings.model_fields["listen"].default
