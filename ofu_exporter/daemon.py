@@ -1,39 +1,36 @@
-"""The agent as a whole: builds it from settings, runs it until a signal, reloads its settings."""
+"""The agent as a whole: runs its parts until a signal, and reloads its settings."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import platform
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel
-
-from ofu_exporter import schedulers, sources
-from ofu_exporter.access import Access, SiteTokens
 from ofu_exporter.api import create_app
-from ofu_exporter.attribution import Asked, Attribution
-from ofu_exporter.config import GpuSetting, Settings
-from ofu_exporter.divergence import Thresholds
+from ofu_exporter.assembly import (
+    Configured,
+    build_access,
+    build_attribution,
+    build_sampler,
+    report_policy,
+)
+from ofu_exporter.attribution import Attribution
+from ofu_exporter.config import Settings
 from ofu_exporter.errors import OfuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.feeds import Feeds
-from ofu_exporter.gpus import Row, custom_row
 from ofu_exporter.http_limits import Guard
 from ofu_exporter.job_book import JobBook
 from ofu_exporter.job_report import resumed
-from ofu_exporter.lanes import Pace
+from ofu_exporter.logs import configure_logging
 from ofu_exporter.pipeline import State
 from ofu_exporter.records import Snapshot
-from ofu_exporter.report_entry import Policy
 from ofu_exporter.reports import ReportBook
-from ofu_exporter.sampling import Candidate, Owners, Plan, Sampler
-from ofu_exporter.schedulers import Scheduler
+from ofu_exporter.sampling import Sampler
 from ofu_exporter.server import Doors, Server
 from ofu_exporter.simulated_reports import SCHEDULER as SIMULATED
 from ofu_exporter.state import Keeper
@@ -45,86 +42,6 @@ RELEASE_SECONDS = 0.5
 """Handles must be let go within this time after a stop signal."""
 FILE_CHECK_SECONDS = 5.0
 """How often the configuration file is looked at for changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Configured:
-    """Settings, and the options of every source and scheduler that they may use."""
-
-    settings: Settings
-    sources: Mapping[str, BaseModel]
-    """Options by the source's name, in the order in which they are tried."""
-    schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
-    """Options by the scheduler's name."""
-    file: Path | None = None
-
-
-def rows(settings: Iterable[GpuSetting]) -> list[Row]:
-    """The user's GPU models as rows of the table."""
-    return [
-        custom_row(
-            names=(setting.name,),
-            pci_device_ids=(setting.pci_device_id,) if setting.pci_device_id else (),
-            sm_count=setting.sm_count,
-            tensor_clock_hz=setting.tensor_clock_hz,
-            fp64_clock_hz=setting.fp64_clock_hz,
-            flops_per_cycle_per_sm=setting.flops_per_cycle_per_sm,
-        )
-        for setting in settings
-    ]
-
-
-def build_sampler(
-    configured: Configured,
-    publish: Callable[[Snapshot], None],
-    owners: Owners | None = None,
-    state: State | None = None,
-) -> Sampler:
-    """A sampler over the configured source, or over those that `auto` tries."""
-    settings = configured.settings
-    plan = Plan(
-        candidates=[_candidate(name, options) for name, options in configured.sources.items()],
-        pace=Pace(settings.interval, settings.clock_interval),
-        rows=rows(settings.gpus),
-    )
-    return Sampler(plan, publish, time.monotonic, owners, state)
-
-
-def _candidate(name: str, options: BaseModel) -> Candidate:
-    return name, lambda: sources.load(name).Source(options, time.monotonic)
-
-
-def build_attribution(configured: Configured) -> Attribution:
-    """What asks the configured schedulers, or those that `auto` looks for."""
-    asked = Asked(
-        schedulers=[_scheduler(name, options) for name, options in configured.schedulers.items()],
-        max_age=configured.settings.owner_max_age,
-        optional=configured.settings.scheduler == "auto",
-    )
-    return Attribution(asked, time.monotonic)
-
-
-def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Scheduler]]:
-    return name, lambda: schedulers.load(name).Scheduler(options)
-
-
-def build_access(settings: Settings) -> Access:
-    """Who may report. Raises ConfigError."""
-    path = settings.report_token_file
-    return Access(
-        SiteTokens(path) if path else None, settings.job_tokens, settings.tls_client_ca is not None
-    )
-
-
-def report_policy(settings: Settings) -> Policy:
-    """How reports are compared."""
-    thresholds = Thresholds(
-        above=settings.mfu_above,
-        below=settings.mfu_below,
-        above_relative=settings.mfu_above_relative,
-        below_relative=settings.mfu_below_relative,
-    )
-    return Policy(settings.horizon, thresholds, settings.unowned_reports)
 
 
 class Daemon:
@@ -311,32 +228,3 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return (status.st_mtime_ns, status.st_ino) if status else None
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        fields = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields)
-
-
-def configure_logging(log_format: str) -> None:
-    """Log to standard error, as text or as JSON lines."""
-    handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(JsonLines() if log_format == "json" else text)
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-    logging.getLogger("uvicorn").setLevel(
-        logging.ERROR
-    )  # that a stranger sends nonsense is no news
-    logging.getLogger("httpx").setLevel(logging.WARNING)

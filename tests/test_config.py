@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ofu_exporter.assembly import Configured
 from ofu_exporter.cli.settings import load
 from ofu_exporter.config import Given, Settings, file_layer, host_and_port, merge, seconds
-from ofu_exporter.daemon import Configured
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.sources.dcgm_exporter import Options as DcgmOptions
 from ofu_exporter.sources.simulate import Options as SimulateOptions

@@ -74,6 +74,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("job_api",),
     ("api",),
     ("server",),
+    ("assembly", "logs"),
     ("daemon",),
     ("cli.settings", "cli.step", "cli.job_end", "cli.job_totals"),
     (

@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
+from ofu_exporter.assembly import build_attribution, build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
-from ofu_exporter.daemon import build_attribution, build_sampler, configure_logging
 from ofu_exporter.errors import Reason
+from ofu_exporter.logs import configure_logging
 from ofu_exporter.ofu import LOW_PRECISION
 from ofu_exporter.records import GpuView, SchedulerHealth, Snapshot
 

@@ -14,10 +14,11 @@ from typing import Any
 import click
 
 from ofu_exporter import __version__, recording
+from ofu_exporter.assembly import Configured, build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.config import Settings, seconds
-from ofu_exporter.daemon import Configured, build_sampler, configure_logging
 from ofu_exporter.errors import ConfigError, Reason, SourceError
+from ofu_exporter.logs import configure_logging
 from ofu_exporter.records import Fault, Gpu, Reading, Snapshot, SourceHealth
 
 

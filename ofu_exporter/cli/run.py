@@ -8,7 +8,8 @@ import click
 
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.config import Given
-from ofu_exporter.daemon import Daemon, configure_logging
+from ofu_exporter.daemon import Daemon
+from ofu_exporter.logs import configure_logging
 
 DEMO_LISTEN = "127.0.0.1:9846"
 

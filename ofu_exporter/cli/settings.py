@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ofu_exporter import schedulers, sources
+from ofu_exporter.assembly import Configured
 from ofu_exporter.config import (
     FILE_ONLY,
     Given,
@@ -24,7 +25,6 @@ from ofu_exporter.config import (
     file_layer,
     merge,
 )
-from ofu_exporter.daemon import Configured
 from ofu_exporter.errors import ConfigError
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])

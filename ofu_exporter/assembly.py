@@ -1,0 +1,103 @@
+"""Builds the parts of the agent from its settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from ofu_exporter import schedulers, sources
+from ofu_exporter.access import Access, SiteTokens
+from ofu_exporter.attribution import Asked, Attribution
+from ofu_exporter.config import GpuSetting, Settings
+from ofu_exporter.divergence import Thresholds
+from ofu_exporter.gpus import Row, custom_row
+from ofu_exporter.lanes import Pace
+from ofu_exporter.pipeline import State
+from ofu_exporter.records import Snapshot
+from ofu_exporter.report_entry import Policy
+from ofu_exporter.sampling import Candidate, Owners, Plan, Sampler
+from ofu_exporter.schedulers import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Settings, and the options of every source and scheduler that they may use."""
+
+    settings: Settings
+    sources: Mapping[str, BaseModel]
+    """Options by the source's name, in the order in which they are tried."""
+    schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
+    """Options by the scheduler's name."""
+    file: Path | None = None
+
+
+def rows(settings: Iterable[GpuSetting]) -> list[Row]:
+    """The user's GPU models as rows of the table."""
+    return [
+        custom_row(
+            names=(setting.name,),
+            pci_device_ids=(setting.pci_device_id,) if setting.pci_device_id else (),
+            sm_count=setting.sm_count,
+            tensor_clock_hz=setting.tensor_clock_hz,
+            fp64_clock_hz=setting.fp64_clock_hz,
+            flops_per_cycle_per_sm=setting.flops_per_cycle_per_sm,
+        )
+        for setting in settings
+    ]
+
+
+def build_sampler(
+    configured: Configured,
+    publish: Callable[[Snapshot], None],
+    owners: Owners | None = None,
+    state: State | None = None,
+) -> Sampler:
+    """A sampler over the configured source, or over those that `auto` tries."""
+    settings = configured.settings
+    plan = Plan(
+        candidates=[_candidate(name, options) for name, options in configured.sources.items()],
+        pace=Pace(settings.interval, settings.clock_interval),
+        rows=rows(settings.gpus),
+    )
+    return Sampler(plan, publish, time.monotonic, owners, state)
+
+
+def _candidate(name: str, options: BaseModel) -> Candidate:
+    return name, lambda: sources.load(name).Source(options, time.monotonic)
+
+
+def build_attribution(configured: Configured) -> Attribution:
+    """What asks the configured schedulers, or those that `auto` looks for."""
+    asked = Asked(
+        schedulers=[_scheduler(name, options) for name, options in configured.schedulers.items()],
+        max_age=configured.settings.owner_max_age,
+        optional=configured.settings.scheduler == "auto",
+    )
+    return Attribution(asked, time.monotonic)
+
+
+def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Scheduler]]:
+    return name, lambda: schedulers.load(name).Scheduler(options)
+
+
+def build_access(settings: Settings) -> Access:
+    """Who may report. Raises ConfigError."""
+    path = settings.report_token_file
+    return Access(
+        SiteTokens(path) if path else None, settings.job_tokens, settings.tls_client_ca is not None
+    )
+
+
+def report_policy(settings: Settings) -> Policy:
+    """How reports are compared."""
+    thresholds = Thresholds(
+        above=settings.mfu_above,
+        below=settings.mfu_below,
+        above_relative=settings.mfu_above_relative,
+        below_relative=settings.mfu_below_relative,
+    )
+    return Policy(settings.horizon, thresholds, settings.unowned_reports)
