@@ -41,6 +41,9 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("log_post",),
     ("flops.mfu",),
     ("flops",),
+    ("tiles",),
+    ("tiles.*",),
+    ("gemm_shapes",),
     ("causes",),
     ("causes.*",),
     ("explain",),
@@ -86,6 +89,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "cli.explain",
         "cli.tail",
     ),
+    ("cli.run", "cli.check", "cli.record", "cli.lists", "cli.job", "cli.flops", "cli.explain"),
+    ("cli.tile",),
     ("cli",),
     ("__main__",),
 )

@@ -61,6 +61,7 @@ COMMANDS = _Commands(
         "record": "record:record",
         "run": "run:run",
         "tail": "tail:tail",
+        "tile": "tile:tile",
     }
 )
 
