@@ -58,6 +58,7 @@ COMMANDS = _Commands(
         "job": "job:job",
         "list": "lists:listing",
         "mfu": "flops:mfu",
+        "profile": "profile:profile",
         "record": "record:record",
         "run": "run:run",
         "tail": "tail:tail",
