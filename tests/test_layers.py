@@ -43,7 +43,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("flops",),
     ("tiles",),
     ("tiles.*",),
-    ("gemm_shapes", "json_stream", "profiles"),
+    ("gemm_shapes", "json_stream", "profiles", "simulated_gemms"),
     ("profiles.*",),
     ("overhead",),
     ("causes",),
