@@ -80,7 +80,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("api",),
     ("server",),
     ("daemon",),
-    ("cli.settings", "cli.step", "cli.job_end", "cli.job_totals"),
+    ("cli.settings", "cli.step", "cli.job_end", "cli.job_totals", "cli.facts"),
     (
         "cli.run",
         "cli.check",
@@ -91,7 +91,6 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "cli.explain",
         "cli.tail",
     ),
-    ("cli.run", "cli.check", "cli.record", "cli.lists", "cli.job", "cli.flops", "cli.explain"),
     ("cli.tile", "cli.profile"),
     ("cli",),
     ("__main__",),

@@ -14,6 +14,8 @@ from ofu_exporter.errors import ConfigError
 if TYPE_CHECKING:
     from ofu_exporter.overhead import Overhead
 
+LEAST_ATTRIBUTED = 0.5
+"""Of less of the time in tensor kernels, an overhead is not told as the job's."""
 MOST_SHOWN = 10
 """Kernels that are not attributed, in the table; JSON has all."""
 
@@ -27,13 +29,11 @@ MOST_SHOWN = 10
 )
 @click.option("--gpu", help="For the effective peak; default: what the profile names.")
 @click.option("--ofu", type=float, help="What the GPUs show, 0..1: prints it adjusted.")
+@click.option("--post", is_flag=True, help="Tell the agent of this node; needs --job.")
+@click.option("--job", help="The job's id, as SLURM_JOB_ID or namespace/name has it.")
 @FORMAT
 def profile(
-    files: tuple[Path, ...],
-    shapes: Path | None,
-    gpu: str | None,
-    ofu: float | None,
-    format_: str,
+    files: tuple[Path, ...], shapes: Path | None, post: bool, job: str | None, **options: Any
 ) -> None:
     """What tiles add to the FLOPs of the job that FILES are profiles of, and the precisions it computes in.
 
@@ -41,12 +41,39 @@ def profile(
     """
     from ofu_exporter import gemm_shapes, overhead, profiles
 
-    given = gemm_shapes.read(shapes) if shapes else ()
-    found = overhead.overhead([profiles.read(file) for file in files], given)
+    if post != (job is not None):
+        raise ConfigError("--post needs --job" if post else "--job is for --post")
+    ofu = options["ofu"]
     if ofu is not None and not 0 <= ofu < float("inf"):
         raise ConfigError(f"--ofu: {ofu!r} is not a ratio")
-    known = report(found, gpu, ofu)
-    click.echo(json.dumps(known, indent=2) if format_ == "json" else table(found, known))
+    given = gemm_shapes.read(shapes) if shapes else ()
+    found = overhead.overhead([profiles.read(file) for file in files], given)
+    known = report(found, options["gpu"], ofu)
+    as_json = options["format_"] == "json"
+    click.echo(json.dumps(known, indent=2) if as_json else table(found, known))
+    if job is not None:
+        _post(job, found)
+        click.echo(f"Told the agent what tiles add to job {job}", err=True)
+
+
+def _post(job: str, found: Overhead) -> None:
+    """Raises ConfigError when there is nothing to tell, or too little of the job is known."""
+    from ofu_exporter.cli import facts
+
+    told: dict[str, object] = {}
+    if found.overhead_ratio is not None:
+        share = found.attributed_share or 0.0
+        if share < LEAST_ATTRIBUTED:
+            raise ConfigError(
+                f"--post: the overhead is of {share:.1%} of the time in tensor kernels, "
+                f"less than {LEAST_ATTRIBUTED:.0%}"
+            )
+        told["tile_overhead"] = found.overhead_ratio
+    if found.precision_shares:
+        told["precision"] = found.precision_shares
+    if not told:
+        raise ConfigError("--post: the profile says neither what tiles add nor which precisions")
+    facts.post(job, told)
 
 
 def report(found: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:
