@@ -41,6 +41,11 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("log_post",),
     ("flops.mfu",),
     ("flops",),
+    ("tiles",),
+    ("tiles.*",),
+    ("gemm_shapes", "json_stream", "profiles", "simulated_gemms"),
+    ("profiles.*",),
+    ("overhead",),
     ("causes",),
     ("causes.*",),
     ("explain",),
@@ -76,7 +81,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("server",),
     ("assembly", "logs"),
     ("daemon",),
-    ("cli.settings", "cli.step", "cli.job_end", "cli.job_totals"),
+    ("cli.settings", "cli.step", "cli.job_end", "cli.job_totals", "cli.facts"),
     (
         "cli.run",
         "cli.check",
@@ -87,6 +92,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "cli.explain",
         "cli.tail",
     ),
+    ("cli.tile", "cli.profile"),
     ("cli",),
     ("__main__",),
 )

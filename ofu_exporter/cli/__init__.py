@@ -58,9 +58,11 @@ COMMANDS = _Commands(
         "job": "job:job",
         "list": "lists:listing",
         "mfu": "flops:mfu",
+        "profile": "profile:profile",
         "record": "record:record",
         "run": "run:run",
         "tail": "tail:tail",
+        "tile": "tile:tile",
     }
 )
 

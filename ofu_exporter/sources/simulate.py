@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter import simulated_gemms
 from ofu_exporter.records import ClockSample, CycleTotals, Fault, Gpu, Reading
 from ofu_exporter.sources import Clock
 
@@ -37,6 +38,10 @@ class Options(BaseModel):
     simulated_cycles: bool = Field(
         default=False, description="Whether the simulated driver has cycle counters."
     )
+    simulated_gemms: bool = Field(
+        default=False,
+        description="Whether simulated GPUs multiply random matrices, in tiles, instead of other work.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class Phase:
     clock_hz: float
     clock_std_hz: float = 0.0
     pipe: str = "hmma"
+    useful_share: float = 1.0
+    """Of the tensor cycles: what is not spent on tiles that are not full."""
 
 
 _GEMM_CLOCK_HZ = 1352e6
@@ -84,6 +91,23 @@ _NODE = (
 )
 
 
+LOOPS = 12
+"""Products that a simulated GPU runs in turn, where it runs products."""
+
+
+def _gemm_phases(loops: Sequence[simulated_gemms.Loop]) -> tuple[Phase, ...]:
+    return tuple(
+        Phase(
+            loop.seconds,
+            loop.tensor_active,
+            _GEMM_CLOCK_HZ,
+            _GEMM_CLOCK_STD_HZ,
+            useful_share=loop.useful_share,
+        )
+        for loop in loops
+    )
+
+
 @dataclass(slots=True)
 class _Totals:
     """Cycles since the simulation began."""
@@ -93,6 +117,8 @@ class _Totals:
     hmma: float = 0.0
     imma: float = 0.0
     dmma: float = 0.0
+    useful: float = 0.0
+    """Tensor cycles that compute what the work needs."""
 
 
 class Probe:
@@ -112,9 +138,11 @@ class Probe:
             max_sm_clock_hz=_MAX_CLOCK_HZ,
             memory_bytes=80 << 30,
         )
-        self._phases = WORKLOADS[workload]
-        self._period = math.fsum(phase.seconds for phase in self._phases)
         self._random = random.Random(f"{options.seed}/{index}")
+        self.loops = simulated_gemms.draw(self._random, LOOPS) if options.simulated_gemms else ()
+        """The products that it runs, over and over; empty with other work."""
+        self._phases = _gemm_phases(self.loops) or WORKLOADS[workload]
+        self._period = math.fsum(phase.seconds for phase in self._phases)
         self._offset = self._random.random() * self._period
         self._has_cycles = options.simulated_cycles
         self._clock = clock
@@ -147,6 +175,11 @@ class Probe:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    @property
+    def useful_cycles(self) -> float:
+        """Tensor cycles so far, without those on tiles that are not full: what MFU counts."""
+        return self._totals.useful
 
     def _reading(
         self,
@@ -182,6 +215,7 @@ class Probe:
             totals = self._totals
             totals.elapsed += cycles
             totals.tensor += tensor
+            totals.useful += tensor * phase.useful_share
             setattr(totals, phase.pipe, getattr(totals, phase.pipe) + tensor)
 
     def _phase(self) -> Phase:

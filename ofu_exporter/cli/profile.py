@@ -1,0 +1,215 @@
+"""`profile`: what tiles add to the FLOPs of a job, and its precisions, from what a profiler recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ofu_exporter.cli.step import FORMAT
+from ofu_exporter.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ofu_exporter.overhead import Overhead
+
+LEAST_ATTRIBUTED = 0.5
+"""Of less of the time in tensor kernels, an overhead is not told as the job's."""
+MOST_SHOWN = 10
+"""Kernels that are not attributed, in the table; JSON has all."""
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--shapes",
+    type=click.Path(path_type=Path),
+    help="File of columns kernel,m,n,k and perhaps batch and launches, for a profile without shapes.",
+)
+@click.option("--gpu", help="For the effective peak; default: what the profile names.")
+@click.option("--ofu", type=float, help="What the GPUs show, 0..1: prints it adjusted.")
+@click.option("--post", is_flag=True, help="Tell the agent of this node; needs --job.")
+@click.option("--job", help="The job's id, as SLURM_JOB_ID or namespace/name has it.")
+@FORMAT
+def profile(
+    files: tuple[Path, ...], shapes: Path | None, post: bool, job: str | None, **options: Any
+) -> None:
+    """What tiles add to the FLOPs of the job that FILES are profiles of, and the precisions it computes in.
+
+    A PyTorch trace recorded with shapes says all; what Nsight Systems and Nsight Compute write needs --shapes.
+    """
+    from ofu_exporter import gemm_shapes, overhead, profiles
+
+    if post != (job is not None):
+        raise ConfigError("--post needs --job" if post else "--job is for --post")
+    ofu = options["ofu"]
+    if ofu is not None and not 0 <= ofu < float("inf"):
+        raise ConfigError(f"--ofu: {ofu!r} is not a ratio")
+    given = gemm_shapes.read(shapes) if shapes else ()
+    found = overhead.overhead([profiles.read(file) for file in files], given)
+    known = report(found, options["gpu"], ofu)
+    as_json = options["format_"] == "json"
+    click.echo(json.dumps(known, indent=2) if as_json else table(found, known))
+    if job is not None:
+        _post(job, found)
+        click.echo(f"Told the agent what tiles add to job {job}", err=True)
+
+
+def _post(job: str, found: Overhead) -> None:
+    """Raises ConfigError when there is nothing to tell, or too little of the job is known."""
+    from ofu_exporter.cli import facts
+
+    told: dict[str, object] = {}
+    if found.overhead_ratio is not None:
+        share = found.attributed_share or 0.0
+        if share < LEAST_ATTRIBUTED:
+            raise ConfigError(
+                f"--post: the overhead is of {share:.1%} of the time in tensor kernels, "
+                f"less than {LEAST_ATTRIBUTED:.0%}"
+            )
+        told["tile_overhead"] = found.overhead_ratio
+    if found.precision_shares:
+        told["precision"] = found.precision_shares
+    if not told:
+        raise ConfigError("--post: the profile says neither what tiles add nor which precisions")
+    facts.post(job, told)
+
+
+def report(found: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:
+    """What was found, as plain data; None for what is not known."""
+    from ofu_exporter.tiles import adjusted_utilization
+
+    ratio = found.overhead_ratio
+    name, peak = _peak(found, gpu)
+    return {
+        "overhead_ratio": ratio,
+        "bound": found.bound,
+        "executed_flops": found.executed_flops,
+        "theoretical_flops": found.theoretical_flops,
+        "attributed_share": found.attributed_share,
+        "precision": found.precision_shares,
+        "gpu": name,
+        "effective_peak_tflops": None if peak is None else peak / 1e12,
+        "adjusted_ofu": None
+        if None in (ofu, ratio)
+        else adjusted_utilization(ofu or 0, ratio or 0),
+        "kernels": [
+            {
+                "family": row.family,
+                "precision": row.precision,
+                "launches": row.launches,
+                "seconds": row.seconds,
+                "executed_flops": row.executed_flops,
+                "theoretical_flops": row.theoretical_flops,
+                "overhead_ratio": row.overhead_ratio,
+                "bound": row.bound,
+            }
+            for row in found.rows
+        ],
+        "unattributed": [
+            {
+                "kernel": each.kernel,
+                "why": each.why,
+                "launches": each.launches,
+                "seconds": each.seconds,
+            }
+            for each in found.unattributed
+        ],
+        "other_seconds": found.other_seconds,
+    }
+
+
+def _peak(found: Overhead, gpu: str | None) -> tuple[str | None, float | None]:
+    """The GPU, and its effective peak in FLOP/s. Raises ConfigError for a GPU that was named and is not known."""
+    from ofu_exporter.flops import dense_peak, effective_peak
+
+    only = next(iter(found.gpus)) if len(found.gpus) == 1 else None
+    name, shares = gpu or only, found.precision_shares
+    if name is None or not shares:
+        return name, None
+    try:
+        return name, effective_peak(shares, {each: dense_peak(name, each) for each in shares})
+    except ConfigError:
+        if gpu is not None:
+            raise
+        return name, None
+
+
+def table(found: Overhead, known: dict[str, Any]) -> str:
+    """What was found, for people."""
+    lines = [*_rows(found), "", *_summary(found, known), *_unattributed(found)]
+    return "\n".join(lines)
+
+
+def _rows(found: Overhead) -> list[str]:
+    head = ("FAMILY", "PRECISION", "LAUNCHES", "SECONDS", "THEORETICAL", "EXECUTED", "OVERHEAD")
+    rows = [head]
+    for row in found.rows:
+        theoretical = "-" if row.theoretical_flops is None else f"{row.theoretical_flops:.4g}"
+        rows.append(
+            (
+                row.family,
+                row.precision,
+                f"{row.launches:,}",
+                f"{row.seconds:.4g}",
+                theoretical,
+                f"{row.executed_flops:.4g}",
+                _percent(row.overhead_ratio, row.bound),
+            )
+        )
+    width = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    return [
+        "  ".join(
+            cell.ljust(width[column]) if column < 2 else cell.rjust(width[column])
+            for column, cell in enumerate(row)
+        )
+        for row in rows
+    ]
+
+
+def _percent(ratio: float | None, bound: str) -> str:
+    if ratio is None:
+        return "-"
+    return f"{'>= ' if bound == 'lower' else ''}{ratio:.3%}"
+
+
+def _summary(found: Overhead, known: dict[str, Any]) -> list[str]:
+    lines = []
+    if found.overhead_ratio is None:
+        lines.append("Overhead not known: of no kernel are both the sides and the tiles known")
+    else:
+        share = found.attributed_share or 0.0
+        least = "at least " if found.bound == "lower" else ""
+        lines.append(
+            f"Overhead {least}{found.overhead_ratio:.3%} ({found.bound}), "
+            f"of {share:.1%} of the time in tensor kernels"
+        )
+    if shares := found.precision_shares:
+        said = ", ".join(f"{name} {share:.2%}" for name, share in shares.items())
+        lines.append(f"Executed FLOPs by precision: {said}")
+    if known["effective_peak_tflops"] is not None:
+        lines.append(
+            f"Effective peak {known['effective_peak_tflops']:.1f} TFLOP/s per {known['gpu']}"
+        )
+    if known["adjusted_ofu"] is not None:
+        most = "at most " if found.bound == "lower" else ""
+        lines.append(f"Adjusted OFU {most}{known['adjusted_ofu']:.2%}")
+    return lines
+
+
+def _unattributed(found: Overhead) -> list[str]:
+    if not found.unattributed:
+        return []
+    shown = found.unattributed[:MOST_SHOWN]
+    lines = [
+        f"  {each.seconds:.4g} s in {each.launches:,} launches of {_short(each.kernel)}: {each.why}"
+        for each in shown
+    ]
+    if left := len(found.unattributed) - len(shown):
+        lines.append(f"  and {left} more kernels")
+    return ["Tensor kernels that are not in it:", *lines]
+
+
+def _short(kernel: str, most: int = 80) -> str:
+    return kernel if len(kernel) <= most else kernel[: most - 3] + "..."

@@ -1,0 +1,122 @@
+"""`tile`: what a matrix product costs in the whole tiles of the kernel that runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ofu_exporter.cli.step import FORMAT
+from ofu_exporter.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ofu_exporter.tiles import Cost, Gemm, Kernel
+
+SIDES = ("m", "n", "k")
+
+
+@click.command()
+@click.argument("kernel_name")
+@click.option("--m", type=int, help="Of the product m*k by k*n, in the kernel's order.")
+@click.option("--n", type=int)
+@click.option("--k", type=int)
+@click.option("--batch", type=int, default=1, show_default=True, help="Equal products per launch.")
+@click.option(
+    "--group", "group", multiple=True, metavar="M,N,K", help="A product of a grouped launch."
+)
+@click.option(
+    "--groups",
+    type=click.Path(path_type=Path),
+    help="File of the products of a grouped launch: columns m,n,k and perhaps batch.",
+)
+@click.option(
+    "--row-major", is_flag=True, help="m and n are of a row-major product, as torch has them."
+)
+@FORMAT
+def tile(kernel_name: str, format_: str, **options: Any) -> None:
+    """What a product M,N,K executes in whole tiles and clusters, and what that adds to its FLOPs.
+
+    KERNEL_NAME is as a profiler shows it. The answer is a lower bound where the name does not say all.
+    """
+    from ofu_exporter import tiles
+
+    kernel = tiles.parse(kernel_name)
+    cost = tiles.cost(kernel, _gemms(options))
+    click.echo(json.dumps(report(cost), indent=2) if format_ == "json" else table(kernel, cost))
+
+
+def _gemms(options: dict[str, Any]) -> list[Gemm]:
+    from dataclasses import replace
+
+    from ofu_exporter import gemm_shapes
+
+    sides = {name: options[name] for name in SIDES}
+    given = [name for name in ("group", "groups") if options[name]]
+    if any(value is not None for value in sides.values()):
+        given.append("m, --n and --k")
+    if len(given) != 1:
+        raise ConfigError(
+            "give the product in one way: --m, --n and --k, --group M,N,K or --groups"
+        )
+    if options["group"]:
+        found = [_group(text) for text in options["group"]]
+    elif options["groups"]:
+        found = [shape.gemm for shape in gemm_shapes.read(options["groups"])]
+    else:
+        found = [_single(sides, options["batch"])]
+    return [replace(each, m=each.n, n=each.m) for each in found] if options["row_major"] else found
+
+
+def _single(sides: dict[str, int | None], batch: int) -> Gemm:
+    from ofu_exporter.tiles import Gemm
+
+    if missing := [f"--{name}" for name, value in sides.items() if value is None]:
+        raise ConfigError(f"the product needs {', '.join(missing)} too")
+    return Gemm(**{name: value for name, value in sides.items() if value is not None}, batch=batch)
+
+
+def _group(text: str) -> Gemm:
+    from ofu_exporter.tiles import Gemm
+
+    try:
+        m, n, k = (int(side) for side in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"--group: {text!r} is not M,N,K") from error
+    return Gemm(m, n, k)
+
+
+def report(cost: Cost) -> dict[str, Any]:
+    """A cost as plain data; a grouped launch has the sides of each group."""
+    effective = [list(sides) for sides in cost.effective]
+    return {
+        "effective": effective[0] if len(effective) == 1 else effective,
+        "executed_flops": cost.executed_flops,
+        "theoretical_flops": cost.theoretical_flops,
+        "overhead_ratio": cost.overhead_ratio,
+        "bound": cost.bound,
+    }
+
+
+def table(kernel: Kernel, cost: Cost) -> str:
+    """A cost for people."""
+    effective = [" x ".join(map(str, sides)) for sides in cost.effective]
+    shown = effective[0] if len(effective) == 1 else f"{len(effective)} groups"
+    least = "at least " if cost.bound == "lower" else ""
+    rows = [
+        f"Family {kernel.family}, {kernel.architecture or 'architecture not named'}, "
+        f"{kernel.precision or 'precision not named'}",
+        f"Tile {_sides(kernel.tile)}, stages {kernel.stages or '?'}, "
+        f"cluster {_sides(kernel.cluster or (None, None))}",
+        "",
+        f"{'Effective:':<14}{shown}",
+        f"{'Executed:':<14}{least}{cost.executed_flops:,} FLOPs",
+        f"{'Theoretical:':<14}{cost.theoretical_flops:,} FLOPs",
+        f"{'Overhead:':<14}{least}{cost.overhead_ratio:.3%} ({cost.bound})",
+    ]
+    return "\n".join(rows + [f"Lower bound: {reason}" for reason in kernel.unknown])
+
+
+def _sides(sides: tuple[int | None, ...]) -> str:
+    return " x ".join("?" if side is None else str(side) for side in sides)

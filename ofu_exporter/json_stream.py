@@ -1,0 +1,104 @@
+"""Reads a JSON object that is larger than memory: one array of it element by element, everything else as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+CHUNK = 1 << 20
+LONGEST_VALUE = 64 << 20
+"""Characters of one value. A file that is not JSON would otherwise be read to its end before that is said."""
+
+_BLANK = re.compile(r"[ \t\r\n]*")
+_AFTER_VALUE = frozenset(" \t\r\n,:]}")
+_DECODER = json.JSONDecoder()
+
+
+def members(file: TextIO, streamed: str) -> Iterator[tuple[str, Any]]:
+    """Name and value of each member of the object; of the member `streamed`, an array, each element.
+
+    A file that is just an array is read as that member. Raises ValueError for what is not JSON, or cut short.
+    """
+    source = _Source(file)
+    if source.peek() == "[":
+        for element in _elements(source):
+            yield streamed, element
+        return
+    for _ in _items(source, "{", "}"):
+        name = source.value()
+        source.expect(":")
+        if name == streamed and source.peek() == "[":
+            for element in _elements(source):
+                yield streamed, element
+        else:
+            yield name, source.value()
+
+
+def _elements(source: _Source) -> Iterator[Any]:
+    for _ in _items(source, "[", "]"):
+        yield source.value()
+
+
+def _items(source: _Source, opening: str, closing: str) -> Iterator[None]:
+    """Stops at the start of each item between two brackets, which the caller then reads."""
+    source.expect(opening)
+    while source.peek() != closing:
+        yield
+        if source.peek() == ",":
+            source.expect(",")
+        elif source.peek() != closing:
+            raise ValueError(
+                f"{closing!r} or ',' is missing" if source.peek() else "it is cut short"
+            )
+    source.expect(closing)
+
+
+class _Source:
+    """The text from where it is read on."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._text = ""
+        self._at = 0
+
+    def peek(self) -> str:
+        """The next character that is not blank; "" at the end."""
+        while True:
+            blank = _BLANK.match(self._text, self._at)
+            self._at = blank.end() if blank else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._more():
+                return ""
+
+    def expect(self, character: str) -> None:
+        found = self.peek()
+        if found != character:
+            raise ValueError(f"{character!r} is missing" if found else "it is cut short")
+        self._at += 1
+
+    def value(self) -> Any:
+        """The next value, whole."""
+        self.peek()
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except ValueError:
+                if not self._more():
+                    raise
+                continue
+            if self._text[end : end + 1] not in _AFTER_VALUE and self._more():
+                continue  # a number may go on: 1.5 is cut behind its 1 where only "1." is read yet
+            self._at = end
+            return value
+
+    def _more(self) -> bool:
+        """Reads on: as much again as is held, so that a long value is not tried too often."""
+        self._text, self._at = self._text[self._at :], 0
+        if len(self._text) > LONGEST_VALUE:
+            raise ValueError(f"one value is longer than {LONGEST_VALUE} characters")
+        more = self._file.read(max(CHUNK, len(self._text)))
+        self._text += more
+        return bool(more)

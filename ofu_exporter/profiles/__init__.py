@@ -1,0 +1,178 @@
+"""What a profiler recorded of the kernels on tensor pipes, and how a reader is found by its file's name.
+
+A reader is one module in this package; its file name is the format's name. It has three public names:
+
+- `MADE_BY`: how such a file is made;
+- `recognises`: whether a file is of the format, from its first bytes;
+- `read`: the profile in a file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Protocol, cast
+
+from ofu_exporter import tiles
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.tiles import Gemm
+
+HEAD_BYTES = 1 << 16
+
+NO_SHAPE = "the file has no shapes"
+
+_TENSOR = re.compile(
+    r"gemm(?!a)|(?<!ge)mma|bmm|flash_?(?:fwd|bwd|attn|attention|mla)|fmha|sdpa|attention|attn"
+    r"|(?:fprop|dgrad|wgrad)|implicit_con|sptensorop|nvjet",
+    re.IGNORECASE,
+)
+_NOT_TENSOR = re.compile(
+    r"simt|(?<![a-z0-9])[sdc]gemm_|sgemm|gemv|splitkreduce|f32f32_f32f32_f32|norm|softmax|rotary",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Launches that are alike."""
+
+    kernel: str
+    """Its name, as the profiler shows it."""
+    number: int
+    seconds: float
+    """On the GPU, all together."""
+    gemm: Gemm | None = None
+    """What each of them computes, in the kernel's order; None = not known."""
+    why: str = ""
+    """Why it is not known."""
+    counted_flops: Mapping[str, int] = field(default_factory=dict)
+    """By precision, all together, as the hardware counted them; empty = it did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What one file says."""
+
+    format: str
+    launches: tuple[Launches, ...]
+    """Of kernels that run on tensor pipes, or seem to."""
+    other_seconds: float
+    """On the GPU in all other kernels."""
+    gpus: frozenset[str] = frozenset()
+    """Names of the GPUs; empty = the file does not say."""
+
+
+class Reader(Protocol):
+    """What a module of this package offers."""
+
+    MADE_BY: str
+
+    def recognises(self, head: bytes) -> bool:
+        """Whether a file that begins so is of the format."""
+
+    def read(self, path: Path) -> Profile:
+        """The profile in a file. Raises ConfigError that names the file."""
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Every format, by the name of its reader's file."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+def load(name: str) -> Reader:
+    """The reader of a format."""
+    return cast(Reader, importlib.import_module(f"{__name__}.{name}"))
+
+
+def read(path: Path) -> Profile:
+    """The profile in a file of any known format. Raises ConfigError that names the file."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    for name in names():
+        reader = load(name)
+        if reader.recognises(head):
+            return reader.read(path)
+    known = "; ".join(f"{name}: {load(name).MADE_BY}" for name in names())
+    raise ConfigError(f"{path} is no profile of a known format; known: {known}")
+
+
+@contextmanager
+def naming(path: Path, *failures: type[Exception]) -> Iterator[None]:
+    """What makes a file unreadable, OSError included, becomes an error that names it."""
+    expected: tuple[type[Exception], ...] = (OSError, *failures)
+    try:
+        yield
+    except expected as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+@cache
+def on_tensor_pipe(kernel: str) -> bool:
+    """Whether a kernel runs on tensor pipes, by its name: a known grammar, else words that such names have."""
+    if tiles.find(kernel):
+        return True
+    return bool(_TENSOR.search(kernel)) and not _NOT_TENSOR.search(kernel)
+
+
+class Tally:
+    """Adds launches up as they are read, so that memory holds kinds of launches, not launches."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, Gemm | None, str], _Sum] = {}
+        self._other_seconds = 0.0
+
+    def add(
+        self,
+        kernel: str,
+        seconds: float,
+        number: int = 1,
+        gemm: Gemm | None = None,
+        why: str = "",
+    ) -> None:
+        """Launches of a kernel; `why` where it is not known what they compute."""
+        if on_tensor_pipe(kernel):
+            self._sum(kernel, gemm, why).add(seconds, number)
+        else:
+            self._other_seconds += seconds
+
+    def count(self, kernel: str, seconds: float, flops: Mapping[str, int]) -> None:
+        """One launch whose FLOPs the hardware counted, in whatever kernel."""
+        if not flops:
+            self.add(kernel, seconds, why=NO_SHAPE)
+            return
+        found = self._sum(kernel, None, NO_SHAPE)
+        found.add(seconds, 1)
+        for precision, more in flops.items():
+            found.flops[precision] = found.flops.get(precision, 0) + more
+
+    def profile(self, format_: str, gpus: frozenset[str] = frozenset()) -> Profile:
+        """All that was added."""
+        launches = (
+            Launches(kernel, each.number, each.seconds, gemm, why, each.flops)
+            for (kernel, gemm, why), each in self._kinds.items()
+        )
+        return Profile(format_, tuple(launches), self._other_seconds, gpus)
+
+    def _sum(self, kernel: str, gemm: Gemm | None, why: str) -> _Sum:
+        return self._kinds.setdefault((kernel, gemm, why), _Sum())
+
+
+@dataclass(slots=True)
+class _Sum:
+    number: int = 0
+    seconds: float = 0.0
+    flops: dict[str, int] = field(default_factory=dict)
+
+    def add(self, seconds: float, number: int) -> None:
+        self.seconds += seconds
+        self.number += number

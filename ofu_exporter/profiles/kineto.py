@@ -1,0 +1,199 @@
+"""A trace of PyTorch's profiler (Kineto): kernels, and the operators that launched them with their shapes.
+
+A kernel carries the id of the operator that was running when it was launched (`External id`), or else that of the
+launch (`correlation`), which carries the operator's. The operator's `Input Dims` are there with `record_shapes=True`.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from ofu_exporter import tiles
+from ofu_exporter.json_stream import members
+from ofu_exporter.profiles import Profile, Tally, naming, on_tensor_pipe
+from ofu_exporter.tiles import Gemm
+
+MADE_BY = "torch.profiler.profile(record_shapes=True) and export_chrome_trace('trace.json.gz')"
+
+EVENTS = "traceEvents"
+GZIP = b"\x1f\x8b"
+
+NOT_RECORDED = "its operator was recorded without shapes: profile with record_shapes=True"
+NO_PRODUCT = "no recorded operator with the shapes of one product launched it"
+SEVERAL = "one operator, or one CUDA graph, launched several such kernels"
+AMBIGUOUS = "two operators of different shapes have the same id: is this one trace?"
+
+FIRST_OPERAND = {
+    "aten::mm": 0,
+    "aten::bmm": 0,
+    "aten::_int_mm": 0,
+    "aten::_scaled_mm": 0,
+    "aten::addmm": 1,
+    "aten::addmm_": 1,
+    "aten::baddbmm": 1,
+    "aten::baddbmm_": 1,
+    "aten::_addmm_activation": 1,
+}
+"""Operators that are one product, and at which of their inputs its first operand is."""
+_IDS = ("External id", "external id")
+_LAUNCHES = ("cuda_runtime", "cuda_driver")
+
+
+class _Kernel(NamedTuple):
+    name: str
+    seconds: float
+    operator: int | None
+    """None = it carries none."""
+    correlation: int | None
+
+
+def recognises(head: bytes) -> bool:
+    """Whether it is JSON, or packed."""
+    return head.startswith(GZIP) or head.lstrip()[:1] in (b"{", b"[")
+
+
+def read(path: Path) -> Profile:
+    """The profile in a trace. Raises ConfigError that names the file."""
+    trace = _Trace()
+    with naming(path, ValueError, EOFError):
+        for event in _members(path):
+            trace.take(*event)
+        if missing := trace.without_operator():
+            trace.launched_by = dict(_operators_of(path, missing))
+    return trace.profile()
+
+
+def _members(path: Path) -> Iterator[tuple[str, Any]]:
+    with _text(path) as file:
+        yield from members(file, EVENTS)
+
+
+def _text(path: Path) -> TextIO:
+    with path.open("rb") as file:
+        packed = file.read(len(GZIP)) == GZIP
+    if packed:
+        return gzip.open(path, "rt", encoding="utf-8", errors="replace")
+    return path.open(encoding="utf-8", errors="replace")
+
+
+def _operators_of(path: Path, correlations: set[int]) -> Iterator[tuple[int, int]]:
+    """The operator of each of some launches; a second reading, so that the first need not keep every launch."""
+    for name, event in _members(path):
+        if name == EVENTS and isinstance(event, dict) and event.get("cat") in _LAUNCHES:
+            arguments = _arguments(event)
+            correlation, operator = _number(arguments, "correlation"), _number(arguments, *_IDS)
+            if correlation in correlations and correlation is not None and operator is not None:
+                yield correlation, operator
+
+
+class _Trace:
+    """What is kept of a trace while it is read: products and kernels on tensor pipes."""
+
+    def __init__(self) -> None:
+        self.launched_by: dict[int, int] = {}
+        self._products: dict[int, Gemm | str] = {}
+        """By operator: what it computes, or why that is not known."""
+        self._kernels: list[_Kernel] = []
+        self._names: dict[str, str] = {}
+        self._tally = Tally()
+        self._gpus: set[str] = set()
+
+    def take(self, name: str, value: Any) -> None:
+        """One member of the trace, or one event."""
+        if name == "deviceProperties" and isinstance(value, list):
+            self._gpus |= {str(each["name"]) for each in value if "name" in each}
+        elif name == EVENTS and isinstance(value, dict):
+            kind = str(value.get("cat", "")).lower()
+            if kind == "cpu_op":
+                self._operator(value)
+            elif kind == "kernel":
+                self._kernel(value)
+
+    def without_operator(self) -> set[int]:
+        """Launches that have to be looked up."""
+        return {
+            kernel.correlation
+            for kernel in self._kernels
+            if kernel.operator is None and kernel.correlation is not None
+        }
+
+    def profile(self) -> Profile:
+        """All kernels, each with what its operator computes."""
+        owners = [self._owner(kernel) for kernel in self._kernels]
+        rivals = Counter(
+            owner
+            for owner, kernel in zip(owners, self._kernels, strict=True)
+            if tiles.find(kernel.name)
+        )
+        for owner, kernel in zip(owners, self._kernels, strict=True):
+            found = NO_PRODUCT if owner is None else self._products.get(owner, NO_PRODUCT)
+            if isinstance(found, Gemm) and rivals[owner] > 1:
+                found = SEVERAL
+            gemm, why = (found, "") if isinstance(found, Gemm) else (None, found)
+            self._tally.add(kernel.name, kernel.seconds, gemm=gemm, why=why)
+        return self._tally.profile("kineto", frozenset(self._gpus))
+
+    def _owner(self, kernel: _Kernel) -> int | None:
+        if kernel.operator is not None or kernel.correlation is None:
+            return kernel.operator
+        return self.launched_by.get(kernel.correlation)
+
+    def _operator(self, event: Mapping[str, Any]) -> None:
+        first = FIRST_OPERAND.get(str(event.get("name")))
+        arguments = _arguments(event)
+        identity = _number(arguments, *_IDS)
+        if first is None or identity is None:
+            return
+        product = _product(arguments, first)
+        if self._products.setdefault(identity, product) != product:
+            self._products[identity] = AMBIGUOUS
+
+    def _kernel(self, event: Mapping[str, Any]) -> None:
+        name = str(event.get("name", ""))
+        seconds = float(event.get("dur") or 0) / 1e6
+        if not on_tensor_pipe(name):
+            self._tally.add(name, seconds)
+            return
+        arguments = _arguments(event)
+        name = self._names.setdefault(name, name)  # one copy of each, however often it is launched
+        ids = _number(arguments, *_IDS), _number(arguments, "correlation")
+        self._kernels.append(_Kernel(name, seconds, *ids))
+
+
+def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = event.get("args")
+    return found if isinstance(found, dict) else {}
+
+
+def _number(arguments: Mapping[str, Any], *names: str) -> int | None:
+    """The first that is there; 0 means none."""
+    found = next((arguments[name] for name in names if name in arguments), None)
+    return found if isinstance(found, int) and found else None
+
+
+def _product(arguments: Mapping[str, Any], first: int) -> Gemm | str:
+    """What an operator computes. Its C[M, N] is row-major, so the kernel's m is N, and its n is M."""
+    shapes = arguments.get("Input Dims")
+    if not isinstance(shapes, list):
+        return NOT_RECORDED
+    operands = shapes[first : first + 2]
+    if not (len(operands) == 2 and all(map(_is_matrix, operands))):
+        return NO_PRODUCT
+    (*left_batch, m, k), (*right_batch, inner, n) = operands
+    if inner != k or left_batch != right_batch:
+        return NO_PRODUCT
+    kinds = [str(kind) for kind in arguments.get("Input type") or ()][first : first + 1]
+    packed = 2 if any("Float4" in kind for kind in kinds) else 1  # two of them are one element
+    return Gemm(m=n, n=m, k=k * packed, batch=left_batch[0] if left_batch else 1)
+
+
+def _is_matrix(shape: object) -> bool:
+    return (
+        isinstance(shape, list)
+        and len(shape) in (2, 3)
+        and all(isinstance(side, int) and side >= 0 for side in shape)
+    )

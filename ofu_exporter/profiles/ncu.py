@@ -1,0 +1,103 @@
+"""A table of Nsight Compute: what the hardware counted in each launch; it has no shapes.
+
+`sm__ops_path_tensor_src_bf16_dst_fp32.sum` and its like are FLOPs run by the tensor pipes, by operands and sum. Counts
+of instructions (`sm__inst_executed_pipe_tensor...`) are of unequal work, and aren't used.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.profiles import Profile, Tally, naming
+
+MADE_BY = (
+    "ncu --csv --page raw --metrics gpu__time_duration.sum,regex:sm__ops_path_tensor_src_.* ..."
+)
+
+KERNEL, METRIC, VALUE, UNIT = "Kernel Name", "Metric Name", "Metric Value", "Metric Unit"
+TIME = "gpu__time_duration.sum"
+SECONDS = {"second": 1.0, "msecond": 1e-3, "usecond": 1e-6, "nsecond": 1e-9}
+SECONDS |= {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+_FLOPS = re.compile(
+    r"sm__ops_path_tensor_src_(?P<source>fp64|tf32|bf16|fp16|fp8|fp6|fp4|int8|int4)"
+    r"(?:_dst_(?P<sum>fp\d+|bf16|int32))?(?:_sparsity_(?P<sparsity>on|off))?\.sum$"
+)
+
+Metrics = Mapping[str, tuple[str, str]]
+"""Value and unit by metric."""
+
+
+def recognises(head: bytes) -> bool:
+    """Whether a line of it names the columns that are read."""
+    return any(_is_heading(row) for row in csv.reader(head.decode(errors="replace").splitlines()))
+
+
+def read(path: Path) -> Profile:
+    """The profile in a table. Raises ConfigError that names the file, and for one without a FLOPs counter."""
+    tally = Tally()
+    counters = False
+    with naming(path, csv.Error), path.open(newline="", encoding="utf-8", errors="replace") as file:
+        for kernel, metrics in _launches(csv.reader(file)):
+            value, unit = metrics.get(TIME, ("0", "ns"))
+            counters = counters or any(map(_FLOPS.match, metrics))
+            seconds = _number(path, value) * SECONDS.get(unit, 0.0)
+            tally.count(kernel, seconds, _flops(path, metrics))
+    if not counters:
+        raise ConfigError(f"{path} has no counter of tensor FLOPs: record with {MADE_BY}")
+    return tally.profile("ncu")
+
+
+def _is_heading(row: list[str]) -> bool:
+    return KERNEL in row and "ID" in row
+
+
+def _launches(rows: Iterator[list[str]]) -> Iterator[tuple[str, Metrics]]:
+    """Kernel and metrics of each launch: a row each, or, in the longer form, a row for each metric."""
+    heading = next(filter(_is_heading, rows))  # the program's own output may stand before it
+    named = (dict(zip(heading, row, strict=False)) for row in rows if len(row) == len(heading))
+    if METRIC in heading:
+        for _, group in groupby(named, lambda row: (row["ID"], row[KERNEL])):
+            metrics = list(group)
+            of_each = {row[METRIC]: (row[VALUE], row.get(UNIT, "")) for row in metrics}
+            yield metrics[0][KERNEL], of_each
+        return
+    units: Mapping[str, str] = next(named, {})  # which stand in the row below the names
+    for row in named:
+        yield row[KERNEL], {name: (value, units.get(name, "")) for name, value in row.items()}
+
+
+def _flops(path: Path, metrics: Metrics) -> dict[str, int]:
+    """FLOPs by precision. A counter and those that it is the sum of may both be there: the sum counts."""
+    found: dict[str, dict[tuple[str, str], int]] = {}
+    for name, (value, _) in metrics.items():
+        match = _FLOPS.match(name)
+        if match and value.strip():
+            key = (match["sum"] or "", match["sparsity"] or "")
+            found.setdefault(match["source"], {})[key] = round(_number(path, value))
+    totals = {source: _total(parts) for source, parts in found.items()}
+    return {source: total for source, total in totals.items() if total}
+
+
+def _total(parts: Mapping[tuple[str, str], int]) -> int:
+    """Of one kind of operands: counted as a whole, or by what they are summed in."""
+    sums = {key[0] for key in parts}
+    chosen: Iterable[str] = [""] if "" in sums else sums
+    return sum(
+        parts[each, ""]
+        if (each, "") in parts
+        else parts.get((each, "on"), 0) + parts.get((each, "off"), 0)
+        for each in chosen
+    )
+
+
+def _number(path: Path, text: str) -> float:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {text!r} is not a number") from error

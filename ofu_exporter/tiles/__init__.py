@@ -1,0 +1,185 @@
+"""What a matrix product costs in whole tiles, and how a grammar of kernel names is found by its file's name.
+
+A grammar is one module in this package; its file name is the family's name. It has two public names:
+
+- `EXAMPLE`: a kernel name that it reads;
+- `parse`: the kernel that a name describes, or None where the name is another family's or runs on no tensor pipe.
+
+Sides are in the kernel's own order, cuBLAS' column-major one: of a row-major product C[M, N], as torch has it,
+the kernel's m is N and its n is M.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, Protocol, cast
+
+from ofu_exporter.errors import ConfigError
+
+Bound = Literal["exact", "lower"]
+
+UNCONFIRMED = "no counted FLOPs confirm that kernels of this family run no more than their tiles"
+SPLIT = "the name does not say into how many parts K is split, each of which is rounded up"
+NO_CLUSTER = "the name does not carry the cluster"
+NO_TILE_K = "the name does not carry the tile along K"
+
+WIDEST_FIRST = ("fp64", "tf32", "bf16", "fp16", "int8", "fp8", "fp6", "fp4")
+"""Operands of two precisions are multiplied in the wider one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """`batch` products of m*k with k*n. A side of 0 is an empty one: an expert that no token was sent to."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        for side in ("m", "n", "k", "batch"):
+            value = getattr(self, side)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ConfigError(f"{side}: {value!r} is not a whole number of 0 or more")
+
+    @property
+    def theoretical_flops(self) -> int:
+        """Two per multiply-add."""
+        return 2 * self.m * self.n * self.k * self.batch
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What the name of a kernel says. None = it does not say."""
+
+    family: str
+    architecture: str | None
+    """As `sm90`."""
+    precision: str | None
+    """One of `gpus.PRECISIONS` that the products are computed in."""
+    tile: tuple[int, int, int | None]
+    """Sides of the part of C that one cluster member computes, m and n, and the step along K."""
+    stages: int | None = None
+    cluster: tuple[int, int] | None = None
+    """Tiles of one cluster along m and n."""
+    unknown: tuple[str, ...] = ()
+    """Why what is counted is a lower bound; empty where it is exact."""
+    products: int = 1
+    """Tensor products per product: emulation runs several in a narrower precision."""
+
+    @property
+    def bound(self) -> Bound:
+        return "lower" if self.unknown else "exact"
+
+    def effective(self, gemm: Gemm) -> tuple[int, int, int]:
+        """The sides that the hardware computes: whole tiles, and m and n whole clusters of them.
+
+        arXiv:2605.20799, eq. 3 and 4. A side that the name does not carry is not rounded.
+        """
+        tile_m, tile_n, tile_k = self.tile
+        cluster_m, cluster_n = self.cluster or (1, 1)
+        return (
+            _up(_up(gemm.m, tile_m), tile_m * cluster_m),
+            _up(_up(gemm.n, tile_n), tile_n * cluster_n),
+            _up(gemm.k, tile_k or 1),
+        )
+
+    def executed_flops(self, gemm: Gemm) -> int:
+        """What the tensor pipes run for one product; each of a batch is rounded up by itself."""
+        m, n, k = self.effective(gemm)
+        return 2 * m * n * k * gemm.batch * self.products
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one launch computes, and what it should have."""
+
+    effective: tuple[tuple[int, int, int], ...]
+    """Of each group."""
+    executed_flops: int
+    theoretical_flops: int
+    bound: Bound
+
+    @property
+    def overhead_ratio(self) -> float:
+        """Executed over theoretical FLOPs, minus 1 (arXiv:2605.20799, eq. 2)."""
+        return (self.executed_flops - self.theoretical_flops) / self.theoretical_flops
+
+
+def cost(kernel: Kernel, gemms: Sequence[Gemm]) -> Cost:
+    """The cost of one launch, of one product or of the groups of a grouped one.
+
+    Raises ConfigError when there is nothing to multiply.
+    """
+    theoretical = sum(gemm.theoretical_flops for gemm in gemms)
+    if not theoretical:
+        raise ConfigError("the sides of the product make no FLOPs: one is 0")
+    return Cost(
+        tuple(kernel.effective(gemm) for gemm in gemms),
+        sum(kernel.executed_flops(gemm) for gemm in gemms),
+        theoretical,
+        kernel.bound,
+    )
+
+
+def adjusted_utilization(utilization: float, overhead_ratio: float) -> float:
+    """OFU without what tiles add (arXiv:2605.20799, eq. 8); both are ratios."""
+    return utilization / (1 + overhead_ratio)
+
+
+class Family(Protocol):
+    """What a module of this package offers."""
+
+    EXAMPLE: str
+
+    def parse(self, name: str) -> Kernel | None:
+        """The kernel that a name describes, or None where the name is not of this family."""
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Every family, by the name of its file."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+@cache
+def load(name: str) -> Family:
+    """The module of one family."""
+    return cast(Family, importlib.import_module(f"{__name__}.{name}"))
+
+
+def find(name: str) -> Kernel | None:
+    """The kernel that a name describes, or None where no family knows the name."""
+    found = (load(family).parse(name) for family in names())
+    return next((kernel for kernel in found if kernel), None)
+
+
+def parse(name: str) -> Kernel:
+    """The kernel that a name describes. Raises ConfigError that lists the grammars."""
+    if kernel := find(name):
+        return kernel
+    known = ", ".join(f"{family} ({load(family).EXAMPLE})" for family in names())
+    raise ConfigError(
+        f"kernel {name!r} is of no known grammar, is 2:4 sparse or runs on no tensor pipe; known: {known}"
+    )
+
+
+def wider(precisions: Iterable[str | None]) -> str | None:
+    """The widest of some precisions; None where one is not known."""
+    asked = set(precisions)
+    return (
+        next((each for each in WIDEST_FIRST if each in asked), None) if None not in asked else None
+    )
+
+
+def number(text: str | None) -> int | None:
+    """A number of a name; 0 and nothing both mean that it is chosen when the kernel is launched."""
+    return int(text or 0) or None
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step

@@ -1,0 +1,44 @@
+"""cuBLAS' older kernels, by the chip they were made for: `ampere_s16816gemm_bf16_128x128_ldg8_stages_32x5_tn`."""
+
+from __future__ import annotations
+
+import re
+
+from ofu_exporter.tiles import NO_TILE_K, SPLIT, UNCONFIRMED, Kernel, number
+
+EXAMPLE = "ampere_s16816gemm_bf16_128x128_ldg8_stages_32x5_tn"
+
+_NAME = re.compile(
+    r"(?:\b|_)(?P<chip>volta|turing|ampere)_(?:[a-z0-9]+_)?(?P<sum>[shdi])(?P<instruction>\d{3,6})gemm_"
+    r"(?P<types>(?:[a-z][a-z0-9]*_)*)(?P<m>\d+)x(?P<n>\d+)(?:_[a-z0-9_]*?stages_(?P<k>\d+)x(?P<stages>\d+))?"
+    r"[a-z0-9_]*?_[nt]{2}(?:_v\d+)?\b"
+)
+_CHIPS = {"volta": "sm70", "turing": "sm75", "ampere": "sm80"}
+_OPERANDS = {"bf16": "bf16", "fp16": "fp16", "tf32": "tf32", "int8": "int8"}
+
+
+def parse(name: str) -> Kernel | None:
+    """The kernel of an older cuBLAS name; None for others, `ampere_sgemm_...` without tensor pipe among them."""
+    found = _NAME.search(name)
+    if found is None:
+        return None
+    tile_k = number(found["k"])
+    return Kernel(
+        family="cublas",
+        architecture=_CHIPS[found["chip"]],
+        precision=_precision(found["chip"], found["sum"], found["types"].split("_")),
+        tile=(int(found["m"]), int(found["n"]), tile_k),
+        stages=number(found["stages"]),
+        cluster=(1, 1),
+        unknown=(SPLIT, UNCONFIRMED) if tile_k else (NO_TILE_K, SPLIT, UNCONFIRMED),
+    )
+
+
+def _precision(chip: str, total: str, words: list[str]) -> str | None:
+    """Of the operands; where none is named, Ampere's FP32 sums are of TF32 and older ones of FP16."""
+    named = next((_OPERANDS[word] for word in words if word in _OPERANDS), None)
+    if named or total == "i":
+        return named or "int8"
+    if total == "d":
+        return "fp64"
+    return "tf32" if total == "s" and chip == "ampere" else "fp16"

@@ -1,0 +1,47 @@
+"""CUTLASS 2: `cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8`; it has no clusters."""
+
+from __future__ import annotations
+
+import re
+
+from ofu_exporter.tiles import SPLIT, UNCONFIRMED, Kernel
+
+EXAMPLE = "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8"
+
+_NAME = re.compile(
+    r"\bcutlass_(?P<arch>\d+)_(?:wmma_)?tensorop_(?:[a-z0-9]+_)?"
+    r"(?P<sum>[shdi])(?P<instruction>\d{3,6})(?P<math>[a-z0-9]*?)gemm_(?P<types>(?:[a-z][a-z0-9]*_)*)"
+    r"(?P<m>\d+)x(?P<n>\d+)_(?P<k>\d+)x(?P<stages>\d+)_[nt]{2}"
+)
+
+_OPERANDS = {
+    "bf16": "bf16",
+    "f16": "fp16",
+    "tf32": "tf32",
+    "s8": "int8",
+    "u8": "int8",
+    "s4": "int4",
+    "u4": "int4",
+    "e4m3": "fp8",
+    "e5m2": "fp8",
+}
+_BY_SUM = {"d": "fp64", "s": "tf32", "h": "fp16"}
+"""Where no operand is named: doubles, FP32 on a tensor pipe, halves."""
+
+
+def parse(name: str) -> Kernel | None:
+    """The kernel of a CUTLASS 2 name; None for others, SIMT and 2:4 sparse ones among them."""
+    found = _NAME.search(name)
+    if found is None:
+        return None
+    words = (found["math"], *found["types"].split("_"))
+    named = next((_OPERANDS[word] for word in words if word in _OPERANDS), None)
+    return Kernel(
+        family="cutlass2",
+        architecture=f"sm{found['arch']}",
+        precision=named or _BY_SUM.get(found["sum"]),
+        tile=(int(found["m"]), int(found["n"]), int(found["k"])),
+        stages=int(found["stages"]),
+        cluster=(1, 1),
+        unknown=(SPLIT, UNCONFIRMED),
+    )

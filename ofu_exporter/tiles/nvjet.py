@@ -1,0 +1,54 @@
+"""nvJet, cuBLAS' kernels for Hopper and newer: `nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT`.
+
+The fields are precisions (of A and B, of the sum, of C and D; or of each of the five), tile m and n, tile along K
+and stages, cluster, and what follows. On sm_120 there are no clusters, and the name carries the warp's tile.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ofu_exporter.tiles import SPLIT, Kernel, wider
+
+EXAMPLE = "nvjet_sm90_hsh_256x160_64x4_2x1"
+
+_HEAD = r"\bnvjet_(?:(?P<arch>sm\d+)_)?(?P<types>[a-z]{5}|[a-z]{3})_"
+_CLUSTERED = re.compile(
+    _HEAD + r"(?P<m>\d+)x(?P<n>\d+)_(?P<k>\d+)x(?P<stages>\d+)_"
+    r"(?P<cluster_m>\d+)x(?P<cluster_n>\d+)(?P<rest>(?:_\w*)?)\b"
+)
+_ALONE = re.compile(
+    _HEAD
+    + r"mma_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<stages>\d+)_w?\d+x\d+x\d+(?P<rest>(?:_\w*)?)\b"
+)
+
+_LETTERS = {
+    "d": "fp64",
+    "s": "tf32",  # FP32 that is multiplied by a tensor pipe is rounded to TF32
+    "f": "tf32",
+    "t": "bf16",
+    "h": "fp16",
+    "q": "fp8",
+    "r": "fp8",
+    "o": "fp4",
+    "b": "int8",
+}
+
+
+def parse(name: str) -> Kernel | None:
+    """The kernel of an nvJet name; None for others, and for 2:4 sparse ones, whose cycles count twice."""
+    found = _CLUSTERED.search(name) or _ALONE.search(name)
+    if found is None or "sp" in found["rest"].split("_"):
+        return None
+    fields = found.groupdict()
+    types = fields["types"]
+    operands = types[:2] if len(types) == 5 else types[:1]
+    return Kernel(
+        family="nvjet",
+        architecture=fields["arch"],
+        precision=wider(_LETTERS.get(letter) for letter in operands),
+        tile=(int(fields["m"]), int(fields["n"]), int(fields["k"])),
+        stages=int(fields["stages"]),
+        cluster=(int(fields.get("cluster_m") or 1), int(fields.get("cluster_n") or 1)),
+        unknown=(SPLIT,) if "splitK" in found["rest"] else (),
+    )

@@ -1,0 +1,52 @@
+"""XMMA: `sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cgasize2x1x1_warpgroupsize1x1x1_execute_...`.
+
+The three words behind `gemm` are the types of A and B, of product and sum, and of C. `cgasize`, the cluster, is in
+some names only; before Hopper there are no clusters.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ofu_exporter.tiles import NO_CLUSTER, SPLIT, UNCONFIRMED, Kernel, number
+
+EXAMPLE = (
+    "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x32_stage4_warpsize2x2x1_tensor16x8x16"
+)
+
+_NAME = re.compile(
+    r"\b(?P<arch>sm\d+)_xmma_gemm_[a-z0-9]+_(?P<product>bf16|f16|tf32|e4m3|e5m2|i8|s8|f64)[a-z0-9]+_"
+    r"[a-z0-9]+_[nt]{2}_[nt]_tilesize(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)"
+    r"(?:_cgasize(?P<cluster_m>\d+)x(?P<cluster_n>\d+)x\d+)?(?:_stage(?P<stages>\d+))?"
+)
+_PRODUCTS = {
+    "bf16": "bf16",
+    "f16": "fp16",
+    "tf32": "tf32",
+    "e4m3": "fp8",
+    "e5m2": "fp8",
+    "i8": "int8",
+    "s8": "int8",
+    "f64": "fp64",
+}
+FIRST_WITH_CLUSTERS = 90
+
+
+def parse(name: str) -> Kernel | None:
+    """The kernel of an XMMA name; None for others, and for FP32 products, which no tensor pipe runs."""
+    found = _NAME.search(name)
+    if found is None:
+        return None
+    cluster_m, cluster_n = number(found["cluster_m"]), number(found["cluster_n"])
+    cluster = (cluster_m, cluster_n) if cluster_m and cluster_n else None
+    if int(found["arch"].removeprefix("sm")) < FIRST_WITH_CLUSTERS:
+        cluster = (1, 1)
+    return Kernel(
+        family="xmma",
+        architecture=found["arch"],
+        precision=_PRODUCTS[found["product"]],
+        tile=(int(found["m"]), int(found["n"]), int(found["k"])),
+        stages=number(found["stages"]),
+        cluster=cluster,
+        unknown=(SPLIT, UNCONFIRMED) if cluster else (NO_CLUSTER, SPLIT, UNCONFIRMED),
+    )

@@ -1,0 +1,134 @@
+"""`profile`: overhead, precisions and what was left out, as a table and as JSON, from each kind of file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ofu_exporter.cli import cli
+from ofu_exporter.profiles import NO_SHAPE
+from tests.profiles import tracing
+from tests.profiles.test_ncu import BF16, long
+from tests.profiles.test_nsys import SUM
+from tests.profiles.tracing import FLASH, FP8, H100, NVJET, kernel, operator, write
+from tests.running import call
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Two products in BF16 and FP8 that tiles do not fit, and one kernel that nothing is known of."""
+    return write(
+        tmp_path / "trace.json.gz",
+        operator("aten::mm", 201, [3000, 4096], [4096, 2176]),
+        operator("aten::_scaled_mm", 202, [1000, 2048], [2048, 2048]),
+        kernel(NVJET, 201, microseconds=600),
+        kernel(FP8, 202, microseconds=200),
+        kernel(FLASH, tracing.LINEAR, microseconds=200),
+    )
+
+
+def shown(*args: object) -> str:
+    result = CliRunner().invoke(cli, ["profile", *map(str, args)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def report(*args: object) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(shown(*args, "--format", "json"))
+    return read
+
+
+def test_a_trace_says_all(trace: Path) -> None:
+    out = report(trace)
+    bf16, fp8 = 2 * 2304 * 3072 * 4096, 2 * 2048 * 1024 * 2048
+    useful = 2 * 2176 * 3000 * 4096 + 2 * 2048 * 1000 * 2048
+    assert (out["executed_flops"], out["theoretical_flops"]) == (bf16 + fp8, useful)
+    assert out["overhead_ratio"] == (bf16 + fp8 - useful) / useful
+    assert out["bound"] == "exact"
+    assert out["precision"] == pytest.approx(
+        {"bf16": bf16 / (bf16 + fp8), "fp8": fp8 / (bf16 + fp8)}
+    )
+    assert out["attributed_share"] == pytest.approx(0.8)
+    assert out["gpu"] == H100
+    peak = (bf16 + fp8) / (bf16 / 989.4 + fp8 / 1978.9)
+    assert out["effective_peak_tflops"] == pytest.approx(peak, rel=1e-3)
+    assert out["adjusted_ofu"] is None
+    (left,) = out["unattributed"]
+    assert (left["kernel"], left["launches"]) == (FLASH, 1)
+
+
+def test_an_ofu_is_adjusted(trace: Path) -> None:
+    out = report(trace, "--ofu", "0.5")
+    assert out["adjusted_ofu"] == pytest.approx(0.5 / (1 + out["overhead_ratio"]))
+    assert f"Adjusted OFU {out['adjusted_ofu']:.2%}" in shown(trace, "--ofu", "0.5")
+
+
+def test_a_table(trace: Path) -> None:
+    text = shown(trace)
+    assert text.splitlines()[1].split() == [
+        *("nvjet", "bf16", "1", "0.0006", "5.348e+10", "5.798e+10", "8.424%"),
+    ]
+    assert "of 80.0% of the time in tensor kernels" in text
+    assert f"TFLOP/s per {H100}" in text
+    assert "0.0002 s in 1 launches of void flash_fwd_kernel" in text
+
+
+def test_a_profile_without_shapes_says_what_is_missing(tmp_path: Path) -> None:
+    table = tmp_path / "sum.csv"
+    table.write_text(SUM)
+    out = report(table)
+    assert (out["overhead_ratio"], out["precision"], out["attributed_share"]) == (None, {}, 0.0)
+    assert {each["why"] for each in out["unattributed"]} == {NO_SHAPE}
+    text = shown(table)
+    assert "Overhead not known: of no kernel are both the sides and the tiles known\n" in text
+
+
+def test_shapes_make_up_for_it(tmp_path: Path) -> None:
+    table, shapes = tmp_path / "sum.csv", tmp_path / "shapes.csv"
+    table.write_text(SUM)
+    shapes.write_text(f"kernel,m,n,k\n{NVJET},2176,3000,4096\n")
+    out = report(table, "--shapes", shapes)
+    assert out["theoretical_flops"] == 3 * 2 * 2176 * 3000 * 4096
+    assert out["overhead_ratio"] == pytest.approx(0.084235, abs=1e-6)
+
+
+def test_counted_flops_make_an_effective_peak(tmp_path: Path) -> None:
+    table = long(
+        tmp_path / "a.csv",
+        (NVJET, {f"{BF16}.sum": ("", "3000")}),
+        (FP8, {"sm__ops_path_tensor_src_fp8.sum": ("", "1000")}),
+    )
+    out = report(table, "--gpu", H100)
+    assert out["precision"] == {"bf16": 0.75, "fp8": 0.25}
+    assert out["effective_peak_tflops"] == pytest.approx(989.4 / (0.75 + 0.125), rel=1e-3)
+
+
+def test_many_files_are_one_job(trace: Path) -> None:
+    assert report(trace, trace)["theoretical_flops"] == 2 * report(trace)["theoretical_flops"]
+
+
+def test_a_gpu_of_the_profile_that_is_not_known_has_no_peak(tmp_path: Path) -> None:
+    trace = tracing.recorded()
+    path = write(tmp_path / "t.json", kernel(NVJET, tracing.MM), trace=trace)
+    path.write_text(path.read_text().replace(H100, "NVIDIA Unheard Of"))
+    out = report(path)
+    assert (out["gpu"], out["effective_peak_tflops"]) == ("NVIDIA Unheard Of", None)
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["gone.json"], "gone.json: No such file"),
+        (["{trace}", "--ofu", "-1"], "--ofu: -1.0 is not a ratio"),
+        (["{trace}", "--gpu", "H9000"], "gpu: 'H9000' is not known"),
+        (["{trace}", "--shapes", "gone.csv"], "gone.csv: "),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(args: list[str], line: str, trace: Path) -> None:
+    done = call("profile", *(str(trace) if arg == "{trace}" else arg for arg in args))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"ofu-exporter: {line}")

@@ -1,0 +1,106 @@
+"""What Nsight Systems writes: kernels, times and counts, and no shapes."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter import profiles
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.profiles import NO_SHAPE, Launches
+from tests.profiles.tracing import ADD, FLASH, H100, NVJET, rounded
+
+SUM = f"""\
+Generating SQLite file report.sqlite from report.nsys-rep
+Processing [report.sqlite] with [cuda_gpu_kern_sum.py]...
+
+Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+60.0,6000000,3,2000000.0,2000000.0,1,2,0.0,{NVJET}
+30.0,"3,000,000",2,1500000.0,1500000.0,1,2,0.0,"{FLASH}"
+10.0,1000000,5,200000.0,200000.0,1,2,0.0,"{ADD}"
+"""
+TRACE = f"""\
+Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,Device,Ctx,Strm,Name
+100,2000000,1,2,39,1,{H100} (0),1,7,{NVJET}
+200,3000000,2,2,39,1,{H100} (0),1,7,{NVJET}
+"""
+
+
+def database(path: Path, *kernels: tuple[str, int, int], gpu: bool = True) -> Path:
+    """An export with the tables and columns that are read, of the many that it has."""
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL)")
+        made.execute(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, "
+            "correlationId INTEGER, demangledName INTEGER, shortName INTEGER)"
+        )
+        if gpu:
+            made.execute("CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT, smCount INTEGER)")
+            made.execute("INSERT INTO TARGET_INFO_GPU VALUES (0, ?, 132)", (H100,))
+        for name in {name for name, _, _ in kernels}:
+            made.execute("INSERT INTO StringIds (value) VALUES (?)", (name,))
+        made.executemany(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT ?, ?, 0, 1, id, id FROM StringIds WHERE value = ?",
+            [(start, end, name) for name, start, end in kernels],
+        )
+    return path
+
+
+def test_an_export_is_summed_by_kernel(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "a #1.sqlite", (NVJET, 0, 1000), (NVJET, 2000, 5000), (ADD, 6000, 6500)
+    )
+    profile = profiles.read(path)
+    assert profile.format == "nsys_sqlite"
+    assert profile.gpus == {H100}
+    assert rounded(profile) == (Launches(NVJET, 2, 4e-6, why=NO_SHAPE),)
+    assert profile.other_seconds == pytest.approx(5e-7)
+
+
+def test_an_export_need_not_name_its_gpu(tmp_path: Path) -> None:
+    path = database(tmp_path / "a.sqlite", (NVJET, 0, 1000), gpu=False)
+    assert profiles.read(path).gpus == frozenset()
+
+
+def test_an_export_without_kernels_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+    with pytest.raises(ConfigError, match=r"a\.sqlite has no kernels: profile with nsys"):
+        profiles.read(path)
+
+
+def test_a_damaged_export_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    path.write_bytes(b"SQLite format 3\0" + b"x" * 200)
+    with pytest.raises(ConfigError, match=r"a\.sqlite: "):
+        profiles.read(path)
+
+
+def test_a_table_by_kernel(tmp_path: Path) -> None:
+    path = tmp_path / "sum.csv"
+    path.write_text(SUM)
+    profile = profiles.read(path)
+    assert profile.format == "nsys_csv"
+    assert rounded(profile) == (
+        Launches(NVJET, 3, 6e-3, why=NO_SHAPE),
+        Launches(FLASH, 2, 3e-3, why=NO_SHAPE),
+    )
+    assert profile.other_seconds == pytest.approx(1e-3)
+
+
+def test_a_table_by_launch(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(TRACE)
+    profile = profiles.read(path)
+    assert rounded(profile) == (Launches(NVJET, 2, 5e-3, why=NO_SHAPE),)
+
+
+def test_what_is_no_number_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "sum.csv"
+    path.write_text(SUM.replace("6000000", "soon"))
+    with pytest.raises(ConfigError, match=r"sum\.csv: 'soon' is not a number"):
+        profiles.read(path)

@@ -1,0 +1,64 @@
+"""Which file is read by which reader, and which kernels are on tensor pipes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter import profiles
+from ofu_exporter.errors import ConfigError
+from tests.profiles.tracing import ADD, FLASH, NVJET
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b,c\n1,2,3\n", b"\x00\x01", b"NVPROF"])
+def test_an_unknown_file_is_told_what_is_known(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "report.nsys-rep"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        profiles.read(path)
+    assert str(caught.value).startswith(f"{path} is no profile of a known format; known: ")
+    for name in profiles.names():
+        assert f"{name}: {profiles.load(name).MADE_BY}" in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"gone\.json: No such file"):
+        profiles.read(tmp_path / "gone.json")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        NVJET,
+        FLASH,
+        "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int>>>",
+        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_64x128x128",
+        "sm80_xmma_fprop_implicit_gemm_indexed_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x64",
+        "triton_tem_fused_mm_bmm_3",
+        "void deep_gemm::fp8_gemm_kernel<4096u>",
+        "fmha_v2_flash_attention_bf16_64_128_S_qkv_128_sm90_kernel",
+        "nvjet_sm90_hsh_256x128_64x4_1x2_h_bz_sp_NNT",
+    ],
+)
+def test_on_tensor_pipes(kernel: str) -> None:
+    assert profiles.on_tensor_pipe(kernel)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ADD,
+        "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>",
+        "ampere_sgemm_32x128_tn",
+        "cutlass_80_simt_sgemm_64x64_8x5_tn_align1",
+        "void gemv2T_kernel_val<int, int, float, float, float>",
+        "void flashinfer::norm::GemmaRMSNormKernel<8u, __nv_bfloat16>",
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+        "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x16_stage3_warpsize2x2x1_ff",
+        "Memcpy HtoD (Pinned -> Device)",
+        "void at::native::convert_kernel",
+    ],
+)
+def test_not_on_tensor_pipes(kernel: str) -> None:
+    assert not profiles.on_tensor_pipe(kernel)
