@@ -13,7 +13,7 @@ from ofu_exporter.divergence import DEFAULT, Divergence, Thresholds, compare_sum
 from ofu_exporter.mfu_report import MfuReport
 from ofu_exporter.records import GpuUsage, GpuView, JobKey, JobView, Snapshot
 from ofu_exporter.report_mfu import Hardware
-from ofu_exporter.reported import NOTHING, Causes, Compared, ReportsView, Verdict
+from ofu_exporter.reported import NOTHING, Adjusted, Causes, Compared, ReportsView, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,9 @@ class Entry:
     explained: tuple[Verdict, float, tuple[object, ...]] | None = None
     """What the causes are for: the verdict, when, and the facts."""
     is_being_explained: bool = False
+    adjusted: Adjusted | None = None
+    adjusted_until: tuple[float, float] = (0.0, 0.0)
+    """The job's totals, utilization and GPU-seconds, up to which `adjusted` goes."""
 
     @property
     def verdict(self) -> Verdict:
@@ -98,9 +101,28 @@ class Entry:
         self.account = summed(self.account, owner.usage, now, policy.horizon, anew)
         self.horizon = recent(self.account, now, policy.horizon)
         previous = self.divergence.verdict if self.divergence else None
+        if owner.view is not None:
+            self._adjust(owner.view)
         number, thresholds = len(owner.gpus), policy.thresholds
         self.divergence = compare_sums(self.horizon, number, thresholds, previous)
         self.total_verdict = divergence.verdict(self.account.total, number, thresholds)
+
+    def _adjust(self, view: JobView) -> None:
+        """Count what was observed since the last time; nothing of the time before the overhead was known."""
+        overhead = self.facts.tile_overhead if self.facts else None
+        totals, before = (view.utilization_seconds, view.observed_seconds), self.adjusted_until
+        self.adjusted_until = totals
+        if overhead is None:
+            return
+        if self.adjusted is None:
+            self.adjusted = Adjusted(overhead)
+            return
+        utilization, seconds = totals[0] - before[0], totals[1] - before[1]
+        self.adjusted = Adjusted(
+            overhead,
+            self.adjusted.utilization_seconds + utilization / (1 + overhead),
+            self.adjusted.gpu_seconds + seconds,
+        )
 
     def shown(self, policy: Policy, now: float) -> ReportsView:
         """What may be said of it."""
@@ -116,4 +138,5 @@ class Entry:
             verdict=self.verdict,
             total_verdict=self.total_verdict,
             causes=self.current_causes,
+            adjusted=self.adjusted,
         )

@@ -80,6 +80,17 @@ class Compared(NamedTuple):
 NOTHING = Compared()
 
 
+class Adjusted(NamedTuple):
+    """OFU without what tiles add, since the job said how much that is."""
+
+    tile_overhead: float
+    """Executed over theoretical FLOPs, minus 1."""
+    utilization_seconds: float = 0.0
+    """Integral of OFU / (1 + overhead) (arXiv:2605.20799, eq. 8)."""
+    gpu_seconds: float = 0.0
+    """The time of it that was observed."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReportsView:
     """What a job reported of itself, against the OFU of its GPUs on this node over the same seconds."""
@@ -104,3 +115,5 @@ class ReportsView:
     """On the total."""
     causes: Causes | None = None
     """Of this verdict; None where none were looked for."""
+    adjusted: Adjusted | None = None
+    """None where the job has not said what tiles add."""

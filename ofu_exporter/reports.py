@@ -218,11 +218,13 @@ class ReportBook:
             entry.is_being_explained = True
             found, sums, facts = entry.divergence, entry.horizon, entry.facts
             on, peak = entry.on, entry.peak_flops
+        causes = Causes()
         try:
             causes = report_mfu.causes(sums, found, facts, on, peak)
         except OfuError as error:
             log.warning("job %s: no causes looked for: %s", receipt.owner.key[1], error)
-            causes = Causes()
+        except Exception:  # a configuration is anybody's text; the verdict stands without a cause
+            log.exception("job %s: no causes found", receipt.owner.key[1])
         with self._lock:
             entry.is_being_explained = False
             entry.causes = causes

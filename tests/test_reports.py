@@ -557,3 +557,19 @@ def test_threads_that_report_and_one_that_ticks_lose_nothing() -> None:
     assert [reports.outcomes for _, reports in desk.shown.unowned_reports] == [
         {"accepted": 150}
     ] * 2
+
+
+def test_ofu_without_tiles_counts_from_when_their_overhead_is_known(desk: Desk) -> None:
+    desk.every(30.0, 1, mfu=0.4)
+    desk.show()
+    assert desk.job().reports.adjusted is None  # type: ignore[union-attr]
+    desk.report(tile_overhead=0.25)
+    desk.run(60.0)
+    desk.report(mfu=0.4, tile_overhead=0.5)
+    desk.run(60.0, tensor=0.3)
+    adjusted = desk.job().reports.adjusted  # type: ignore[union-attr]
+    assert adjusted is not None
+    assert adjusted.tile_overhead == 0.5
+    assert adjusted.gpu_seconds == pytest.approx(2 * 120)
+    expected = 2 * 60 * (OFU / 1.25 + 0.3 * CLOCK / 1.5)
+    assert adjusted.utilization_seconds == pytest.approx(expected)

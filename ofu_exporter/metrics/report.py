@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from ofu_exporter.metrics.spec import MetricSpec, Rows
@@ -20,17 +21,18 @@ class ReportMetric(NamedTuple):
     """Of the job's id and its reports."""
 
 
-def _gauge(name: str, help_: str, value: Callable[[ReportsView], float | None]) -> ReportMetric:
+def _one(
+    kind: str, name: str, help_: str, value: Callable[[ReportsView], float | None]
+) -> ReportMetric:
     def rows(job_id: str, reports: ReportsView) -> Rows:
         found = value(reports)
         return () if found is None else [((job_id,), found)]
 
-    return ReportMetric(MetricSpec(name, "gauge", ("job_id",), help_), rows)
+    return ReportMetric(MetricSpec(name, kind, ("job_id",), help_), rows)
 
 
-def _sum(name: str, help_: str, value: Callable[[ReportsView], float]) -> ReportMetric:
-    spec = MetricSpec(name, "counter", ("job_id",), help_)
-    return ReportMetric(spec, lambda job_id, reports: [((job_id,), value(reports))])
+_gauge = partial(_one, "gauge")
+_sum = partial(_one, "counter")
 
 
 def _difference(reports: ReportsView) -> float | None:
@@ -92,6 +94,21 @@ REPORT_METRICS: tuple[ReportMetric, ...] = (
         "ofu_job_divergence_ratio",
         "Reported MFU minus OFU over the same seconds of the last minutes; above 0 the report over-counts.",
         _difference,
+    ),
+    _gauge(
+        "ofu_job_tile_overhead_ratio",
+        "What tiles add to the job's FLOPs, as it was told; executed over theoretical, minus 1.",
+        lambda reports: reports.adjusted.tile_overhead if reports.adjusted else None,
+    ),
+    _sum(
+        "ofu_job_adjusted_utilization_seconds",
+        "Integral of OFU / (1 + tile overhead) since the overhead is known.",
+        lambda reports: reports.adjusted.utilization_seconds if reports.adjusted else None,
+    ),
+    _sum(
+        "ofu_job_adjusted_gpu_seconds",
+        "GPU-seconds observed since then; the quotient of the two sums of rates is OFU without tiles.",
+        lambda reports: reports.adjusted.gpu_seconds if reports.adjusted else None,
     ),
     ReportMetric(
         MetricSpec(
