@@ -40,7 +40,14 @@ def the_alert(path: Path) -> dict[str, Any]:
 def filled(test: dict[str, Any], alert: dict[str, Any] | None) -> dict[str, Any]:
     """A test with what goes without saying."""
     checks = [expectation(check, alert) for check in test.get("alert_rule_test", []) if alert]
-    return {"interval": "1m", **test, "alert_rule_test": checks}
+    values = [rounded(check) for check in test.get("promql_expr_test", [])]
+    return {"interval": "1m", **test, "alert_rule_test": checks, "promql_expr_test": values}
+
+
+def rounded(check: dict[str, Any]) -> dict[str, Any]:
+    """promtool compares to the last bit: ask for millionths."""
+    samples = [{**one, "value": round(1e6 * one["value"])} for one in check["exp_samples"]]
+    return {**check, "expr": f"round(1e6 * ({check['expr']}))", "exp_samples": samples}
 
 
 def expectation(check: dict[str, Any], alert: dict[str, Any]) -> dict[str, Any]:

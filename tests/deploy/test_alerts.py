@@ -77,9 +77,7 @@ def test_it_says_what_happened_how_bad_it_is_and_what_to_do(path: Path) -> None:
 def test_it_is_alone_in_a_file_of_its_name(path: Path) -> None:
     words = re.findall(r"[A-Z][a-z]+", the_alert(path)["alert"])
     assert words[0] == "Ofu"
-    assert path.stem == "-".join(
-        word.lower() for word in words[1:]
-    )
+    assert path.stem == "-".join(word.lower() for word in words[1:])
 
 
 @pytest.mark.parametrize("path", ALERTS, ids=stem)
