@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
-import re
 import socket
 import subprocess
 import threading
@@ -15,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.deploy.promtool import ALERTS, RULES
+from tests.deploy.promtool import ALERTS, RULES, groups
 from tests.running import until
 
 Alert = dict[str, Any]
@@ -25,10 +24,14 @@ def at_a_tests_pace(folder: Path, files: Sequence[Path] = (*RULES, *ALERTS)) -> 
     """Copies of rule files that are evaluated every second, and wait for two; no expression is changed."""
     copies = []
     for path in files:
-        text = re.sub(r"^( +interval): .*$", r"\1: 1s", path.read_text(), flags=re.MULTILINE)
-        text = re.sub(r"^( +for): .*$", r"\1: 2s", text, flags=re.MULTILINE)
+        found = groups(path)
+        for group in found:
+            group["interval"] = "1s"
+            for rule in group["rules"]:
+                if "alert" in rule:
+                    rule["for"] = "2s"
         copy = folder / f"{path.parent.name}-{path.name}"
-        copy.write_text(text)
+        copy.write_text(json.dumps({"groups": found}))
         copies.append(copy)
     return copies
 
