@@ -12,6 +12,7 @@ import json
 import math
 import re
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -26,11 +27,10 @@ from deploy.grafana.generate import FOLDER, generated
 from deploy.grafana.parts import COLUMNS, ONLY_FAULTS
 from tests.deploy.monitoring import at_a_tests_pace
 from tests.deploy.promtool import RULES
-from tests.deploy.reported import page
 from tests.deploy.test_rules import KNOWN, NAMES, selected
 from tests.playing import RECORDINGS
 from tests.prometheus_server import Prometheus
-from tests.running import agent, page_server, until
+from tests.running import Agent, agent, until
 
 SCHEMA = json.loads((Path(__file__).parent / "schemas" / "grafana-dashboard.json").read_text())
 BOARDS: dict[str, Any] = {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}
@@ -160,6 +160,12 @@ def filled(expression: str, choices: dict[str, str]) -> str:
     return re.sub(r"\$\w+", ".*", expression)
 
 
+OVER_REPORTS = "1002"
+"""The job of the demo whose report is wrong, so that there is a cause to show."""
+A_REPORT_COUNTS = 150.0
+"""Seconds in which a report comes to count, which it does after one minute."""
+
+
 class Demo(NamedTuple):
     """A Prometheus that holds demo data, and two of its nodes."""
 
@@ -169,9 +175,18 @@ class Demo(NamedTuple):
 
     def rows(self, query: Query) -> list[Any]:
         node = self.faulty if query.faults else self.node
-        choices = {"node": node, "job": "1001"}
+        choices = {"node": node, "job": OVER_REPORTS}
         found = self.prometheus.query(filled(query.expression, choices), time.time())
         return [row for row in found if math.isfinite(float(row["value"][1]))]
+
+
+def refused(running: Agent) -> None:
+    """A report that says nothing."""
+    json_type = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{running.url}/v1/mfu", b"{}", json_type)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)
+    caught.value.close()
 
 
 @pytest.fixture(scope="module")
@@ -182,27 +197,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         faults = ("demo", "--path", str(RECORDINGS / "faults.jsonl"), "--interval", "0.5s")
         agents.append(stack.enter_context(agent(*faults)))
         nodes = [one.url.removeprefix("http://") for one in agents]
-        reports = {(node, "1001"): (0.55, 0.42, 3.0) for node in nodes[:2]}
-        reports |= {(node, "1002"): (0.4, 0.45, 1.0) for node in nodes[:3]}
-        reported = stack.enter_context(page_server(page(reports)))
-        scraped = [
-            {
-                "job_name": "ofu",
-                "scrape_interval": "1s",
-                "static_configs": [{"targets": nodes, "labels": {"cluster": "demo"}}],
-            },
-            {
-                "job_name": "reported",
-                "scrape_interval": "1s",
-                "honor_labels": True,
-                "static_configs": [
-                    {
-                        "targets": [reported.removeprefix("http://").removesuffix("/metrics")],
-                        "labels": {"cluster": "demo"},
-                    }
-                ],
-            },
-        ]
+        refused(agents[-1])
+        targets = [{"targets": nodes, "labels": {"cluster": "demo"}}]
+        scraped = [{"job_name": "ofu", "scrape_interval": "1s", "static_configs": targets}]
         rules = [str(path) for path in at_a_tests_pace(folder, RULES)]
         prometheus = Prometheus(folder, {}, scrape_configs=scraped, rule_files=rules)
         stack.callback(prometheus.stop)
@@ -214,7 +211,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 @pytest.mark.xdist_group("dashboards")
 @pytest.mark.parametrize("query", QUERIES, ids=about)
 def test_it_shows_something_on_demo_data(query: Query, demo: Demo) -> None:
-    until(lambda: demo.rows(query), seconds=60)
+    until(lambda: demo.rows(query), seconds=A_REPORT_COUNTS)
     named = set(re.findall(r"\{\{(\w+)\}\}", query.legend)) - OFTEN_ABSENT
     for row in demo.rows(query):
         assert named <= row["metric"].keys()

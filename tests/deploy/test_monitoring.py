@@ -130,15 +130,10 @@ def test_the_impossible_mfu_arrives_for_the_job_that_over_reports(
 ) -> None:
     wanted = {"alertname": "OfuMfuAboveOfu", "evaluated_by": evaluator}
     until(lambda: fleet.received.names(**wanted), seconds=TWO_MINUTES)
-    (alert,) = [one for one in fleet.received.alerts if wanted.items() <= one["labels"].items()][:1]
-    assert alert["labels"] == {
-        **wanted,
-        "job_id": OVER,
-        "job_name": "llama",
-        "user": "ada",
-        "scheduler": "slurm",
-        "severity": "warning",
-    }
+    alert = next(one for one in fleet.received.alerts if wanted.items() <= one["labels"].items())
+    labels = {"job_id": OVER, "job_name": "llama", "user": "ada", "severity": "warning"}
+    assert labels.items() <= alert["labels"].items()
+    assert not {"instance", "gpu", "verdict"} & alert["labels"].keys(), "it's about the whole job"
     assert alert["annotations"]["summary"].startswith(
         "Job 7 (llama) of ada reports an MFU that is 4"
     )
@@ -176,10 +171,13 @@ def test_what_is_recorded_is_what_was_reported_and_measured(fleet: Fleet, evalua
 
 @pytest.mark.parametrize("evaluator", EVALUATORS)
 def test_a_job_of_two_nodes_is_one_job(fleet: Fleet, evaluator: str) -> None:
+    on_nodes = f'rate(ofu_job_held_gpu_seconds_total{{job_id="{OVER}"}}[5m])'
+    until(lambda: len(fleet.ask(evaluator, on_nodes)) == 2)
     held = f'job:ofu_job_held_gpu_seconds:rate5m{{job_id="{OVER}"}}'
-    until(lambda: (fleet.value(evaluator, held) or 0) > 5.5)
-    assert len(fleet.ask(evaluator, held)) == 1
-    assert fleet.value(evaluator, held) == pytest.approx(6, rel=0.1)
+    until(lambda: fleet.ask(evaluator, held))
+    (whole,) = fleet.ask(evaluator, held)
+    parts = [float(row["value"][1]) for row in fleet.ask(evaluator, on_nodes)]
+    assert max(parts) < 0.75 * float(whole["value"][1]) < sum(parts)
 
 
 def test_no_alert_arrives_that_says_that_something_broke(fleet: Fleet) -> None:
