@@ -80,6 +80,7 @@ def test_it_is_alone_in_a_file_of_its_name(path: Path) -> None:
     assert path.stem == "-".join(word.lower() for word in words[1:])
 
 
+@pytest.mark.prometheus
 @pytest.mark.parametrize("path", ALERTS, ids=stem)
 def test_vmalert_reads_it(path: Path) -> None:
     subprocess.run(["vmalert", "-dryRun", f"-rule={path}"], check=True, capture_output=True)
