@@ -2,8 +2,8 @@
 
     taskset -c 0,1 python -m tests.bench.rules
 
-The history is made as text and imported by promtool: what the scrapes of the last hour brought, and what the rules
-recorded in the last day. Then a real Prometheus goes on scraping a page of all nodes every 15 s, and evaluates
+The history is made as text and imported by promtool: what a scrape a minute of the last hour brought, and what the
+rules recorded in the last day. Then a real Prometheus goes on scraping a page of all nodes every 15 s, and evaluates
 every group every 15 s, also those that are evaluated once an hour otherwise. Printed are Prometheus' own times.
 """
 
@@ -114,8 +114,7 @@ def imported(fleet: Fleet, hours: float, until_: float, folder: Path) -> None:
                 at = begin + 60 * minute
                 _write(file.write, fleet.recorded(at), at)
                 if hour == 1:
-                    for second in range(0, 60, SCRAPE):
-                        _write(file.write, fleet.scraped(at + second), at + second)
+                    _write(file.write, fleet.scraped(at), at)
             file.write("# EOF\n")
         subprocess.run([*command, str(text), str(folder / "data")], check=True, capture_output=True)
     text.unlink()
