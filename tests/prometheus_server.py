@@ -15,8 +15,11 @@ from typing import Any
 class Prometheus:
     """Debian's Prometheus on a port of its own."""
 
-    def __init__(self, folder: Path, targets: Mapping[str, str]) -> None:
-        """Keeps its data in `folder`/data and scrapes the targets, by job name, every second."""
+    def __init__(self, folder: Path, targets: Mapping[str, str], **sections: Any) -> None:
+        """Keeps its data in `folder`/data and scrapes the targets, by job name, every second.
+
+        `sections`: other sections of prometheus.yml, or its own scrape_configs.
+        """
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         jobs = [
@@ -24,7 +27,7 @@ class Prometheus:
             for name, target in targets.items()
         ]
         config = folder / "prometheus.yml"
-        config.write_text(json.dumps({"scrape_configs": jobs}))  # JSON is YAML
+        config.write_text(json.dumps({"scrape_configs": jobs, **sections}))  # JSON is YAML
         subprocess.run(
             ["promtool", "check", "config", str(config)], check=True, capture_output=True
         )

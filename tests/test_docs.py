@@ -120,7 +120,9 @@ def test_every_scheduler_has_a_page_that_the_readme_leads_to() -> None:
 def test_every_metric_named_in_the_documentation_exists() -> None:
     known = {spec.shown_name for spec in names.specs()}
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.glob("*.md")]:
-        for name in re.findall(r"\bofu_(?:gpu|job|exporter)_[a-z0-9_]+\b", path.read_text()):
+        # What stands between colons is recorded by a rule: tests/deploy/test_rules.py knows those.
+        pattern = r"(?<!:)\bofu_(?:gpu|job|exporter)_[a-z0-9_]+\b"
+        for name in re.findall(pattern, path.read_text()):
             assert name in known, f"{path.name}: {name}"
 
 

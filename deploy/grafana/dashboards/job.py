@@ -1,0 +1,163 @@
+"""One job: its OFU and MFU on one axis, its GPUs side by side, and where the two differ why."""
+
+from __future__ import annotations
+
+from deploy.grafana.parts import (
+    CLUSTER,
+    USER,
+    cells,
+    choice,
+    dashboard,
+    lines,
+    number,
+    query,
+    row,
+    states,
+    table,
+)
+
+_J = 'cluster=~"$cluster",job_id="$job"'
+
+DASHBOARD = dashboard(
+    "job",
+    "OFU: job",
+    "What one job does with its GPUs, and whether what it reports can be.",
+    [
+        CLUSTER,
+        USER,
+        choice(
+            "job",
+            "Job",
+            'label_values(job:ofu_job_info:topk1{cluster=~"$cluster",user=~"$user"}, job_id)',
+            many=False,
+        ),
+    ],
+    [
+        table(
+            "Job",
+            "short",
+            {"GPUs": query(f"job:ofu_job_held_gpu_seconds:rate5m{{{_J}}}", instant=True)},
+            description="The job's names, and the GPUs it holds, measured or not.",
+            size=(24, 3),
+        ),
+        number(
+            "OFU",
+            "percentunit",
+            f"sum(sum_over_time(job:ofu_job_utilization_seconds:rate5m{{{_J}}}[$__range]))"
+            f" / sum(sum_over_time(job:ofu_job_gpu_seconds:rate5m{{{_J}}}[$__range]))",
+            description="OFU of the job over the range that is shown.",
+        ),
+        number(
+            "MFU",
+            "percentunit",
+            f"max(job:mfu:ratio{{{_J}}})",
+            description="MFU that the job reports, from its begin on.",
+        ),
+        number(
+            "OFU of the same seconds",
+            "percentunit",
+            f"max(job:ofu_compared:ratio{{{_J}}})",
+            description="OFU over the seconds that the job's reports cover, from its begin on.",
+        ),
+        number(
+            "MFU - OFU",
+            "percentunit",
+            f"max(job:mfu_minus_ofu:ratio{{{_J}}})",
+            description="Above 0 is impossible; a point or two below is normal.",
+        ),
+        number(
+            "GPU-hours",
+            "h",
+            f"max(job:held_gpu_hours:sum{{{_J}}})",
+            description="GPU-hours that the job has held so far.",
+        ),
+        number(
+            "Measured",
+            "percentunit",
+            f"sum(job:ofu_job_gpu_seconds:rate5m{{{_J}}})"
+            f" / (sum(job:ofu_job_held_gpu_seconds:rate5m{{{_J}}}) > 0)",
+            description="Share of the GPUs that the job holds whose OFU is measured.",
+        ),
+        row("OFU and MFU"),
+        lines(
+            "OFU and MFU",
+            "percentunit",
+            [
+                query(f"max(job:ofu:ratio_rate5m{{{_J}}})", "OFU"),
+                query(f"max(job:mfu:ratio_rate15m{{{_J}}})", "MFU, as reported"),
+                query(f"max(job:ofu_compared:ratio_rate15m{{{_J}}})", "OFU of the same seconds"),
+            ],
+            description="What the GPUs did, and what the job says they did.",
+            size=(24, 9),
+            min=0,
+        ),
+        lines(
+            "OFU = activity x clock",
+            "percentunit",
+            [
+                query(f"max(job:ofu:ratio_rate5m{{{_J}}})", "OFU"),
+                query(f"max(job:ofu_gpu_tensor_active:avg5m{{{_J}}})", "tensor activity"),
+                query(f"max(job:clock:ratio_rate5m{{{_J}}})", "SM clock / tensor clock"),
+            ],
+            description="Low activity is the job's to repair; a low clock is power or cooling.",
+            min=0,
+        ),
+        lines(
+            "MFU - OFU",
+            "percentunit",
+            [query(f"max(job:mfu_minus_ofu:ratio_rate15m{{{_J}}})", "MFU - OFU")],
+            description="Above 0 is impossible; a point or two below is normal.",
+        ),
+        states(
+            "Verdict",
+            [
+                query(
+                    f"sum by (verdict) (job:ofu_job_divergence_verdict:sum{{{_J}}}) > 0",
+                    "{{verdict}}",
+                )
+            ],
+            description="What the agents say of the reports; the number is that of the nodes that say so.",
+            size=(12, 6),
+        ),
+        states(
+            "Likeliest cause",
+            [query(f"sum by (cause) (job:ofu_job_divergence_cause:sum{{{_J}}}) > 0", "{{cause}}")],
+            description="While MFU and OFU differ: what explains it best.",
+            size=(12, 6),
+        ),
+        row("GPUs"),
+        cells(
+            "OFU of every GPU",
+            "percentunit",
+            [
+                query(
+                    f"job_gpu:ofu:ratio_rate5m{{{_J}}}", "{{instance}} GPU {{gpu}} {{gpu_instance}}"
+                )
+            ],
+            description="One row per GPU: a straggler is a row of its own colour, a stall is a column.",
+            size=(24, 12),
+            min=0,
+        ),
+        lines(
+            "Spread over the GPUs",
+            "percentunit",
+            [
+                query(f"max(job_gpu:ofu:ratio_rate5m{{{_J}}})", "best GPU"),
+                query(f"quantile(0.5, job_gpu:ofu:ratio_rate5m{{{_J}}})", "median"),
+                query(f"min(job_gpu:ofu:ratio_rate5m{{{_J}}})", "worst GPU"),
+            ],
+            description="How far apart the job's GPUs are.",
+            min=0,
+        ),
+        lines(
+            "GPUs held and measured",
+            "short",
+            [
+                query(f"sum(job:ofu_job_held_gpu_seconds:rate5m{{{_J}}})", "held"),
+                query(f"sum(job:ofu_job_gpu_seconds:rate5m{{{_J}}})", "measured"),
+            ],
+            description="A job may grow and shrink; what is not measured has no OFU.",
+            min=0,
+        ),
+    ],
+)

@@ -1,0 +1,244 @@
+"""The parts that dashboards are made of: panels, queries, variables, and where they stand.
+
+What is returned is Grafana's dashboard JSON. Panels come in rows of 24 columns; a panel says how wide it is, and stands
+to the right of the one before it where there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Json = dict[str, Any]
+
+ONLY_FAULTS = "Empty while all is well."
+"""A panel whose description begins so shows faults, and nothing else."""
+COLUMNS = 24
+_SOURCE = {"type": "prometheus", "uid": "$datasource"}
+
+
+def query(expression: str, legend: str = "", *, instant: bool = False) -> Json:
+    """One query of a panel; `legend` is a template such as {{user}}."""
+    return {
+        "datasource": _SOURCE,
+        "expr": expression,
+        "legendFormat": legend or "__auto",
+        "instant": instant,
+        "range": not instant,
+        "format": "table" if instant else "time_series",
+    }
+
+
+def panel(
+    kind: str,
+    title: str,
+    unit: str,
+    queries: Sequence[Json],
+    *,
+    description: str,
+    size: tuple[int, int] = (12, 8),
+    **field: Any,
+) -> Json:
+    """A panel of any kind; `field` are its options, and Grafana's field defaults (min, max, custom, ...)."""
+    width, height = size
+    overrides, options = field.pop("overrides", []), field.pop("options", {})
+    own = ("transformations", "repeat", "repeatDirection", "maxPerRow")
+    rest = {key: field.pop(key) for key in own if key in field}
+    return {
+        "type": kind,
+        "title": title,
+        "description": description,
+        "datasource": _SOURCE,
+        "gridPos": {"x": 0, "y": 0, "w": width, "h": height},
+        "targets": [{**one, "refId": chr(ord("A") + at)} for at, one in enumerate(queries)],
+        "fieldConfig": {"defaults": {"unit": unit, **field}, "overrides": overrides},
+        "options": options,
+        **rest,
+    }
+
+
+def lines(
+    title: str, unit: str, queries: Sequence[Json], *, stacked: bool = False, **more: Any
+) -> Json:
+    """Lines over time; stacked ones are filled areas that add up."""
+    custom: Json = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": 40 if stacked else 0}
+    custom["spanNulls"] = False  # a gap is what was not measured
+    if stacked:
+        custom["stacking"] = {"mode": "normal", "group": "A"}
+    custom |= more.pop("custom", {})
+    options = {
+        "legend": {
+            "displayMode": "table",
+            "placement": "right",
+            "showLegend": True,
+            "calcs": ["mean"],
+        },
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    }
+    return panel("timeseries", title, unit, queries, options=options, custom=custom, **more)
+
+
+def bars(title: str, unit: str, queries: Sequence[Json], **more: Any) -> Json:
+    """Stacked bars over time, of values that stand for a stretch of time each."""
+    custom = {"drawStyle": "bars", "fillOpacity": 80, "lineWidth": 0}
+    return lines(title, unit, queries, stacked=True, custom=custom, **more)
+
+
+def number(title: str, unit: str, expression: str, **more: Any) -> Json:
+    """One number, the latest."""
+    options = {
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "colorMode": "none",
+        "graphMode": "area",
+    }
+    more.setdefault("size", (4, 4))
+    return panel("stat", title, unit, [query(expression, title)], options=options, **more)
+
+
+def table(
+    title: str, unit: str, columns: Mapping[str, Json], *, hidden: Sequence[str] = (), **more: Any
+) -> Json:
+    """A table of one row per label set, one column per query. `columns`: its heading and its query."""
+    queries = list(columns.values())
+    one = len(queries) == 1
+    headings = {
+        "Value" if one else f"Value #{chr(ord('A') + at)}": name for at, name in enumerate(columns)
+    }
+    transformations = [
+        {"id": "merge", "options": {}},
+        {
+            "id": "organize",
+            "options": {
+                "renameByName": headings,
+                "excludeByName": dict.fromkeys(("Time", "__name__", *hidden), True),
+            },
+        },
+    ]
+    options = {"showHeader": True, "sortBy": [{"displayName": next(iter(columns)), "desc": True}]}
+    return panel(
+        "table", title, unit, queries, options=options, transformations=transformations, **more
+    )
+
+
+def cells(title: str, unit: str, queries: Sequence[Json], **more: Any) -> Json:
+    """A row of coloured cells over time for every series: a heat map whose rows have names."""
+    options = {
+        "showValue": "never",
+        "rowHeight": 0.9,
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False},
+        "tooltip": {"mode": "single", "sort": "none"},
+    }
+    more.setdefault("color", {"mode": "continuous-RdYlGr"})
+    return panel("status-history", title, unit, queries, options=options, **more)
+
+
+def states(title: str, queries: Sequence[Json], **more: Any) -> Json:
+    """A bar over time for every series that is there; its value is a count."""
+    options = {
+        "showValue": "auto",
+        "mergeValues": True,
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False},
+        "tooltip": {"mode": "single", "sort": "none"},
+    }
+    return panel("state-timeline", title, "short", queries, options=options, **more)
+
+
+def column(name: str, **properties: Any) -> Json:
+    """What one column of a table, or one series, has of its own: a unit, decimals, a link."""
+    return {
+        "matcher": {"id": "byName", "options": name},
+        "properties": [{"id": key, "value": value} for key, value in properties.items()],
+    }
+
+
+def row(title: str) -> Json:
+    """A heading over the panels that follow."""
+    return {
+        "type": "row",
+        "title": title,
+        "collapsed": False,
+        "panels": [],
+        "gridPos": {"x": 0, "y": 0, "w": COLUMNS, "h": 1},
+    }
+
+
+def choice(name: str, label: str, values: str, *, many: bool = True) -> Json:
+    """A variable filled from the labels in Prometheus. With `many`, All is one of the choices.
+
+    All is `.*`, which a series without the label matches as well: there may be no cluster label at all.
+    """
+    chosen: Json = {
+        "type": "query",
+        "name": name,
+        "label": label,
+        "datasource": _SOURCE,
+        "query": {"query": values, "refId": name},
+        "definition": values,
+        "refresh": 2,
+        "sort": 3,
+        "multi": many,
+        "includeAll": many,
+    }
+    if many:
+        chosen |= {"allValue": ".*", "current": {"text": "All", "value": "$__all"}}
+    return chosen
+
+
+DATASOURCE: Json = {
+    "type": "datasource",
+    "name": "datasource",
+    "label": "Data source",
+    "query": "prometheus",
+    "refresh": 1,
+}
+CLUSTER = choice("cluster", "Cluster", "label_values(gpu:ofu_gpu_info:topk1, cluster)")
+USER = choice("user", "User", 'label_values(job:ofu_job_info:topk1{cluster=~"$cluster"}, user)')
+
+
+def dashboard(
+    name: str, title: str, description: str, variables: Sequence[Json], panels: Sequence[Json]
+) -> Json:
+    """The whole; `name` is the last part of its uid and of its file."""
+    return {
+        "uid": f"ofu-{name}",
+        "title": title,
+        "description": description,
+        "tags": ["ofu"],
+        "editable": True,
+        "graphTooltip": 1,
+        "schemaVersion": 39,
+        "version": 1,
+        "refresh": "1m",
+        "timezone": "browser",
+        "time": {"from": "now-6h", "to": "now"},
+        "links": [
+            {
+                "type": "dashboards",
+                "title": "OFU",
+                "tags": ["ofu"],
+                "asDropdown": False,
+                "includeVars": True,
+                "keepTime": True,
+                "targetBlank": False,
+                "icon": "dashboard",
+                "tooltip": "",
+                "url": "",
+            }
+        ],
+        "templating": {"list": [DATASOURCE, *variables]},
+        "annotations": {"list": []},
+        "panels": placed(panels),
+    }
+
+
+def placed(panels: Sequence[Json]) -> list[Json]:
+    """Panels with a number and a place each, from left to right and top to bottom."""
+    found: list[Json] = []
+    left = top = height = 0
+    for number_, one in enumerate(panels, start=1):
+        size = one["gridPos"]
+        if left + size["w"] > COLUMNS:
+            left, top, height = 0, top + height, 0
+        found.append({**one, "id": number_, "gridPos": {**size, "x": left, "y": top}})
+        left, height = left + size["w"], max(height, size["h"])
+    return found

@@ -1,0 +1,91 @@
+"""Every alert fires when it should and is quiet when it should, says it with numbers and says what to do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.promtool import ALERTS, read_yaml, run, the_alert
+
+TESTS = Path(__file__).parent / "alerts"
+
+
+def stem(path: Path) -> str:
+    return path.stem
+
+
+def cases(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = read_yaml(TESTS / f"{path.stem}.test.yaml")["tests"]
+    return found
+
+
+def expected(case: dict[str, Any]) -> list[dict[str, Any]]:
+    return [alert for check in case["alert_rule_test"] for alert in check["exp_alerts"]]
+
+
+def test_there_are_alerts() -> None:
+    assert ALERTS
+
+
+def test_every_test_is_of_an_alert() -> None:
+    assert {path.name.removesuffix(".test.yaml") for path in TESTS.iterdir()} == {
+        path.stem for path in ALERTS
+    }
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("path", ALERTS, ids=stem)
+def test_it_fires_and_keeps_quiet_as_its_test_says(path: Path, tmp_path: Path) -> None:
+    assert run(cases(path), tmp_path, path) == "SUCCESS"
+
+
+@pytest.mark.parametrize("path", ALERTS, ids=stem)
+def test_its_test_makes_it_fire_and_keeps_it_quiet(path: Path) -> None:
+    """Quiet on another history, not only before its time has come."""
+    assert any(expected(case) for case in cases(path))
+    assert any(not expected(case) for case in cases(path))
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("path", ALERTS, ids=stem)
+def test_its_test_would_see_an_alert_that_never_fires(path: Path, tmp_path: Path) -> None:
+    firing = [case for case in cases(path) if expected(case)]
+    for case in firing:
+        case["input_series"] = [{"series": "something_else", "values": "1x10"}]
+    assert run(firing, tmp_path, path) != "SUCCESS"
+
+
+@pytest.mark.parametrize("path", ALERTS, ids=stem)
+def test_it_says_what_happened_how_bad_it_is_and_what_to_do(path: Path) -> None:
+    alert = the_alert(path)
+    assert set(alert["labels"]) == {"severity"}
+    assert alert["labels"]["severity"] in {"critical", "warning", "info"}
+    assert set(alert["annotations"]) == {"summary", "description"}
+    assert "{{ $labels." in alert["annotations"]["summary"]
+    assert "{{" not in alert["annotations"]["description"], "it's in the documentation as it is"
+    for text in alert["annotations"].values():
+        assert text.endswith(".")
+        assert not re.search(r"(^|\s)/\w|\w/\w+/", text), "a path of some machine"
+
+
+@pytest.mark.parametrize("path", ALERTS, ids=stem)
+def test_it_is_alone_in_a_file_of_its_name(path: Path) -> None:
+    words = re.findall(r"[A-Z][a-z]+", the_alert(path)["alert"])
+    assert words[0] == "Ofu"
+    assert path.stem == "-".join(word.lower() for word in words[1:])
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("path", ALERTS, ids=stem)
+def test_vmalert_reads_it(path: Path) -> None:
+    subprocess.run(["vmalert", "-dryRun", f"-rule={path}"], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("program", ["promtool", "vmalert"])
+def test_the_program_is_there(program: str) -> None:
+    assert shutil.which(program), "tests/run installs it"

@@ -1,0 +1,252 @@
+"""The dashboards are what their code makes, fit Grafana's schema, and every query in them has an answer.
+
+The answers are those of a real Prometheus with the real rules, over four agents with simulated GPUs and jobs, and one
+that replays faults. There is no Grafana to show them in: see docs/dashboards.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import math
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jsonschema
+import promql_parser
+import pytest
+
+from deploy.grafana.generate import FOLDER, generated
+from deploy.grafana.parts import COLUMNS, ONLY_FAULTS
+from tests.deploy.monitoring import at_a_tests_pace
+from tests.deploy.promtool import RULES
+from tests.deploy.test_rules import KNOWN, NAMES, selected
+from tests.playing import RECORDINGS
+from tests.prometheus_server import Prometheus
+from tests.running import Agent, agent, until
+
+SCHEMA = json.loads((Path(__file__).parent / "schemas" / "grafana-dashboard.json").read_text())
+BOARDS: dict[str, Any] = {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}
+RANGES = {"$__rate_interval": "15s", "$__range": "5m"}
+OFTEN_ABSENT = {"cluster", "gpu_instance", "job_name"}
+"""Labels that a legend names and that not every fleet has."""
+
+
+def panels(board: Any) -> list[Any]:
+    return [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+class Query(NamedTuple):
+    """One query of one panel."""
+
+    board: str
+    panel: str
+    expression: str
+    legend: str
+    faults: bool
+
+
+QUERIES = [
+    Query(
+        name,
+        panel["title"],
+        target["expr"],
+        target["legendFormat"],
+        panel["description"].startswith(ONLY_FAULTS),
+    )
+    for name, board in BOARDS.items()
+    for panel in panels(board)
+    for target in panel["targets"]
+]
+VARIABLES = [
+    (name, variable)
+    for name, board in BOARDS.items()
+    for variable in board["templating"]["list"]
+    if variable["type"] == "query"
+]
+
+
+def about(value: object) -> str:
+    if isinstance(value, Query):
+        return f"{value.board}-{value.panel}"
+    return value["name"] if isinstance(value, dict) else str(value)
+
+
+def test_the_files_are_what_the_code_makes(regenerate: bool) -> None:
+    """Regenerate with `python -m deploy.grafana.generate`."""
+    assert {path.name: path.read_text() for path in FOLDER.glob("*.json")} == generated()
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_it_fits_grafanas_schema(board: str) -> None:
+    jsonschema.validate(BOARDS[board], SCHEMA, jsonschema.Draft7Validator)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["panels", 1, "gridPos", "w"], "wide"),
+        (["panels", 1, "fieldConfig", "defaults", "unit"], 7),
+        (["refresh"], 60),
+        (["templating", "list", 0, "type"], "list"),
+    ],
+)
+def test_the_schema_would_see_a_mistake(path: list[Any], value: object) -> None:
+    board = copy.deepcopy(BOARDS["fleet"])
+    place = board
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(board, SCHEMA, jsonschema.Draft7Validator)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_every_panel_has_a_unit_a_description_and_a_place(board: str) -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in panels(BOARDS[board]):
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        assert panel["description"].endswith("."), panel["title"]
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= COLUMNS
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_it_asks_the_chosen_data_source_alone(board: str) -> None:
+    sources = set(re.findall(r'"uid": "([^"]*)"', json.dumps(BOARDS[board])))
+    assert sources == {"$datasource", f"ofu-{board}"}
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_every_variable_is_used_and_every_used_one_is_there(board: str) -> None:
+    text = json.dumps(BOARDS[board])
+    names = {variable["name"] for variable in BOARDS[board]["templating"]["list"]}
+    assert set(re.findall(r"\$(?!__)(\w+)", text)) == names
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=about)
+def test_its_query_is_right_in_form_and_type(query: Query) -> None:
+    promql_parser.parse(filled(query.expression, {}))
+    assert selected(filled(query.expression, {})) <= KNOWN | NAMES
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=about)
+def test_its_cost_does_not_grow_with_the_number_of_gpus(query: Query) -> None:
+    """Raw series only of one chosen node; of the rest what the rules have recorded."""
+    for name in selected(filled(query.expression, {})) - NAMES:
+        for found in re.findall(rf"{name}\{{([^}}]*)\}}", query.expression):
+            assert 'instance="$node"' in found
+        assert f"{name}{{" in query.expression
+
+
+def filled(expression: str, choices: dict[str, str]) -> str:
+    """A query with Grafana's variables put in."""
+    for name, value in {**RANGES, **{f"${key}": value for key, value in choices.items()}}.items():
+        expression = expression.replace(name, value)
+    return re.sub(r"\$\w+", ".*", expression)
+
+
+OVER_REPORTS = "1002"
+"""The job of the demo whose report is wrong, so that there is a cause to show."""
+A_REPORT_COUNTS = 150.0
+"""Seconds in which a report comes to count, which it does after one minute."""
+
+
+class Demo(NamedTuple):
+    """A Prometheus that holds demo data, and two of its nodes."""
+
+    prometheus: Prometheus
+    node: str
+    faulty: str
+
+    def rows(self, query: Query) -> list[Any]:
+        node = self.faulty if query.faults else self.node
+        choices = {"node": node, "job": OVER_REPORTS}
+        found = self.prometheus.query(filled(query.expression, choices), time.time())
+        return [row for row in found if math.isfinite(float(row["value"][1]))]
+
+
+def refused(running: Agent) -> None:
+    """A report that says nothing."""
+    json_type = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{running.url}/v1/mfu", b"{}", json_type)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)
+    caught.value.close()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    folder = tmp_path_factory.mktemp("dashboards")
+    with contextlib.ExitStack() as stack:
+        agents = [stack.enter_context(agent("demo", "--interval", "0.5s")) for _ in range(4)]
+        faults = ("demo", "--path", str(RECORDINGS / "faults.jsonl"), "--interval", "0.5s")
+        agents.append(stack.enter_context(agent(*faults)))
+        nodes = [one.url.removeprefix("http://") for one in agents]
+        refused(agents[-1])
+        targets = [{"targets": nodes, "labels": {"cluster": "demo"}}]
+        scraped = [{"job_name": "ofu", "scrape_interval": "1s", "static_configs": targets}]
+        rules = [str(path) for path in at_a_tests_pace(folder, RULES)]
+        prometheus = Prometheus(folder, {}, scrape_configs=scraped, rule_files=rules)
+        stack.callback(prometheus.stop)
+        until(prometheus.ready)
+        yield Demo(prometheus, nodes[0], nodes[-1])
+
+
+@pytest.mark.prometheus
+@pytest.mark.xdist_group("dashboards")
+@pytest.mark.parametrize("query", QUERIES, ids=about)
+def test_it_shows_something_on_demo_data(query: Query, demo: Demo) -> None:
+    until(lambda: demo.rows(query), seconds=A_REPORT_COUNTS)
+    named = set(re.findall(r"\{\{(\w+)\}\}", query.legend)) - OFTEN_ABSENT
+    for row in demo.rows(query):
+        assert named <= row["metric"].keys()
+
+
+@pytest.mark.prometheus
+@pytest.mark.xdist_group("dashboards")
+@pytest.mark.parametrize(("board", "variable"), VARIABLES, ids=about)
+def test_its_variable_has_values(board: str, variable: dict[str, Any], demo: Demo) -> None:
+    text = filled(variable["query"]["query"], {"node": demo.node})
+    found = re.fullmatch(r"label_values\((.*), (\w+)\)", text)
+    assert found
+    match = urllib.parse.urlencode({"match[]": found[1]})
+    url = f"http://127.0.0.1:{demo.prometheus.port}/api/v1/label/{found[2]}/values?{match}"
+
+    def values() -> object:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return json.load(answer)["data"]
+
+    assert until(values, seconds=60)
+
+
+@pytest.mark.prometheus
+@pytest.mark.xdist_group("dashboards")
+def test_no_rule_fails_on_demo_data(demo: Demo) -> None:
+    url = f"http://127.0.0.1:{demo.prometheus.port}/api/v1/rules"
+
+    def states() -> list[tuple[str, str, str]]:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            groups = json.load(answer)["data"]["groups"]
+        return [
+            (rule["name"], rule["health"], rule.get("lastError", ""))
+            for group in groups
+            for rule in group["rules"]
+        ]
+
+    until(lambda: all(health != "unknown" for _, health, _ in states()), seconds=60)
+    assert [state for state in states() if state[1] != "ok"] == []

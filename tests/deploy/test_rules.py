@@ -1,0 +1,119 @@
+"""The recording rules say what they should, by promtool's own tests, and can be read by what has to read them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+
+from ofu_exporter import metrics
+from tests.deploy.promtool import ALERTS, ORDER, RULES, groups, read_yaml, run
+
+TESTS = sorted((Path(__file__).parent / "rules").glob("*.test.yaml"))
+SPECS = list(metrics.specs())
+KNOWN = {"up"} | {spec.shown_name for spec in SPECS}
+KNOWN |= {
+    f"{spec.name}_{part}" for spec in SPECS if spec.kind == "summary" for part in ("sum", "count")
+}
+
+ALL = [
+    (path.stem, rule)
+    for path in (*RULES, *ALERTS)
+    for group in groups(path)
+    for rule in group["rules"]
+]
+RECORDED = [(file, rule) for file, rule in ALL if "record" in rule]
+NAMES = {rule["record"] for _, rule in RECORDED}
+
+
+def name(value: Any) -> str:
+    return str(value.get("record", value.get("alert"))) if isinstance(value, dict) else str(value)
+
+
+def selected(expression: str) -> set[str]:
+    """Every metric name that an expression reads."""
+    found: set[str] = set()
+
+    def walk(node: Any) -> None:
+        if isinstance(node, promql_parser.VectorSelector):
+            if node.name:
+                found.add(node.name)
+            for matcher in node.matchers.matchers:
+                if matcher.name == "__name__":
+                    found.update(matcher.value.split("|"))
+        for part in ("expr", "lhs", "rhs", "vs", "vector_selector", "args", "param"):
+            inner = getattr(node, part, None)
+            for one in inner if isinstance(inner, list) else [inner]:
+                if one is not None:
+                    walk(one)
+
+    walk(promql_parser.parse(expression))
+    return found
+
+
+def test_every_name_in_an_expression_is_seen() -> None:
+    text = """topk by (x) (1, -a + on (x) group_left () (max_over_time(b{y="1"}[5m]) > bool 0)) or
+        label_replace({__name__=~"c|d"}, "x", "$1", "y", "z") unless last_over_time(e[5m:1m] offset 1h)"""
+    assert selected(text) == set("abcde")
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [(path, test) for path in TESTS for test in read_yaml(path)["tests"]],
+    ids=lambda value: value["name"] if isinstance(value, dict) else value.stem,
+)
+def test_the_rules_say(path: Path, test: dict[str, Any], tmp_path: Path) -> None:
+    assert run([test], tmp_path) == "SUCCESS"
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
+def test_promtool_and_vmalert_read_them(path: Path) -> None:
+    subprocess.run(["promtool", "check", "rules", str(path)], check=True, capture_output=True)
+    subprocess.run(["vmalert", "-dryRun", f"-rule={path}"], check=True, capture_output=True)
+
+
+def test_the_tests_know_every_group() -> None:
+    assert set(ORDER) == {group["name"] for path in RULES for group in groups(path)}
+
+
+def test_no_rule_is_recorded_twice() -> None:
+    assert [
+        one for one, count in Counter(rule["record"] for _, rule in RECORDED).items() if count > 1
+    ] == []
+
+
+@pytest.mark.parametrize(("file", "rule"), RECORDED, ids=name)
+def test_its_name_is_level_metric_and_operations(file: str, rule: dict[str, Any]) -> None:
+    levels = "job|job_gpu|gpu|node|model|owner|user|account|partition|namespace|cluster|fleet"
+    assert re.fullmatch(rf"({levels}):[a-z0-9_]+:[a-z0-9_]+", rule["record"])
+
+
+@pytest.mark.parametrize(("file", "rule"), ALL, ids=name)
+def test_it_reads_what_exists(file: str, rule: dict[str, Any]) -> None:
+    assert selected(rule["expr"]) <= KNOWN | NAMES
+
+
+@pytest.mark.parametrize(("file", "rule"), ALL, ids=name)
+def test_a_join_has_one_series_on_its_one_side(file: str, rule: dict[str, Any]) -> None:
+    """What group_left takes labels from is cut to one series for what it's matched on."""
+    for on, one_side in re.findall(
+        r"on \(([^)]*)\)\s+group_left \([^)]*\)\s+\(?(\w+ by \([^)]*\) \(\s*1,|max\(|job:\w+:\w+)",
+        rule["expr"],
+    ):
+        if on and not one_side.startswith("job:"):
+            assert one_side.startswith(f"topk by ({on})")
+    joins = len(re.findall("group_left", rule["expr"]))
+    seen = len(re.findall(r"group_left \([^)]*\)\s+\(?(?:topk by|max\(|job:)", rule["expr"]))
+    assert seen == joins
+
+
+@pytest.mark.parametrize(("file", "rule"), ALL, ids=name)
+def test_no_level_is_a_mean_of_ratios(file: str, rule: dict[str, Any]) -> None:
+    assert not re.search(r"avg by[^(]*\([^)]*\) \([^)]*:(ratio|mfu|ofu)", rule["expr"])
