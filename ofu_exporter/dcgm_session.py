@@ -12,7 +12,7 @@ from ofu_exporter.dcgm_samples import TENSOR, Anchor, DeviceSamples
 from ofu_exporter.dcgm_watching import RETRY_SECONDS, Watching
 from ofu_exporter.errors import Reason
 from ofu_exporter.host_engine import HostEngine
-from ofu_exporter.libdcgm import REASONS, Entity
+from ofu_exporter.libdcgm import REASONS, Entity, Sample
 from ofu_exporter.records import Fault, Gpu, Reading
 
 log = logging.getLogger(__name__)
@@ -25,6 +25,8 @@ CLOCK_STEP_SECONDS = 0.1
 """The node's clock was set when it moves by more than this against the monotonic one between two reads."""
 FUTURE_SECONDS = 1.0
 """A sample from further ahead than this is refused."""
+MOST_AHEAD = 50_000
+"""Bounds the memory of such samples."""
 
 PRE_HOPPER = (
     "profiling GPUs before Hopper is off: it takes their counters from every other profiler, and has "
@@ -62,6 +64,7 @@ class Session:
         self._watching = Watching(engine, interval)
         self._census: Census | None = None
         self._rows: dict[Entity, _Row] = {}
+        self._ahead: set[tuple[Entity, int, int]] = set()
         self._read_at = now()
         self._looked_at = 0.0
         self._look(self._read_at.seconds)
@@ -124,20 +127,36 @@ class Session:
         self._watching.skip_to(now.micros * 1e-6)
         for row in self._rows.values():
             row.samples.forget()
+            row.begun = row.heard = now.seconds
 
     def _take_in(self, now: Anchor) -> None:
         listening: dict[Entity, list[_Row]] = {}
         for row in self._rows.values():
             for entity in {row.device.entity, row.device.parent}:
                 listening.setdefault(entity, []).append(row)
-        latest = now.micros + FUTURE_SECONDS * 1e6
-        for sample in self._watching.samples(now.seconds):
-            if sample.micros > latest:
-                self._rejected["timestamp_in_future"] += 1
+        latest = now.micros + round(FUTURE_SECONDS * 1e6)
+        for sample in self._watching.samples(now.seconds, latest):
+            if self._is_ahead(sample, latest):
                 continue
             for row in listening.get(sample.entity, ()):
                 if row.samples.add(sample) and sample.field == TENSOR:
                     row.heard = now.seconds
+
+    def _is_ahead(self, sample: Sample, latest: int) -> bool:
+        """Refuse a sample from the future, and refuse it again when its time has come.
+
+        After the clock was set back, that is a sample of the past that a window must not take in.
+        """
+        name = (sample.entity, sample.field, sample.micros)
+        if name in self._ahead:
+            return True
+        if sample.micros <= latest:
+            return False
+        if len(self._ahead) >= MOST_AHEAD:
+            self._ahead.clear()
+        self._ahead.add(name)
+        self._rejected["timestamp_in_future"] += 1
+        return True
 
     def _events(self, row: _Row, now: Anchor) -> Iterator[Reading | Fault]:
         yield from row.samples.readings(now)

@@ -54,12 +54,17 @@ class Watching:
             self._watch(alike, now)
         self._watch_clocks({device.parent for device in devices if device.problem is None})
 
-    def samples(self, now: float) -> list[Sample]:
-        """Every sample since the last call."""
+    def samples(self, now: float, latest_micros: int) -> list[Sample]:
+        """Every sample since the last call, and again those stamped later than `latest_micros`."""
         # The clocks last, so that none is read before the counters it belongs to.
-        found = [s for watch in (*self._watches, *self._clock_watches) for s in _read(watch)]
-        for entity in {s.entity for s in found if (s.field, s.code) == (TENSOR, NOT_WATCHED)}:
-            self.renew(entity)
+        watches = (*self._watches, *self._clock_watches)
+        found = [sample for watch in watches for sample in _read(watch, latest_micros)]
+        forgotten = {(s.entity, s.field) for s in found if s.code == NOT_WATCHED}
+        for entity, field in forgotten:
+            if field == TENSOR:
+                self.renew(entity)
+            elif field == SM_CLOCK_MHZ:
+                self._clock_watches = _dropped(self._clock_watches, entity)
         self._try_out(found, now)
         return found
 
@@ -76,9 +81,7 @@ class Watching:
         """Have a device watched anew at the next update, if it is there then."""
         for known in (self._watched, self._refused, self._trials, self._brought):
             known.pop(entity, None)
-        for watch in self._watches:
-            watch.drop(entity)
-        self._watches = _without_empty(self._watches)
+        self._watches = _dropped(self._watches, entity)
 
     def skip_to(self, unix: float) -> None:
         """Leave out everything that was sampled before."""
@@ -119,9 +122,7 @@ class Watching:
     def _watch_clocks(self, gpus: set[Entity]) -> None:
         watched = {entity for watch in self._clock_watches for entity in watch.entities}
         for gone in watched - gpus:
-            for watch in self._clock_watches:
-                watch.drop(gone)
-        self._clock_watches = _without_empty(self._clock_watches)
+            self._clock_watches = _dropped(self._clock_watches, gone)
         new = sorted(gpus - watched)
         if new:
             try:
@@ -153,9 +154,9 @@ class Watching:
             del self._trials[entity], self._brought[entity]
 
 
-def _read(watch: Watch) -> list[Sample]:
+def _read(watch: Watch, latest_micros: int) -> list[Sample]:
     try:
-        return watch.samples()
+        return watch.samples(latest_micros)
     except DcgmError as error:
         if error.is_disconnected:
             raise
@@ -163,8 +164,10 @@ def _read(watch: Watch) -> list[Sample]:
         return []
 
 
-def _without_empty(watches: Sequence[Watch]) -> list[Watch]:
+def _dropped(watches: Sequence[Watch], entity: Entity) -> list[Watch]:
+    """The watches without an entity; those of nothing else end."""
     for watch in watches:
+        watch.drop(entity)
         if not watch.entities:
             watch.close()
     return [watch for watch in watches if watch.entities]

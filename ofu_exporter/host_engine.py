@@ -211,8 +211,12 @@ class Watch:
         """Leave out what was sampled before."""
         self._since_micros = round(unix * 1e6)
 
-    def samples(self) -> list[Sample]:
-        """Every sample since the last call, each field's in order of time."""
+    def samples(self, latest_micros: int) -> list[Sample]:
+        """Every sample since the last call, each field's in order of time.
+
+        Reading goes on no later than at `latest_micros`, however far ahead samples are stamped:
+        after the node's clock was set back, those from before would hide all that follow.
+        """
         found: list[Sample] = []
 
         def take(group: int, number: int, values: Any, count: int, _: object) -> int:
@@ -232,7 +236,7 @@ class Watch:
         except DcgmError as error:
             if error.code != NO_DATA:
                 raise
-        self._since_micros = max(self._since_micros, following.value)
+        self._since_micros = max(self._since_micros, min(following.value, latest_micros + 1))
         return found
 
     def drop(self, entity: Entity) -> None:

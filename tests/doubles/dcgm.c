@@ -10,6 +10,7 @@
  *   address TEXT                 where a host engine listens; 127.0.0.1:5555 by default
  *   engine 0|1                   whether it runs; when it ends, so does every connection
  *   restart                      it ends and is there again at once
+ *   forget                       it samples no more of what is watched, for nobody
  *   module 0|1                   whether it has the module that profiles GPUs before Hopper
  *   disorder 1                   the next sample of every field is stamped with an earlier time
  *   ahead SECONDS                samples are stamped so far ahead
@@ -321,7 +322,7 @@ static void take_sample(struct cell *cell, int64_t at) {
         number = (integral - cell->integral) / ((double)(at - cell->last) * 1e-6);
     if (gpu->told && cell->field == TENSOR)
         number = gpu->value;
-    int64_t stamp = at + ahead - (disorder ? 5000000 : 0);
+    int64_t stamp = at + ahead - (disorder ? 1500000 : 0);
     int repeats = gpu->status == STATUS_LOST ? BURST : 1;
     for (int i = 0; i < repeats; i++)
         keep(cell, stamp + i, blank, number);
@@ -397,6 +398,11 @@ static void end_engine(void) {
     cell_count = 0;
     memset(groups, 0, sizeof groups);
     memset(field_groups, 0, sizeof field_groups);
+}
+
+static void forget_watches(void) {
+    for (unsigned i = 0; i < cell_count; i++)
+        memset(cells[i].watchers, 0, sizeof cells[i].watchers);
 }
 
 static struct gpu *known_gpu(int index) {
@@ -615,6 +621,8 @@ static void read_line(char *line) {
         set_engine(strtoul(rest, NULL, 10) != 0);
     else if (strcmp(word, "restart") == 0)
         end_engine();
+    else if (strcmp(word, "forget") == 0)
+        forget_watches();
     else if (strcmp(word, "module") == 0)
         module_there = strtoul(rest, NULL, 10) != 0;
     else if (strcmp(word, "disorder") == 0)
