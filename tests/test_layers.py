@@ -96,6 +96,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "cli.flops",
         "cli.explain",
         "cli.tail",
+        "cli.pause",
     ),
     ("cli.tile", "cli.profile"),
     ("cli",),
