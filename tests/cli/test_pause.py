@@ -72,10 +72,15 @@ def test_check_shows_what_a_host_engine_says_of_each_gpu(scenario: Scenario) -> 
     assert "--dcgm-pre-hopper" in second["detail"]
 
 
-def test_auto_prefers_the_page_to_a_host_engine_that_has_no_counters(scenario: Scenario) -> None:
+def test_auto_prefers_the_page_to_a_host_engine_that_has_no_counters(
+    scenario: Scenario, tmp_path: Path
+) -> None:
     scenario.gpu(0, **A100)
+    (tmp_path / "libnvidia-ml.so.1").touch()  # unreadable, and before one that is really there
     arguments = ("--interval", "1s", "--url", "http://127.0.0.1:9/metrics")
-    environment = {**scenario.environment(), "OFU_SCHEDULER": "none"}
+    found = scenario.environment()
+    path = f"{tmp_path}:{found['LD_LIBRARY_PATH']}"
+    environment = {**found, "OFU_SCHEDULER": "none", "LD_LIBRARY_PATH": path}
     done = call("check", *arguments, "--format", "json", env=environment)
     answer = json.loads(done.stdout)
     # No page either: the host engine's reason is what is shown.
