@@ -31,6 +31,8 @@ STATUS_REASONS: Mapping[int, tuple[Reason, str]] = {
 
 Problem = tuple[Reason, str]
 """Why a device is not measured, and what is known of it."""
+UNTOLD: Problem = (Reason.BLANK, "the host engine tells nothing of this GPU")
+"""For now: what it is has to be asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,10 @@ class Census:
     instances: tuple[Instance, ...]
 
 
-def count(engine: HostEngine) -> Census:
-    """Raises DcgmError."""
+def count(engine: HostEngine, before: Census | None = None) -> Census:
+    """What there is now; instances that cannot be counted are those of before. Raises DcgmError."""
     statuses = {number: _status(engine, number) for number in engine.gpus()}
-    return Census(statuses, _instances(engine))
+    return Census(statuses, _instances(engine, before.instances if before else ()))
 
 
 def _status(engine: HostEngine, number: int) -> int:
@@ -70,13 +72,13 @@ def _status(engine: HostEngine, number: int) -> int:
         return UNKNOWN  # its samples will tell
 
 
-def _instances(engine: HostEngine) -> tuple[Instance, ...]:
+def _instances(engine: HostEngine, before: tuple[Instance, ...]) -> tuple[Instance, ...]:
     try:
         return tuple(engine.instances())
     except DcgmError as error:
         if error.is_disconnected:
             raise
-        return ()
+        return before
 
 
 def describe(engine: HostEngine, census: Census, known: Sequence[Device]) -> list[Device]:
@@ -109,17 +111,18 @@ def _unknown(number: int) -> Gpu:
 def _described(engine: HostEngine, entity: Entity, known: Device | None) -> tuple[Device, bool]:
     """The whole GPU, and whether MIG is on."""
     values = _asked(engine, entity, IDENTITY)
-    if known is not None and NAME not in values:  # not told this time: it is who it was
-        whole = replace(known.gpu, instance="", profile="", mig_uuid="")
+    if NAME not in values or UUID not in values:
+        if known is None or known.problem == UNTOLD:
+            return Device(entity, entity, _unknown(entity.number), False, UNTOLD), False
+        whole = replace(known.gpu, instance="", profile="", mig_uuid="")  # it is who it was
         return replace(known, entity=entity, gpu=whole, problem=None), bool(known.gpu.instance)
-    uuid = values.get(UUID) or (known.gpu.uuid if known else f"index-{entity.number}")
     capability = _capability(values.get(COMPUTE_CAPABILITY))
     pci_id, max_mhz = values.get(PCI_COMBINED_ID), values.get(MAX_SM_CLOCK_MHZ)
     memory, minor = values.get(MEMORY_MIB), values.get(MINOR)
     gpu = Gpu(
         index=str(values.get(INDEX, entity.number)),
-        uuid=str(uuid),
-        name=str(values.get(NAME, "")),
+        uuid=str(values[UUID]),
+        name=str(values[NAME]),
         pci_bus_id=str(values.get(PCI_BUS_ID, "")),
         pci_device_id=f"{pci_id >> 16 & 0xFFFF:04x}" if isinstance(pci_id, int) else "",
         driver=str(values.get(DRIVER_VERSION, "")),

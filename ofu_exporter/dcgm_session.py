@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.dcgm_devices import Census, Device, Problem, count, describe
+from ofu_exporter.dcgm_devices import UNTOLD, Census, Device, Problem, count, describe
 from ofu_exporter.dcgm_samples import TENSOR, Anchor, DeviceSamples
 from ofu_exporter.dcgm_watching import RETRY_SECONDS, Watching
 from ofu_exporter.errors import Reason
@@ -89,11 +89,12 @@ class Session:
 
     def _look(self, now: float) -> None:
         self._looked_at = now
-        census = count(self._engine)
+        census = count(self._engine, self._census)
         if census != self._census:
             known = [row.device for row in self._rows.values()]
             devices = describe(self._engine, census, known)
-            self._census = census
+            is_told = all(device.problem != UNTOLD for device in devices)
+            self._census = census if is_told else None
             self._take_devices([self._permitted(device) for device in devices], now)
         self._watching.update([row.device for row in self._rows.values()], now)
 
@@ -136,7 +137,7 @@ class Session:
                 listening.setdefault(entity, []).append(row)
         latest = now.micros + round(FUTURE_SECONDS * 1e6)
         for sample in self._watching.samples(now.seconds, latest):
-            if self._is_ahead(sample, latest):
+            if (self._ahead or sample.micros > latest) and self._is_ahead(sample, latest):
                 continue
             for row in listening.get(sample.entity, ()):
                 if row.samples.add(sample) and sample.field == TENSOR:
@@ -148,10 +149,10 @@ class Session:
         After the clock was set back, that is a sample of the past that a window must not take in.
         """
         name = (sample.entity, sample.field, sample.micros)
+        if sample.micros <= latest:
+            return name in self._ahead
         if name in self._ahead:
             return True
-        if sample.micros <= latest:
-            return False
         if len(self._ahead) >= MOST_AHEAD:
             self._ahead.clear()
         self._ahead.add(name)

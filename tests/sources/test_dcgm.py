@@ -196,6 +196,27 @@ def test_a_gpu_is_described_as_the_driver_describes_it(node: DcgmNode) -> None:
     ]
 
 
+def test_a_gpu_that_did_not_say_who_it_is_is_asked_again(node: DcgmNode) -> None:
+    node.scenario.error("dcgmEntitiesGetLatestValues", -3)
+    probe = node.open()
+    assert [gpu.uuid for gpu in probe.gpus()] == ["index-0"]
+    node.scenario.error("dcgmEntitiesGetLatestValues", 0)
+    node.events(probe)
+    assert [r.gpu.name for r in node.window(probe)] == ["NVIDIA H100 80GB HBM3"]
+
+
+def test_a_gpu_that_is_not_told_of_for_once_stays_who_it_was(node: DcgmNode) -> None:
+    node.scenario.gpu(0, tensor=0.5)
+    probe = node.opened()
+    (before,) = node.window(probe)
+    node.scenario.error("dcgmEntitiesGetLatestValues", -3)
+    node.scenario.gpu(1)
+    node.events(probe)
+    events = node.events(probe)
+    assert faults(events) == [("1", Reason.BLANK)]
+    assert [r.gpu for r in readings(events)] == [before.gpu]
+
+
 # --- opening ---------------------------------------------------------------------------------------
 
 
@@ -488,6 +509,14 @@ def test_a_number_given_out_again_is_another_instance(node: DcgmNode) -> None:
     assert {r.gpu.instance for r in seven} == {"7"}
     assert min(r.start for r in seven) >= replaced
     assert {r.tensor_active for r in seven} == {0.0}
+
+
+def test_instances_that_cannot_be_counted_for_once_are_still_there(node: DcgmNode) -> None:
+    node.scenario.instance(0, 1)
+    probe = node.opened()
+    node.window(probe)
+    node.scenario.error("dcgmGetGpuInstanceHierarchy", -11)
+    assert [r.gpu.instance for r in node.window(probe)] == ["1"]
 
 
 def test_an_instance_without_a_compute_instance_says_so(node: DcgmNode) -> None:
