@@ -11,7 +11,7 @@ from ofu_exporter.dcgm_devices import UNTOLD, Census, Device, Problem, count, de
 from ofu_exporter.dcgm_samples import TENSOR, Anchor, DeviceSamples
 from ofu_exporter.dcgm_watching import RETRY_SECONDS, Watching
 from ofu_exporter.errors import Reason
-from ofu_exporter.host_engine import HostEngine
+from ofu_exporter.host_engine import AHEAD_SECONDS, HostEngine
 from ofu_exporter.libdcgm import REASONS, Entity, Sample
 from ofu_exporter.records import Fault, Gpu, Reading
 
@@ -23,10 +23,8 @@ PATIENCE_INTERVALS = 3
 """For so many intervals, and a second, a device that is watched may bring no value: then it is a fault."""
 CLOCK_STEP_SECONDS = 0.1
 """The node's clock was set when it moves by more than this against the monotonic one between two reads."""
-FUTURE_SECONDS = 1.0
-"""A sample from further ahead than this is refused."""
-MOST_AHEAD = 50_000
-"""Bounds the memory of such samples."""
+MOST_REFUSED = 50_000
+"""Bounds the memory of samples that are refused whenever they are read."""
 
 PRE_HOPPER = (
     "profiling GPUs before Hopper is off: it takes their counters from every other profiler, and has "
@@ -64,7 +62,7 @@ class Session:
         self._watching = Watching(engine, interval)
         self._census: Census | None = None
         self._rows: dict[Entity, _Row] = {}
-        self._ahead: set[tuple[Entity, int, int]] = set()
+        self._refused: set[_Name] = set()
         self._read_at = now()
         self._looked_at = 0.0
         self._look(self._read_at.seconds)
@@ -74,12 +72,15 @@ class Session:
 
     def events(self) -> list[Reading | Fault]:
         """What was measured since the last call, and why not. Raises DcgmError."""
-        now = self._now()
+        started = self._now().seconds
+        if started - self._looked_at >= LOOK_SECONDS:
+            self._look(started)
+        samples = self._watching.samples(started)
+        now = self._now()  # after the call, so that no sample is from the future
         if self._was_set(now):
             self._begin_anew(now)
-        if now.seconds - self._looked_at >= LOOK_SECONDS:
-            self._look(now.seconds)
-        self._take_in(now)
+        else:
+            self._take_in(samples, now)
         return [event for row in self._rows.values() for event in self._events(row, now)]
 
     def close(self) -> None:
@@ -122,42 +123,43 @@ class Session:
         return abs(before.seconds_at(now.micros) - now.seconds) > CLOCK_STEP_SECONDS
 
     def _begin_anew(self, now: Anchor) -> None:
-        """No window reaches over an instant at which the time of the samples jumped."""
+        """No window reaches over an instant at which the time of the samples jumped.
+
+        What bears a later time than now is from before the clock was set back. Its time comes
+        again, and a window must not take it in then.
+        """
         log.warning("the node's clock was set: samples are taken anew from here")
         self._rejected["clock_set"] += 1
         self._watching.skip_to(now.micros * 1e-6)
+        for sample in self._watching.samples(now.seconds):
+            self._refuse(sample)
         for row in self._rows.values():
             row.samples.forget()
             row.begun = row.heard = now.seconds
 
-    def _take_in(self, now: Anchor) -> None:
+    def _take_in(self, samples: Sequence[Sample], now: Anchor) -> None:
         listening: dict[Entity, list[_Row]] = {}
         for row in self._rows.values():
             for entity in {row.device.entity, row.device.parent}:
                 listening.setdefault(entity, []).append(row)
-        latest = now.micros + round(FUTURE_SECONDS * 1e6)
-        for sample in self._watching.samples(now.seconds, latest):
-            if (self._ahead or sample.micros > latest) and self._is_ahead(sample, latest):
+        latest = now.micros + round(AHEAD_SECONDS * 1e6)
+        for sample in samples:
+            if self._refused and _name(sample) in self._refused:
+                continue
+            if sample.micros > latest:
+                self._rejected["timestamp_in_future"] += 1
+                self._refuse(sample)
                 continue
             for row in listening.get(sample.entity, ()):
                 if row.samples.add(sample) and sample.field == TENSOR:
                     row.heard = now.seconds
 
-    def _is_ahead(self, sample: Sample, latest: int) -> bool:
-        """Refuse a sample from the future, and refuse it again when its time has come.
-
-        After the clock was set back, that is a sample of the past that a window must not take in.
-        """
-        name = (sample.entity, sample.field, sample.micros)
-        if sample.micros <= latest:
-            return name in self._ahead
-        if name in self._ahead:
-            return True
-        if len(self._ahead) >= MOST_AHEAD:
-            self._ahead.clear()
-        self._ahead.add(name)
-        self._rejected["timestamp_in_future"] += 1
-        return True
+    def _refuse(self, sample: Sample) -> None:
+        """Refuse a sample now and whenever it is read again."""
+        if len(self._refused) >= MOST_REFUSED:
+            self._refused.clear()
+        if sample.micros > 0:
+            self._refused.add(_name(sample))
 
     def _events(self, row: _Row, now: Anchor) -> Iterator[Reading | Fault]:
         yield from row.samples.readings(now)
@@ -193,6 +195,13 @@ class Session:
         if device.gpu.instance:
             return f"the tensor counter has no value ({code}): no compute instance, or nothing yet"
         return f"the tensor counter has no value ({code})"
+
+
+_Name = tuple[Entity, int, int]
+
+
+def _name(sample: Sample) -> _Name:
+    return (sample.entity, sample.field, sample.micros)
 
 
 def _is_another(known: Gpu, found: Gpu) -> bool:

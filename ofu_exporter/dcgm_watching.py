@@ -54,11 +54,11 @@ class Watching:
             self._watch(alike, now)
         self._watch_clocks({device.parent for device in devices if device.problem is None})
 
-    def samples(self, now: float, latest_micros: int) -> list[Sample]:
-        """Every sample since the last call, and again those stamped later than `latest_micros`."""
+    def samples(self, now: float) -> list[Sample]:
+        """Every sample since the last call, and again those from ahead of the time."""
         # The clocks last, so that none is read before the counters it belongs to.
         watches = (*self._watches, *self._clock_watches)
-        found = [sample for watch in watches for sample in _read(watch, latest_micros)]
+        found = [sample for watch in watches for sample in _read(watch)]
         forgotten = {(s.entity, s.field) for s in found if s.code == NOT_WATCHED}
         for entity, field in forgotten:
             if field == TENSOR:
@@ -154,9 +154,9 @@ class Watching:
             del self._trials[entity], self._brought[entity]
 
 
-def _read(watch: Watch, latest_micros: int) -> list[Sample]:
+def _read(watch: Watch) -> list[Sample]:
     try:
-        return watch.samples(latest_micros)
+        return watch.samples()
     except DcgmError as error:
         if error.is_disconnected:
             raise

@@ -46,6 +46,9 @@ CONNECT_TIMEOUT_SECONDS = 3.0
 KEPT_SECONDS = 120.0
 """How long the host engine keeps samples for us: longer than any two reads are apart."""
 
+AHEAD_SECONDS = 0.1
+"""A sample may bear a time that is so far ahead; one from further ahead is not believed."""
+
 Wall = Callable[[], float]
 """Returns unix time, the clock that DCGM stamps its samples with."""
 
@@ -55,7 +58,7 @@ class HostEngine:
 
     def __init__(self, library: Library, address: str, wall: Wall = time.time) -> None:
         self._library = library
-        self._wall = wall
+        self.wall = wall
         self._embedded = address == EMBEDDED
         self._handle = self._start() if self._embedded else self._connect(address)
 
@@ -117,7 +120,7 @@ class HostEngine:
         """Have the host engine sample these fields of these entities at this interval."""
         watch = Watch(self, fields, seconds)
         try:
-            watch.begin(entities, self._wall())
+            watch.begin(entities, self.wall())
         except DcgmError:
             watch.close()
             raise
@@ -211,11 +214,11 @@ class Watch:
         """Leave out what was sampled before."""
         self._since_micros = round(unix * 1e6)
 
-    def samples(self, latest_micros: int) -> list[Sample]:
+    def samples(self) -> list[Sample]:
         """Every sample since the last call, each field's in order of time.
 
-        Reading goes on no later than at `latest_micros`, however far ahead samples are stamped:
-        after the node's clock was set back, those from before would hide all that follow.
+        However far ahead samples are stamped, the next call goes on from now: after the node's
+        clock was set back, those from before would hide all that follow.
         """
         found: list[Sample] = []
 
@@ -236,7 +239,8 @@ class Watch:
         except DcgmError as error:
             if error.code != NO_DATA:
                 raise
-        self._since_micros = max(self._since_micros, min(following.value, latest_micros + 1))
+        latest = round((self._engine.wall() + AHEAD_SECONDS) * 1e6) + 1
+        self._since_micros = max(self._since_micros, min(following.value, latest))
         return found
 
     def drop(self, entity: Entity) -> None:

@@ -30,7 +30,7 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> double.Scenario
 @pytest.fixture
 def engine(scenario: double.Scenario) -> Iterator[HostEngine]:
     library = Library()
-    engine = HostEngine(library, ADDRESS, lambda: EPOCH)
+    engine = HostEngine(library, ADDRESS, lambda: EPOCH + 20)
     yield engine
     engine.close()
     library.close()
@@ -52,15 +52,24 @@ def test_live_values_of_the_rest_are(engine: HostEngine) -> None:
 
 def test_samples_come_once_and_in_order(engine: HostEngine, scenario: double.Scenario) -> None:
     watch = engine.watch([FIRST, SECOND], [TENSOR], 1.0)
+    watch.skip_to(EPOCH)
     scenario.at(EPOCH + 20)
-    latest = round((EPOCH + 20) * 1e6)
-    samples = watch.samples(latest)
+    samples = watch.samples()
     for entity in (FIRST, SECOND):
         times = [s.micros for s in samples if s.entity == entity]
         assert times == [round((EPOCH + second) * 1e6) for second in range(21)]
     assert samples[0].value is None
-    assert [s.code for s in watch.samples(latest)] == [-14, -14]
+    assert [s.code for s in watch.samples()] == [-14, -14]
     watch.close()
+
+
+def test_a_new_watch_leaves_out_what_others_had_sampled_before(
+    engine: HostEngine, scenario: double.Scenario
+) -> None:
+    engine.watch([FIRST], [TENSOR], 1.0)
+    scenario.at(EPOCH + 20)
+    later = engine.watch([FIRST], [TENSOR], 1.0)
+    assert [s.micros for s in later.samples()] == [round((EPOCH + 20) * 1e6)]
 
 
 def test_what_one_connection_watched_ends_with_it(engine: HostEngine) -> None:

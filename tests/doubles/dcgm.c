@@ -470,8 +470,11 @@ int dcgmWatchFields(handle_t handle, handle_t id, handle_t fields_id, long long 
     for (unsigned e = 0; code == OK && e < group->count; e++)
         code = fault_of(gpu_of(group->entities[e]), __func__);
     for (unsigned e = 0; code == OK && e < group->count; e++)
-        for (unsigned f = 0; f < fields->count; f++)
-            watch(cell_of(group->entities[e], fields->fields[f], true), handle, interval);
+        for (unsigned f = 0; f < fields->count; f++) {
+            struct cell *cell = cell_of(group->entities[e], fields->fields[f], true);
+            cell->most = (size_t)most > cell->most ? (size_t)most : cell->most;
+            watch(cell, handle, interval);
+        }
     return leave(code);
 }
 

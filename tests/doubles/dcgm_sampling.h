@@ -55,9 +55,9 @@ static void keep(struct cell *cell, int64_t micros, bool blank, double number) {
             die("out of memory", "samples");
     }
     cell->samples[cell->count++] = (struct sample){micros, blank, number};
-    if (cell->count > 4000) {
-        cell->count -= 2000;
-        memmove(cell->samples, cell->samples + 2000, cell->count * sizeof *cell->samples);
+    if (cell->count > cell->most) {
+        cell->count = cell->most;
+        memmove(cell->samples, cell->samples + 1, cell->count * sizeof *cell->samples);
     }
 }
 

@@ -191,7 +191,7 @@ static void set_instance(const char *rest) {
         instance->active = strtod(value, NULL);
     } else if (strcmp(word, "compute") == 0) {
         instance->compute = strtoul(value, NULL, 10) != 0;
-    } else {
+    } else if (!instance->present) {
         *instance = (struct instance){.present = true, .compute = true, .gpu = gpu, .id = id};
         set_text(instance->profile, sizeof instance->profile, word);
         set_text(instance->uuid, sizeof instance->uuid, value);

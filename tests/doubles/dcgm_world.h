@@ -160,7 +160,7 @@ struct cell {
     double integral;     /* at the last sample; negative before the first */
     unsigned taken;
     struct sample *samples;
-    size_t count, room;
+    size_t count, room, most;
 };
 struct group {
     handle_t connection;
