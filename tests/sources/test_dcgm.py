@@ -669,6 +669,17 @@ def test_a_host_engine_that_samples_no_more_is_stale_and_is_asked_anew(node: Dcg
     assert node.window(probe)[-1].end == pytest.approx(node.now, abs=1.0)
 
 
+def test_a_gpu_that_brings_nothing_for_long_is_watched_anew(node: DcgmNode) -> None:
+    probe = node.opened()
+    node.window(probe)
+    node.scenario.error("dcgmWatchFields", -34, gpu=0)  # shows when it is tried
+    reasons = []
+    for _ in range(10):
+        node.now += 5.0  # the host engine stands still
+        reasons.append(faults(probe.read())[-1][1])
+    assert reasons == [Reason.STALE] * 5 + [Reason.COUNTER_BUSY] * 5
+
+
 # --- others on the same host engine ----------------------------------------------------------------
 
 
