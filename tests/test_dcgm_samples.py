@@ -6,7 +6,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter.dcgm_samples import (
@@ -52,6 +52,7 @@ values = st.one_of(st.none(), st.floats(0.0, 1.0))
 steps = st.floats(0.1, 4.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(steps, values, st.booleans()), max_size=60))
 def test_each_second_counts_once_however_it_is_read(
     samples: list[tuple[float, float | None, bool]],
