@@ -51,11 +51,12 @@ ADVICE: dict[Reason, str] = {
     Reason.STARTING: "Wait: the first window is not complete yet.",
     Reason.NO_LIBRARY: (
         "Install the NVIDIA driver, or make libnvidia-ml.so.1 visible here "
-        "(in a container: the nvidia runtime class or toolkit)."
+        "(in a container: the nvidia runtime class or toolkit); for --source dcgm, install DCGM's "
+        "client library, libdcgm.so.4."
     ),
     Reason.NO_DRIVER: "Load the NVIDIA kernel driver; `nvidia-smi` must work on this node first.",
     Reason.DRIVER_MISMATCH: (
-        "The driver was replaced under the running agent or is half upgraded: restart the agent, "
+        "The driver (or DCGM) was replaced under the running agent or is half upgraded: restart the agent, "
         "and the node if that is not enough."
     ),
     Reason.NO_PERMISSION: (
@@ -65,15 +66,16 @@ ADVICE: dict[Reason, str] = {
     Reason.NO_GPU: "No GPU is visible here: check the node, the container's devices or the exporter.",
     Reason.NOT_SUPPORTED: (
         "This GPU has no GPM counters (Hopper and newer have them): read it through dcgm-exporter "
-        "with --source dcgm-exporter."
+        "with --source dcgm-exporter, or through DCGM with --source dcgm --dcgm-pre-hopper."
     ),
     Reason.COUNTER_BUSY: (
-        "Another program holds the counters (Nsight, a second profiler): stop it, or wait until it ends."
+        "Another program holds the counters (Nsight, a second profiler): stop it, or wait until it ends; "
+        "where DCGM was paused for it, `ofu-exporter resume`."
     ),
     Reason.LOST: "The GPU fell off the bus: look for Xid messages in `dmesg`, drain the node, reset the GPU.",
     Reason.HUNG: (
         "A call of the source does not return: with nvml look for Xid messages in `dmesg` and drain "
-        "the node, with dcgm-exporter restart that exporter."
+        "the node, with dcgm restart nv-hostengine, with dcgm-exporter restart that exporter."
     ),
     Reason.STALE: "No new sample came in time: see ofu_exporter_read_failures_total and the log.",
     Reason.UNCHANGED: (
@@ -99,7 +101,10 @@ ADVICE: dict[Reason, str] = {
         "add a row under `gpus` in the configuration."
     ),
     Reason.DUPLICATE: "Two GPUs claim this uuid: the first is measured, fix the source that names them.",
-    Reason.UNREACHABLE: "Start the other exporter, or point --url at it.",
+    Reason.UNREACHABLE: (
+        "Start the other exporter and point --url at it, or start DCGM's nv-hostengine and point "
+        "--dcgm-address at it."
+    ),
     Reason.NOT_METRICS: "What answers at --url is not a Prometheus page: point --url at dcgm-exporter's /metrics.",
     Reason.BAD_RECORDING: "Point --path at a file that `ofu-exporter record` wrote.",
     Reason.RECORDING_ENDED: "The recording is over; replay it again, or add --loop.",

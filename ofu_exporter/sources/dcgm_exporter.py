@@ -31,7 +31,7 @@ from ofu_exporter.records import (
 )
 from ofu_exporter.sources import Clock
 
-AUTO_RANK = 1
+AUTO_RANK = 2
 
 MAX_PAGE_BYTES = 64 << 20
 

@@ -62,7 +62,7 @@ def test_list_metrics_shows_every_metric() -> None:
         (["--interval", "50ms"], "--interval: 0.05s is below 0.1s"),
         (["--interval", "soon"], "--interval: 'soon' is not a duration"),
         (["--listen", "nowhere"], "--listen: 'nowhere' is not HOST:PORT"),
-        (["--source", "dcgm"], "unknown source 'dcgm'; known: auto, dcgm-exporter"),
+        (["--source", "dcmg"], "unknown source 'dcmg'; known: auto, dcgm, dcgm-exporter"),
         (["--source", "replay"], "source replay needs --path"),
         (["--path", "x"], "--path is an option of source replay, but the source is auto"),
         (["--log-format", "xml"], "--log-format: "),

@@ -3,64 +3,26 @@
 from __future__ import annotations
 
 import ctypes
-import functools
-import hashlib
 import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.doubles import native
 
 SONAME = "libnvidia-ml.so.1"
 SCENARIO_VARIABLE = "OFU_TEST_NVML_SCENARIO"
 SOURCE = Path(__file__).with_suffix(".c")
-FLAGS = (
-    *("-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "-pthread"),
-    f"-Wl,-soname,{SONAME}",
-)
-
 Value = str | int | float | Sequence[int | float]
 
 
-@functools.cache
 def build() -> Path:
-    """The compiled library, compiled once for each content of its source."""
-    digest = hashlib.sha256(SOURCE.read_bytes() + " ".join(FLAGS).encode()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"ofu-exporter-test-{os.getuid()}" / f"nvml-{digest}"
-    library = folder / SONAME
-    if library.exists():
-        return library
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise RuntimeError("these tests need the C compiler `cc`: apt-get install gcc libc6-dev")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Test processes may do this at once: each compiles its own, and the last rename wins.
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        fresh = Path(scratch) / SONAME
-        done = subprocess.run(
-            [compiler, *FLAGS, "-o", str(fresh), str(SOURCE)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"{SOURCE} does not compile:\n{done.stderr}")
-        fresh.replace(library)
-    return library
+    """The compiled library."""
+    return native.build(SOURCE, SONAME)
 
 
-@functools.cache
 def load() -> ctypes.CDLL:
-    """Load the library into this process, where pynvml finds it by its name.
-
-    LD_LIBRARY_PATH is read only when a process starts; a library that is already loaded under the
-    name is found in any case. It stays for the life of the process.
-    """
-    library = ctypes.CDLL(str(build()))
-    if ctypes.CDLL(SONAME)._handle != library._handle:
-        raise RuntimeError(f"another {SONAME} is loaded already: run this test in its own process")
-    return library
+    """The library in this process, where pynvml finds it."""
+    return native.load(build())
 
 
 class Scenario:

@@ -17,7 +17,7 @@ every_source = pytest.mark.parametrize("name", sources.names())
 
 
 def test_a_sources_name_is_its_files_name_with_dashes() -> None:
-    assert {"dcgm-exporter", "nvml", "replay", "simulate"} <= set(sources.names())
+    assert {"dcgm", "dcgm-exporter", "nvml", "replay", "simulate"} <= set(sources.names())
     assert not any("_" in name for name in sources.names())
 
 
@@ -80,7 +80,7 @@ def test_auto_tries_the_lowest_rank_first() -> None:
     assert len(ranks) == len(set(ranks)) > 0
 
 
-@pytest.mark.parametrize("name", ["dcgm", "", "__init__", "nvml.py", "../config", "NVML"])
+@pytest.mark.parametrize("name", ["dcmg", "", "__init__", "nvml.py", "../config", "NVML"])
 def test_an_unknown_source_is_an_error_that_lists_the_known(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         sources.load(name)

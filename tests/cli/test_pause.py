@@ -1,0 +1,100 @@
+"""`pause` and `resume` for users of other profilers, and `check` on a node with DCGM."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.dcgm import Scenario, Value
+from tests.running import agent, call, until
+
+A100: dict[str, Value] = {"gpm": 0, "cycles": 0, "compute": [8, 0], "name": "NVIDIA A100-SXM4-80GB"}
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Scenario:
+    return Scenario(tmp_path / "scenario")
+
+
+def test_pause_and_resume_say_what_they_did(scenario: Scenario) -> None:
+    scenario.gpu(0, **A100)
+    for command, word in [("pause", "Paused"), ("resume", "Resumed")]:
+        done = call(command, env=scenario.environment())
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"{word}: the host engine at 127.0.0.1:5555")
+
+
+def test_gpus_since_hopper_need_no_pause(scenario: Scenario) -> None:
+    done = call("pause", env=scenario.environment())
+    assert done.returncode == 0
+    assert "Nothing to do: GPUs since Hopper" in done.stdout
+
+
+def test_without_a_host_engine_the_line_says_so(scenario: Scenario) -> None:
+    done = call("pause", "--dcgm-address", "127.0.0.1:1", env=scenario.environment())
+    assert done.returncode == 3
+    assert "DCGM at 127.0.0.1:1" in done.stderr
+    assert "nv-hostengine" in done.stderr
+
+
+def test_without_the_library_the_line_says_so(tmp_path: Path) -> None:
+    for name in ("libdcgm.so.4", "libdcgm.so.3"):
+        (tmp_path / name).touch()
+    done = call("resume", env={"LD_LIBRARY_PATH": str(tmp_path)})
+    assert done.returncode == 3
+    assert "libdcgm.so.4" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("address", "words"), [("embedded", "stop the agent instead"), ("nowhere", "HOST:PORT")]
+)
+def test_what_cannot_be_paused_is_refused(scenario: Scenario, address: str, words: str) -> None:
+    done = call("pause", "--dcgm-address", address, env=scenario.environment())
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_check_shows_what_a_host_engine_says_of_each_gpu(scenario: Scenario) -> None:
+    scenario.gpu(0, tensor=0.5, hmma=0.5)
+    scenario.gpu(1, **A100)
+    scenario.gpu(2, status=4)
+    arguments = ("--source", "dcgm", "--interval", "1s", "--dcgm-interval", "250ms")
+    done = call("check", *arguments, "--format", "json", env=scenario.environment())
+    assert done.returncode == 4, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["source"] == "dcgm"
+    first, second, third = answer["gpus"]
+    assert first["tensor_active_ratio"] == pytest.approx(0.5)
+    assert first["clock_method"] == "polled"
+    assert (second["reason"], third["reason"]) == ("not_supported", "lost")
+    assert "--dcgm-pre-hopper" in second["detail"]
+
+
+def test_auto_prefers_the_page_to_a_host_engine_that_has_no_counters(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    scenario.gpu(0, **A100)
+    (tmp_path / "libnvidia-ml.so.1").touch()  # unreadable, and before one that is really there
+    arguments = ("--interval", "1s", "--url", "http://127.0.0.1:9/metrics")
+    found = scenario.environment()
+    path = f"{tmp_path}:{found['LD_LIBRARY_PATH']}"
+    environment = {**found, "OFU_SCHEDULER": "none", "LD_LIBRARY_PATH": path}
+    done = call("check", *arguments, "--format", "json", env=environment)
+    answer = json.loads(done.stdout)
+    # No page either: the host engine's reason is what is shown.
+    assert (answer["source"], answer["gpus"][0]["reason"]) == ("dcgm", "not_supported")
+
+
+def test_an_agent_outlives_its_host_engine(scenario: Scenario) -> None:
+    scenario.gpu(0, tensor=0.5)
+    arguments = ("run", "--source", "dcgm", "--interval", "500ms", "--dcgm-interval", "100ms")
+    with agent(*arguments, env=scenario.environment()) as running:
+        until(lambda: running.value("ofu_gpu_up", gpu="0") == 1.0)
+        scenario.add("engine 0")
+        until(lambda: running.value("ofu_gpu_unavailable", reason="unreachable") == 1.0)
+        assert running.values("ofu_gpu_utilization_ratio") == []
+        scenario.add("engine 1")
+        until(lambda: running.value("ofu_gpu_up", gpu="0") == 1.0)
+        assert running.stop() == 0

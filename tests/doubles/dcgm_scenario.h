@@ -1,0 +1,282 @@
+/* How dcgm.c takes in its scenario, line by line; the words are explained there. */
+#ifndef DCGM_SCENARIO_H
+#define DCGM_SCENARIO_H
+
+#include "dcgm_sampling.h"
+
+static void end_engine(void) {
+    life++;
+    paused = false;
+    for (unsigned i = 0; i < cell_count; i++)
+        free(cells[i].samples);
+    memset(cells, 0, sizeof cells);
+    cell_count = 0;
+    memset(groups, 0, sizeof groups);
+    memset(field_groups, 0, sizeof field_groups);
+}
+
+static void forget_watches(void) {
+    for (unsigned i = 0; i < cell_count; i++)
+        memset(cells[i].watchers, 0, sizeof cells[i].watchers);
+}
+
+static struct gpu *known_gpu(int index) {
+    if (index < 0 || index >= MAX_GPUS)
+        die("no such GPU", "its number is too high");
+    struct gpu *gpu = &gpus[index];
+    if (gpu->present)
+        return gpu;
+    *gpu = (struct gpu){
+        .present = true,
+        .pci_id = 0x233010de,
+        .max_clock_mhz = 1980,
+        .memory_mib = 81559,
+        .device_file = (unsigned)index,
+        .status = STATUS_OK,
+        .gpm = 1,
+        .cycles = 1,
+        .major = 9,
+        .cycles_before = 1e12,
+        .clocks = {1500},
+        .clock_count = 1,
+    };
+    snprintf(gpu->uuid, sizeof gpu->uuid, "GPU-00000000-0000-0000-0000-%012d", index);
+    snprintf(gpu->bus_id, sizeof gpu->bus_id, "00000000:%02X:00.0", 0x1b + index);
+    set_text(gpu->name, sizeof gpu->name, "NVIDIA H100 80GB HBM3");
+    return gpu;
+}
+
+static void set_fault(int gpu, const char *values) {
+    struct fault fault = {.gpu = gpu};
+    if (sscanf(values, "%47s %d", fault.call, &fault.code) != 2)
+        die("not `CALL CODE`", values);
+    for (unsigned i = 0; i < fault_count; i++)
+        if (faults[i].gpu == gpu && strcmp(faults[i].call, fault.call) == 0) {
+            faults[i].code = fault.code;
+            return;
+        }
+    if (fault_count == MAX_FAULTS)
+        die("too many errors", values);
+    faults[fault_count++] = fault;
+}
+
+static int fault_of(int gpu, const char *call) {
+    for (unsigned i = 0; i < fault_count; i++)
+        if (faults[i].gpu == gpu && strcmp(faults[i].call, call) == 0)
+            return faults[i].code;
+    return OK;
+}
+
+static void set_clocks(struct gpu *gpu, const char *values) {
+    char *end;
+    gpu->clock_count = 0;
+    for (const char *at = values; gpu->clock_count < MAX_CLOCKS; at = end) {
+        unsigned long mhz = strtoul(at, &end, 10);
+        if (end == at)
+            break;
+        gpu->clocks[gpu->clock_count++] = (unsigned)mhz;
+    }
+    if (gpu->clock_count == 0)
+        die("no clock", values);
+}
+
+static bool set_ratio(struct gpu *gpu, const char *word, const char *value) {
+    static const char *const pipes[] = {"tensor", "imma", "hmma", "dfma"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(word, pipes[i]) == 0) {
+            gpu->active[i] = strtod(value, NULL);
+            return true;
+        }
+    if (strcmp(word, "cycles_before") == 0)
+        gpu->cycles_before = strtod(value, NULL);
+    else if (strcmp(word, "value") == 0) {
+        gpu->told = strcmp(value, "off") != 0;
+        gpu->value = strtod(value, NULL);
+    } else
+        return false;
+    return true;
+}
+
+static bool set_number(struct gpu *gpu, const char *word, const char *value) {
+    const struct {
+        const char *word;
+        unsigned *number;
+    } numbers[] = {
+        {"max_clock_mhz", &gpu->max_clock_mhz},
+        {"memory_mib", &gpu->memory_mib},
+        {"device_file", &gpu->device_file},
+        {"status", &gpu->status},
+        {"gpm", &gpu->gpm},
+        {"mig", &gpu->mig},
+        {"cycles", &gpu->cycles},
+        {"blank", &gpu->blank},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(word, numbers[i].word) == 0) {
+            *numbers[i].number = (unsigned)strtoul(value, NULL, 10);
+            return true;
+        }
+    return false;
+}
+
+static bool set_identity(struct gpu *gpu, const char *word, const char *value) {
+    if (strcmp(word, "uuid") == 0)
+        set_text(gpu->uuid, sizeof gpu->uuid, value);
+    else if (strcmp(word, "name") == 0)
+        set_text(gpu->name, sizeof gpu->name, value);
+    else if (strcmp(word, "bus_id") == 0)
+        set_text(gpu->bus_id, sizeof gpu->bus_id, value);
+    else if (strcmp(word, "pci_id") == 0)
+        gpu->pci_id = (unsigned)strtoul(value, NULL, 16);
+    else
+        return false;
+    return true;
+}
+
+static void set_gpu(const char *rest) {
+    int index, used = 0;
+    char word[32] = "";
+    if (sscanf(rest, "%d %n%31s %n", &index, &used, word, &used) < 1)
+        die("not a GPU's line", rest);
+    const char *value = rest + used;
+    struct gpu *gpu = known_gpu(index);
+    if (word[0] == '\0')
+        return;
+    if (strcmp(word, "error") == 0)
+        set_fault(index, value);
+    else if (strcmp(word, "clock_mhz") == 0)
+        set_clocks(gpu, value);
+    else if (strcmp(word, "compute") == 0)
+        sscanf(value, "%d %d", &gpu->major, &gpu->minor);
+    else if (strcmp(word, "no_field") == 0 && gpu->no_field_count < MAX_NO_FIELDS)
+        gpu->no_fields[gpu->no_field_count++] = (unsigned)strtoul(value, NULL, 10);
+    else if (!set_ratio(gpu, word, value) && !set_number(gpu, word, value) &&
+             !set_identity(gpu, word, value))
+        die("no such setting of a GPU", rest);
+}
+
+static struct instance *place_of(int gpu, int id) {
+    struct instance *vacant = NULL;
+    for (int i = MAX_INSTANCES - 1; i >= 0; i--) {
+        if (instances[i].present && instances[i].gpu == gpu && instances[i].id == id)
+            return &instances[i];
+        if (!instances[i].present)
+            vacant = &instances[i];
+    }
+    if (vacant == NULL)
+        die("no room for an instance", "");
+    return vacant;
+}
+
+/* What the host engine had of an entity that is gone, goes with it. */
+static void forget_cells(unsigned number) {
+    for (unsigned i = 0; i < cell_count; i++)
+        if (cells[i].entity.group == FE_GPU_I && cells[i].entity.number == number) {
+            free(cells[i].samples);
+            memset(&cells[i], 0, sizeof cells[i]);
+        }
+}
+
+static void set_instance(const char *rest) {
+    int gpu, id, used = 0;
+    char word[32] = "", value[96] = "";
+    if (sscanf(rest, "%d %d %n%31s %95s", &gpu, &id, &used, word, value) < 3)
+        die("not an instance's line", rest);
+    known_gpu(gpu);
+    struct instance *instance = place_of(gpu, id);
+    if (strcmp(word, "gone") == 0) {
+        forget_cells((unsigned)(instance - instances));
+        instance->present = false;
+    } else if (strcmp(word, "tensor") == 0) {
+        instance->active = strtod(value, NULL);
+    } else if (strcmp(word, "compute") == 0) {
+        instance->compute = strtoul(value, NULL, 10) != 0;
+    } else if (!instance->present) {
+        *instance = (struct instance){.present = true, .compute = true, .gpu = gpu, .id = id};
+        set_text(instance->profile, sizeof instance->profile, word);
+        set_text(instance->uuid, sizeof instance->uuid, value);
+    }
+}
+
+static void set_engine(bool runs) {
+    if (engine && !runs)
+        end_engine();
+    engine = runs;
+}
+
+static void set_time(const char *value) {
+    int64_t micros = (int64_t)(strtod(value, NULL) * 1e6 + 0.5);
+    if (!own_time || micros < now_micros) /* the clock is set: what is watched is sampled from there */
+        for (unsigned i = 0; i < cell_count; i++) {
+            cells[i].next += micros - now_micros;
+            cells[i].last += micros - now_micros;
+        }
+    if (!own_time || micros < now_micros)
+        now_micros = micros;
+    own_time = true;
+    pass_until(micros);
+}
+
+static void read_line(char *line) {
+    line[strcspn(line, "#\n")] = '\0';
+    char word[16] = "";
+    int used = 0, major, minor;
+    if (sscanf(line, "%15s %n", word, &used) < 1)
+        return;
+    const char *rest = line + used;
+    if (strcmp(word, "gpu") == 0)
+        set_gpu(rest);
+    else if (strcmp(word, "instance") == 0)
+        set_instance(rest);
+    else if (strcmp(word, "time") == 0)
+        set_time(rest);
+    else if (strcmp(word, "error") == 0)
+        set_fault(NO_GPU, rest);
+    else if (strcmp(word, "engine") == 0)
+        set_engine(strtoul(rest, NULL, 10) != 0);
+    else if (strcmp(word, "restart") == 0)
+        end_engine();
+    else if (strcmp(word, "forget") == 0)
+        forget_watches();
+    else if (strcmp(word, "module") == 0)
+        module_there = strtoul(rest, NULL, 10) != 0;
+    else if (strcmp(word, "disorder") == 0)
+        disorder = true;
+    else if (strcmp(word, "ahead") == 0)
+        ahead = (int64_t)(strtod(rest, NULL) * 1e6);
+    else if (strcmp(word, "address") == 0)
+        set_text(address, sizeof address, rest);
+    else if (strcmp(word, "version") == 0 && sscanf(rest, "%d.%d", &major, &minor) == 2)
+        version = 100 * major + minor;
+    else
+        die("no such setting", line);
+}
+
+/* The world as of now: what was added to the log since the last look, line by line. */
+static void look(void) {
+    const char *path = getenv("OFU_TEST_DCGM_SCENARIO");
+    if (path == NULL)
+        die("no scenario", "OFU_TEST_DCGM_SCENARIO is not set");
+    if (!own_time) {
+        int64_t now = real_micros();
+        if (now_micros == 0)
+            now_micros = now;
+        pass_until(now);
+    }
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        die("cannot read the scenario", path);
+    if (strcmp(path, read_path) != 0) {
+        set_text(read_path, sizeof read_path, path);
+        read_until = 0;
+    }
+    char line[512];
+    if (fseek(file, read_until, SEEK_SET) != 0)
+        die("cannot read the scenario", path);
+    while (fgets(line, sizeof line, file) != NULL)
+        read_line(line);
+    read_until = ftell(file);
+    fclose(file);
+}
+
+#endif

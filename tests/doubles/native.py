@@ -1,0 +1,58 @@
+"""Compiles the stand-ins for vendors' libraries that are written in C."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "-pthread")
+
+
+@functools.cache
+def build(source: Path, soname: str) -> Path:
+    """The compiled library, compiled once for each content of its source and of the headers beside it."""
+    texts = [source, *sorted(source.parent.glob(f"{source.stem}_*.h"))]
+    flags = (*FLAGS, f"-Wl,-soname,{soname}")
+    content = b"".join(text.read_bytes() for text in texts) + " ".join(flags).encode()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    root = Path(tempfile.gettempdir()) / f"ofu-exporter-test-{os.getuid()}"
+    folder = root / f"{source.stem}-{digest}"
+    library = folder / soname
+    if library.exists():
+        return library
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise RuntimeError("these tests need the C compiler `cc`: apt-get install gcc libc6-dev")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Test processes may do this at once: each compiles its own, and the last rename wins.
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        fresh = Path(scratch) / soname
+        done = subprocess.run(
+            [compiler, *flags, "-o", str(fresh), str(source)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{source} does not compile:\n{done.stderr}")
+        fresh.replace(library)
+    return library
+
+
+@functools.cache
+def load(library: Path) -> ctypes.CDLL:
+    """Load a compiled library into this process, where the code under test finds it by its name.
+
+    LD_LIBRARY_PATH is read only when a process starts; a library that is already loaded under the
+    name is found in any case. It stays for the life of the process.
+    """
+    loaded = ctypes.CDLL(str(library))
+    if ctypes.CDLL(library.name)._handle != loaded._handle:
+        raise RuntimeError(f"another {library.name} is loaded: run this test in its own process")
+    return loaded
