@@ -79,7 +79,7 @@ def summed(
     """
     done = [span for span in account.spans[: account.settled] if span.end > now - horizon]
     waiting = list(account.spans[account.settled :])
-    for place in range(0 if anew else len(waiting) - 1, len(waiting)):
+    for place in range(0 if anew else max(len(waiting) - 1, 0), len(waiting)):
         span = waiting[place]
         waiting[place] = replace(span, sums=sums_of(span.mfu, span.start, span.end, usage))
     life = account.life

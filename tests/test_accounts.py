@@ -109,6 +109,11 @@ def test_the_horizon_forgets_and_the_life_does_not() -> None:
     assert settled(account, usage, 600.0).mfu == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize("anew", [True, False])
+def test_who_has_reported_nothing_has_nothing_to_sum_up(anew: bool) -> None:
+    assert summed(Account(), [used((0, 10, 0.4))], 20.0, HORIZON, anew) == Account()
+
+
 def test_reports_that_follow_each_other_are_one_span_of_their_mean() -> None:
     account = Account()
     for number in range(40):
