@@ -187,12 +187,14 @@ def _job(model: str) -> Job:
                 lora=None if body.lora_rank is None else flops.Lora(body.lora_rank),
             ),
         )
-        job.flops()
+        counted = job.flops()
     except ConfigError as error:
         raise _wrong("model", str(error)) from error
     except _UNCOUNTABLE as error:
         # A configuration is the reporter's own text: whatever it makes of the reader is its fault.
         raise _wrong("model", f"cannot be counted: {type(error).__name__}: {error}") from error
+    if not counted > 0:
+        raise _wrong("model", "has no FLOPs at a length in tokens alone: give flops_per_token")
     return job
 
 
