@@ -11,7 +11,7 @@ from ofu_exporter.intervals import AHEAD_SECONDS, FIRST_SECONDS, Interval, inter
 from ofu_exporter.jobs import RECENT_SECONDS, Now
 from tests.reporting import said
 
-NOW = Now(1000.0, 1_800_000_000.0)
+NOW = Now(10_000.0, 1_800_000_000.0)
 BEGAN = NOW.unix - 500.0
 
 
@@ -38,7 +38,7 @@ def refused(
 
 
 def test_a_report_covers_the_time_since_the_one_before() -> None:
-    assert interval(until=990.0) == (10.0, 0.0)
+    assert interval(until=9_990.0) == (10.0, 0.0)
 
 
 def test_a_first_report_covers_a_minute() -> None:
@@ -55,12 +55,12 @@ def test_of_a_job_whose_begin_is_not_known_it_covers_a_minute() -> None:
 
 def test_start_and_end_are_unix_time() -> None:
     assert interval(start=unix(30), end=unix(20)) == pytest.approx((30.0, 20.0))
-    assert interval(until=970.0, start=unix(30), end=unix(20)) == pytest.approx((30.0, 20.0))
+    assert interval(until=9_970.0, start=unix(30), end=unix(20)) == pytest.approx((30.0, 20.0))
     assert interval(start=unix(30)) == pytest.approx((30.0, 0.0))
 
 
 def test_an_end_alone_covers_the_time_since_the_report_before() -> None:
-    assert interval(until=970.0, end=unix(10)) == pytest.approx((30.0, 10.0))
+    assert interval(until=9_970.0, end=unix(10)) == pytest.approx((30.0, 10.0))
     assert interval(end=unix(10)) == pytest.approx((10 + FIRST_SECONDS, 10.0))
 
 
@@ -70,13 +70,15 @@ def test_after_a_long_silence_it_covers_what_is_remembered() -> None:
 
 @pytest.mark.parametrize("slack", [0.0, 0.5, 0.99])
 def test_clocks_that_are_read_in_turn_may_overlap_a_little(slack: float) -> None:
-    assert interval(until=970.0, start=unix(30 + slack), end=unix(20)) == pytest.approx(
+    assert interval(until=9_970.0, start=unix(30 + slack), end=unix(20)) == pytest.approx(
         (30.0 + slack, 20.0)
     )
 
 
 def test_a_clock_may_be_a_little_ahead() -> None:
-    assert interval(until=990.0, end=unix(-AHEAD_SECONDS)) == pytest.approx((10.0, -AHEAD_SECONDS))
+    assert interval(until=9_990.0, end=unix(-AHEAD_SECONDS)) == pytest.approx(
+        (10.0, -AHEAD_SECONDS)
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,8 +100,8 @@ def test_what_is_in_the_future_is_refused(fields: dict[str, float], field: str) 
         ({"start": unix(RECENT_SECONDS + 1)}, None, "start"),
         ({"start": 0}, None, "start"),
         ({"end": unix(RECENT_SECONDS)}, None, "end"),
-        ({"start": unix(800), "end": unix(700)}, None, "start"),
-        ({"end": unix(700)}, 0.0, "end"),
+        ({"start": unix(RECENT_SECONDS + 40), "end": unix(RECENT_SECONDS + 5)}, None, "start"),
+        ({"end": unix(RECENT_SECONDS + 40)}, NOW.monotonic - 2 * RECENT_SECONDS, "end"),
     ],
 )
 def test_what_is_too_long_ago_is_refused(
@@ -118,14 +120,14 @@ def test_what_is_too_long_ago_is_refused(
     ],
 )
 def test_what_was_reported_already_is_refused(fields: dict[str, float], field: str) -> None:
-    assert refused(970.0, **fields) == (ReportRejection.OVERLAP, field)
+    assert refused(9_970.0, **fields) == (ReportRejection.OVERLAP, field)
 
 
 def test_a_refusal_says_by_how_much_and_why() -> None:
     with pytest.raises(ReportError, match=r"is 20\.0 s before the end .* two processes report"):
-        interval_of(said(mfu=0.4, end=unix(50)), 970.0, BEGAN, NOW)
-    with pytest.raises(ReportError, match="is 700 s ago; OFU is remembered for 660 s"):
-        interval_of(said(mfu=0.4, start=unix(700)), None, BEGAN, NOW)
+        interval_of(said(mfu=0.4, end=unix(50)), 9_970.0, BEGAN, NOW)
+    with pytest.raises(ReportError, match="is 1300 s ago; OFU is remembered for 1260 s"):
+        interval_of(said(mfu=0.4, start=unix(1300)), None, BEGAN, NOW)
 
 
 @pytest.mark.parametrize(
