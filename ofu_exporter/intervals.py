@@ -26,12 +26,17 @@ class Interval(NamedTuple):
 
 
 def interval_of(
-    report: MfuReport, reported_until: float | None, began: float | None, now: Now
+    report: MfuReport,
+    reported_until: float | None,
+    began: float | None,
+    now: Now,
+    last_end: float | None = None,
 ) -> Interval:
     """The interval of a report.
 
     `reported_until`: where the job's report before ended, on the monotonic clock; `began`: Unix time at which the
-    job was first seen, a first report covers nothing before. Raises ReportError for an interval in the future, too
+    job was first seen, a first report covers nothing before; `last_end`: Unix time at which the report before ended, as
+    it said. Raises ReportError for an interval in the future, too
     long ago, or that covers what was reported already.
     """
     unix_end = now.unix if report.end is None else report.end
@@ -40,7 +45,8 @@ def interval_of(
             detail = f"is {at - now.unix:.0f} s in the future"
             raise ReportError(ReportRejection.IN_FUTURE, field, detail)
     end = now.at_unix(unix_end).monotonic
-    if reported_until is not None and end <= reported_until:
+    # One clock told by the other is never twice the same to the last digit: a report sent twice is told by its own.
+    if reported_until is not None and (end <= reported_until or unix_end == last_end):
         raise _overlap("end", end - reported_until)
     if report.start is not None:
         start = now.at_unix(report.start).monotonic
@@ -66,7 +72,7 @@ def interval_of(
 
 def _overlap(field: str, ahead: float) -> ReportError:
     detail = (
-        f"is {-ahead:.1f} s before the end of the job's report before: two processes report, "
+        f"is {max(-ahead, 0.0):.1f} s before the end of the job's report before: two processes report, "
         "or one report was sent twice"
     )
     return ReportError(ReportRejection.OVERLAP, field, detail)

@@ -167,7 +167,8 @@ class ReportBook:
         interval = None
         if stated.mfu is not None:
             began = owner.view.began if owner.view else None
-            interval = interval_of(report, entry.account.reported_until, began, now)
+            until = entry.account.reported_until
+            interval = interval_of(report, until, began, now, entry.at)
             entry.account = take(entry.account, interval.start, interval.end, stated.mfu)
             entry.at = interval.unix_end
         entry.facts, entry.on, entry.peak_flops = known, on, stated.peak_flops

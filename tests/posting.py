@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tests.running import SOON, Agent
@@ -16,7 +15,7 @@ class Answer(NamedTuple):
 
     status: int
     body: Any
-    headers: Mapping[str, str]
+    retry_after: int | None = None
 
     @property
     def field(self) -> str:
@@ -44,7 +43,8 @@ def post(running: Agent, body: object, **headers: str) -> Answer:
     )
     try:
         with urllib.request.urlopen(request, timeout=SOON) as answer:
-            return Answer(answer.status, json.loads(answer.read()), answer.headers)
+            return Answer(answer.status, json.loads(answer.read()))
     except urllib.error.HTTPError as error:
         with error:
-            return Answer(error.code, json.loads(error.read()), error.headers)
+            wait = error.headers.get("Retry-After")
+            return Answer(error.code, json.loads(error.read()), int(wait) if wait else None)

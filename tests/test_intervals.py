@@ -123,6 +123,16 @@ def test_what_was_reported_already_is_refused(fields: dict[str, float], field: s
     assert refused(9_970.0, **fields) == (ReportRejection.OVERLAP, field)
 
 
+def test_a_report_sent_twice_is_told_by_the_clock_that_it_names() -> None:
+    """The node's two clocks are read one after the other, so that what is told by both shifts a little."""
+    report = said(mfu=0.4, start=unix(20.5), end=unix(20))
+    first = interval_of(report, None, BEGAN, NOW)
+    later = Now(NOW.monotonic + 5.001, NOW.unix + 5.0)
+    with pytest.raises(ReportError) as error:
+        interval_of(report, first.end, BEGAN, later, first.unix_end)
+    assert error.value.reason is ReportRejection.OVERLAP
+
+
 def test_a_refusal_says_by_how_much_and_why() -> None:
     with pytest.raises(ReportError, match=r"is 20\.0 s before the end .* two processes report"):
         interval_of(said(mfu=0.4, end=unix(50)), 9_970.0, BEGAN, NOW)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter import report_mfu
+from ofu_exporter import explain, report_mfu
 from ofu_exporter.divergence import Thresholds
 from ofu_exporter.errors import ReportError, ReportRejection
 from ofu_exporter.flops import dense_peak
@@ -254,7 +254,7 @@ def test_an_explanation_that_fails_costs_the_answer_nothing(
     def broken(*args: object, **more: object) -> None:
         raise ZeroDivisionError("nothing to divide by")
 
-    monkeypatch.setattr(report_mfu.explain, "explain", broken)
+    monkeypatch.setattr(explain, "explain", broken)
     answer = desk.report(mfu=0.9)
     assert answer.horizon is not None
     assert answer.horizon.verdict is Verdict.MFU_ABOVE_OFU
