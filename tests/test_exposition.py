@@ -14,12 +14,15 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
 from ofu_exporter import metrics
+from ofu_exporter.errors import ReportError
 from ofu_exporter.exposition import Page
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.records import Fault, Job, Reading, Snapshot
+from ofu_exporter.report_entry import Policy
 from tests.making import FakeClock, fault, gpu, health, reading
 from tests.playing import RECORDINGS, play
-from tests.ticking import Node, whole
+from tests.reporting import Desk
+from tests.ticking import EPOCH, Node, whole
 
 GOLDEN = Path(__file__).parent / "golden"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -62,8 +65,26 @@ def a_node_with_jobs() -> Snapshot:
     return node.run(10.0, 20.0)
 
 
+def a_node_with_reports() -> Snapshot:
+    """A job that agrees, one that over-counts, one that has reported too little, and one without a GPU here."""
+    desk = Desk(4, Policy(unowned=True))
+    jobs = [Job("slurm", str(number), f"job-{number}", "ada") for number in (41, 42, 43)]
+    desk.node.give(0.0, *(whole(job, str(place)) for place, job in enumerate(jobs)))
+    for _ in range(20):
+        desk.run(10.0)
+        desk.report("41", mfu=0.38, precision="bf16")
+        desk.report("42", mfu=0.765, gpus=64, precision="bf16", recompute="none")
+    desk.report("43", mfu=0.4, start=EPOCH + 190, tile_overhead=0.01)
+    desk.report("head", mfu=0.5, peak_tflops=989.4, gpus=8)
+    with pytest.raises(ReportError):
+        desk.report("43", mfu=0.4, precision="fp4")
+    desk.run(5.0)
+    return desk.shown
+
+
 PAGES: dict[str, Callable[[], Snapshot]] = {
     "jobs": a_node_with_jobs,
+    "reports": a_node_with_reports,
     **{path.name.split(".")[0]: partial(play, path) for path in sorted(RECORDINGS.iterdir())},
 }
 

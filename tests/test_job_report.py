@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ofu_exporter.job_report import GpuReport, JobReport, merged, report, resume
 from ofu_exporter.job_summary import one_line, text
 from ofu_exporter.jobs import Now, views
 from ofu_exporter.records import GpuUsage, Job, JobView
+from ofu_exporter.reported import Causes, Compared, LikelyCause, ReportsView, Verdict
 
 VIEW = JobView(
     job=Job("slurm", "12", name="llama", user="ada", array_job_id="10", array_task_id="2"),
@@ -122,6 +124,78 @@ def test_the_text_for_people() -> None:
         "  n1 GPU 0 (GPU-0): OFU 50.0%, observed 90 of 100 s\n"
         "  n1 GPU 1 (GPU-1): OFU 10.0%, observed 60 of 100 s"
     )
+
+
+FIRST = LikelyCause("fp8_peak_for_bf16", 2.0, 0.3, "the peak of fp8 is twice that of bf16")
+REPORTS = ReportsView(
+    outcomes={"accepted": 5, "overlap": 1},
+    at=1095.0,
+    peak_flops=989.4e12,
+    mfu=0.42,
+    horizon=Compared(21.0, 17.0, 50.0),
+    settled=Compared(16.0, 13.0, 40.0, 0.1),
+    total=Compared(40.0, 34.0, 100.0, 0.5),
+    verdict=Verdict.MFU_ABOVE_OFU,
+    total_verdict=Verdict.AGREE,
+    causes=Causes((FIRST,), 1),
+)
+
+
+def reporting(node: str = "n1", **changes: Any) -> JobReport:
+    view = replace(VIEW, reports=replace(REPORTS, **changes))
+    return report(view, node, simulated=False)
+
+
+def test_what_a_job_reported_goes_with_it() -> None:
+    reported = reporting().reported
+    assert reported is not None
+    assert reported.mfu_ratio == pytest.approx(0.40)
+    assert reported.utilization_ratio == pytest.approx(0.34)
+    assert (reported.recent_mfu_ratio, reported.recent_verdict) == (0.42, Verdict.MFU_ABOVE_OFU)
+    assert reported.verdict is Verdict.AGREE
+    assert made().reported is None
+
+
+def test_it_survives_json() -> None:
+    assert JobReport.model_validate_json(reporting().model_dump_json()) == reporting()
+
+
+def test_reports_of_several_nodes_are_added_as_numerator_and_denominator() -> None:
+    other = reporting("n2", total=Compared(90.0, 30.0, 100.0, 0.5), at=1200.0)
+    both = merged([reporting(), other, made("n3")]).reported
+    assert both is not None
+    assert both.mfu_ratio == pytest.approx(130 / 200)
+    assert both.utilization_ratio == pytest.approx(64 / 200)
+    assert both.verdict is Verdict.MFU_ABOVE_OFU, "of the sums, whatever the nodes said"
+    assert both.outcomes == {"accepted": 10, "overlap": 2}
+    assert both.last == 1200.0
+    assert merged([made(), made("n2")]).reported is None
+
+
+def test_numbers_that_no_node_could_have_are_merged_all_the_same() -> None:
+    """A wrong row in the configuration shows an OFU far above 1; the API must not fail for it."""
+    odd = reporting("n2", total=Compared(2000.0, 700.0, 100.0))
+    both = merged([odd, odd]).reported
+    assert both is not None
+    assert both.verdict is Verdict.MFU_ABOVE_OFU
+
+
+def test_a_summary_says_what_was_reported_and_why_it_may_differ() -> None:
+    assert "mfu=40.0% verdict=agree cause=fp8_peak_for_bf16" in one_line(reporting())
+    lines = text(reporting()).splitlines()
+    assert (
+        "Reported MFU 40.0%, OFU of the same seconds 34.0%: agree (5 reports, 1 refused)" in lines
+    )
+    assert f"Likeliest cause: {FIRST.cause}: {FIRST.evidence}" in lines
+    several = text(reporting(causes=Causes((FIRST, FIRST, FIRST), 3)))
+    assert "Likeliest cause (the numbers do not tell it from 2 others): fp8" in several
+    assert "No known cause fits" in text(reporting(causes=Causes()))
+
+
+def test_a_summary_of_what_was_not_compared_says_so() -> None:
+    early = reporting(total=Compared(), outcomes={"accepted": 1}, causes=None)
+    assert "Reported MFU 42.0%, not compared yet (1 report)" in text(early)
+    assert "mfu=" not in one_line(early)
 
 
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ofu_exporter.errors import ClaimRejection
-from ofu_exporter.jobs import GRACE_SECONDS, MOST_ENDED
+from ofu_exporter.jobs import GRACE_SECONDS, GRAIN_SECONDS, MOST_ENDED, RECENT_SECONDS, observed
 from ofu_exporter.records import (
     Claim,
     Job,
@@ -229,3 +229,47 @@ def test_the_distribution_holds_every_observed_second() -> None:
     node.run(10.0, 40.0, tensor=0.6)
     assert math.fsum(node.job().distribution.values()) == pytest.approx(40.0)
     assert node.job().distribution[round(0.6 * CLOCK / 0.005)] == pytest.approx(30.0)
+
+
+def test_it_is_remembered_when_a_gpu_was_observed() -> None:
+    """A window that two jobs share is of neither; what was not measured leaves a gap."""
+    node = Node(2)
+    node.give(0.0, whole(A, "0", "1"))
+    node.run(0.0, 20.0, tensor=0.2)
+    node.tick(30.0, fault(30.0))
+    node.run(30.0, 60.0, tensor=0.6)
+    usage = node.job().usage
+    assert observed(usage, 0.0, 60.0).gpu_seconds == pytest.approx(2 * 50)
+    assert observed(usage, 20.0, 30.0) == (0.0, 0.0, 0.0)
+    assert observed(usage, 10.0, 40.0).utilization_seconds == pytest.approx(
+        2 * (10 * 0.2 + 10 * 0.6) * CLOCK
+    )
+    assert observed(usage[:1], 35.0, 36.0) == pytest.approx((1.0, 0.6 * CLOCK, 0.0))
+    assert observed(usage, 70.0, 80.0).gpu_seconds == 0.0
+
+
+def test_the_error_of_a_stretch_is_that_of_its_windows() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    for start in (0.0, 5.0):
+        clocks = [1300e6, 1500e6] * 5
+        node.tick(start + 5.0, reading(start, start + 5.0, 0.5, clocks))
+    error = node.last.gpus[0].window.stderr  # type: ignore[union-attr]
+    assert error is not None
+    assert error > 0
+    whole_time = observed(node.job().usage, 0.0, 10.0)
+    assert math.sqrt(whole_time.variance) / 10 == pytest.approx(error / math.sqrt(2))
+
+
+@pytest.mark.parametrize("window", [0.1, 1.0, 5.0, 30.0])
+def test_it_is_remembered_for_so_long_and_no_longer(window: float) -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, RECENT_SECONDS + 200.0, window=window)
+    (usage,) = node.job().usage
+    assert len(usage.recent) < 1.1 * RECENT_SECONDS / GRAIN_SECONDS
+    assert usage.recent[-1].end - usage.recent[0].start == pytest.approx(
+        RECENT_SECONDS, abs=max(window, GRAIN_SECONDS)
+    )
+    seconds = observed([usage], 300.0, 800.0).gpu_seconds
+    assert seconds == pytest.approx(500.0)
