@@ -47,9 +47,9 @@ def test_nor_is_it_taken_beside_an_mfu(field: str, wrong: object) -> None:
     ("fields", "field"),
     [
         ({"mfu": -0.01}, "mfu"),
-        ({"model_flops_per_second": 0}, "model_flops_per_second"),
+        ({"model_flops_per_second": -1}, "model_flops_per_second"),
         ({"tflops_per_gpu": -1}, "tflops_per_gpu"),
-        ({"tokens_per_second": 0.0}, "tokens_per_second"),
+        ({"tokens_per_second": -0.5}, "tokens_per_second"),
         ({"tokens_per_second": 1.0, "flops_per_token": 0}, "flops_per_token"),
         ({"mfu": 0.4, "job_id": ""}, "job_id"),
         ({"mfu": 0.4, "job_id": "x" * 257}, "job_id"),
