@@ -24,6 +24,12 @@ def mounts(service: str) -> dict[PurePosixPath, Path]:
     return {PurePosixPath(inside): (FILE.parent / here).resolve() for here, inside, _ in pairs}
 
 
+def provisioned(name: str) -> Any:
+    """What Grafana is told at its start."""
+    folder = mounts("grafana")[PurePosixPath("/etc/grafana/provisioning")]
+    return yaml.safe_load((folder / name).read_text())
+
+
 def test_the_agent_is_of_this_version_and_has_no_rights() -> None:
     agent = SERVICES["agent"]
     assert agent["image"] == f"ofu-exporter:{__version__}"
@@ -49,16 +55,12 @@ def test_services_call_each_other_by_their_names() -> None:
     ]
     (target,) = scrape["static_configs"][0]["targets"]
     assert target == f"agent:{SERVICES['agent']['ports'][0].rpartition(':')[2]}"
-    (source,) = yaml.safe_load((FILE.parent / "compose" / "datasource.yaml").read_text())[
-        "datasources"
-    ]
+    (source,) = provisioned("datasources/prometheus.yaml")["datasources"]
     assert source["url"] == f"http://prometheus:{SERVICES['prometheus']['ports'][0].split(':')[1]}"
 
 
 def test_the_dashboards_are_looked_for_where_they_are_mounted() -> None:
-    (provider,) = yaml.safe_load((FILE.parent / "compose" / "dashboards.yaml").read_text())[
-        "providers"
-    ]
+    (provider,) = provisioned("dashboards/ofu.yaml")["providers"]
     assert PurePosixPath(provider["options"]["path"]) in mounts("grafana")
 
 
