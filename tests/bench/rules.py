@@ -210,7 +210,7 @@ def report(found: list[Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--gpus-per-job", type=int, default=8)
+    parser.add_argument("--gpus-per-job", type=int, default=4)
     parser.add_argument("--hours", type=float, default=24.5, help="of history")
     parser.add_argument("--warm", type=float, default=600.0, help="seconds that it's watched")
     with tempfile.TemporaryDirectory() as folder:
