@@ -4,7 +4,8 @@
 
 The history is made as text and imported by promtool: what a scrape a minute of the last hour brought, and what the
 rules recorded in the last day. Then a real Prometheus goes on scraping a page of all nodes every 15 s, and evaluates
-every group every 15 s, also those that are evaluated once an hour otherwise. Printed are Prometheus' own times.
+every group every 30 s, also those that are evaluated once an hour otherwise. Printed are Prometheus' own times, of
+the quickest evaluation of several, so that what else runs on the machine counts little.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import math
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -88,19 +90,23 @@ class Fleet:
             yield f"ofu_job_report_timestamp_seconds{{{here}}}", at
             yield f'ofu_job_divergence_verdict{{{here},verdict="agree"}}', 1
 
-    def recorded(self, at: float) -> Iterator[Sample]:
-        """What the rules recorded at a time, of what other rules read far back."""
+    def recorded(self, at: float, before: float) -> Iterator[Sample]:
+        """What the rules recorded at a time, of what other rules read so far back: `before` seconds."""
         for job in self.jobs:
             names = self.names(job)
             yield f"job:ofu_job_utilization_seconds:rate5m{{{names}}}", 1.2 + 0.1 * math.sin(at)
             yield f"job:ofu_job_gpu_seconds:rate5m{{{names}}}", 4
-            yield f"job:ofu_job_info:topk1{{{names}}}", 1
+            if before <= 3600:
+                yield f"job:ofu_job_info:topk1{{{names}}}", 1
         for gpu in self.gpus:
             here = f'{self.place(gpu)},job_id="{self.owner(gpu)}"'
-            yield f"job_gpu:ofu:ratio_rate5m{{{here}}}", 0.3
-            if at % 180 < 60:
+            if before <= 3600:
+                yield f"job_gpu:ofu:ratio_rate5m{{{here}}}", 0.3
                 yield f"job_gpu:ofu_gpu_sm_clock_hertz:avg15m{{{here}}}", 1.4e9
                 yield f"job_gpu:ofu_gpu_tensor_active:avg15m{{{here}}}", 0.5
+            if at % 3600 == 0:
+                yield f"job_gpu:ofu_gpu_sm_clock_hertz:avg30m{{{here}}}", 1.4e9
+                yield f"job_gpu:ofu_gpu_tensor_active:avg30m{{{here}}}", 0.5
 
 
 def imported(fleet: Fleet, hours: float, until_: float, folder: Path) -> None:
@@ -112,7 +118,7 @@ def imported(fleet: Fleet, hours: float, until_: float, folder: Path) -> None:
         with text.open("w") as file:
             for minute in range(60):
                 at = begin + 60 * minute
-                _write(file.write, fleet.recorded(at), at)
+                _write(file.write, fleet.recorded(at, until_ - at), at)
                 if hour == 1:
                     _write(file.write, fleet.scraped(at), at)
             file.write("# EOF\n")
@@ -124,12 +130,12 @@ def _write(write: Any, samples: Iterator[Sample], at: float) -> None:
     write("".join(f"{series} {value:.6g} {at:.0f}\n" for series, value in samples))
 
 
-def every_fifteen_seconds(folder: Path) -> list[str]:
+def every_half_minute(folder: Path) -> list[str]:
     copies = []
     for path in (*RULES, *ALERTS):
         copy = folder / f"{path.parent.name}-{path.name}"
         copy.write_text(
-            json.dumps({"groups": [{**group, "interval": "15s"} for group in groups(path)]})
+            json.dumps({"groups": [{**group, "interval": "30s"} for group in groups(path)]})
         )
         copies.append(str(copy))
     return copies
@@ -157,15 +163,31 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
             "scrape_interval": f"{SCRAPE}s",
             "static_configs": [{"targets": [url.removeprefix("http://").removesuffix("/metrics")]}],
         }
-        rules = every_fifteen_seconds(folder)
+        rules = every_half_minute(folder)
         prometheus = Prometheus(folder, {}, scrape_configs=[scrape], rule_files=rules)
         try:
             until(prometheus.ready, seconds=120)
-            begin = time.time()
-            until(lambda: time.time() - begin > options.warm, seconds=options.warm + 60)
-            report(evaluated(prometheus.port))
+            report(quickest(prometheus.port, options.warm))
         finally:
             prometheus.stop()
+
+
+def quickest(port: int, seconds: float) -> list[Any]:
+    """Every group as it was evaluated at its quickest, in the second half of the time: with all of its data."""
+    begin = time.time()
+    best: dict[str, Any] = {}
+
+    def watched() -> bool:
+        elapsed = time.time() - begin
+        for group in evaluated(port) if elapsed > seconds / 2 else []:
+            known = best.get(group["file"])
+            if known is None or group["evaluationTime"] < known["evaluationTime"]:
+                best[group["file"]] = group
+        threading.Event().wait(2.0)  # the question costs Prometheus something too
+        return elapsed > seconds
+
+    until(watched, seconds=seconds + 120)
+    return list(best.values())
 
 
 def report(found: list[Any]) -> None:
@@ -188,9 +210,9 @@ def report(found: list[Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--gpus-per-job", type=int, default=8)
+    parser.add_argument("--gpus-per-job", type=int, default=4)
     parser.add_argument("--hours", type=float, default=24.5, help="of history")
-    parser.add_argument("--warm", type=float, default=180.0, help="seconds before it's read")
+    parser.add_argument("--warm", type=float, default=600.0, help="seconds that it's watched")
     with tempfile.TemporaryDirectory() as folder:
         measure(parser.parse_args(), Path(folder))
 
