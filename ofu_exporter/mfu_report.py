@@ -30,7 +30,10 @@ MOST_TFLOPS = 1e6
 """Of one GPU; hundred times what the fastest has."""
 MOST_LAYERS = 10_000
 DEEPEST = 16
-"""What no number, no number of layers and no nesting of a configuration exceeds."""
+MOST_VALUES = 10_000
+"""What no number, no number of layers, no nesting and no size of a configuration exceeds."""
+MOST_FIELDS = 64
+"""Of a body; each that is wrong costs time."""
 _REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
 WAYS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
 """The ways to say how fast a job goes, of which one is needed. The last may stand beside any other."""
@@ -69,7 +72,7 @@ def _as_shares(value: object) -> object:
     """One precision is all of the FLOPs."""
     if isinstance(value, str):
         return {_precision(value): 1.0}
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or len(value) > len(PRECISIONS):
         raise ValueError("is neither a precision nor shares of several")
     return value
 
@@ -92,8 +95,12 @@ Text = Annotated[str, AfterValidator(_printable)]
 def _config(value: dict[str, Any]) -> dict[str, Any]:
     """A configuration is text of whoever reports: nothing in it may take the agent's time."""
     waiting: list[tuple[str, object, int]] = [("config", value, 0)]
+    values = 0
     while waiting:
         name, item, depth = waiting.pop()
+        values += 1
+        if values + len(waiting) > MOST_VALUES:
+            raise ValueError(f"has more than {MOST_VALUES} values")
         if depth > DEEPEST:
             raise ValueError(f"{name} is nested more than {DEEPEST} deep")
         if isinstance(item, (int, float)) and not abs(item) <= LARGEST:
@@ -111,6 +118,13 @@ def _config(value: dict[str, Any]) -> dict[str, Any]:
 
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_no_flood(cls, value: object) -> object:
+        if isinstance(value, dict) and len(value) > MOST_FIELDS:
+            raise ValueError(f"has {len(value)} fields")
+        return value
 
 
 class ModelBody(_Body):

@@ -190,6 +190,7 @@ def nested(depth: int) -> dict[str, Any]:
         ({"hybrid_override_pattern": "M" * (MOST_LAYERS + 1)}, "longer than"),
         ({"layer_types": ["full"] * (MOST_LAYERS + 1)}, "longer than"),
         (nested(DEEPEST + 2), "nested more than"),
+        ({"a": [[]] * 9_999, "b": [[]] * 9_999}, "has more than 10000 values"),
     ],
 )
 def test_a_configuration_that_would_take_the_agents_time_is_refused(
@@ -198,6 +199,14 @@ def test_a_configuration_that_would_take_the_agents_time_is_refused(
     where, message = refused(mfu=0.4, model={**MODEL, "config": bomb})
     assert where == ("model", "config")
     assert why in message
+
+
+def test_thousands_of_fields_are_one_problem() -> None:
+    """Each that is told of takes time and room."""
+    many = {f"x{number}": 1 for number in range(9_000)}
+    assert refused(mfu=0.4, **many) == ((), "has 9002 fields")
+    assert refused(mfu=0.4, precision=many)[0] == ("precision",)
+    assert refused(mfu=0.4, model={**MODEL, **many})[0] == ("model",)
 
 
 def test_a_report_is_what_its_schema_says() -> None:

@@ -178,10 +178,8 @@ def test_what_was_passed_on_is_not_from_here(shared: Agent, header: dict[str, st
     assert refusals(shared, "not_local") == before + 1
 
 
-def test_a_body_with_thousands_of_wrong_fields_gets_a_short_answer(shared: Agent) -> None:
-    answer = post(
-        shared, {"job_id": "7", "mfu": 0.4, **{f"x{number}": 1 for number in range(9000)}}
-    )
+def test_a_body_with_many_wrong_fields_gets_a_short_answer(shared: Agent) -> None:
+    answer = post(shared, {"job_id": "7", "mfu": 0.4, **{f"x{number}": 1 for number in range(60)}})
     assert answer.status == 422
     assert len(answer.body["detail"]) == 10
     long = post(shared, {"job_id": "7", "mfu": 0.4, "y" * 100_000: 1})
