@@ -507,6 +507,18 @@ def test_jobs_of_one_name_in_two_namespaces_are_two(bench: Bench) -> None:
     assert bench.claims(*pods) == {"one/ray": ("GPU-one",), "two/ray": ("GPU-two",)}
 
 
+def test_a_job_knows_its_pods_by_name(bench: Bench) -> None:
+    """A process in a pod knows the pod's name and not its job's: it reports under that."""
+    for number in range(2):
+        bench.api.add(doubles.pod(f"p-{number}", {"ray.io/cluster": "ray"}))
+    (job,) = bench.jobs(holding("p-0", "GPU-a"), holding("p-1", "GPU-b")).values()
+    assert job.job_id == "ns/ray"
+    assert job.aliases == ("ns/p-0", "ns/p-1")
+    bench.api.add(doubles.pod("alone"))
+    (alone,) = bench.jobs(holding("alone", "GPU-a")).values()
+    assert (alone.job_id, alone.aliases) == ("ns/alone", ())
+
+
 def test_a_job_that_is_made_anew_under_its_name_is_another(bench: Bench) -> None:
     """Pods of the old one may still be ending: the newest says which it is, and when it began."""
     for name, uid, second in [("old", "uid-1", 0), ("new", "uid-2", 9)]:
