@@ -26,7 +26,7 @@ MAX_LINE_BYTES = 1 << 20
 """A longer line is no reading of ours; it must not be held in memory."""
 MAX_DAMAGED_LINES = 1000
 """After so many the file is taken for no recording, and is not read on."""
-_BAD_LINE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+BAD_LINE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """What a line of JSON that is none of ours can make the code below raise."""
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -66,8 +66,8 @@ class Writer:
             number = self._numbers.get(event.gpu)
             if number is None:
                 number = self._numbers[event.gpu] = len(self._numbers)
-                lines.append({"gpu": _compact(asdict(event.gpu)), "n": number})
-            lines.append({"n": number, **_encode(event, self._epoch)})
+                lines.append({"gpu": encode_gpu(event.gpu), "n": number})
+            lines.append({"n": number, **encode(event, self._epoch)})
             count += 1
         if lines:
             self._put(lines)
@@ -156,10 +156,10 @@ def _events(lines: Iterator[bytes], damaged: list[str]) -> Iterator[Reading | Fa
         try:
             fields = json.loads(line)
             if "gpu" in fields:
-                gpus[fields.get("n", len(gpus))] = _gpu(fields["gpu"])
+                gpus[fields.get("n", len(gpus))] = decode_gpu(fields["gpu"])
             else:
-                yield _decode(fields, gpus[fields["n"]])
-        except _BAD_LINE as error:
+                yield decode(fields, gpus[fields["n"]])
+        except BAD_LINE as error:
             damaged.append(f"line {number}: {type(error).__name__}: {error}")
             if len(damaged) >= MAX_DAMAGED_LINES:
                 return
@@ -169,7 +169,8 @@ def _compact(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in ("", None, (), {})}
 
 
-def _encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
+def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
+    """An event as plain data, without its GPU; its times are from `epoch` on."""
     if isinstance(event, Fault):
         return _compact(
             {"at": round(event.at - epoch, 6), "fault": event.reason.value, "detail": event.detail}
@@ -187,7 +188,8 @@ def _encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
     )
 
 
-def _decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
+def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
+    """What `encode` made of an event. Raises one of the errors of a bad line."""
     if "fault" in fields:
         reason = Reason(fields["fault"])
         return Fault(gpu, float(fields["at"]), reason, str(fields.get("detail", "")))
@@ -205,7 +207,13 @@ def _decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
     )
 
 
-def _gpu(fields: Mapping[str, Any]) -> Gpu:
+def encode_gpu(gpu: Gpu) -> dict[str, Any]:
+    """A GPU as plain data, without what is not known of it."""
+    return _compact(asdict(gpu))
+
+
+def decode_gpu(fields: Mapping[str, Any]) -> Gpu:
+    """What `encode_gpu` made of a GPU. Raises one of the errors of a bad line."""
     known: dict[str, Any] = {"index": "", "uuid": ""}
     for name, value in fields.items():
         if name == "compute_capability":

@@ -86,6 +86,24 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("server",),
     ("assembly", "logs"),
     ("daemon",),
+    ("validation",),
+    (
+        "validation.plan",
+        "validation.results",
+        "validation.storage",
+        "validation.simulated",
+        "validation.watching",
+        "validation.torch_products",
+    ),
+    (
+        "validation.session",
+        "validation.cuda",
+        "validation.accuracy",
+        "validation.noise",
+        "validation.clocks",
+    ),
+    ("validation.report",),
+    ("validation.plot",),
     ("cli.settings", "cli.step", "cli.job_end", "cli.job_totals", "cli.facts"),
     (
         "cli.run",
@@ -98,7 +116,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "cli.tail",
         "cli.pause",
     ),
-    ("cli.tile", "cli.profile"),
+    ("cli.tile", "cli.profile", "cli.validate"),
     ("cli",),
     ("__main__",),
 )

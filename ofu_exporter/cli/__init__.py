@@ -1,7 +1,8 @@
 """The command line: parses, calls, prints and exits; nothing else here decides anything.
 
 Exit codes: 0 all is well; 1 an unexpected error; 2 settings or arguments that cannot be used;
-3 no source can be read; 4 at least one GPU is not measured (`check`).
+3 no source can be read; 4 at least one GPU is not measured (`check`), or nothing could be compared (`validate`);
+5 a card outside the bounds (`validate`).
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ COMMANDS = _Commands(
         "run": "run:run",
         "tail": "tail:tail",
         "tile": "tile:tile",
+        "validate": "validate:validate",
     }
 )
 

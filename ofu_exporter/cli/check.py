@@ -98,11 +98,27 @@ def _report_gpu(view: GpuView) -> dict[str, Any]:
         "utilization_stderr_ratio": window.stderr if window else None,
         "window_seconds": window.seconds if window else None,
         "clock_method": (window.clock_method or None) if window else None,
+        "error_budget": error_budget(view),
         "job_ids": [job.job_id for job in view.holders],
         "available": view.reason is None,
         "reason": view.reason.value if view.reason else None,
         "detail": view.detail or None,
         "advice": view.reason.advice if view.reason else None,
+    }
+
+
+def error_budget(view: GpuView) -> dict[str, Any] | None:
+    """What is known of the error of one window's OFU, in points; None without an OFU."""
+    window, rating = view.window, view.rating
+    if window is None or window.utilization is None or rating is None:
+        return None
+    known = window.stderr is not None
+    return {
+        "clock_interval_95_points": 196 * (window.stderr or 0.0) if known else None,
+        "window_seconds": window.seconds,
+        "observed_seconds": view.observed_seconds,
+        "tensor_clock": rating.origin,
+        "tiles": "counted",  # by OFU, not by MFU; what they add is the job's, and `profile` tells it
     }
 
 
@@ -179,8 +195,28 @@ def _scheduler_notes(health: SchedulerHealth) -> list[str]:
     return notes
 
 
+def _error_notes(snapshot: Snapshot) -> list[str]:
+    """How far to trust the OFUs of the table, in a line for each part of their error."""
+    budgets = [budget for view in snapshot.gpus if (budget := error_budget(view))]
+    if not budgets:
+        return []
+    clock = [each["clock_interval_95_points"] for each in budgets]
+    known = [points for points in clock if points is not None]
+    said = "one in a window, so their error is not known"
+    if known:
+        seconds = max(each["window_seconds"] for each in budgets)
+        said = (
+            f"at most ±{max(known):.2f} points in 95 of 100 windows of {seconds:.3g} s, "
+            "over n windows 1/sqrt(n) of that"
+        )
+    return [
+        f"Clock reads: {said}.",
+        "Tiles: OFU counts the work that fills them up, MFU does not; `ofu-exporter profile` says how much.",
+    ]
+
+
 def _notes(snapshot: Snapshot) -> list[str]:
-    notes = []
+    notes = _error_notes(snapshot)
     for view in snapshot.gpus:
         if view.reason is not None:
             detail = f" ({view.detail})" if view.detail else ""

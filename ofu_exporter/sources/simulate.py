@@ -142,6 +142,7 @@ class Probe:
         self.loops = simulated_gemms.draw(self._random, LOOPS) if options.simulated_gemms else ()
         """The products that it runs, over and over; empty with other work."""
         self._phases = _gemm_phases(self.loops) or WORKLOADS[workload]
+        self._told: Phase | None = None
         self._period = math.fsum(phase.seconds for phase in self._phases)
         self._offset = self._random.random() * self._period
         self._has_cycles = options.simulated_cycles
@@ -155,6 +156,11 @@ class Probe:
 
     def gpus(self) -> Sequence[Gpu]:
         return [self._gpu]
+
+    def do(self, phase: Phase | None) -> None:
+        """Do this from now on; None = its own work again."""
+        self._advance(self._clock())
+        self._told = phase
 
     def poll(self) -> None:
         at = self._clock()
@@ -219,6 +225,8 @@ class Probe:
             setattr(totals, phase.pipe, getattr(totals, phase.pipe) + tensor)
 
     def _phase(self) -> Phase:
+        if self._told is not None:
+            return self._told
         into = (self._steps * STEP_SECONDS + self._offset) % self._period
         for phase in self._phases:
             if into < phase.seconds:

@@ -1,0 +1,254 @@
+"""`validate`: how near OFU is to MFU on this card, by running products whose FLOPs are known."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ofu_exporter import __version__
+from ofu_exporter.cli.settings import load, setting_flags
+from ofu_exporter.config import Given
+from ofu_exporter.errors import ConfigError, GpuError, Reason
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from ofu_exporter.assembly import Configured
+    from ofu_exporter.validation import Machine, Product, Trial, Watch
+    from ofu_exporter.validation.plan import Size
+    from ofu_exporter.validation.report import Report
+    from ofu_exporter.validation.storage import Header
+
+EXIT_GPU = 4
+EXIT_OUTSIDE = 5
+
+INTERVAL, CLOCK_INTERVAL = 0.5, 0.05
+"""Seconds of a window and between clock reads: short, so that a few seconds hold several windows."""
+WINDOWS_AT_LEAST = 4
+"""Windows as long as a product: one or two of them lie in its steady part."""
+CLOCK_SECONDS = 5.0
+"""Of each product that clock domains are measured with."""
+
+
+OWN = frozenset(
+    {
+        *("quick", "clocks", "simulate", "report", "output", "precisions", "products", "seconds"),
+        *("random_seed", "gpu", "raw_bound", "adjusted_bound", "published"),
+    }
+)
+"""Options that are no settings of the agent."""
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Ten minutes at most; without it some hours.")
+@click.option("--clocks", is_flag=True, help="Measure clock domains and FLOPs per cycle instead.")
+@click.option("--simulate", is_flag=True, help="A simulated GPU, at once; says nothing of OFU.")
+@click.option("--report", is_flag=True, help="Run nothing: report what --output has.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File of every sample (JSON lines); goes on with what it has. Default: validation-GPU.jsonl.",
+)
+@click.option("--precisions", metavar="LIST", help="With commas; default: all that run here.")
+@click.option("--products", type=click.IntRange(1), help="Random products of each precision.")
+@click.option("--seconds", type=click.FloatRange(1), help="Of each product.")
+@click.option("--random", "random_seed", default=1, show_default=True, help="Seed of the products.")
+@click.option("--gpu", default=0, show_default=True, help="Index of the GPU, as torch counts.")
+@click.option("--raw-bound", type=float, default=2.0, show_default=True, help="MAE, in points.")
+@click.option("--adjusted-bound", type=float, default=0.5, show_default=True, help="The same.")
+@click.option(
+    "--published",
+    multiple=True,
+    metavar="PRECISION=TFLOPS",
+    help="Published dense peak, for --clocks on a card that is not in the table.",
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw it to this file (matplotlib).")
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
+@setting_flags
+def validate(format_: str, plot: Path | None, **options: Any) -> None:
+    """Run matrix products whose FLOPs are known, with the agent's sampler beside them, and compare.
+
+    Exit code 5: outside the bounds. 4: nothing could be compared.
+    """
+    found = _stored(options) if options["report"] else _measured(options)
+    from ofu_exporter.validation import report
+
+    if plot is not None:
+        from ofu_exporter.validation.plot import draw
+
+        draw(found, plot)
+    as_json = format_ == "json"
+    click.echo(json.dumps(report.plain(found), indent=2) if as_json else report.text(found))
+    if not found.compared:
+        sys.exit(EXIT_GPU)
+    if not options["clocks"]:
+        sys.exit({"outside": EXIT_OUTSIDE, "not_judged": EXIT_GPU, "inside": 0}[found.verdict])
+
+
+def _stored(options: Mapping[str, Any]) -> Report:
+    from ofu_exporter.validation import storage
+
+    if options["output"] is None:
+        raise ConfigError("--report needs --output FILE")
+    header, trials = storage.read(options["output"])
+    return _report(_configured(options), header, trials, options)
+
+
+def _measured(options: Mapping[str, Any]) -> Report:
+    from contextlib import ExitStack
+    from dataclasses import replace
+
+    from ofu_exporter.validation import plan, session
+    from ofu_exporter.validation.storage import Store
+
+    asked = plan.known((options["precisions"] or ",".join(plan.PRECISIONS)).split(","))
+    size = _size(options)
+    configured = _configured(options)
+    with ExitStack() as stack:
+        machine, watch, clock = _place(configured, options, stack)
+        precisions, refused = session.runnable(machine, asked)
+        products: Sequence[Product] = plan.products(size, precisions, options["random_seed"])
+        if options["clocks"]:
+            products = plan.clock_products(precisions, size.seconds)
+        header = _header(machine, watch)
+        _check_seconds(size, configured, watch)
+        path = options["output"] or Path(f"validation-{machine.uuid}.jsonl")
+        store = Store(path, header)
+        running = session.Session(machine, watch, store, clock)
+        left = running.run(products, size.deadline, _say)
+    wanted = set(products)
+    trials = [trial for trial in store.trials if trial.product in wanted]
+    found = _report(configured, header, trials, options)
+    return replace(found, refused=refused, left_out=len(left))
+
+
+def _place(
+    configured: Configured, options: Mapping[str, Any], stack: ExitStack
+) -> tuple[Machine, Watch, Callable[[], float]]:
+    """What runs products, the sampler beside it, and the clock of both; the stack lets go of them."""
+    from contextlib import closing
+
+    from ofu_exporter.assembly import build_sampler
+    from ofu_exporter.lanes import Pace
+    from ofu_exporter.validation import cuda, simulated, watching
+
+    settings = configured.settings
+    if options["simulate"]:
+        pace = Pace(settings.interval, settings.clock_interval)
+        model = configured.sources["simulate"].model_dump()
+        made = simulated.Machine(pace, model["seed"], model["simulated_cycles"])
+        return made, stack.enter_context(closing(made.watch(pace))), made.clock
+    machine = stack.enter_context(closing(cuda.Machine(options["gpu"])))
+    watch = watching.Watch(
+        lambda publish: build_sampler(configured, publish), _window_seconds(configured)
+    )
+    return machine, stack.enter_context(closing(watch)), time.monotonic
+
+
+def _configured(options: Mapping[str, Any]) -> Configured:
+    """The settings. Raises ConfigError where a source would show another GPU than the one that computes."""
+    preset = {
+        "scheduler": Given("none", "validate"),
+        "interval": Given(INTERVAL, "validate"),
+        "clock_interval": Given(CLOCK_INTERVAL, "validate"),
+    }
+    if options["simulate"]:
+        preset["source"] = Given("simulate", "--simulate")
+    flags = {name: value for name, value in options.items() if name not in OWN}
+    configured = load(flags, preset)
+    source = configured.settings.source
+    if options["simulate"] != (source == "simulate") or source == "replay":
+        raise ConfigError(
+            f"source {source}: its GPUs run no products; with --simulate the source is simulate, "
+            "without it one that reads counters"
+        )
+    return configured
+
+
+def _size(options: Mapping[str, Any]) -> Size:
+    from dataclasses import replace
+
+    from ofu_exporter.validation import plan
+
+    size = plan.QUICK if options["quick"] else plan.FULL
+    if options["clocks"]:
+        size = replace(size, seconds=CLOCK_SECONDS)
+    if options["products"]:
+        size = replace(size, aligned=options["products"])
+    if options["seconds"]:
+        size = replace(size, seconds=options["seconds"])
+    return size
+
+
+def _window_seconds(configured: Configured) -> float:
+    """The longest that a source in question takes for one reading."""
+    models = [model.model_dump() for model in configured.sources.values()]
+    others = [float(model.get("collect_interval", 0.0)) for model in models]
+    return max(configured.settings.interval, *others)
+
+
+def _check_seconds(size: Size, configured: Configured, watch: Watch) -> None:
+    """Raises ConfigError when no product runs long enough for a whole window of the source that is read."""
+    model = configured.sources[watch.source].model_dump()
+    window = float(model.get("collect_interval", configured.settings.interval))
+    if size.seconds < WINDOWS_AT_LEAST * window:
+        raise ConfigError(
+            f"--seconds: {size.seconds:g} s of a product hold no whole window of {watch.source} ({window:g} s): "
+            f"give {WINDOWS_AT_LEAST * window:g} or more"
+        )
+
+
+def _header(machine: Machine, watch: Watch) -> Header:
+    from ofu_exporter.validation.storage import Header
+
+    return Header(
+        gpu=watch.gpu(machine.uuid),
+        source=watch.source,
+        simulated=machine.simulated or watch.simulated,
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        software={"ofu-exporter": __version__, **machine.software},
+    )
+
+
+def _report(
+    configured: Configured, header: Header, trials: Sequence[Trial], options: Mapping[str, Any]
+) -> Report:
+    """Raises GpuError when nothing is known that the GPU could be measured against."""
+    from ofu_exporter import gpus
+    from ofu_exporter.assembly import rows
+    from ofu_exporter.validation import report
+    from ofu_exporter.validation.accuracy import Bounds
+
+    extra = rows(configured.settings.gpus)
+    rating = gpus.rate(header.gpu, extra)
+    if rating is None:
+        raise GpuError(Reason.UNKNOWN_MODEL, header.gpu.name)
+    if options["clocks"]:
+        peaks = dict(_peak(text) for text in options["published"])
+        return report.clock_report(header, trials, rating, peaks, extra)
+    bounds = Bounds(options["raw_bound"], options["adjusted_bound"])
+    return report.accuracy_report(header, trials, rating, bounds)
+
+
+def _peak(text: str) -> tuple[str, float]:
+    from ofu_exporter.validation import plan
+
+    precision, _, number = text.partition("=")
+    plan.known([precision])
+    try:
+        peak = float(number)
+    except ValueError as error:
+        raise ConfigError(f"--published: {text!r} is not PRECISION=TFLOPS") from error
+    return precision, peak * 1e12
+
+
+def _say(number: int, of: int, product: Product) -> None:
+    sides = f"{product.m} x {product.n} x {product.k}"
+    click.echo(f"{number}/{of} {product.kind} {product.precision} {sides}", err=True)

@@ -1,0 +1,207 @@
+"""How near OFU came to MFU: the paper's Table II, its Fig. 1 and 3, and whether the card is within the bounds.
+
+Differences are in points: hundredths of the peak.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ofu_exporter.validation import Kind
+from ofu_exporter.validation.results import Result
+
+Verdict = Literal["inside", "outside", "not_judged"]
+JUDGED: Kind = "aligned"
+"""What the bounds are about: random multiples of 16, as in the paper's Table II."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The largest mean absolute errors of a card that is as it should be, in points."""
+
+    raw: float = 2.0
+    adjusted: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Of one estimator, over some products, in points: estimate minus MFU."""
+
+    products: int
+    mean_absolute: float
+    """The paper, eq. 9."""
+    mean: float
+    within_2: float
+    """Share of the products."""
+    within_5: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One precision and kind of products."""
+
+    precision: str
+    kind: Kind
+    raw: Errors
+    exact: Errors | None
+    """OFU adjusted for tiles where kernel names tell all of them; None = of no product."""
+    lower: Errors | None
+    """The same where they tell a lower bound of what tiles add."""
+    stderr: float | None
+    """Mean standard error of an OFU, from its clock reads; None where one is not known."""
+    raw_verdict: Verdict
+    adjusted_verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One product on the curve over sizes."""
+
+    precision: str
+    kind: Kind
+    side: float
+    """Geometric mean of the three sides."""
+    tile_overhead: float | None
+    """From kernel names."""
+    bound: str
+    counted_overhead: float | None
+    """From the counters: OFU over MFU, minus 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedUp:
+    """How much faster a square is in one precision than in another, by the clock on the wall and by OFU."""
+
+    precision: str
+    base: str
+    side: int
+    achieved: float
+    by_ofu: float
+    """Ratio of OFU times peak."""
+    of_peaks: float
+
+
+def rows(results: Sequence[Result], bounds: Bounds) -> tuple[Row, ...]:
+    """The paper's Table II, in the order in which the precisions were run."""
+    kinds: tuple[Kind, ...] = ("aligned", "unaligned")
+    found = []
+    for precision in dict.fromkeys(each.product.precision for each in results):
+        for kind in kinds:
+            chosen = [each for each in results if _is(each, precision, kind)]
+            if row := _row(precision, kind, chosen, bounds):
+                found.append(row)
+    return tuple(found)
+
+
+def verdict(found: Sequence[Row]) -> Verdict:
+    """Of the card: outside when one row is, not judged when all of them are not."""
+    verdicts = {each for row in found for each in (row.raw_verdict, row.adjusted_verdict)}
+    if "outside" in verdicts:
+        return "outside"
+    return "inside" if "inside" in verdicts else "not_judged"
+
+
+def curve(results: Iterable[Result]) -> tuple[Point, ...]:
+    """FLOP overhead over size (the paper, Fig. 1): squares in steps of 128, and products of any sides."""
+    points = [
+        Point(
+            each.product.precision,
+            each.product.kind,
+            (each.product.m * each.product.n * each.product.k) ** (1 / 3),
+            each.tiling.overhead_ratio,
+            each.tiling.bound,
+            each.counted_overhead,
+        )
+        for each in results
+        if each.product.kind in ("square", "unaligned")
+    ]
+    return tuple(sorted(points, key=lambda point: (point.precision, point.kind, point.side)))
+
+
+def speed_ups(results: Sequence[Result]) -> tuple[SpeedUp, ...]:
+    """Against TF32, or against BF16 where TF32 was not run (the paper, section IV-B and Fig. 3)."""
+    squares = {
+        (each.product.precision, each.product.m): each
+        for each in results
+        if each.product.kind == "square" and each.mfu
+    }
+    precisions = list(dict.fromkeys(precision for precision, _ in squares))
+    base = next((each for each in ("tf32", "bf16") if each in precisions), None)
+    if base is None:
+        return ()
+    return tuple(_speed_ups(squares, [each for each in precisions if each != base], base))
+
+
+def _speed_ups(
+    squares: dict[tuple[str, int], Result], precisions: Sequence[str], base: str
+) -> Iterator[SpeedUp]:
+    for precision in precisions:
+        for side in sorted(side for other, side in squares if other == precision):
+            one, other = squares[precision, side], squares.get((base, side))
+            if other is not None:
+                yield SpeedUp(
+                    precision,
+                    base,
+                    side,
+                    one.achieved_flops / other.achieved_flops,
+                    one.utilization * _peak(one) / (other.utilization * _peak(other)),
+                    _peak(one) / _peak(other),
+                )
+
+
+def _peak(result: Result) -> float:
+    return result.achieved_flops / (result.mfu or math.nan)
+
+
+def _is(result: Result, precision: str, kind: Kind) -> bool:
+    return result.mfu is not None and (result.product.precision, result.product.kind) == (
+        precision,
+        kind,
+    )
+
+
+def _row(precision: str, kind: Kind, chosen: Sequence[Result], bounds: Bounds) -> Row | None:
+    raw = _errors([(each.utilization, each.mfu) for each in chosen])
+    if raw is None:
+        return None
+    exact = _errors([(each.adjusted, each.mfu) for each in chosen if each.is_exact])
+    lower = _errors([(each.adjusted, each.mfu) for each in chosen if not each.is_exact])
+    stderrs = [each.stderr for each in chosen if each.stderr is not None]
+    return Row(
+        precision,
+        kind,
+        raw,
+        exact,
+        lower,
+        math.fsum(stderrs) / len(stderrs) if len(stderrs) == len(chosen) else None,
+        _judged(kind, raw, bounds.raw),
+        _judged(kind, exact, bounds.adjusted),
+    )
+
+
+def _judged(kind: Kind, errors: Errors | None, most: float) -> Verdict:
+    if kind != JUDGED or errors is None:
+        return "not_judged"
+    return "inside" if errors.mean_absolute <= most else "outside"
+
+
+def _errors(pairs: Sequence[tuple[float | None, float | None]]) -> Errors | None:
+    """Of estimates of MFUs; an estimate that is not known is left out. None when none is."""
+    points = [
+        100 * (estimate - mfu)
+        for estimate, mfu in pairs
+        if estimate is not None and mfu is not None
+    ]
+    if not points:
+        return None
+    number = len(points)
+    return Errors(
+        number,
+        math.fsum(map(abs, points)) / number,
+        math.fsum(points) / number,
+        sum(abs(point) <= 2 for point in points) / number,
+        sum(abs(point) <= 5 for point in points) / number,
+    )

@@ -1,0 +1,178 @@
+"""The clock domains of a card by measurement, and the row of the table that they propose.
+
+Achieved FLOP/s are TPA * f * SMs * FLOPs per cycle and SM, when those of tiles are counted. So tensor cycles and
+achieved FLOP/s give the FLOPs per cycle, which belong to the chip. The tensor clock is not measured so: it is the clock
+that the *published* peak implies with these, f_T = peak / (SMs * FLOPs per cycle), lest OFU and MFU have different
+denominators. What is measured beside it is how high the clock goes while tensor pipes work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from ofu_exporter import gpus
+from ofu_exporter.gpu_rows import Row
+from ofu_exporter.records import Gpu, Rating
+from ofu_exporter.validation import Trial
+from ofu_exporter.validation.results import Result, steady_windows
+
+BUSY = 0.3
+"""Windows with less tensor activity say nothing of the highest clock under tensor load."""
+FIT = 0.05
+"""How far a measured rate may be from a whole one, as a share of it."""
+AGREE = 0.02
+"""How far a rate or a clock may be from the table's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """One precision, as measured. None = not known."""
+
+    precision: str
+    flops_per_cycle_per_sm: float
+    """With the FLOPs that tiles add where they are known; the largest of its products."""
+    is_exact: bool
+    """False: tiles are not known, and the rate is at least this."""
+    whole: int | None
+    """The rate of a chip that fits: a power of two, or one and a half of it."""
+    highest_clock_hz: float
+    """Of a window under tensor load."""
+    implied_clock_hz: float | None
+    """What the published peak implies with the whole rate."""
+    row_flops_per_cycle_per_sm: int | None
+    row_clock_hz: float | None
+    notes: tuple[str, ...]
+
+
+def domains(
+    trials: Sequence[Trial],
+    results: Sequence[Result],
+    gpu: Gpu,
+    rating: Rating,
+    published: Mapping[str, float],
+    extra: Sequence[Row] = (),
+) -> tuple[Domain, ...]:
+    """What was measured of every precision. `published` are dense peaks in FLOP/s that the user gives."""
+    row = gpus.find(gpu, extra)
+    highest = _highest_clocks(trials, rating)
+    found = []
+    for precision in dict.fromkeys(each.product.precision for each in results):
+        chosen = [each for each in results if each.product.precision == precision]
+        if gpu.sm_count and precision in highest:
+            known = published.get(precision) or (
+                row.published_peak_flops.get(precision) if row else None
+            )
+            found.append(_domain(chosen, gpu.sm_count, highest[precision], known, row))
+    return tuple(found)
+
+
+def whole_rate(rate: float) -> int | None:
+    """The rate that a chip can have and that is nearest; None when none is near."""
+    candidates = [whole for power in range(3, 20) for whole in (1 << power, 3 << (power - 1))]
+    nearest = min(candidates, key=lambda whole: abs(rate / whole - 1))
+    return nearest if abs(rate / nearest - 1) <= FIT else None
+
+
+def proposal(gpu: Gpu, found: Sequence[Domain]) -> tuple[str, str]:
+    """A row for `gpu_rows.py`, and a setting `gpus:`, made of what was measured."""
+    rates = {each.precision: each.whole for each in found if each.whole}
+    low = _clock([each for each in found if each.precision != "fp64"])
+    high = _clock([each for each in found if each.precision == "fp64"])
+    low = low or gpu.max_sm_clock_hz or 0.0
+    setting: dict[str, object] = {"name": gpu.name}
+    if gpu.pci_device_id:
+        setting["pci_device_id"] = gpu.pci_device_id
+    if gpu.sm_count:
+        setting["sm_count"] = gpu.sm_count
+    setting["tensor_clock_hz"] = round(low, -6)
+    if high:
+        setting["fp64_clock_hz"] = round(high, -6)
+    setting["flops_per_cycle_per_sm"] = rates
+    return _row_text(gpu, rates, low, high), yaml.safe_dump({"gpus": [setting]}, sort_keys=False)
+
+
+def _row_text(gpu: Gpu, rates: Mapping[str, int], low: float, high: float | None) -> str:
+    memory = f"({round(gpu.memory_bytes / 2**30)},)" if gpu.memory_bytes else "()"
+    fp64 = "None" if high is None else f"{high / 1e6:.0f}e6"
+    most = "None" if gpu.max_sm_clock_hz is None else f"{gpu.max_sm_clock_hz / 1e6:.0f}e6"
+    chip = ", ".join(f"{precision}={rate}" for precision, rate in rates.items())
+    ids = f'("{gpu.pci_device_id}",)' if gpu.pci_device_id else "()"
+    return (
+        f'Row("{gpu.name}", Chip("ARCHITECTURE", {gpu.compute_capability}, _rates({chip})), ("{gpu.name}",),\n'
+        f"    {ids}, {gpu.sm_count}, {low / 1e6:.0f}e6, {fp64}, {most}, {memory},\n"
+        '    _tflops(), "ofu-exporter validate --clocks", "low"),'
+    )
+
+
+def _clock(found: Sequence[Domain]) -> float | None:
+    """What the published peak implies; where none is known, the highest clock that was seen under load."""
+    implied = [each.implied_clock_hz for each in found if each.implied_clock_hz]
+    return min(implied) if implied else max((each.highest_clock_hz for each in found), default=None)
+
+
+def _highest_clocks(trials: Sequence[Trial], rating: Rating) -> dict[str, float]:
+    """By precision, of the mean clocks of busy windows."""
+    highest: dict[str, float] = {}
+    for trial in trials:
+        for window in steady_windows(trial, rating):
+            if (window.tensor_active or 0.0) >= BUSY and window.sm_clock_hz:
+                precision = trial.product.precision
+                highest[precision] = max(highest.get(precision, 0.0), window.sm_clock_hz)
+    return highest
+
+
+def _domain(
+    chosen: Sequence[Result], sm_count: int, highest_hz: float, peak: float | None, row: Row | None
+) -> Domain:
+    precision = chosen[0].product.precision
+    best = max(chosen, key=lambda each: (each.is_exact, _rate(each, sm_count)))
+    rate = _rate(best, sm_count)
+    whole = whole_rate(rate)
+    in_row = row.chip.flops_per_cycle_per_sm.get(precision) if row else None
+    clock_in_row = row.clock_hz(precision) if row else None
+    implied = peak / (sm_count * whole) if peak and whole else None
+    return Domain(
+        precision,
+        rate,
+        best.is_exact,
+        whole,
+        highest_hz,
+        implied,
+        in_row,
+        clock_in_row,
+        tuple(_notes(rate, whole, in_row, implied, clock_in_row, highest_hz)),
+    )
+
+
+def _rate(result: Result, sm_count: int) -> float:
+    """Executed FLOPs per tensor cycle of an SM."""
+    executed = result.achieved_flops * (1 + (result.tiling.overhead_ratio or 0.0))
+    return executed / (result.tensor_hz * sm_count) if result.tensor_hz else 0.0
+
+
+def _notes(
+    rate: float,
+    whole: int | None,
+    in_row: int | None,
+    implied: float | None,
+    clock_in_row: float | None,
+    highest_hz: float,
+) -> list[str]:
+    notes = []
+    if whole is None:
+        notes.append(f"{rate:.0f} FLOPs per cycle are no rate that a chip has within {FIT:.0%}")
+    if in_row and abs(rate / in_row - 1) > AGREE:
+        notes.append(f"{rate / in_row - 1:+.1%} from the table's {in_row}")
+    if implied and clock_in_row and abs(implied / clock_in_row - 1) > AGREE:
+        notes.append(
+            f"the peak implies {implied / 1e6:.0f} MHz, the table has {clock_in_row / 1e6:.0f}"
+        )
+    rated = implied or clock_in_row
+    if rated and highest_hz > rated * (1 + AGREE):
+        notes.append(
+            f"the clock went to {highest_hz / 1e6:.0f} MHz under tensor load: OFU above TPA is real"
+        )
+    return notes

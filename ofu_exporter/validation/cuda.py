@@ -1,0 +1,120 @@
+"""Runs products with torch on a CUDA GPU.
+
+Launches are queued in chunks, two of which are always on their way, so that the GPU never waits for Python. A chunk's
+end is a CUDA event; when it has passed is read on the clock that the sampler reads.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ofu_exporter import profiles
+from ofu_exporter.errors import ConfigError, Reason, SourceError
+from ofu_exporter.profiles import Profile
+from ofu_exporter.validation import Mark, Product
+from ofu_exporter.validation.torch_products import Call, build
+
+CHUNK_SECONDS = 0.05
+CHUNKS_QUEUED = 2
+PROFILED_LAUNCHES = 3
+PROBE_SIDE = 512
+"""Of the product that shows whether a precision can be run."""
+
+
+class Machine:
+    """One GPU of this process's torch."""
+
+    simulated = False
+
+    def __init__(self, index: int) -> None:
+        """Raises ConfigError without torch or such a GPU, SourceError when torch sees no GPU at all."""
+        self._torch = _torch()
+        count = self._torch.cuda.device_count()
+        if count == 0 or not self._torch.cuda.is_available():
+            detail = f"torch {self._torch.__version__} sees no CUDA GPU"
+            raise SourceError(Reason.NO_GPU, detail)
+        if not 0 <= index < count:
+            raise ConfigError(f"--gpu: torch has GPUs 0 to {count - 1}, not {index}")
+        self._device = f"cuda:{index}"
+        self._torch.cuda.set_device(index)
+        self.uuid = f"GPU-{self._torch.cuda.get_device_properties(index).uuid}"
+        self.software: Mapping[str, str] = {
+            "torch": str(self._torch.__version__),
+            "cuda": str(self._torch.version.cuda),
+        }
+
+    def refusals(self, precisions: Sequence[str]) -> Mapping[str, str]:
+        refused = {}
+        for precision in precisions:
+            sides = (PROBE_SIDE,) * 3
+            try:
+                build(self._torch, Product("square", precision, *sides, 0.0), self._device)()
+                self._torch.cuda.synchronize()
+            except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+                refused[precision] = str(error).strip().split("\n", maxsplit=1)[0]
+        return refused
+
+    def profile(self, product: Product) -> Profile:
+        call = build(self._torch, product, self._device)
+        call()  # what is chosen and compiled at the first launch is not what is asked for
+        self._torch.cuda.synchronize()
+        profiler = self._torch.profiler
+        activities = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
+        with profiler.profile(activities=activities, record_shapes=True) as seen:
+            for _ in range(PROFILED_LAUNCHES):
+                call()
+            self._torch.cuda.synchronize()
+        with tempfile.TemporaryDirectory() as folder:
+            trace = Path(folder) / "trace.json"
+            seen.export_chrome_trace(str(trace))
+            return profiles.read(trace)
+
+    def run(self, product: Product) -> Sequence[Mark]:
+        call = build(self._torch, product, self._device)
+        launches = self._launches_per_chunk(call)
+        queued = deque(self._chunk(call, launches) for _ in range(CHUNKS_QUEUED))
+        marks: list[Mark] = []
+        while queued:
+            queued.popleft().synchronize()
+            marks.append(Mark(time.monotonic(), float(launches * len(marks))))
+            if marks[-1].at < marks[0].at + product.seconds:
+                queued.append(self._chunk(call, launches))
+        return marks
+
+    def close(self) -> None:
+        self._torch.cuda.empty_cache()
+
+    def _chunk(self, call: Call, launches: int) -> Any:
+        """Queue some launches; the event behind them."""
+        for _ in range(launches):
+            call()
+        event = self._torch.cuda.Event(blocking=True)  # waits without a busy core
+        event.record()
+        return event
+
+    def _launches_per_chunk(self, call: Call) -> int:
+        """How many launches fill a chunk, by trying twice as many until one takes long enough."""
+        launches = 1
+        while True:
+            began = time.monotonic()
+            self._chunk(call, launches).synchronize()
+            seconds = time.monotonic() - began
+            if seconds >= CHUNK_SECONDS / 2:
+                return max(1, round(launches * CHUNK_SECONDS / seconds))
+            launches *= 2
+
+
+def _torch() -> Any:
+    try:
+        import torch  # noqa: PLC0415 - large and optional: loaded where products are really run
+    except ImportError as error:
+        raise ConfigError(
+            "torch is not installed: pip install 'ofu-exporter[validate]', "
+            "or see what a validation prints with --simulate"
+        ) from error
+    return torch

@@ -1,0 +1,103 @@
+"""What reading the SM clock at instants costs in accuracy: the paper's Table I, from samples of one's own.
+
+All reads together are the baseline. Reads that are further apart are a part of them; how far the means of such parts
+lie from that of all is the error (arXiv:2605.20799, section IV-C).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ofu_exporter.records import Rating
+from ofu_exporter.validation import Trial
+from ofu_exporter.validation.results import steady_windows
+
+INTERVALS = (1.0, 5.0, 10.0, 20.0, 30.0)
+"""Seconds between two reads: the paper's, and one."""
+FEWEST = 5
+"""Means of fewer reads than this say little."""
+TABLE_SECONDS = 3000.0
+"""How long the paper measured."""
+TWO_SIDED_95 = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Means of reads so far apart, about the mean of all; in points of OFU."""
+
+    interval_seconds: float
+    reads: int
+    """In each mean."""
+    std: float
+    """Of the mean over the whole time."""
+
+    @property
+    def interval_95(self) -> float:
+        return TWO_SIDED_95 * self.std
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The clock of one steady load, and what it does to OFU."""
+
+    precision: str
+    seconds: float
+    reads: int
+    lowest_hz: float
+    mean_hz: float
+    highest_hz: float
+    std_hz: float
+    utilization: float
+    spreads: tuple[Spread, ...]
+
+
+def noise(trial: Trial, rating: Rating) -> Noise | None:
+    """None when there are too few clock reads in the steady part of the run."""
+    windows = list(steady_windows(trial, rating))
+    starts = {each.start for each in windows}
+    readings = [each for each in trial.readings if each.start in starts]
+    reads = [sample for each in readings for sample in each.clocks[1:]]
+    if len(reads) < FEWEST:
+        return None
+    clocks = [sample.hz for sample in reads]
+    seconds = math.fsum(each.seconds for each in windows)
+    scale = {each.start: (each.utilization or 0.0) / (each.sm_clock_hz or 1.0) for each in windows}
+    series = [sample.hz * scale[each.start] for each in readings for sample in each.clocks[1:]]
+    return Noise(
+        trial.product.precision,
+        seconds,
+        len(clocks),
+        min(clocks),
+        statistics.fmean(clocks),
+        max(clocks),
+        statistics.stdev(clocks),
+        math.fsum((each.utilization or 0.0) * each.seconds for each in windows) / seconds,
+        spreads(series, seconds / len(series)),
+    )
+
+
+def spreads(series: Sequence[float], step_seconds: float) -> tuple[Spread, ...]:
+    """How far means of every n-th value lie from the mean of all, for each of the intervals that the series can tell.
+
+    `series` are OFUs as ratios, one for each clock read, `step_seconds` apart.
+    """
+    found = []
+    for interval in INTERVALS:
+        every = round(interval / step_seconds)
+        if every >= 2 and len(series) // every >= FEWEST:
+            means = [100 * statistics.fmean(series[first::every]) for first in range(every)]
+            middle = 100 * statistics.fmean(series)
+            square = math.fsum((mean - middle) ** 2 for mean in means) / every
+            found.append(Spread(interval, len(series) // every, math.sqrt(square)))
+    return tuple(found)
+
+
+def expected_std(utilization: float, clock_ratio: float, reads: float) -> float:
+    """Standard error in points of an OFU over so many independent reads; `clock_ratio` is standard deviation over mean.
+
+    The same formula as `ofu.standard_error`.
+    """
+    return 100 * utilization * clock_ratio / math.sqrt(reads)

@@ -1,0 +1,106 @@
+"""Which products are run, and for how long: drawn from a seed, so that a run that was interrupted can go on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.validation import Product
+
+PRECISIONS = ("bf16", "fp8", "tf32", "fp16", "int8", "fp64", "fp4")
+"""Every precision that products are run in, the most telling first."""
+SMALLEST, LARGEST = 1024, 8192
+STEP = 16
+"""Random products have sides that are multiples of this, as the paper's have (arXiv:2605.20799, section V-A)."""
+FINEST: Mapping[str, int] = {"fp8": 16, "int8": 8, "fp4": 128}
+"""Sides that the libraries ask for are multiples of this; of the other precisions any side will do."""
+NOISE_SIDE = 8192
+CLOCK_SIDES = (8192, 4096)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is run of every precision."""
+
+    aligned: int
+    unaligned: int
+    squares: tuple[int, ...]
+    """Sides, multiples of 128 as the paper's are (section IV-A), but not powers of two, which fill their tiles."""
+    seconds: float
+    """Of each product."""
+    noise_seconds: float
+    """Of the one product that clock noise is measured with; 0 = not measured."""
+    deadline: float | None = None
+    """Seconds after which no product is begun; None = all of them are."""
+
+
+QUICK = Size(10, 4, (640, 1152, 2176, 3200, 4736, 8064), 3.0, 60.0, deadline=570.0)
+FULL = Size(100, 30, tuple(range(384, 8193, 384)), 30.0, 3000.0)
+
+
+def products(size: Size, precisions: Sequence[str], seed: int) -> tuple[Product, ...]:
+    """All products, one of each precision in turn, so that a part of them says something of each.
+
+    Raises ConfigError for a precision that is not known.
+    """
+    lists = [list(_of_precision(size, precision, seed)) for precision in known(precisions)]
+    turns = (product for turn in zip_longest(*lists) for product in turn if product)
+    return (*_noise(size, precisions), *turns)
+
+
+def clock_products(precisions: Sequence[str], seconds: float) -> tuple[Product, ...]:
+    """What tells FLOPs per cycle and the highest clock: large products, of noise and of zeros."""
+    return tuple(
+        Product("clock", precision, side, side, side, seconds, zeros)
+        for precision in known(precisions)
+        for side in CLOCK_SIDES
+        for zeros in (False, True)
+    )
+
+
+def known(precisions: Sequence[str]) -> Sequence[str]:
+    """The same. Raises ConfigError for one that no machine knows."""
+    for precision in precisions:
+        if precision not in PRECISIONS:
+            raise ConfigError(
+                f"--precisions: {precision!r} is not known; known: {', '.join(PRECISIONS)}"
+            )
+    return precisions
+
+
+def _noise(size: Size, precisions: Sequence[str]) -> Iterator[Product]:
+    if size.noise_seconds and precisions:
+        sides = (NOISE_SIDE,) * 3
+        yield Product("noise", precisions[0], *sides, size.noise_seconds)
+
+
+def _of_precision(size: Size, precision: str, seed: int) -> Iterator[Product]:
+    source = random.Random(f"{seed}/{precision}")
+    finest = FINEST.get(precision, 1)
+    step = max(STEP, finest)
+    aligned = [
+        Product("aligned", precision, *_sides(source, step), size.seconds)
+        for _ in range(size.aligned)
+    ]
+    unaligned = [
+        Product("unaligned", precision, *_sides(source, finest, past=step), size.seconds)
+        for _ in range(size.unaligned if finest < STEP else 0)
+    ]
+    squares = [
+        Product("square", precision, side, side, side, size.seconds) for side in size.squares
+    ]
+    for turn in zip_longest(aligned, squares, unaligned):
+        yield from (product for product in turn if product)
+
+
+def _sides(source: random.Random, step: int, past: int = 0) -> tuple[int, int, int]:
+    """Three sides in whole steps; none of them a multiple of `past`."""
+
+    def side() -> int:
+        found = source.randrange(SMALLEST, LARGEST + 1, step)
+        return side() if past and found % past == 0 else found
+
+    return side(), side(), side()

@@ -1,0 +1,127 @@
+"""One trial made into one comparison: what the counters said, and what was really computed, over the same seconds."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ofu_exporter import window
+from ofu_exporter.cycles import CycleTrust
+from ofu_exporter.records import Rating, Window
+from ofu_exporter.tiles import adjusted_utilization
+from ofu_exporter.validation import Mark, Product, Tiling, Trial
+
+SETTLE_SECONDS = 1.0
+"""The first part of a run is not compared: the clock is on its way down from that of an idle card."""
+LONGEST_SETTLE_SHARE = 1 / 3
+"""Of a run; for short ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was measured of one product. Ratios are 0..1."""
+
+    product: Product
+    seconds: float
+    """Of the windows that were compared."""
+    achieved_flops: float
+    """Theoretical FLOPs per second."""
+    tensor_active: float
+    sm_clock_hz: float
+    tensor_hz: float
+    """Tensor cycles of one SM per second: TPA times clock."""
+    utilization: float
+    """OFU, as the agent computes it."""
+    stderr: float | None
+    """Of the OFU, from its clock reads; None = not known."""
+    mfu: float | None
+    """Achieved FLOP/s over the dense peak of the precision; None where the peak is not known."""
+    tiling: Tiling
+
+    @property
+    def adjusted(self) -> float | None:
+        """OFU without what tiles add (arXiv:2605.20799, eq. 8); None where that is not known."""
+        ratio = self.tiling.overhead_ratio
+        return None if ratio is None else adjusted_utilization(self.utilization, ratio)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether what tiles add is known, and not only a bound of it."""
+        return self.tiling.overhead_ratio is not None and self.tiling.bound == "exact"
+
+    @property
+    def counted_overhead(self) -> float | None:
+        """FLOPs that the counters saw over those of the product, minus 1 (eq. 2)."""
+        return self.utilization / self.mfu - 1 if self.mfu else None
+
+
+def result(trial: Trial, rating: Rating) -> Result | None:
+    """None when no whole window lies in the steady part of the run."""
+    windows = list(steady_windows(trial, rating))
+    seconds = math.fsum(each.seconds for each in windows)
+    if not seconds:
+        return None
+    done = math.fsum(
+        launches_at(trial.marks, each.end) - launches_at(trial.marks, each.start)
+        for each in windows
+    )
+    achieved = trial.product.flops * done / seconds
+    peak = rating.peak_flops.get(trial.product.precision)
+    return Result(
+        product=trial.product,
+        seconds=seconds,
+        achieved_flops=achieved,
+        tensor_active=_mean([(each.tensor_active or 0.0, each.seconds) for each in windows]),
+        sm_clock_hz=_mean([(each.sm_clock_hz or 0.0, each.seconds) for each in windows]),
+        tensor_hz=_mean(
+            [
+                ((each.tensor_active or 0.0) * (each.sm_clock_hz or 0.0), each.seconds)
+                for each in windows
+            ]
+        ),
+        utilization=_mean([(each.utilization or 0.0, each.seconds) for each in windows]),
+        stderr=_stderr(windows, seconds),
+        mfu=achieved / peak if peak else None,
+        tiling=trial.tiling,
+    )
+
+
+def steady_windows(trial: Trial, rating: Rating) -> Iterator[Window]:
+    """The windows with an OFU that lie within the run, after its clock has settled."""
+    began, ended = trial.marks[0].at, trial.marks[-1].at
+    began += min(SETTLE_SECONDS, (ended - began) * LONGEST_SETTLE_SHARE)
+    trust = CycleTrust()
+    previous_end: float | None = None
+    for reading in trial.readings:
+        if reading.start != previous_end:
+            trust = CycleTrust()
+        previous_end = reading.end
+        outcome = window.measure(reading, rating, trust)
+        trust = outcome.trust
+        found = outcome.window
+        inside = began <= reading.start and reading.end <= ended
+        if inside and found is not None and found.utilization is not None:
+            yield found
+
+
+def launches_at(marks: Sequence[Mark], at: float) -> float:
+    """How many launches had ended, on the line between two marks. `at` lies between the first and the last."""
+    right = min(max(bisect_right(marks, at, key=lambda mark: mark.at), 1), len(marks) - 1)
+    before, after = marks[right - 1], marks[right]
+    share = (at - before.at) / (after.at - before.at)
+    return before.launches + share * (after.launches - before.launches)
+
+
+def _mean(weighted: Sequence[tuple[float, float]]) -> float:
+    total = math.fsum(weight for _, weight in weighted)
+    return math.fsum(value * weight for value, weight in weighted) / total
+
+
+def _stderr(windows: Sequence[Window], seconds: float) -> float | None:
+    """Of a time-weighted mean of windows whose errors are independent."""
+    errors = [each.stderr * each.seconds for each in windows if each.stderr is not None]
+    if len(errors) < len(windows):
+        return None
+    return math.sqrt(math.fsum(error * error for error in errors)) / seconds

@@ -1,0 +1,75 @@
+"""Runs products on a machine beside a watch, one after the other, and keeps what was seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ofu_exporter.errors import ConfigError, GpuError, Reason
+from ofu_exporter.overhead import overhead
+from ofu_exporter.profiles import Profile
+from ofu_exporter.validation import Machine, Product, Tiling, Trial, Watch
+from ofu_exporter.validation.storage import Store
+
+Progress = Callable[[int, int, Product], None]
+"""Called with the number of a product, the number of all, and the product, before it is run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What takes part."""
+
+    machine: Machine
+    watch: Watch
+    store: Store
+    clock: Callable[[], float] = time.monotonic
+
+    def run(
+        self, products: Sequence[Product], deadline: float | None, progress: Progress
+    ) -> Sequence[Product]:
+        """Run what is not in the store yet; what was left out for want of time is returned.
+
+        `deadline` is in seconds from now. Raises OfuError when the GPU is not measured any more; what was run by
+        then is in the store.
+        """
+        began = self.clock()
+        done = {trial.product for trial in self.store.trials}
+        left = [product for product in products if product not in done]
+        for number, product in enumerate(left, start=len(products) - len(left) + 1):
+            if deadline is not None and self.clock() - began > deadline - product.seconds:
+                return left[left.index(product) :]
+            progress(number, len(products), product)
+            self.store.add(self.trial(product))
+        return ()
+
+    def trial(self, product: Product) -> Trial:
+        """One product, profiled and then run. Raises GpuError for a GPU that no OFU can be had of."""
+        seen = tiling(self.machine.profile(product))
+        marks = tuple(self.machine.run(product))
+        readings = self.watch.readings(self.machine.uuid, marks[0].at, marks[-1].at)
+        if readings and all(each.tensor_active is None for each in readings):
+            raise GpuError(
+                Reason.NO_TENSOR_COUNTER, f"GPU {self.machine.uuid} has no tensor activity"
+            )
+        return Trial(product, marks, tuple(readings), seen)
+
+
+def runnable(machine: Machine, precisions: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The precisions that a machine runs, and why it does not run the others.
+
+    Raises ConfigError when there is none.
+    """
+    refused = dict(machine.refusals(precisions))
+    found = [precision for precision in precisions if precision not in refused]
+    if not found:
+        why = "; ".join(f"{precision}: {reason}" for precision, reason in refused.items())
+        raise ConfigError(f"no precision can be run here: {why}")
+    return found, refused
+
+
+def tiling(profile: Profile) -> Tiling:
+    """What the names of the tensor kernels in a profile of one product say of their tiles."""
+    found = overhead([profile])
+    names = tuple(dict.fromkeys(launches.kernel for launches in profile.launches))
+    return Tiling(found.overhead_ratio, found.bound, found.attributed_share or 0.0, names)

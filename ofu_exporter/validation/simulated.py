@@ -1,0 +1,191 @@
+"""A simulated H100 that runs products, and the agent's reading of it, on a clock that moves only when waited on.
+
+It shows that a validation works, not that OFU does: what is found is what was put in. Tensor activity and clocks are
+drawn as in the paper (arXiv:2605.20799, section IV-C). Kernels are named by the grammars of `tiles`, all but TF32's by
+nvJet's, whatever a library would really run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ofu_exporter import gpus, tiles
+from ofu_exporter.errors import GpuError, Reason
+from ofu_exporter.lanes import Pace
+from ofu_exporter.profiles import Launches, Profile
+from ofu_exporter.records import Gpu, Reading
+from ofu_exporter.sources import simulate
+from ofu_exporter.sources.simulate import Phase, Probe
+from ofu_exporter.validation import Mark, Product
+
+FULL_LOAD_CLOCK_HZ, CLOCK_STD_HZ = 1352e6, 32e6
+"""Of an H100 at its power limit, as the paper measured."""
+TENSOR_CLOCK_HZ, FP64_CLOCK_HZ = 1830e6, 1980e6
+"""With operands of zeros, which need little power."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A kernel as it is and as its name tells: of some families the name leaves something out."""
+
+    name: str
+    cluster: tuple[int, int] | None = None
+    """None = as the name says."""
+
+    def executed_flops(self, product: Product) -> int:
+        kernel = tiles.parse(self.name)
+        if self.cluster:
+            kernel = replace(kernel, cluster=self.cluster)
+        return kernel.executed_flops(product.gemm)
+
+
+_TILES = (
+    ("128x256", "2x1"),
+    ("256x128", "1x2"),
+    ("192x192", "2x1"),
+    ("256x160", "2x1"),
+    ("128x192", "1x1"),
+)
+
+
+def _nvjet(types: str, deep: int) -> tuple[Made, ...]:
+    return tuple(
+        Made(f"nvjet_sm90_{types}_{tile}_{deep}x4_{cluster}_v_bz_TNT") for tile, cluster in _TILES
+    )
+
+
+_XMMA = "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize{}x32_warpgroupsize1x1x1"
+KERNELS: Mapping[str, tuple[Made, ...]] = {
+    "bf16": _nvjet("tst", 64),
+    "fp16": _nvjet("hsh", 64),
+    "fp8": _nvjet("qqtst", 128),
+    "int8": _nvjet("bbiii", 128),
+    "fp64": _nvjet("ddd", 16),
+    "tf32": tuple(Made(_XMMA.format(each), cluster=(2, 1)) for each in ("128x128", "128x256")),
+}
+"""What runs the products of each precision; the one that executes least is taken, as a library would."""
+PIPES = {"int8": "imma", "fp64": "dmma"}
+
+
+class Clock:
+    """Seconds that pass only in `wait`, in steps; each step calls the listener."""
+
+    def __init__(self, step_seconds: float) -> None:
+        self._step = step_seconds
+        self._steps = 0
+        # Between two steps of the simulation, so that rounding never moves a read into the next one.
+        self._start = 1000.0 + simulate.STEP_SECONDS / 2
+        self.listener: Callable[[], None] | None = None
+
+    def __call__(self) -> float:
+        return self._start + self._steps * self._step if self._steps else 1000.0
+
+    def wait(self) -> None:
+        """One step."""
+        self._steps += 1
+        if self.listener is not None:
+            self.listener()
+
+
+class Watch:
+    """The agent's pace over a probe on that clock: what the sampler does, without threads."""
+
+    simulated = True
+    source = "simulate"
+
+    def __init__(self, probe: Probe, clock: Clock, pace: Pace) -> None:
+        self._probe = probe
+        self._reads = pace.reads_per_window
+        self._beats = 0
+        self._readings: list[Reading] = []
+        self._clock = clock
+        clock.listener = self._beat
+        clock.wait()
+
+    def gpu(self, uuid: str) -> Gpu:
+        (gpu,) = self._probe.gpus()
+        if gpu.uuid != uuid:
+            raise GpuError(Reason.NO_GPU, f"no GPU {uuid}")
+        return gpu
+
+    def readings(self, uuid: str, since: float, until: float) -> Sequence[Reading]:
+        self.gpu(uuid)
+        while not self._readings or self._readings[-1].end < until:
+            self._clock.wait()
+        found = [each for each in self._readings if each.end > since and each.start < until]
+        self._readings.clear()
+        return found
+
+    def close(self) -> None:
+        self._clock.listener = None
+
+    def _beat(self) -> None:
+        if self._beats % self._reads:
+            self._probe.poll()
+        else:
+            self._readings += [each for each in self._probe.read() if isinstance(each, Reading)]
+        self._beats += 1
+
+
+class Machine:
+    """One simulated GPU."""
+
+    simulated = True
+
+    def __init__(self, pace: Pace, seed: int, cycles: bool = False) -> None:
+        self.clock = Clock(pace.step_seconds)
+        options = simulate.Options(simulated_gpus=1, seed=seed, simulated_cycles=cycles)
+        (self.probe,) = simulate.Source(options, self.clock).open()
+        (self._gpu,) = self.probe.gpus()
+        row = gpus.find(self._gpu)
+        assert row is not None
+        self._flops_per_cycle = dict(row.chip.flops_per_cycle_per_sm)
+        self._seed = seed
+        self.uuid = self._gpu.uuid
+        self.software: Mapping[str, str] = {"simulated": f"seed {seed}"}
+
+    def watch(self, pace: Pace) -> Watch:
+        return Watch(self.probe, self.clock, pace)
+
+    def refusals(self, precisions: Sequence[str]) -> Mapping[str, str]:
+        return {each: "not simulated" for each in precisions if each not in KERNELS}
+
+    def profile(self, product: Product) -> Profile:
+        made, _ = _choice(product)
+        return Profile("simulated", (Launches(made.name, 1, 1e-3, product.gemm),), 0.0)
+
+    def run(self, product: Product) -> Sequence[Mark]:
+        _, executed = _choice(product)
+        self.probe.do(self._phase(product, product.flops / executed))
+        rate = self._flops_per_cycle[product.precision] * (self._gpu.sm_count or 0)
+        began, cycles = self.clock(), self.probe.useful_cycles
+        marks = [Mark(began, 0.0)]
+        while marks[-1].at < began + product.seconds:
+            self.clock.wait()
+            done = (self.probe.useful_cycles - cycles) * rate / product.flops
+            marks.append(Mark(self.clock(), done))
+        self.probe.do(IDLE)
+        return marks
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _phase(self, product: Product, useful_share: float) -> Phase:
+        """Tensor activity as the products of `simulated_gemms`; a clock that falls as the load grows."""
+        source = random.Random(f"{self._seed}/{product}")
+        active = source.uniform(0.55, 0.92)
+        top = FP64_CLOCK_HZ if product.precision == "fp64" else TENSOR_CLOCK_HZ
+        clock, noise = (top, 0.0) if product.zeros else (FULL_LOAD_CLOCK_HZ, CLOCK_STD_HZ)
+        pipe = PIPES.get(product.precision, "hmma")
+        return Phase(product.seconds, active, clock, noise, pipe, useful_share)
+
+
+IDLE = Phase(1.0, 0.0, 345e6)
+
+
+def _choice(product: Product) -> tuple[Made, int]:
+    """The kernel that runs a product, and the FLOPs that it executes."""
+    offered = [(made, made.executed_flops(product)) for made in KERNELS[product.precision]]
+    return min(offered, key=lambda each: each[1])

@@ -1,0 +1,145 @@
+"""The file of a validation: a line that says on what it is made, then one line for every product that was run.
+
+Lines are JSON. A run that was interrupted goes on behind the last complete line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ofu_exporter import recording
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.records import Gpu, Reading
+from ofu_exporter.validation import Mark, Product, Tiling, Trial
+
+FORMAT = "ofu-validation"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """On what the products are run."""
+
+    gpu: Gpu
+    source: str
+    simulated: bool
+    created: str
+    """UTC, ISO 8601."""
+    software: Mapping[str, str] = field(default_factory=dict)
+
+    def same_place(self, other: Header) -> bool:
+        """Whether results of both may stand in one file: created at other times, nothing else differs."""
+        return (self.gpu, self.source, self.simulated, dict(self.software)) == (
+            other.gpu,
+            other.source,
+            other.simulated,
+            dict(other.software),
+        )
+
+
+class Store:
+    """A file of trials that grows."""
+
+    def __init__(self, path: Path, header: Header) -> None:
+        """Begin the file, or go on with it. Raises ConfigError for a file that was made elsewhere."""
+        self._path = path
+        self.trials: list[Trial] = []
+        try:
+            if path.exists() and path.stat().st_size:
+                self._resume(header)
+            else:
+                self._append({"format": FORMAT, "version": VERSION, **_encode_header(header)})
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror or error}") from error
+
+    def add(self, trial: Trial) -> None:
+        """Write a trial down. Raises ConfigError when that cannot be done."""
+        try:
+            self._append(encode(trial))
+        except OSError as error:
+            raise ConfigError(f"{self._path}: {error.strerror or error}") from error
+        self.trials.append(trial)
+
+    def _resume(self, header: Header) -> None:
+        old, trials, complete = _load(self._path)
+        if not header.same_place(old):
+            raise ConfigError(
+                f"{self._path} was made on another GPU, with another source or other software: name another file"
+            )
+        with self._path.open("r+b") as file:
+            file.truncate(complete)
+        self.trials = trials
+
+    def _append(self, fields: Mapping[str, Any]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(fields, separators=(",", ":"), allow_nan=False) + "\n")
+
+
+def read(path: Path) -> tuple[Header, list[Trial]]:
+    """What a file says. Raises ConfigError that names it."""
+    try:
+        header, trials, _ = _load(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    return header, trials
+
+
+def encode(trial: Trial) -> dict[str, Any]:
+    """A trial as plain data; its times are from its first mark on."""
+    epoch = trial.marks[0].at
+    return {
+        "product": asdict(trial.product),
+        "tiling": asdict(trial.tiling),
+        "marks": [[round(mark.at - epoch, 6), round(mark.launches, 3)] for mark in trial.marks],
+        "readings": [recording.encode(each, epoch) for each in trial.readings],
+    }
+
+
+def _load(path: Path) -> tuple[Header, list[Trial], int]:
+    """The header, the trials, and how many bytes of the file are complete lines."""
+    lines = list(_complete_lines(path))
+    number = 1
+    try:
+        header = _decode_header(json.loads(lines[0]))
+        trials = []
+        for number, line in enumerate(lines[1:], start=2):  # noqa: B007 - named in the error
+            trials.append(_decode(json.loads(line), header.gpu))
+    except recording.BAD_LINE as error:
+        raise ConfigError(f"{path}, line {number}: no line of a validation: {error}") from error
+    return header, trials, sum(map(len, lines))
+
+
+def _complete_lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from (line for line in file if line.endswith(b"\n"))
+
+
+def _encode_header(header: Header) -> dict[str, Any]:
+    return {**asdict(header), "gpu": recording.encode_gpu(header.gpu)}
+
+
+def _decode_header(fields: dict[str, Any]) -> Header:
+    if fields.pop("format") != FORMAT or fields.pop("version") != VERSION:
+        raise ValueError("another format or version")
+    return Header(**{**fields, "gpu": recording.decode_gpu(fields["gpu"])})
+
+
+def _decode(fields: Mapping[str, Any], gpu: Gpu) -> Trial:
+    tiling = fields["tiling"]
+    return Trial(
+        Product(**fields["product"]),
+        tuple(Mark(float(at), float(launches)) for at, launches in fields["marks"]),
+        tuple(_readings(fields["readings"], gpu)),
+        Tiling(**{**tiling, "kernels": tuple(tiling["kernels"])}),
+    )
+
+
+def _readings(lines: Sequence[Mapping[str, Any]], gpu: Gpu) -> Iterator[Reading]:
+    for fields in lines:
+        event = recording.decode(fields, gpu)
+        if isinstance(event, Reading):
+            yield event

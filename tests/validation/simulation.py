@@ -1,0 +1,47 @@
+"""A simulated validation from end to end, as small as is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ofu_exporter.gpus import rate
+from ofu_exporter.lanes import Pace
+from ofu_exporter.records import Rating
+from ofu_exporter.validation import Product, Trial
+from ofu_exporter.validation.session import Session
+from ofu_exporter.validation.simulated import Machine
+from ofu_exporter.validation.storage import Header, Store
+
+PACE = Pace(0.5, 0.05)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What takes part."""
+
+    machine: Machine
+    session: Session
+    rating: Rating
+
+    def trials(self, products: Sequence[Product]) -> list[Trial]:
+        return [self.session.trial(product) for product in products]
+
+
+def bench(path: Path, seed: int = 1, cycles: bool = False, pace: Pace = PACE) -> Bench:
+    """A simulated GPU with the agent's pace beside it, and a file of its own in a folder."""
+    machine = Machine(pace, seed, cycles)
+    watch = machine.watch(pace)
+    gpu = watch.gpu(machine.uuid)
+    rating = rate(gpu)
+    assert rating is not None
+    header = Header(gpu, watch.source, True, "2026-01-01T00:00:00+00:00", machine.software)
+    store = Store(path / "validation.jsonl", header)
+    return Bench(machine, Session(machine, watch, store, machine.clock), rating)
+
+
+def product(
+    precision: str = "bf16", m: int = 4096, n: int = 4096, k: int = 4096, seconds: float = 3.0
+) -> Product:
+    return Product("aligned", precision, m, n, k, seconds)

@@ -1,0 +1,91 @@
+"""The file: read back as it was, gone on with after an interruption, never mixed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.validation import storage
+from ofu_exporter.validation.results import result
+from ofu_exporter.validation.storage import Store
+from tests.validation.simulation import Bench, bench, product
+
+NAME = "validation.jsonl"
+PRODUCTS = [product(), product("fp8"), product("fp16", 1000, 2000, 3000)]
+
+
+def run(made: Bench) -> None:
+    assert made.session.run(PRODUCTS, None, lambda *_: None) == ()
+
+
+def test_it_is_read_back_as_it_was(tmp_path: Path) -> None:
+    made = bench(tmp_path)
+    run(made)
+    header, trials = storage.read(tmp_path / NAME)
+    assert header.simulated
+    assert header.gpu.uuid == made.machine.uuid
+    assert [trial.product for trial in trials] == PRODUCTS
+    for trial, kept in zip(trials, made.session.store.trials, strict=True):
+        assert trial.tiling == kept.tiling
+        again, before = result(trial, made.rating), result(kept, made.rating)
+        assert again is not None
+        assert before is not None
+        assert again.utilization == pytest.approx(before.utilization)
+        assert again.mfu == pytest.approx(before.mfu, rel=1e-5)
+
+
+@pytest.mark.parametrize("cut", [1, 100, 3000])
+def test_a_file_that_was_cut_goes_on_behind_its_last_whole_line(tmp_path: Path, cut: int) -> None:
+    run(bench(tmp_path))
+    path = tmp_path / NAME
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    made = bench(tmp_path)
+    assert len(made.session.store.trials) == 2
+    begun = []
+    made.session.run(PRODUCTS, None, lambda *told: begun.append(told))
+    assert begun == [(3, 3, PRODUCTS[2])]
+    assert [trial.product for trial in storage.read(path)[1]] == PRODUCTS
+
+
+def test_what_is_done_is_not_run_again(tmp_path: Path) -> None:
+    run(bench(tmp_path))
+    before = (tmp_path / NAME).read_bytes()
+    run(bench(tmp_path))
+    assert (tmp_path / NAME).read_bytes() == before
+
+
+def test_another_card_needs_another_file(tmp_path: Path) -> None:
+    bench(tmp_path)
+    with pytest.raises(ConfigError, match="made on another GPU"):
+        bench(tmp_path, seed=2)
+
+
+@pytest.mark.parametrize(
+    "text", ["{}\n", "no json\n", '{"format": "ofu-recording", "version": 1}\n', "[1]\n"]
+)
+def test_another_file_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / NAME
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=f"{NAME}, line 1: no line of a validation"):
+        bench(tmp_path)
+    assert path.read_text() == text
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    run(bench(tmp_path))
+    path = tmp_path / NAME
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:2], "{}\n", *lines[3:]]))
+    with pytest.raises(ConfigError, match="line 3: no line of a validation"):
+        storage.read(path)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    made = bench(tmp_path)
+    header, _ = storage.read(tmp_path / NAME)
+    assert header.gpu.uuid == made.machine.uuid
+    with pytest.raises(ConfigError, match=r"nowhere/x\.jsonl: No such file"):
+        Store(tmp_path / "nowhere" / "x.jsonl", header)
