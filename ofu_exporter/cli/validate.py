@@ -40,6 +40,7 @@ CLOCK_SECONDS = 5.0
 OWN = frozenset(
     {
         *("quick", "clocks", "simulate", "report", "output", "precisions", "products", "seconds"),
+        "minutes",
         *("random_seed", "gpu", "raw_bound", "adjusted_bound", "published"),
     }
 )
@@ -59,6 +60,7 @@ OWN = frozenset(
 @click.option("--precisions", metavar="LIST", help="With commas; default: all that run here.")
 @click.option("--products", type=click.IntRange(1), help="Random products of each precision.")
 @click.option("--seconds", type=click.FloatRange(1), help="Of each product.")
+@click.option("--minutes", type=click.FloatRange(0.1), help="Begin no product later than this.")
 @click.option("--random", "random_seed", default=1, show_default=True, help="Seed of the products.")
 @click.option("--gpu", default=0, show_default=True, help="Index of the GPU, as torch counts.")
 @click.option("--raw-bound", type=float, default=2.0, show_default=True, help="MAE, in points.")
@@ -184,6 +186,8 @@ def _size(options: Mapping[str, Any]) -> Size:
         size = replace(size, aligned=options["products"])
     if options["seconds"]:
         size = replace(size, seconds=options["seconds"])
+    if options["minutes"]:
+        size = replace(size, deadline=60 * options["minutes"])
     return size
 
 

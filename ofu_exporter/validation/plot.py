@@ -42,7 +42,9 @@ def _errors(axes: Any, report: Report) -> None:
         measured = [100 * (each.mfu or 0) for each in mine]
         raw = [100 * (each.utilization - (each.mfu or 0)) for each in mine]
         (drawn,) = axes.plot(measured, raw, "o", fillstyle="none", label=f"{precision} OFU")
-        exact = [each for each in mine if each.is_exact and each.adjusted is not None]
+        exact = [each for each in mine if each.is_exact]
+        if not exact:
+            continue
         axes.plot(
             [100 * (each.mfu or 0) for each in exact],
             [100 * ((each.adjusted or 0) - (each.mfu or 0)) for each in exact],

@@ -122,3 +122,26 @@ def test_a_scheduler_that_does_not_answer_is_named_with_advice(tmp_path: Path) -
     done = call("check", *flags, "--kubelet-socket", str(tmp_path / "none.sock"))
     assert done.returncode == 0
     assert "Scheduler kubernetes: absent" in done.stdout
+
+
+def test_how_far_to_trust_a_window_is_said() -> None:
+    flags = ("--source", "simulate", "--interval", "0.5s", "--clock-interval", "0.1s")
+    done = call("check", *flags, "--scheduler", "none", "--format", "json")
+    for gpu in json.loads(done.stdout)["gpus"]:
+        budget = gpu["error_budget"]
+        expected = 196 * gpu["utilization_stderr_ratio"]
+        assert budget["clock_interval_95_points"] == pytest.approx(expected)
+        assert budget["observed_seconds"] == pytest.approx(budget["window_seconds"])
+        assert budget["tensor_clock"] == "published"
+    text = call("check", *flags, "--scheduler", "none").stdout
+    assert "Clock reads: at most ±" in text
+    assert "Tiles: OFU counts the work that fills them up" in text
+
+
+def test_the_error_of_a_single_clock_read_is_not_known() -> None:
+    with page_server(lambda: PAGE) as url:
+        text = call("check", "--source", "dcgm-exporter", "--url", url).stdout
+        _, report = check(url)
+    assert "Clock reads: one in a window, so their error is not known." in text
+    assert report["gpus"][0]["error_budget"]["clock_interval_95_points"] is None
+    assert report["gpus"][2]["error_budget"] is None
