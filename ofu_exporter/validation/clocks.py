@@ -108,9 +108,9 @@ def _row_text(gpu: Gpu, rates: Mapping[str, int], low: float, high: float | None
 
 
 def _clock(found: Sequence[Domain]) -> float | None:
-    """What the published peak implies; where none is known, the highest clock that was seen under load."""
+    """What the first published peak implies; where none is known, the highest clock that was seen under load."""
     implied = [each.implied_clock_hz for each in found if each.implied_clock_hz]
-    return min(implied) if implied else max((each.highest_clock_hz for each in found), default=None)
+    return implied[0] if implied else max((each.highest_clock_hz for each in found), default=None)
 
 
 def _highest_clocks(trials: Sequence[Trial], rating: Rating) -> dict[str, float]:
