@@ -511,12 +511,16 @@ def test_a_job_knows_its_pods_by_name(bench: Bench) -> None:
     """A process in a pod knows the pod's name and not its job's: it reports under that."""
     for number in range(2):
         bench.api.add(doubles.pod(f"p-{number}", {"ray.io/cluster": "ray"}))
-    (job,) = bench.jobs(holding("p-0", "GPU-a"), holding("p-1", "GPU-b")).values()
+    (claim,) = bench.answer(holding("p-0", "GPU-a"), holding("p-1", "GPU-b"))
+    job = claim.job
     assert job.job_id == "ns/ray"
     assert job.aliases == ("ns/p-0", "ns/p-1")
+
+
+def test_a_pod_that_is_its_own_job_has_no_other_name(bench: Bench) -> None:
     bench.api.add(doubles.pod("alone"))
-    (alone,) = bench.jobs(holding("alone", "GPU-a")).values()
-    assert (alone.job_id, alone.aliases) == ("ns/alone", ())
+    (claim,) = bench.answer(holding("alone", "GPU-a"))
+    assert (claim.job.job_id, claim.job.aliases) == ("ns/alone", ())
 
 
 def test_a_job_that_is_made_anew_under_its_name_is_another(bench: Bench) -> None:
