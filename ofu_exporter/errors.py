@@ -21,6 +21,7 @@ class Reason(str, Enum):
     NO_LIBRARY = "no_library"
     NO_DRIVER = "no_driver"
     DRIVER_MISMATCH = "driver_mismatch"
+    DRIVER_REPLACED = "driver_replaced"
     NO_PERMISSION = "no_permission"
     NO_GPU = "no_gpu"
     NOT_SUPPORTED = "not_supported"
@@ -33,6 +34,7 @@ class Reason(str, Enum):
     NO_CLOCK = "no_clock"
     BLANK = "blank"
     IMPOSSIBLE = "impossible"
+    IMPLAUSIBLE = "implausible"
     UNKNOWN_MODEL = "unknown_model"
     DUPLICATE = "duplicate_uuid"
     UNREACHABLE = "unreachable"
@@ -58,6 +60,10 @@ ADVICE: dict[Reason, str] = {
     Reason.DRIVER_MISMATCH: (
         "The driver (or DCGM) was replaced under the running agent or is half upgraded: restart the agent, "
         "and the node if that is not enough."
+    ),
+    Reason.DRIVER_REPLACED: (
+        "The driver was unloaded or replaced under the running agent, which ends with exit code 5: "
+        "let its supervisor (systemd, Kubernetes) start it anew."
     ),
     Reason.NO_PERMISSION: (
         "Give the agent access to /dev/nvidia*; GPUs before Hopper also need root "
@@ -95,6 +101,10 @@ ADVICE: dict[Reason, str] = {
     Reason.IMPOSSIBLE: (
         "The counter gave a value that cannot be (see ofu_gpu_rejected_samples_total): "
         "if it stays, restart its source and report it."
+    ),
+    Reason.IMPLAUSIBLE: (
+        "The counters contradict each other or stand still (the detail says which): "
+        "restart the source (DCGM, or the driver), and compare with `nvidia-smi dmon`."
     ),
     Reason.UNKNOWN_MODEL: (
         "The tensor clock of this model is not known and the source tells no maximum SM clock: "
@@ -186,6 +196,10 @@ class Rejection(str, Enum):
     OVERLAP = "overlap"
     DUPLICATE = "duplicate_uuid"
     CYCLES_IMPLAUSIBLE = "cycles_implausible"
+    FROZEN = "frozen"
+    ZERO_WHILE_BUSY = "zero_while_busy"
+    CLOCK_ZERO = "clock_zero"
+    TIME_BACKWARDS = "time_backwards"
 
 
 class ReportRejection(str, Enum):

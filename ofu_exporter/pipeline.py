@@ -229,8 +229,13 @@ def _named(tick: Tick) -> dict[GpuKey, Gpu]:
 
 
 def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuKey, GpuState]:
-    """The states to go on with: every GPU named now, and those gone for less than an hour."""
+    """The states to go on with: every GPU named now, and those gone for less than an hour.
+
+    What a GPU was divided into before, or the GPU as a whole once it is divided, is forgotten at once:
+    the GPU is there, this part of it is not, and another may be made with its id.
+    """
     states: dict[GpuKey, GpuState] = {}
+    there = {gpu.uuid for gpu in named.values()}
     for key, gpu in named.items():
         known = state.gpus.get(key)
         if known is None:
@@ -244,7 +249,7 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
             states[key] = replace(known, seen_at=tick.now)
     for key, known in state.gpus.items():
         remembered = known.observed_seconds > 0 and tick.now - known.seen_at < FORGET_AFTER_SECONDS
-        if key not in states and remembered:
+        if key not in states and remembered and known.gpu.uuid not in there:
             states[key] = known
     return states
 

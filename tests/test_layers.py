@@ -66,6 +66,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("kube.dra",),
     ("kube.gpu_pods",),
     ("kube.pods", "kube.settling", "kube.claims"),
+    ("nvml_errors",),
+    ("gpm", "mig"),
     ("libdcgm",),
     ("host_engine",),
     ("dcgm_samples", "dcgm_devices"),
