@@ -4,6 +4,7 @@ OfuError
 ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
 ├── SourceError     a whole counter source cannot be used: the agent runs on and tries again
 ├── PageError       a page of metrics cannot be fetched: whoever wanted it goes on without
+├── DriverReplacedError  only a new process can use the new driver: the agent ends (exit 5)
 ├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
 ├── SchedulerError  a scheduler does not say who owns what: its last answer is kept for a while, GPUs are measured on
 └── ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
@@ -295,6 +296,13 @@ class PageError(OfuError):
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
+
+
+class DriverReplacedError(OfuError):
+    """The driver that this process had loaded is gone: only a new process can use another."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the driver was replaced. {Reason.DRIVER_REPLACED.advice}")
 
 
 class GpuError(OfuError):

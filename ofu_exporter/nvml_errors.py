@@ -25,6 +25,8 @@ REASONS: Mapping[int | None, Reason] = {
     17: Reason.NO_PERMISSION,  # the device file is blocked by the system or a cgroup
     LIBRARY_MISMATCH: Reason.DRIVER_MISMATCH,
     19: Reason.COUNTER_BUSY,  # in use
+    21: Reason.BLANK,  # no data
+    27: Reason.BLANK,  # not ready
     28: Reason.LOST,  # GPU not found
 }
 

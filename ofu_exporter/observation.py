@@ -127,7 +127,7 @@ def expire(known: GpuState, now: float) -> GpuState:
     return known
 
 
-def view(known: GpuState, holders: tuple[Job, ...]) -> GpuView:
+def view(known: GpuState, holders: tuple[Job, ...], source: str) -> GpuView:
     """What the faces may say of it."""
     return GpuView(
         gpu=known.gpu,
@@ -140,5 +140,6 @@ def view(known: GpuState, holders: tuple[Job, ...]) -> GpuView:
         rejected=known.rejected,
         sampled_at=known.sampled_at,
         fresh_until=known.fresh_until,
+        source=source,
         holders=holders,
     )

@@ -32,6 +32,8 @@ from ofu_exporter.records import (
 
 FORGET_AFTER_SECONDS = 3600.0
 """A GPU that its source no longer names is remembered this long, so that its totals can go on."""
+CLOCK_STEP_SECONDS = 1.0
+"""A clock that is kept by time servers drifts by milliseconds between two ticks; more was set by somebody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ class State:
     """Up to here the time that jobs held GPUs has been counted."""
     counted_before: Mapping[GpuKey, float] = field(default_factory=dict)
     """Up to here an earlier agent had counted each GPU."""
+    boot_unix: float | None = None
+    """Unix time at 0 of the monotonic clock, as of the last tick."""
+    clock_steps: int = 0
+    """How often that changed by more than the clock's own drift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +76,18 @@ class Tick:
     rows: Sequence[Row] = ()
     """The user's own GPU rows."""
     unix: float = 0.0
-    """Unix time at `now`."""
+    """Unix time at `now`; 0 = not known."""
     owners: Sequence[Ownership] = ()
     """Every change of who owns what since the last tick, oldest first."""
     schedulers: tuple[SchedulerHealth, ...] = ()
+    other_sources: tuple[SourceHealth, ...] = ()
+    readers: Mapping[str, str] = field(default_factory=dict)
+    """The name of the source that each GPU is read through, by uuid, where there are several."""
 
 
 def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     """Take in one tick's readings, faults and changes of owner; return what is remembered and may be shown."""
+    state = _watch_clock(state, tick)
     named = _named(tick)
     gpus = _present(state, named, tick)
     state = _take_owners(replace(state, gpus=gpus), tick)
@@ -95,6 +105,15 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     gpus = {key: expire(known, tick.now) for key, known in gpus.items()}
     state = _count_unknown(replace(state, gpus=gpus, jobs=forget(jobs, tick.now)))
     return state, _snapshot(state, tick)
+
+
+def _watch_clock(state: State, tick: Tick) -> State:
+    """Notice when the node's clock was set. Windows, totals and deadlines go by the monotonic clock."""
+    if not tick.unix:
+        return state
+    boot = tick.unix - tick.now
+    stepped = state.boot_unix is not None and abs(boot - state.boot_unix) > CLOCK_STEP_SECONDS
+    return replace(state, boot_unix=boot, clock_steps=state.clock_steps + stepped)
 
 
 def _credit(jobs: dict[JobKey, JobState], history: History, gpu: Gpu, window: Window) -> None:
@@ -176,11 +195,16 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
     holders = state.resolved.holders
     return Snapshot(
         at=tick.now,
-        gpus=tuple(view(known, holders.get(key, ())) for key, known in state.gpus.items()),
+        gpus=tuple(
+            view(known, holders.get(key, ()), tick.readers.get(known.gpu.uuid, ""))
+            for key, known in state.gpus.items()
+        ),
         source=tick.source,
         jobs=views(state.jobs.values(), Now(tick.now, tick.unix)),
         schedulers=tuple(_with_rejected(health, state.rejected) for health in tick.schedulers),
         unknown_devices=tuple(sorted(state.unknown)),
+        other_sources=tick.other_sources,
+        clock_steps=state.clock_steps,
     )
 
 

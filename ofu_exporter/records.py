@@ -156,6 +156,8 @@ class GpuView:
     """End of the last window that had an OFU, kept when the window itself is gone."""
     fresh_until: float = 0.0
     """After this instant the window must not be shown any more."""
+    source: str = ""
+    """What it is read through; "" = the snapshot's first source."""
     holders: tuple[Job, ...] = ()
     """The jobs that have the GPU now; its OFU is credited to a job only while there is just one."""
 
@@ -311,9 +313,14 @@ class Snapshot:
     at: float
     gpus: tuple[GpuView, ...]
     source: SourceHealth
+    """The source that is read first; GPUs that it cannot measure may be read by another."""
     jobs: tuple[JobView, ...] = ()
     schedulers: tuple[SchedulerHealth, ...] = ()
     unknown_devices: tuple[tuple[JobKey, str], ...] = ()
     """Devices that a scheduler gave to a job and that are no GPU measured here."""
     unowned_reports: tuple[tuple[str, ReportsView], ...] = ()
     """What jobs reported that own no GPU here, by job id."""
+    other_sources: tuple[SourceHealth, ...] = ()
+    """Those that are read, or were tried, for GPUs that the first one cannot measure."""
+    clock_steps: int = 0
+    """How often the node's clock was set while the agent ran."""
