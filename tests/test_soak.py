@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench import coverage
 from tests.doubles import nvml as double
 from tests.soaking import DIVIDED, FAULTS, GPUS, SPARED, Soak
 
@@ -67,3 +68,16 @@ def test_ten_minutes_of_a_fault_cost_the_other_gpus_no_window(
     assert soak.coverage(3) < 0.25
     assert soak.last is not None
     assert [view.reason for view in soak.last.gpus] == [None] * len(soak.last.gpus)
+
+
+@pytest.mark.parametrize("kind", ["lost", "hung", "blank"])
+def test_threads_and_all_the_others_lose_no_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    scenario = double.Scenario(tmp_path / "scenario", coverage.GPUS)
+    monkeypatch.setenv(double.SCENARIO_VARIABLE, str(scenario.path))
+    double.load().test_reset()
+    watched = coverage.observe(scenario, kind, 30)
+    others = [gpu for gpu in range(coverage.GPUS) if gpu != coverage.BROKEN]
+    assert [watched.coverage(gpu) for gpu in others] == pytest.approx([1.0] * 7, abs=1e-9)
+    assert watched.windows[coverage.BROKEN] < 30

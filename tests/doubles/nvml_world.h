@@ -23,7 +23,7 @@ enum {
 };
 enum { GRAPHICS = 1, INTEGER = 4, ANY_TENSOR = 5, DFMA = 6, HMMA = 7, DMMA = 8, IMMA = 9, PIPES = 14 };
 enum { CYCLES_ELAPSED = 248, CYCLES_TENSOR = 250 };
-enum { MAX_GPUS = 128, MAX_INSTANCES = 15, MAX_CLOCKS = 16, MAX_FAULTS = 32, MAX_MIG_HANDLES = 4096 };
+enum { MAX_GPUS = 128, MAX_INSTANCES = 15, MAX_CLOCKS = 16, MAX_FAULTS = 256, MAX_MIG_HANDLES = 4096 };
 /* Of the engines of a GPU: the whole, and after it the instances by their ids. */
 enum { WHOLE = 0, ENGINES = 1 + MAX_INSTANCES };
 enum { NO_GPU = -1, CORES_PER_SM = 128, GI_SLICES = 8 };
