@@ -4,7 +4,7 @@ OfuError
 ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
 ├── SourceError     a whole counter source cannot be used: the agent runs on and tries again
 ├── PageError       a page of metrics cannot be fetched: whoever wanted it goes on without
-├── DriverReplacedError  only a new process can use the new driver: the agent ends (exit 5)
+├── DriverReplacedError  only a new process can use the new driver: the agent ends (exit 6)
 ├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
 ├── SchedulerError  a scheduler does not say who owns what: its last answer is kept for a while, GPUs are measured on
 └── ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
@@ -63,7 +63,7 @@ ADVICE: dict[Reason, str] = {
         "and the node if that is not enough."
     ),
     Reason.DRIVER_REPLACED: (
-        "The driver was unloaded or replaced under the running agent, which ends with exit code 5: "
+        "The driver was unloaded or replaced under the running agent, which ends with exit code 6: "
         "let its supervisor (systemd, Kubernetes) start it anew."
     ),
     Reason.NO_PERMISSION: (

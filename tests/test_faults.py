@@ -105,7 +105,7 @@ def test_a_driver_replaced_under_the_agent_ends_it_with_a_code_of_its_own(
     with agent(*FLAGS, env=node.environment()) as running:
         until(lambda: measured(running) == ["0", "1", "2"])
         node.unloaded(code)
-        assert running.ended() == 5
+        assert running.ended() == 6
         assert running.logged("the driver was replaced. ")
 
 
