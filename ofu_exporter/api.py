@@ -115,7 +115,7 @@ def start_page(snapshot: Snapshot | None) -> str:
     rows = "".join(_row(view) for view in snapshot.gpus) if snapshot else ""
     simulated = snapshot is not None and snapshot.source.simulated
     notice = "<p><strong>Simulated data: no GPU was measured.</strong></p>" if simulated else ""
-    source = html.escape(snapshot.source.name) if snapshot else "none yet"
+    source = html.escape(_sources(snapshot)) if snapshot else "none yet"
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>ofu-exporter</title>"
         "<style>body{font:16px/1.5 system-ui,sans-serif;margin:2rem;max-width:70rem}"
@@ -126,6 +126,13 @@ def start_page(snapshot: Snapshot | None) -> str:
         f"{rows}</table>{_jobs_table(snapshot)}"
         "<p><a href=/metrics>metrics</a> · <a href=/v1/jobs>jobs</a> · <a href=/readyz>readiness</a> · "
         "<a href=/healthz>health</a> · <a href=/openapi.json>API</a></p></html>"
+    )
+
+
+def _sources(snapshot: Snapshot) -> str:
+    """The names of those that GPUs are read through."""
+    return ", ".join(
+        dict.fromkeys([snapshot.source.name, *(v.source for v in snapshot.gpus if v.source)])
     )
 
 

@@ -16,10 +16,11 @@ from ofu_exporter.config import GpuSetting, Settings
 from ofu_exporter.divergence import Thresholds
 from ofu_exporter.gpus import Row, custom_row
 from ofu_exporter.lanes import Pace
+from ofu_exporter.open_source import Candidate
 from ofu_exporter.pipeline import State
 from ofu_exporter.records import Snapshot
 from ofu_exporter.report_entry import Policy
-from ofu_exporter.sampling import Candidate, Owners, Plan, Sampler
+from ofu_exporter.sampling import Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
 
 

@@ -20,7 +20,7 @@ from ofu_exporter.assembly import (
 )
 from ofu_exporter.attribution import Attribution
 from ofu_exporter.config import Settings
-from ofu_exporter.errors import OfuError
+from ofu_exporter.errors import DriverReplacedError, OfuError, Reason
 from ofu_exporter.exposition import Page
 from ofu_exporter.feeds import Feeds
 from ofu_exporter.http_limits import Guard
@@ -67,6 +67,8 @@ class Daemon:
         app = create_app(self._page, self._book(), self._reports, guard)
         self._server = Server(app, self._doors, self._stop)
         self._reload = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._driver_replaced = False
 
     def _keep(self, settings: Settings) -> Keeper | None:
         if settings.state_file is None:
@@ -100,6 +102,10 @@ class Daemon:
         self._page.publish(snapshot)
         if self._keeper is not None and _any_ended(before, snapshot):
             self._keeper.wake()
+        sources = (snapshot.source, *snapshot.other_sources)
+        if self._loop and any(each.reason is Reason.DRIVER_REPLACED for each in sources):
+            self._driver_replaced = True
+            self._loop.call_soon_threadsafe(self._stop.set)
 
     def _book(self) -> JobBook:
         if self._keeper is None:
@@ -111,11 +117,13 @@ class Daemon:
         return self._doors.url
 
     def run(self) -> None:
-        """Run until SIGTERM or SIGINT."""
+        """Run until SIGTERM or SIGINT. Raises DriverReplacedError when only a new process can go on."""
         asyncio.run(self._run())
+        if self._driver_replaced:
+            raise DriverReplacedError
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)

@@ -4,6 +4,7 @@ OfuError
 ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
 ├── SourceError     a whole counter source cannot be used: the agent runs on and tries again
 ├── PageError       a page of metrics cannot be fetched: whoever wanted it goes on without
+├── DriverReplacedError  only a new process can use the new driver: the agent ends (exit 6)
 ├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
 ├── SchedulerError  a scheduler does not say who owns what: its last answer is kept for a while, GPUs are measured on
 └── ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
@@ -21,6 +22,7 @@ class Reason(str, Enum):
     NO_LIBRARY = "no_library"
     NO_DRIVER = "no_driver"
     DRIVER_MISMATCH = "driver_mismatch"
+    DRIVER_REPLACED = "driver_replaced"
     NO_PERMISSION = "no_permission"
     NO_GPU = "no_gpu"
     NOT_SUPPORTED = "not_supported"
@@ -33,6 +35,7 @@ class Reason(str, Enum):
     NO_CLOCK = "no_clock"
     BLANK = "blank"
     IMPOSSIBLE = "impossible"
+    IMPLAUSIBLE = "implausible"
     UNKNOWN_MODEL = "unknown_model"
     DUPLICATE = "duplicate_uuid"
     UNREACHABLE = "unreachable"
@@ -58,6 +61,10 @@ ADVICE: dict[Reason, str] = {
     Reason.DRIVER_MISMATCH: (
         "The driver (or DCGM) was replaced under the running agent or is half upgraded: restart the agent, "
         "and the node if that is not enough."
+    ),
+    Reason.DRIVER_REPLACED: (
+        "The driver was unloaded or replaced under the running agent, which ends with exit code 6: "
+        "let its supervisor (systemd, Kubernetes) start it anew."
     ),
     Reason.NO_PERMISSION: (
         "Give the agent access to /dev/nvidia*; GPUs before Hopper also need root "
@@ -95,6 +102,10 @@ ADVICE: dict[Reason, str] = {
     Reason.IMPOSSIBLE: (
         "The counter gave a value that cannot be (see ofu_gpu_rejected_samples_total): "
         "if it stays, restart its source and report it."
+    ),
+    Reason.IMPLAUSIBLE: (
+        "The counters contradict each other or stand still (the detail says which): "
+        "restart the source (DCGM, or the driver), and compare with `nvidia-smi dmon`."
     ),
     Reason.UNKNOWN_MODEL: (
         "The tensor clock of this model is not known and the source tells no maximum SM clock: "
@@ -186,6 +197,10 @@ class Rejection(str, Enum):
     OVERLAP = "overlap"
     DUPLICATE = "duplicate_uuid"
     CYCLES_IMPLAUSIBLE = "cycles_implausible"
+    FROZEN = "frozen"
+    ZERO_WHILE_BUSY = "zero_while_busy"
+    CLOCK_ZERO = "clock_zero"
+    TIME_BACKWARDS = "time_backwards"
 
 
 class ReportRejection(str, Enum):
@@ -281,6 +296,13 @@ class PageError(OfuError):
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
+
+
+class DriverReplacedError(OfuError):
+    """The driver that this process had loaded is gone: only a new process can use another."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the driver was replaced. {Reason.DRIVER_REPLACED.advice}")
 
 
 class GpuError(OfuError):

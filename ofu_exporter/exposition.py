@@ -22,6 +22,7 @@ from ofu_exporter import __version__
 from ofu_exporter.errors import Reason
 from ofu_exporter.metrics.agent import (
     BUILD_INFO,
+    CLOCK_STEPS,
     PULLS,
     REJECTED_REPORTS,
     RELOADS,
@@ -38,7 +39,7 @@ from ofu_exporter.metrics.gpu import GPU_METRICS, SAMPLE_AGE
 from ofu_exporter.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
 from ofu_exporter.metrics.report import REPORT_METRICS
 from ofu_exporter.metrics.spec import MetricSpec, Rows
-from ofu_exporter.records import GpuKey, GpuView, Snapshot, SourceHealth
+from ofu_exporter.records import GpuKey, GpuView, Snapshot
 
 GZIP_FROM_BYTES = 1024
 
@@ -71,7 +72,8 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
         rows = (row for job_id, reported in reports for row in report_metric.rows(job_id, reported))
         yield _filled(report_metric.spec, rows)
     for source_metric in SOURCE_METRICS:
-        yield _source_family(source_metric, snapshot.source)
+        yield _source_family(source_metric, snapshot)
+    yield _filled(CLOCK_STEPS, [((), float(snapshot.clock_steps))])
     for scheduler_metric in SCHEDULER_METRICS:
         rows = (row for health in snapshot.schedulers for row in scheduler_metric.rows(health))
         yield _filled(scheduler_metric.spec, rows)
@@ -98,14 +100,18 @@ def _holder_families(snapshot: Snapshot) -> Iterator[Metric]:
     yield shared
 
 
-def _source_family(metric: SourceMetric, health: SourceHealth) -> Metric:
+def _source_family(metric: SourceMetric, snapshot: Snapshot) -> Metric:
+    """Of every source; what is not told by source is told by the first."""
     spec = metric.spec
+    others = snapshot.other_sources if "source" in spec.labels else ()
+    healths = (snapshot.source, *others)
     if spec.kind == "summary":
         summary = SummaryMetricFamily(spec.name, spec.help, labels=spec.labels)
-        for labels, seconds in metric.rows(health):
-            summary.add_metric(labels, count_value=health.reads, sum_value=seconds)
+        for health in healths:
+            for labels, seconds in metric.rows(health):
+                summary.add_metric(labels, count_value=health.reads, sum_value=seconds)
         return summary
-    return _filled(spec, metric.rows(health))
+    return _filled(spec, (row for health in healths for row in metric.rows(health)))
 
 
 def _gpu_labels(view: GpuView) -> tuple[str, ...]:

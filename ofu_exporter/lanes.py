@@ -25,6 +25,8 @@ class Pace:
     """Seconds of one window."""
     clock_interval: float
     """Seconds between two clock reads, as asked for."""
+    reprobe: float = 60.0
+    """Seconds between two looks at what could not be measured for want of counters."""
 
     @property
     def reads_per_window(self) -> int:
@@ -125,6 +127,8 @@ class Lane:
                 self._wake.clear()
                 continue
             now = self._clock()
+            if self._is_resting(now):
+                self._cut = False
             if self._cut and now >= self._read_at + SHORTEST_WINDOW_SECONDS:
                 self._was_cut = True
                 self._read(now)
@@ -142,12 +146,16 @@ class Lane:
         self._missed += beat.missed
         window = beat.number // self._pace.reads_per_window
         too_soon = self._was_cut and now < self._read_at + SHORTEST_WINDOW_SECONDS
-        if window > self._window and not too_soon:
+        if window > self._window and not too_soon and not self._is_resting(now):
             self._window = window
             self._was_cut = False
             self._read(now)
         elif self.failure is None:
             self._call(self._probe.poll)
+
+    def _is_resting(self, now: float) -> bool:
+        """A GPU without counters seldom gets them: it is looked at again at a slow pace."""
+        return self.failure is Reason.NOT_SUPPORTED and now < self._read_at + self._pace.reprobe
 
     def _read(self, now: float) -> None:
         self._cut = False

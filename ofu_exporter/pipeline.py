@@ -11,55 +11,29 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter.cycles import CycleTrust
 from ofu_exporter.errors import ClaimRejection, Reason, Rejection
 from ofu_exporter.gpus import Row, rate
 from ofu_exporter.holdings import NOBODY, History, Resolved, changed, resolve, sole_holder
 from ofu_exporter.jobs import Jobs, JobState, Now, credit, forget, hold, take_holders, views
+from ofu_exporter.observation import GpuState, expire, reject, take_fault, take_reading, view
 from ofu_exporter.records import (
     Claim,
     Fault,
     Gpu,
     GpuKey,
-    GpuView,
-    Job,
     JobKey,
     Ownership,
-    Rating,
     Reading,
     SchedulerHealth,
     Snapshot,
     SourceHealth,
     Window,
 )
-from ofu_exporter.window import measure
 
 FORGET_AFTER_SECONDS = 3600.0
 """A GPU that its source no longer names is remembered this long, so that its totals can go on."""
-OVERLAP_SECONDS = 1e-6
-"""Windows may overlap by a rounding of their bounds, not more."""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuState:
-    """What is remembered of one GPU from tick to tick."""
-
-    gpu: Gpu
-    rating: Rating | None
-    seen_at: float
-    rows: Sequence[Row] = ()
-    """The user's rows that `rating` was found with."""
-    window: Window | None = None
-    reason: Reason | None = Reason.STARTING
-    detail: str = ""
-    fresh_until: float = 0.0
-    utilization_seconds: float = 0.0
-    observed_seconds: float = 0.0
-    rejected: Mapping[str, int] = field(default_factory=dict)
-    trust: CycleTrust = field(default_factory=CycleTrust)
-    sampled_at: float | None = None
-    counted_before: float = -math.inf
-    """What an earlier agent had counted already ends here."""
+CLOCK_STEP_SECONDS = 1.0
+"""A clock that is kept by time servers drifts by milliseconds between two ticks; more was set by somebody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +56,10 @@ class State:
     """Up to here the time that jobs held GPUs has been counted."""
     counted_before: Mapping[GpuKey, float] = field(default_factory=dict)
     """Up to here an earlier agent had counted each GPU."""
+    boot_unix: float | None = None
+    """Unix time at 0 of the monotonic clock, as of the last tick."""
+    clock_steps: int = 0
+    """How often that changed by more than the clock's own drift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +76,18 @@ class Tick:
     rows: Sequence[Row] = ()
     """The user's own GPU rows."""
     unix: float = 0.0
-    """Unix time at `now`."""
+    """Unix time at `now`; 0 = not known."""
     owners: Sequence[Ownership] = ()
     """Every change of who owns what since the last tick, oldest first."""
     schedulers: tuple[SchedulerHealth, ...] = ()
+    other_sources: tuple[SourceHealth, ...] = ()
+    readers: Mapping[str, str] = field(default_factory=dict)
+    """The name of the source that each GPU is read through, by uuid, where there are several."""
 
 
 def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     """Take in one tick's readings, faults and changes of owner; return what is remembered and may be shown."""
+    state = _watch_clock(state, tick)
     named = _named(tick)
     gpus = _present(state, named, tick)
     state = _take_owners(replace(state, gpus=gpus), tick)
@@ -113,16 +95,25 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     for event in tick.events:
         key = event.gpu.key
         if named[key].index != event.gpu.index:
-            gpus[key] = _reject(gpus[key], [Rejection.DUPLICATE])
+            gpus[key] = reject(gpus[key], [Rejection.DUPLICATE])
         elif isinstance(event, Fault):
-            gpus[key] = _take_fault(gpus[key], event)
+            gpus[key] = take_fault(gpus[key], event)
         else:
-            gpus[key], window = _take_reading(gpus[key], event, tick)
+            gpus[key], window = take_reading(gpus[key], event, tick.interval)
             if window is not None:
                 _credit(jobs, state.history.get(key, ()), event.gpu, window)
-    gpus = {key: _expire(known, tick.now) for key, known in gpus.items()}
+    gpus = {key: expire(known, tick.now) for key, known in gpus.items()}
     state = _count_unknown(replace(state, gpus=gpus, jobs=forget(jobs, tick.now)))
     return state, _snapshot(state, tick)
+
+
+def _watch_clock(state: State, tick: Tick) -> State:
+    """Notice when the node's clock was set. Windows, totals and deadlines go by the monotonic clock."""
+    if not tick.unix:
+        return state
+    boot = tick.unix - tick.now
+    stepped = state.boot_unix is not None and abs(boot - state.boot_unix) > CLOCK_STEP_SECONDS
+    return replace(state, boot_unix=boot, clock_steps=state.clock_steps + stepped)
 
 
 def _credit(jobs: dict[JobKey, JobState], history: History, gpu: Gpu, window: Window) -> None:
@@ -204,11 +195,16 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
     holders = state.resolved.holders
     return Snapshot(
         at=tick.now,
-        gpus=tuple(_view(known, holders.get(key, ())) for key, known in state.gpus.items()),
+        gpus=tuple(
+            view(known, holders.get(key, ()), tick.readers.get(known.gpu.uuid, ""))
+            for key, known in state.gpus.items()
+        ),
         source=tick.source,
         jobs=views(state.jobs.values(), Now(tick.now, tick.unix)),
         schedulers=tuple(_with_rejected(health, state.rejected) for health in tick.schedulers),
         unknown_devices=tuple(sorted(state.unknown)),
+        other_sources=tick.other_sources,
+        clock_steps=state.clock_steps,
     )
 
 
@@ -229,8 +225,13 @@ def _named(tick: Tick) -> dict[GpuKey, Gpu]:
 
 
 def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuKey, GpuState]:
-    """The states to go on with: every GPU named now, and those gone for less than an hour."""
+    """The states to go on with: every GPU named now, and those gone for less than an hour.
+
+    What a GPU was divided into before, or the GPU as a whole once it is divided, is forgotten at once:
+    the GPU is there, this part of it is not, and another may be made with its id.
+    """
     states: dict[GpuKey, GpuState] = {}
+    there = {gpu.uuid for gpu in named.values()}
     for key, gpu in named.items():
         known = state.gpus.get(key)
         if known is None:
@@ -244,72 +245,6 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
             states[key] = replace(known, seen_at=tick.now)
     for key, known in state.gpus.items():
         remembered = known.observed_seconds > 0 and tick.now - known.seen_at < FORGET_AFTER_SECONDS
-        if key not in states and remembered:
+        if key not in states and remembered and known.gpu.uuid not in there:
             states[key] = known
     return states
-
-
-def _take_fault(known: GpuState, fault: Fault) -> GpuState:
-    """A GPU that cannot be read shows nothing of what it showed before."""
-    return replace(known, window=None, reason=fault.reason, detail=fault.detail, trust=CycleTrust())
-
-
-def _take_reading(known: GpuState, reading: Reading, tick: Tick) -> tuple[GpuState, Window | None]:
-    """What is known after a reading, and the window that counts; None when it does not."""
-    until = known.counted_before if known.sampled_at is None else known.sampled_at
-    if reading.start < until - OVERLAP_SECONDS:
-        return _reject(known, [Rejection.OVERLAP]), None
-    if known.rating is None:
-        return _take_fault(known, Fault(reading.gpu, reading.end, Reason.UNKNOWN_MODEL)), None
-    gap = known.sampled_at is None or reading.start > known.sampled_at + OVERLAP_SECONDS
-    outcome = measure(reading, known.rating, CycleTrust() if gap else known.trust)
-    known = _reject(replace(known, trust=outcome.trust), outcome.rejected)
-    window = outcome.window
-    if window is None:
-        return replace(known, window=None, reason=outcome.reason, detail=outcome.detail), None
-    known = replace(
-        known,
-        window=window,
-        reason=outcome.reason,
-        detail=outcome.detail,
-        fresh_until=window.end + 2.5 * max(tick.interval, window.seconds, reading.pace) + 1.0,
-    )
-    if window.utilization is None:
-        return known, None
-    counted = replace(
-        known,
-        utilization_seconds=known.utilization_seconds + window.utilization * window.seconds,
-        observed_seconds=known.observed_seconds + window.seconds,
-        sampled_at=window.end,
-    )
-    return counted, window
-
-
-def _reject(known: GpuState, rejections: Sequence[Rejection]) -> GpuState:
-    if not rejections:
-        return known
-    counts = Counter(known.rejected)
-    counts.update(rejection.value for rejection in rejections)
-    return replace(known, rejected=dict(counts))
-
-
-def _expire(known: GpuState, now: float) -> GpuState:
-    if known.window is not None and now > known.fresh_until:
-        return replace(known, window=None, reason=Reason.STALE)
-    return known
-
-
-def _view(known: GpuState, holders: tuple[Job, ...]) -> GpuView:
-    return GpuView(
-        gpu=known.gpu,
-        rating=known.rating,
-        window=known.window,
-        reason=known.reason,
-        detail=known.detail,
-        utilization_seconds=known.utilization_seconds,
-        observed_seconds=known.observed_seconds,
-        rejected=known.rejected,
-        sampled_at=known.sampled_at,
-        fresh_until=known.fresh_until,
-        holders=holders,
-    )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ofu_exporter.errors import Reason, SourceError
-from ofu_exporter.records import ClockSample, CycleTotals, Fault, Gpu, Reading
+from ofu_exporter.records import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
 
 FORMAT = "ofu-recording"
 VERSION = 1
@@ -184,6 +184,7 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "clocks": [[round(sample.at - epoch, 6), sample.hz] for sample in event.clocks],
             "cycles": event.cycles,
             "pace": event.pace or None,
+            "evidence": event.evidence,
         }
     )
 
@@ -204,7 +205,14 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
         clocks=tuple(ClockSample(float(at), float(hz)) for at, hz in fields.get("clocks", ())),
         cycles=None if cycles is None else CycleTotals(float(cycles[0]), float(cycles[1])),
         pace=float(fields.get("pace", 0.0)),
+        evidence=_evidence(fields.get("evidence")),
     )
+
+
+def _evidence(values: Sequence[float | None] | None) -> Evidence | None:
+    if values is None:
+        return None
+    return Evidence(*(None if value is None else float(value) for value in values))
 
 
 def encode_gpu(gpu: Gpu) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.errors import Reason, SchedulerReason
 from ofu_exporter.reported import ReportsView
 
+Clock = Callable[[], float]
+"""Returns seconds, monotonic."""
 GpuKey = tuple[str, str]
 """(uuid, MIG GPU-instance id or ""): what identifies a measured device."""
 
@@ -60,6 +62,17 @@ class CycleTotals(NamedTuple):
     tensor: float
 
 
+class Evidence(NamedTuple):
+    """What else a source knows of a window that shows whether the GPU worked in it. None = not known."""
+
+    graphics_active: float | None = None
+    """Share of the time in which the graphics or compute engine was busy."""
+    other_active: float | None = None
+    """Activity of the busiest pipe besides the tensor pipes: integer, FP64, FP32 and FP16 are all known."""
+    power: float | None = None
+    """Power draw at the end of the window, as a share of the limit in force."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What a source measured on one GPU over one window. Ratios are 0..1; absent counters are None."""
@@ -75,6 +88,7 @@ class Reading:
     cycles: CycleTotals | None = None
     pace: float = 0.0
     """Seconds within which its source has the next reading, where that is not the sampler's interval."""
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +156,8 @@ class GpuView:
     """End of the last window that had an OFU, kept when the window itself is gone."""
     fresh_until: float = 0.0
     """After this instant the window must not be shown any more."""
+    source: str = ""
+    """What it is read through; "" = the snapshot's first source."""
     holders: tuple[Job, ...] = ()
     """The jobs that have the GPU now; its OFU is credited to a job only while there is just one."""
 
@@ -297,9 +313,14 @@ class Snapshot:
     at: float
     gpus: tuple[GpuView, ...]
     source: SourceHealth
+    """The source that is read first; GPUs that it cannot measure may be read by another."""
     jobs: tuple[JobView, ...] = ()
     schedulers: tuple[SchedulerHealth, ...] = ()
     unknown_devices: tuple[tuple[JobKey, str], ...] = ()
     """Devices that a scheduler gave to a job and that are no GPU measured here."""
     unowned_reports: tuple[tuple[str, ReportsView], ...] = ()
     """What jobs reported that own no GPU here, by job id."""
+    other_sources: tuple[SourceHealth, ...] = ()
+    """Those that are read, or were tried, for GPUs that the first one cannot measure."""
+    clock_steps: int = 0
+    """How often the node's clock was set while the agent ran."""

@@ -103,6 +103,10 @@ class Agent:
 
     def _end(self, how: signal.Signals) -> int:
         self.process.send_signal(how)
+        return self.ended()
+
+    def ended(self) -> int:
+        """The exit code, once it has ended."""
         code = self.process.wait(SOON)
         self._reader.join(SOON)
         assert self.process.stdout is not None

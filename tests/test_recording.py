@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter import recording
 from ofu_exporter.errors import Reason, SourceError
-from ofu_exporter.records import ClockSample, CycleTotals, Fault, Gpu, Reading
+from ofu_exporter.records import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
 from tests.making import fault, gpu, reading
 
 Event = Reading | Fault
@@ -106,6 +106,7 @@ def events_of(gpus: st.SearchStrategy[Gpu]) -> st.SearchStrategy[Event]:
         clocks=st.lists(st.builds(ClockSample, seconds, numbers), max_size=3).map(tuple),
         cycles=st.none() | st.builds(CycleTotals, numbers, numbers),
         pace=st.floats(0, 60),
+        evidence=st.none() | st.builds(Evidence, *[st.none() | numbers] * 3),
     ) | st.builds(Fault, gpus, seconds, st.sampled_from(Reason), words)
 
 
@@ -125,7 +126,7 @@ def parts(event: Event) -> tuple[object, ...]:
     if isinstance(event, Fault):
         return (event.gpu, event.at, event.reason, event.detail)
     numbers = (event.start, event.end, event.tensor_active, event.clocks, event.cycles)
-    return (event.gpu, *numbers, dict(event.pipes))
+    return (event.gpu, *numbers, event.evidence, dict(event.pipes))
 
 
 @settings(max_examples=100, deadline=None)

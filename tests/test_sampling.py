@@ -15,7 +15,7 @@ from ofu_exporter.records import ClockSample, Fault, Gpu, Reading, Snapshot
 from ofu_exporter.sampling import Plan, Sampler
 from tests.making import gpu
 
-PACE = Pace(interval=0.1, clock_interval=0.05)
+PACE = Pace(interval=0.1, clock_interval=0.05, reprobe=0.3)
 SOON = 10.0
 """A bound on waiting that only a failing test reaches."""
 
@@ -54,8 +54,10 @@ class FakeSource:
         self.probes = probes
         self.error = error
         self.closed = threading.Event()
+        self.opened = 0
 
     def open(self) -> Sequence[FakeProbe]:
+        self.opened += 1
         if self.error is not None:
             raise self.error
         return self.probes
@@ -243,18 +245,109 @@ def test_one_bad_tick_is_not_the_last(watch: Watch) -> None:
     assert agent.stop()
 
 
+def unable(number: int) -> FakeProbe:
+    return FakeProbe(gpu(number), fails(Reason.NOT_SUPPORTED))
+
+
 def test_the_next_source_is_read_when_the_first_has_no_counters(watch: Watch) -> None:
-    old = FakeSource(FakeProbe(gpu(0), fails(Reason.NOT_SUPPORTED)))
-    other = FakeSource(FakeProbe(gpu(0)))
-    agent = sampler(watch, ("nvml", old), ("page", other))
+    agent = sampler(watch, ("nvml", FakeSource(unable(0))), ("page", FakeSource(FakeProbe(gpu(0)))))
     agent.start()
-    watch.until(lambda s: s.source.name == "page" and reasons(s) == {"0": None})
-    assert old.closed.is_set()
+    snapshot = watch.until(lambda s: reasons(s) == {"0": None})
+    assert (snapshot.source.name, snapshot.source.up) == ("page", True)
+    assert [(health.name, health.reason) for health in snapshot.other_sources] == [
+        ("nvml", Reason.NOT_SUPPORTED)
+    ]
+    assert agent.stop()
+
+
+def test_each_gpu_is_read_by_the_first_source_that_can(watch: Watch) -> None:
+    """An H100 and an A30: the first has the counters, the second has them only on the page."""
+    nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
+    page = FakeSource(FakeProbe(gpu(0)), FakeProbe(gpu(1)))
+    agent = sampler(watch, ("nvml", nvml), ("page", page))
+    agent.start()
+    snapshot = watch.until(lambda s: reasons(s) == {"0": None, "1": None})
+    assert [view.source for view in snapshot.gpus] == ["nvml", "page"]
+    assert snapshot.source.name == "nvml"
+    assert agent.stop()
+    assert nvml.closed.is_set()
+    assert page.closed.is_set()
+
+
+def test_no_time_is_counted_twice_where_two_sources_measure_a_gpu(watch: Watch) -> None:
+    began = time.monotonic()
+    nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
+    page = FakeSource(FakeProbe(gpu(0)), FakeProbe(gpu(1)))
+    agent = sampler(watch, ("nvml", nvml), ("page", page))
+    agent.start()
+    snapshot = watch.until(lambda s: len(s.gpus) == 2 and s.gpus[1].observed_seconds > 0.5)
+    assert snapshot.gpus[0].observed_seconds < time.monotonic() - began
+    assert "overlap" not in snapshot.gpus[0].rejected
+    assert agent.stop()
+
+
+def test_a_gpu_that_passing_trouble_keeps_from_being_measured_stays_where_it_is(
+    watch: Watch,
+) -> None:
+    lost = FakeProbe(gpu(1), fails(Reason.LOST))
+    page = FakeSource(FakeProbe(gpu(1)))
+    agent = sampler(watch, ("nvml", FakeSource(FakeProbe(gpu(0)), lost)), ("page", page))
+    agent.start()
+    watch.until(lambda s: bool(s.gpus) and s.gpus[0].observed_seconds > 0.5)
+    assert page.opened == 0
+    assert agent.stop()
+
+
+def test_a_source_that_measures_all_is_the_only_one(watch: Watch) -> None:
+    page = FakeSource(FakeProbe(gpu(0)))
+    agent = sampler(watch, ("nvml", FakeSource(FakeProbe(gpu(0)))), ("page", page))
+    agent.start()
+    snapshot = watch.until(lambda s: bool(s.gpus) and s.gpus[0].observed_seconds > 0.3)
+    assert (page.opened, snapshot.other_sources) == (0, ())
+    assert agent.stop()
+
+
+def test_a_source_that_cannot_be_opened_for_the_rest_is_named_and_tried_again(
+    watch: Watch,
+) -> None:
+    away = FakeSource(FakeProbe(gpu(1)), error=SourceError(Reason.UNREACHABLE, "nobody there"))
+    nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
+    agent = sampler(watch, ("nvml", nvml), ("page", away))
+    agent.start()
+    snapshot = watch.until(
+        lambda s: any(h.failures.get("unreachable", 0) > 1 for h in s.other_sources)
+    )
+    assert reasons(snapshot) == {"0": None, "1": Reason.NOT_SUPPORTED}
+    assert snapshot.other_sources[0].detail == "nobody there"
+    away.error = None
+    watch.until(lambda s: reasons(s) == {"0": None, "1": None})
+    assert agent.stop()
+
+
+def test_a_source_that_measures_no_more_than_the_others_is_closed(watch: Watch) -> None:
+    useless = FakeSource(FakeProbe(gpu(0)), unable(1))
+    nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
+    page = FakeSource(FakeProbe(gpu(1)))
+    agent = sampler(watch, ("nvml", nvml), ("dcgm", useless), ("page", page))
+    agent.start()
+    snapshot = watch.until(lambda s: reasons(s) == {"0": None, "1": None})
+    assert useless.closed.wait(SOON)
+    assert [view.source for view in snapshot.gpus] == ["nvml", "page"]
+    assert agent.stop()
+
+
+def test_a_gpu_that_gets_its_counters_is_read_by_the_better_source_again(watch: Watch) -> None:
+    probe = unable(0)
+    agent = sampler(watch, ("nvml", FakeSource(probe)), ("page", FakeSource(FakeProbe(gpu(0)))))
+    agent.start()
+    watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "page")
+    probe.behave = lambda: None
+    watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "nvml")
     assert agent.stop()
 
 
 def test_a_source_without_counters_stays_when_nothing_else_opens(watch: Watch) -> None:
-    old = FakeSource(FakeProbe(gpu(0), fails(Reason.NOT_SUPPORTED)))
+    old = FakeSource(unable(0))
     away = FakeSource(error=SourceError(Reason.UNREACHABLE))
     agent = sampler(watch, ("nvml", old), ("page", away))
     agent.start()
@@ -262,13 +355,20 @@ def test_a_source_without_counters_stays_when_nothing_else_opens(watch: Watch) -
     assert agent.stop()
 
 
-def test_a_mixed_node_keeps_the_source_that_measures_some(watch: Watch) -> None:
-    mixed = FakeSource(FakeProbe(gpu(0)), FakeProbe(gpu(1), fails(Reason.NOT_SUPPORTED)))
-    agent = sampler(watch, ("nvml", mixed), ("page", FakeSource(FakeProbe(gpu(0)))))
+def test_a_gpu_without_counters_is_looked_at_again_at_a_slow_pace(watch: Watch) -> None:
+    looks: list[float] = []
+
+    def behave() -> None:
+        looks.append(time.monotonic())
+        raise GpuError(Reason.NOT_SUPPORTED)
+
+    pace = Pace(interval=0.1, clock_interval=0.05, reprobe=0.5)
+    source = FakeSource(FakeProbe(gpu(0)), FakeProbe(gpu(1), behave))
+    agent = sampler(watch, ("nvml", source), pace=pace)
     agent.start()
-    snapshot = watch.until(lambda s: bool(s.gpus) and s.gpus[0].observed_seconds > 0.5)
-    assert snapshot.source.name == "nvml"
+    watch.until(lambda _: len(looks) > 2)
     assert agent.stop()
+    assert all(after - before > 0.45 for before, after in pairwise(looks))
 
 
 def test_a_late_thread_counts_what_it_missed_and_does_not_catch_up(watch: Watch) -> None:

@@ -24,8 +24,13 @@ class Node:
 
     def __init__(self, gpus: int = 2) -> None:
         self.gpus = [gpu(index) for index in range(gpus)]
+        self.epoch = EPOCH
         self.state = State()
         self.last = self.tick(0.0)
+
+    def set_clock(self, seconds: float) -> None:
+        """Move the node's clock, not the monotonic one."""
+        self.epoch += seconds
 
     def tick(
         self,
@@ -40,7 +45,7 @@ class Node:
             present=self.gpus if present is None else present,
             events=events,
             source=health(),
-            unix=EPOCH + now,
+            unix=self.epoch + now,
             owners=owners,
             schedulers=(SchedulerHealth("slurm", up=True, reason=None),),
         )

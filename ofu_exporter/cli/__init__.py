@@ -2,7 +2,7 @@
 
 Exit codes: 0 all is well; 1 an unexpected error; 2 settings or arguments that cannot be used;
 3 no source can be read; 4 at least one GPU is not measured (`check`), or nothing could be compared (`validate`);
-5 a card outside the bounds (`validate`).
+5 a card outside the bounds (`validate`); 6 the driver was replaced under the agent, which must be started anew (`run`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import cast
 import click
 
 from ofu_exporter import __version__
-from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 
 EXIT_CONFIG = 2
 EXIT_SOURCE = 3
+EXIT_DRIVER = 6
 
 
 class _Commands(MutableMapping[str, click.Command]):
@@ -84,6 +85,9 @@ def main() -> None:
     except ConfigError as error:
         click.echo(f"ofu-exporter: {error}", err=True)
         sys.exit(EXIT_CONFIG)
+    except DriverReplacedError as error:
+        click.echo(f"ofu-exporter: {error}", err=True)
+        sys.exit(EXIT_DRIVER)
     except OfuError as error:
         click.echo(f"ofu-exporter: {error}", err=True)
         sys.exit(EXIT_SOURCE)

@@ -14,7 +14,7 @@ from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.errors import Reason
 from ofu_exporter.logs import configure_logging
 from ofu_exporter.ofu import LOW_PRECISION
-from ofu_exporter.records import GpuView, SchedulerHealth, Snapshot
+from ofu_exporter.records import GpuView, SchedulerHealth, Snapshot, SourceHealth
 
 EXIT_SOURCE = 3
 EXIT_GPU = 4
@@ -65,6 +65,14 @@ def report(snapshot: Snapshot) -> dict[str, Any]:
     source = snapshot.source
     return {
         "source": source.name,
+        "other_sources": [
+            {
+                "source": health.name,
+                "reason": health.reason.value if health.reason else None,
+                "detail": health.detail or None,
+            }
+            for health in snapshot.other_sources
+        ],
         "simulated": source.simulated,
         "reason": source.reason.value if source.reason else None,
         "detail": source.detail or None,
@@ -87,6 +95,7 @@ def _report_gpu(view: GpuView) -> dict[str, Any]:
         "gpu": gpu.index,
         "uuid": gpu.uuid,
         "gpu_instance": gpu.instance or None,
+        "source": view.source or None,
         "model": gpu.name or None,
         "tensor_active_ratio": window.tensor_active if window else None,
         "pipes": dict(window.pipes) if window else None,
@@ -142,11 +151,22 @@ def table(snapshot: Snapshot) -> str:
     if source.reason is not None:
         detail = f" ({source.detail})" if source.detail else ""
         lines.append(f"Not readable: {source.reason.value}{detail}. {source.reason.advice}")
+    lines += [_other(health, snapshot) for health in snapshot.other_sources]
     rows = [COLUMNS, *(_cells(view) for view in snapshot.gpus)]
     if len(rows) > 1:
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     return "\n".join([*lines, *_notes(snapshot)])
+
+
+def _other(health: SourceHealth, snapshot: Snapshot) -> str:
+    """What another source was asked for, or why it was of no use."""
+    read = [_name(view) for view in snapshot.gpus if view.source == health.name]
+    if read:
+        return f"Source of GPU {', '.join(read)}: {health.name}"
+    detail = f" ({health.detail})" if health.detail else ""
+    why = f": {health.reason.value}{detail}" if health.reason else ""
+    return f"Also tried: {health.name}{why}"
 
 
 def _name(view: GpuView) -> str:

@@ -147,6 +147,12 @@ SCHEDULER_METRICS: tuple[SchedulerMetric, ...] = (
     ),
 )
 
+CLOCK_STEPS = MetricSpec(
+    "ofu_exporter_clock_steps",
+    "counter",
+    (),
+    "Times the node's clock was set by more than a second; windows and totals do not go by it.",
+)
 BUILD_INFO = MetricSpec("ofu_exporter_build_info", "gauge", ("version", "python"), "1; what runs.")
 SNAPSHOT_AGE = MetricSpec(
     "ofu_exporter_snapshot_age_seconds",
@@ -195,6 +201,7 @@ SCHEDULER_AGE = MetricSpec(
 )
 AGENT_METRICS = (
     SCHEDULER_AGE,
+    CLOCK_STEPS,
     BUILD_INFO,
     SNAPSHOT_AGE,
     RELOADS,

@@ -32,7 +32,7 @@ def _info(view: GpuView, snapshot: Snapshot) -> Rows:
         gpu.name,
         gpu.pci_bus_id,
         gpu.driver,
-        snapshot.source.name,
+        view.source or snapshot.source.name,
         view.window.clock_method if view.window else "",
         rating.origin if rating else "",
         gpu.profile,

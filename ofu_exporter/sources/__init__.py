@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
 from pydantic import BaseModel
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.records import Fault, Gpu, Reading
+from ofu_exporter.records import Clock, Fault, Gpu, Reading
 
-Clock = Callable[[], float]
-"""Returns seconds, monotonic."""
+__all__ = ["Clock", "Probe", "Source", "SourceModule", "automatic", "load", "names", "summary"]
 
 
 class Probe(Protocol):

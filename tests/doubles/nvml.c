@@ -8,6 +8,7 @@
  *   time SECONDS                 moves this library's clock there, the first such line starts it;
  *                                without any it runs with the real time
  *   error CALL CODE              CALL (a C name) answers CODE; 0 ends that
+ *   unloaded CODE                every call answers CODE: the driver is gone, or another one; 0 ends that
  *   gpu N                        GPU N is there; every other line of a GPU says so too
  *   gpu N error CALL CODE        the same for calls on this GPU
  *   gpu N metric_error ID CODE   nvmlGpmMetricsGet gives metric ID this return code
@@ -16,10 +17,16 @@
  *   gpu N max_clock_mhz|cores|memory|device_file NUMBER      device_file: N of /dev/nvidiaN
  *   gpu N compute MAJOR MINOR
  *   gpu N clock_mhz MHZ...       one per nvmlDeviceGetClockInfo call, over and over
- *   gpu N tensor|hmma|dmma|imma RATIO       what the pipe does from here on, 0..1
+ *   gpu N tensor|hmma|dmma|imma|integer|graphics RATIO       what it does from here on, 0..1
+ *   gpu N power|power_limit WATTS
  *   gpu N cycles auto|per_sm|summed|none
  *   gpu N gpm|mig|lost|nan|strict_ids|mute 0|1    strict_ids: one unknown metric id fails the whole
  *                                call; mute: nvmlGpmMetricsGet succeeds and fills nothing in
+ *   gpu N instance ID PROFILE SMS [PARTS [SLICES]]   there is a GPU instance with so many SMs and
+ *                                compute instances (1), which fill so many of its slices (all)
+ *   gpu N instance ID gone
+ *   gpu N instance ID tensor|hmma|dmma|imma|integer|graphics RATIO
+ *   gpu N instance ID code CODE  its samples answer CODE
  *   gpu N hang_seconds SECONDS   nvmlGpmSampleGet takes so long, or until the file says 0
  *
  * Since `time` is part of the log, what a GPU did between two samples does not depend on when the
@@ -27,329 +34,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include <math.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-
-enum {
-    SUCCESS = 0,
-    UNINITIALIZED = 1,
-    INVALID_ARGUMENT = 2,
-    NOT_SUPPORTED = 3,
-    NOT_FOUND = 6,
-    INSUFFICIENT_SIZE = 7,
-    GPU_IS_LOST = 15,
-    MEMORY = 20,
-};
-enum { ANY_TENSOR = 5, DFMA = 6, HMMA = 7, DMMA = 8, IMMA = 9, PIPES = 10 };
-enum { CYCLES_ELAPSED = 248, CYCLES_TENSOR = 250 };
-enum { MAX_GPUS = 128, MAX_CLOCKS = 16, MAX_FAULTS = 32 };
-enum { NO_GPU = -1, CORES_PER_SM = 128 };
-
-/* "Since reboot": the counters do not begin at 0 when the program does. */
-static const double CYCLES_BEFORE = 1e12;
-
-enum cycles { AUTO, PER_SM, SUMMED, NONE };
-
-struct fault {
-    int gpu;
-    char call[48]; /* a call, or the number of a metric */
-    unsigned code;
-};
-
-struct gpu {
-    bool present;
-    char uuid[80], name[96], bus_id[32];
-    unsigned device_id, max_clock_mhz, cores, device_file;
-    unsigned long long memory;
-    int major, minor;
-    unsigned gpm, mig, lost, nan, strict_ids, mute;
-    enum cycles cycles;
-    double hang_seconds;
-    double active[PIPES];
-    unsigned clocks[MAX_CLOCKS], clock_count;
-};
-
-struct world {
-    char driver[32];
-    bool own_time; /* set by `time` lines */
-    unsigned fault_count;
-    struct fault faults[MAX_FAULTS];
-    struct gpu gpus[MAX_GPUS];
-};
-
-/* Integrals over time since the library was loaded. */
-struct totals {
-    double active[PIPES], elapsed, tensor;
-};
-
-typedef struct device {
-    int index;
-} device;
-
-typedef struct sample {
-    struct sample *next;
-    int gpu; /* NO_GPU until it was taken */
-    double time;
-    struct totals totals;
-} sample;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct world world;
-static struct totals totals[MAX_GPUS];
-static device devices[MAX_GPUS];
-static sample *samples;
-static unsigned initialised;
-static unsigned clock_calls[MAX_GPUS];
-static struct stat read_file;
-static char read_path[4096];
-static double integrated_until;
-
-static void die(const char *what, const char *detail) {
-    fprintf(stderr, "tests/doubles/nvml.c: %s: %s\n", what, detail);
-    abort();
-}
-
-/* --- the scenario ----------------------------------------------------------------------------- */
-
-static double real_time(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static void set_text(char *to, size_t size, const char *text) {
-    if ((size_t)snprintf(to, size, "%s", text) >= size)
-        die("too long", text);
-}
-
-static void integrate_until(double now) {
-    double seconds = now - integrated_until;
-    for (int i = 0; i < MAX_GPUS; i++) {
-        const struct gpu *gpu = &world.gpus[i];
-        if (!gpu->present)
-            continue;
-        double mhz = 0.0;
-        for (unsigned k = 0; k < gpu->clock_count; k++)
-            mhz += gpu->clocks[k] / (double)gpu->clock_count;
-        double cycles = seconds * mhz * 1e6;
-        if (gpu->cycles == SUMMED)
-            cycles *= gpu->cores / CORES_PER_SM;
-        for (int pipe = 0; pipe < PIPES; pipe++)
-            totals[i].active[pipe] += seconds * gpu->active[pipe];
-        totals[i].elapsed += cycles;
-        totals[i].tensor += cycles * gpu->active[ANY_TENSOR];
-    }
-    integrated_until = now;
-}
-
-static struct gpu *known_gpu(int index) {
-    if (index < 0 || index >= MAX_GPUS)
-        die("no such GPU", "its number is too high");
-    struct gpu *gpu = &world.gpus[index];
-    if (gpu->present)
-        return gpu;
-    gpu->present = true;
-    snprintf(gpu->uuid, sizeof gpu->uuid, "GPU-00000000-0000-0000-0000-%012d", index);
-    snprintf(gpu->bus_id, sizeof gpu->bus_id, "00000000:%02X:00.0", 0x1b + index);
-    set_text(gpu->name, sizeof gpu->name, "NVIDIA H100 80GB HBM3");
-    gpu->device_id = 0x2330;
-    gpu->device_file = (unsigned)index;
-    gpu->max_clock_mhz = 1980;
-    gpu->cores = 132 * CORES_PER_SM;
-    gpu->memory = 85520809984ULL;
-    gpu->major = 9;
-    gpu->gpm = 1;
-    gpu->clocks[0] = 1500;
-    gpu->clock_count = 1;
-    return gpu;
-}
-
-static void set_fault(int gpu, const char *values) {
-    struct fault fault = {.gpu = gpu};
-    if (sscanf(values, "%47s %u", fault.call, &fault.code) != 2)
-        die("not `CALL CODE`", values);
-    for (unsigned i = 0; i < world.fault_count; i++) {
-        struct fault *old = &world.faults[i];
-        if (old->gpu == gpu && strcmp(old->call, fault.call) == 0) {
-            old->code = fault.code;
-            return;
-        }
-    }
-    if (world.fault_count == MAX_FAULTS)
-        die("too many errors", values);
-    world.faults[world.fault_count++] = fault;
-}
-
-static unsigned fault_of(int gpu, const char *call) {
-    for (unsigned i = 0; i < world.fault_count; i++)
-        if (world.faults[i].gpu == gpu && strcmp(world.faults[i].call, call) == 0)
-            return world.faults[i].code;
-    return SUCCESS;
-}
-
-static void set_clocks(struct gpu *gpu, const char *values) {
-    char *end;
-    gpu->clock_count = 0;
-    for (const char *at = values; gpu->clock_count < MAX_CLOCKS; at = end) {
-        unsigned long mhz = strtoul(at, &end, 10);
-        if (end == at)
-            break;
-        gpu->clocks[gpu->clock_count++] = (unsigned)mhz;
-    }
-    if (gpu->clock_count == 0)
-        die("no clock", values);
-}
-
-static void set_cycles(struct gpu *gpu, const char *value) {
-    static const char *const names[] = {"auto", "per_sm", "summed", "none"};
-    for (int i = AUTO; i <= NONE; i++)
-        if (strcmp(value, names[i]) == 0) {
-            gpu->cycles = (enum cycles)i;
-            return;
-        }
-    die("cycles cannot be", value);
-}
-
-static bool set_ratio(struct gpu *gpu, const char *word, const char *value) {
-    static const struct {
-        const char *word;
-        int pipe;
-    } pipes[] = {{"tensor", ANY_TENSOR}, {"hmma", HMMA}, {"dmma", DMMA}, {"imma", IMMA}};
-    for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
-        if (strcmp(word, pipes[i].word) == 0) {
-            gpu->active[pipes[i].pipe] = strtod(value, NULL);
-            return true;
-        }
-    return false;
-}
-
-static bool set_number(struct gpu *gpu, const char *word, const char *value) {
-    const struct {
-        const char *word;
-        unsigned *number;
-    } numbers[] = {
-        {"max_clock_mhz", &gpu->max_clock_mhz},
-        {"cores", &gpu->cores},
-        {"device_file", &gpu->device_file},
-        {"gpm", &gpu->gpm},
-        {"mig", &gpu->mig},
-        {"lost", &gpu->lost},
-        {"nan", &gpu->nan},
-        {"strict_ids", &gpu->strict_ids},
-        {"mute", &gpu->mute},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(word, numbers[i].word) == 0) {
-            *numbers[i].number = (unsigned)strtoul(value, NULL, 10);
-            return true;
-        }
-    return false;
-}
-
-static bool set_identity(struct gpu *gpu, const char *word, const char *value) {
-    if (strcmp(word, "uuid") == 0)
-        set_text(gpu->uuid, sizeof gpu->uuid, value);
-    else if (strcmp(word, "name") == 0)
-        set_text(gpu->name, sizeof gpu->name, value);
-    else if (strcmp(word, "bus_id") == 0)
-        set_text(gpu->bus_id, sizeof gpu->bus_id, value);
-    else if (strcmp(word, "device_id") == 0)
-        gpu->device_id = (unsigned)strtoul(value, NULL, 16);
-    else if (strcmp(word, "memory") == 0)
-        gpu->memory = strtoull(value, NULL, 10);
-    else
-        return false;
-    return true;
-}
-
-static void read_gpu_line(const char *rest) {
-    int index, used = 0;
-    char word[32] = "";
-    if (sscanf(rest, "%d %n%31s %n", &index, &used, word, &used) < 1)
-        die("not a GPU's line", rest);
-    const char *value = rest + used;
-    struct gpu *gpu = known_gpu(index);
-    if (word[0] == '\0')
-        return;
-    if (strcmp(word, "error") == 0 || strcmp(word, "metric_error") == 0)
-        set_fault(index, value);
-    else if (strcmp(word, "clock_mhz") == 0)
-        set_clocks(gpu, value);
-    else if (strcmp(word, "cycles") == 0)
-        set_cycles(gpu, value);
-    else if (strcmp(word, "hang_seconds") == 0)
-        gpu->hang_seconds = strtod(value, NULL);
-    else if (strcmp(word, "compute") == 0)
-        sscanf(value, "%d %d", &gpu->major, &gpu->minor);
-    else if (!set_ratio(gpu, word, value) && !set_number(gpu, word, value) &&
-             !set_identity(gpu, word, value))
-        die("no such setting of a GPU", rest);
-}
-
-static void read_line(char *line) {
-    line[strcspn(line, "#\n")] = '\0';
-    char word[16] = "";
-    int used = 0;
-    if (sscanf(line, "%15s %n", word, &used) < 1)
-        return;
-    const char *rest = line + used;
-    if (strcmp(word, "gpu") == 0) {
-        read_gpu_line(rest);
-    } else if (strcmp(word, "driver") == 0) {
-        set_text(world.driver, sizeof world.driver, rest);
-    } else if (strcmp(word, "error") == 0) {
-        set_fault(NO_GPU, rest);
-    } else if (strcmp(word, "time") == 0) {
-        double now = strtod(rest, NULL);
-        if (!world.own_time) { /* the log begins here: before it nothing was done */
-            memset(totals, 0, sizeof totals);
-            integrated_until = now;
-        }
-        world.own_time = true;
-        integrate_until(now);
-    } else {
-        die("no such setting", line);
-    }
-}
-
-static bool same_file(const char *path, const struct stat *now) {
-    return strcmp(path, read_path) == 0 && now->st_ino == read_file.st_ino &&
-           now->st_size == read_file.st_size && now->st_mtim.tv_sec == read_file.st_mtim.tv_sec &&
-           now->st_mtim.tv_nsec == read_file.st_mtim.tv_nsec;
-}
-
-static void read_scenario(void) {
-    const char *path = getenv("OFU_TEST_NVML_SCENARIO");
-    struct stat now;
-    if (path == NULL)
-        die("no scenario", "OFU_TEST_NVML_SCENARIO is not set");
-    FILE *file = fopen(path, "r");
-    if (file == NULL || fstat(fileno(file), &now) != 0)
-        die("cannot read the scenario", path);
-    if (!same_file(path, &now)) {
-        char line[512];
-        memset(&world, 0, sizeof world);
-        set_text(world.driver, sizeof world.driver, "550.54.15");
-        while (fgets(line, sizeof line, file) != NULL)
-            read_line(line);
-        set_text(read_path, sizeof read_path, path);
-        read_file = now;
-    }
-    fclose(file);
-}
-
-/* The world as of now: real time that has passed belongs to the settings it passed under. */
-static void look(void) {
-    if (!world.own_time)
-        integrate_until(real_time());
-    read_scenario();
-}
+#include "nvml_scenario.h"
 
 /* --- what a test may ask ---------------------------------------------------------------------- */
 
@@ -367,6 +52,16 @@ unsigned test_initialised(void) {
     unsigned count = initialised;
     pthread_mutex_unlock(&lock);
     return count;
+}
+
+/* A line of the scenario that takes effect now, and stays out of the file: for long runs. */
+void test_apply(const char *text) {
+    char line[512];
+    pthread_mutex_lock(&lock);
+    look();
+    set_text(line, sizeof line, text);
+    read_line(line);
+    pthread_mutex_unlock(&lock);
 }
 
 /* As if the library had just been loaded; the samples that are left are forgotten, not freed. */
@@ -388,7 +83,7 @@ void test_reset(void) {
 static unsigned enter(const char *call) {
     pthread_mutex_lock(&lock);
     look();
-    unsigned code = fault_of(NO_GPU, call);
+    unsigned code = world.unloaded ? world.unloaded : fault_of(NO_GPU, call);
     return code != SUCCESS ? code : initialised == 0 ? UNINITIALIZED : SUCCESS;
 }
 
@@ -407,6 +102,25 @@ static unsigned enter_gpu(const device *handle, const char *call) {
     if (handle < devices || handle >= devices + MAX_GPUS)
         die("not a device handle", call);
     return state_of(handle->index, call);
+}
+
+static bool is_mig(const device *handle) {
+    return handle >= mig_devices && handle < mig_devices + MAX_MIG_HANDLES;
+}
+
+/* For the calls that take a GPU or a MIG device. One that was made before a change is used no more:
+ * the real library may have given its place to another instance. */
+static unsigned enter_any(const device *handle, const char *call) {
+    if (!is_mig(handle))
+        return enter_gpu(handle, call);
+    unsigned code = enter(call);
+    if (handle->births != world.births)
+        die("a MIG handle from before instances came or went", call);
+    return code != SUCCESS ? code : state_of(handle->index, call);
+}
+
+static const struct engine *engine_of(const device *handle) {
+    return &world.gpus[handle->index].engines[1 + handle->instance];
 }
 
 static unsigned leave(unsigned code) {
@@ -428,11 +142,11 @@ unsigned nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     pthread_mutex_lock(&lock);
     look();
-    unsigned code = fault_of(NO_GPU, __func__);
+    unsigned code = world.unloaded ? world.unloaded : fault_of(NO_GPU, __func__);
     if (code == SUCCESS)
         initialised++;
     for (int i = 0; i < MAX_GPUS; i++)
-        devices[i].index = i;
+        devices[i] = (device){.index = i, .instance = -1};
     return leave(code);
 }
 
@@ -482,12 +196,25 @@ unsigned nvmlDeviceGetHandleByUUID(const char *uuid, device **handle) {
 }
 
 unsigned nvmlDeviceGetUUID(device *handle, char *uuid, unsigned size) {
-    unsigned code = enter_gpu(handle, __func__);
+    unsigned code = enter_any(handle, __func__);
+    if (code == SUCCESS && is_mig(handle)) {
+        char text[80];
+        snprintf(text, sizeof text, "MIG-%08d-0000-0000-%04d-%012u", handle->index,
+                 handle->instance, handle->part);
+        return leave(give_text(text, uuid, size));
+    }
     return leave(code != SUCCESS ? code : give_text(gpu_of(handle)->uuid, uuid, size));
 }
 
 unsigned nvmlDeviceGetName(device *handle, char *name, unsigned size) {
-    unsigned code = enter_gpu(handle, __func__);
+    unsigned code = enter_any(handle, __func__);
+    if (code == SUCCESS && is_mig(handle)) {
+        const struct engine *engine = engine_of(handle);
+        char text[160];
+        snprintf(text, sizeof text, "%s MIG %s%s", gpu_of(handle)->name,
+                 engine->parts > 1 ? "1c." : "", engine->profile);
+        return leave(give_text(text, name, size));
+    }
     return leave(code != SUCCESS ? code : give_text(gpu_of(handle)->name, name, size));
 }
 
@@ -558,10 +285,80 @@ unsigned nvmlDeviceGetNumGpuCores(device *handle, unsigned *cores) {
     return leave(code);
 }
 
+unsigned nvmlDeviceGetPowerUsage(device *handle, unsigned *milliwatts) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS)
+        *milliwatts = (unsigned)(1000 * gpu_of(handle)->power);
+    return leave(code);
+}
+
+unsigned nvmlDeviceGetEnforcedPowerLimit(device *handle, unsigned *milliwatts) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS)
+        *milliwatts = (unsigned)(1000 * gpu_of(handle)->power_limit);
+    return leave(code);
+}
+
 unsigned nvmlDeviceGetMigMode(device *handle, unsigned *current, unsigned *pending) {
     unsigned code = enter_gpu(handle, __func__);
     if (code == SUCCESS)
         *current = *pending = gpu_of(handle)->mig;
+    return leave(code);
+}
+
+/* --- MIG: a MIG device is a compute instance in a GPU instance ---------------------------------- */
+
+unsigned nvmlDeviceGetMaxMigDeviceCount(device *handle, unsigned *count) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS)
+        *count = gpu_of(handle)->mig ? 7 : 0;
+    return leave(code);
+}
+
+unsigned nvmlDeviceGetMigDeviceHandleByIndex(device *handle, unsigned index, device **found) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code != SUCCESS)
+        return leave(code);
+    for (int id = 0; gpu_of(handle)->mig && id < MAX_INSTANCES; id++) {
+        const struct engine *engine = &gpu_of(handle)->engines[1 + id];
+        if (index < engine->parts) {
+            device *fresh = &mig_devices[mig_handles++ % MAX_MIG_HANDLES];
+            *fresh = (device){handle->index, id, index, world.births};
+            *found = fresh;
+            return leave(SUCCESS);
+        }
+        index -= engine->parts;
+    }
+    return leave(NOT_FOUND);
+}
+
+unsigned nvmlDeviceGetGpuInstanceId(device *handle, unsigned *id) {
+    unsigned code = enter_any(handle, __func__);
+    if (code == SUCCESS && !is_mig(handle))
+        code = INVALID_ARGUMENT;
+    if (code == SUCCESS)
+        *id = (unsigned)handle->instance;
+    return leave(code);
+}
+
+struct attributes {
+    unsigned sms, engines[5], instance_slices, compute_slices;
+    unsigned long long memory_mib;
+};
+
+unsigned nvmlDeviceGetAttributes_v2(device *handle, struct attributes *attributes) {
+    unsigned code = enter_any(handle, __func__);
+    if (code == SUCCESS && !is_mig(handle))
+        code = INVALID_ARGUMENT;
+    if (code == SUCCESS) {
+        const struct engine *engine = engine_of(handle);
+        *attributes = (struct attributes){
+            .sms = engine->sms * engine->slices / GI_SLICES / engine->parts,
+            .instance_slices = GI_SLICES,
+            .compute_slices = engine->slices / engine->parts,
+            .memory_mib = 10240,
+        };
+    }
     return leave(code);
 }
 
@@ -624,17 +421,37 @@ static void hang(int gpu) {
         nanosleep(&nap, NULL);
 }
 
+static void take(sample *taken, int gpu, int engine) {
+    taken->gpu = gpu;
+    taken->engine = engine;
+    taken->born = world.gpus[gpu].engines[engine].born;
+    taken->time = integrated_until;
+    taken->totals = totals[gpu][engine];
+}
+
 unsigned nvmlGpmSampleGet(device *handle, sample *taken) {
     hang(handle->index);
     unsigned code = enter_gpu(handle, __func__);
     link_to(taken, __func__);
     if (code == SUCCESS && (!gpu_of(handle)->gpm || gpu_of(handle)->mig))
         code = NOT_SUPPORTED;
+    if (code == SUCCESS)
+        take(taken, handle->index, WHOLE);
+    return leave(code);
+}
+
+unsigned nvmlGpmMigSampleGet(device *handle, unsigned instance, sample *taken) {
+    hang(handle->index);
+    unsigned code = enter_gpu(handle, __func__);
+    link_to(taken, __func__);
+    if (code == SUCCESS && (!gpu_of(handle)->gpm || !gpu_of(handle)->mig))
+        code = NOT_SUPPORTED;
     if (code == SUCCESS) {
-        taken->gpu = handle->index;
-        taken->time = integrated_until;
-        taken->totals = totals[handle->index];
+        const struct engine *engine = &gpu_of(handle)->engines[1 + instance];
+        code = instance < MAX_INSTANCES && engine->present ? engine->code : INVALID_ARGUMENT;
     }
+    if (code == SUCCESS)
+        take(taken, handle->index, 1 + (int)instance);
     return leave(code);
 }
 
@@ -661,7 +478,7 @@ static unsigned measure(struct gpm_metric *metric, const sample *first, const sa
     unsigned code = fault_of(second->gpu, id);
     if (code != SUCCESS)
         return code;
-    if (metric->id >= ANY_TENSOR && metric->id <= IMMA) {
+    if (metric->id >= GRAPHICS && metric->id < PIPES) {
         double seconds = second->time - first->time;
         double busy = second->totals.active[metric->id] - first->totals.active[metric->id];
         metric->value = gpu->nan ? NAN : 100.0 * busy / seconds;
@@ -669,7 +486,7 @@ static unsigned measure(struct gpm_metric *metric, const sample *first, const sa
     }
     if (metric->id != CYCLES_ELAPSED && metric->id != CYCLES_TENSOR)
         return INVALID_ARGUMENT;
-    if (!has_cycles(gpu))
+    if (!has_cycles(gpu) || second->engine != WHOLE)
         return NOT_SUPPORTED;
     metric->value = CYCLES_BEFORE + (metric->id == CYCLES_ELAPSED ? second->totals.elapsed
                                                                   : second->totals.tensor);
@@ -683,7 +500,8 @@ unsigned nvmlGpmMetricsGet(struct gpm_metrics *asked) {
     if (code != SUCCESS)
         return leave(code);
     if (asked->version != 1 || asked->count == 0 || first->gpu == NO_GPU ||
-        first->gpu != second->gpu || first->time >= second->time)
+        first->gpu != second->gpu || first->engine != second->engine ||
+        first->born != second->born || first->time >= second->time)
         return leave(INVALID_ARGUMENT);
     code = state_of(second->gpu, __func__);
     const struct gpu *gpu = &world.gpus[second->gpu];

@@ -48,6 +48,34 @@ class Scenario:
         lines = [f"gpu {index} {name} {_words(value)}" for name, value in settings.items()]
         self._add(f"gpu {index}", *lines)
 
+    def instance(
+        self,
+        gpu: int,
+        id_: int,
+        profile: str,
+        sms: int,
+        parts: int = 1,
+        slices: int = 8,
+        tensor: float = 0.0,
+    ) -> None:
+        """Make a GPU instance, whose compute instances fill so many of its 8 slices."""
+        self._add(
+            f"gpu {gpu} instance {id_} {profile} {sms} {parts} {slices}",
+            f"gpu {gpu} instance {id_} tensor {tensor!r}",
+        )
+
+    def instance_gone(self, gpu: int, id_: int) -> None:
+        """Destroy a GPU instance."""
+        self._add(f"gpu {gpu} instance {id_} gone")
+
+    def instance_code(self, gpu: int, id_: int, code: int) -> None:
+        """What the samples of an instance answer; 0 = they succeed."""
+        self._add(f"gpu {gpu} instance {id_} code {code}")
+
+    def unloaded(self, code: int) -> None:
+        """Take the driver away: every call answers so; 0 brings it back."""
+        self._add(f"unloaded {code}")
+
     def error(self, call: str, code: int, gpu: int | None = None) -> None:
         """Make a call fail, on one GPU or altogether; code 0 ends that."""
         self._add(f"error {call} {code}" if gpu is None else f"gpu {gpu} error {call} {code}")

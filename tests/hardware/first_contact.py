@@ -26,8 +26,8 @@ from typing import Any
 
 import pynvml
 
-from ofu_exporter.sources import nvml
-from ofu_exporter.sources.nvml import CYCLES_ELAPSED, CYCLES_TENSOR
+from ofu_exporter import gpm
+from ofu_exporter.gpm import CYCLES_ELAPSED, CYCLES_TENSOR
 from ofu_exporter.validation import Machine, Product, cuda
 from tests.bench import agent_cost
 from tests.running import COMMAND, bare_environment, call
@@ -77,7 +77,7 @@ def costs(handle: Any) -> Answer:
         return {
             "GpmSampleGet": timed(lambda: pynvml.nvmlGpmSampleGet(handle, second)),
             "GpmMetricsGet 1 id": timed(lambda: metrics(first, second, (5,))),
-            "GpmMetricsGet as the sampler": timed(lambda: metrics(first, second, nvml.METRICS)),
+            "GpmMetricsGet as the sampler": timed(lambda: metrics(first, second, gpm.METRICS)),
             "GetClockInfo": timed(
                 lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)
             ),

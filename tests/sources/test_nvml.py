@@ -2,97 +2,38 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ofu_exporter import sources
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter import gpm, sources
+from ofu_exporter.errors import Reason, SourceError
 from ofu_exporter.records import ClockSample, CycleTotals, Fault, Gpu, Reading
 from ofu_exporter.sources import nvml
 from tests.doubles import nvml as double
+from tests.nvml_node import START, NvmlNode, failure
 
-START = 100.0
 REBOOT_CYCLES = 1e12
 """The stand-in's cycle counters begin here, as those of a node that has been up for a while."""
-
-
-class Bench:
-    """One node: a scenario, the clock that the driver and the program share, and the source."""
-
-    def __init__(self, path: Path, library: ctypes.CDLL) -> None:
-        self.library = library
-        self.now = START
-        self.scenario = double.Scenario(path)
-        self.scenario.at(self.now)
-        self.source = nvml.Source(nvml.Options(), lambda: self.now)
-        self.probes: Sequence[nvml.GpuProbe] = ()
-
-    def open(self) -> Sequence[nvml.GpuProbe]:
-        self.probes = self.source.open()
-        return self.probes
-
-    def began(self) -> nvml.GpuProbe:
-        """The first GPU's probe, with its first window begun."""
-        probe = self.open()[0]
-        assert probe.read() == ()
-        return probe
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
-        self.scenario.at(self.now)
-
-    def window(self, probe: nvml.GpuProbe, seconds: float = 10.0) -> Reading:
-        """What the probe measures over the next seconds."""
-        self.advance(seconds)
-        (reading,) = probe.read()
-        return reading
-
-    def close(self) -> None:
-        for probe in self.probes:
-            probe.close()
-        self.source.close()
-
-    @property
-    def samples_alive(self) -> int:
-        return int(self.library.test_samples_alive())
-
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    path = tmp_path / "scenario"
-    monkeypatch.setenv(double.SCENARIO_VARIABLE, str(path))
-    library = double.load()
-    bench = Bench(path, library)
-    library.test_reset()
-    yield bench
-    bench.close()
-    assert bench.samples_alive == 0
-    assert library.test_initialised() == 0
-
-
-def failure(call: Callable[[], object]) -> GpuError:
-    with pytest.raises(GpuError) as caught:
-        call()
-    return caught.value
 
 
 # --- windows ---------------------------------------------------------------------------------------
 
 
-def test_the_first_read_only_begins_a_window(bench: Bench) -> None:
+def test_the_first_read_only_begins_a_window(bench: NvmlNode) -> None:
     (probe,) = bench.open()
     assert probe.read() == ()
     assert bench.window(probe).start == START
 
 
-def test_the_ratio_is_the_mean_over_the_window_however_activity_changed_in_it(bench: Bench) -> None:
+def test_the_ratio_is_the_mean_over_the_window_however_activity_changed_in_it(
+    bench: NvmlNode,
+) -> None:
     bench.scenario.gpu(0, tensor=0.2, hmma=0.1)
     probe = bench.began()
     bench.advance(4.0)
@@ -102,7 +43,7 @@ def test_the_ratio_is_the_mean_over_the_window_however_activity_changed_in_it(be
     assert reading.pipes == pytest.approx({"hmma": 0.4, "dmma": 0.0, "imma": 0.0})
 
 
-def test_windows_tile_time_without_a_gap(bench: Bench) -> None:
+def test_windows_tile_time_without_a_gap(bench: NvmlNode) -> None:
     probe = bench.began()
     busy_seconds, readings = 0.0, []
     for length, tensor in [(10.0, 0.9), (0.125, 0.1), (3.5, 0.0), (29.0, 1.0), (0.5, 0.25)]:
@@ -116,7 +57,7 @@ def test_windows_tile_time_without_a_gap(bench: Bench) -> None:
     assert measured == pytest.approx(busy_seconds)
 
 
-def test_a_read_too_soon_for_the_hardware_leaves_the_window_open(bench: Bench) -> None:
+def test_a_read_too_soon_for_the_hardware_leaves_the_window_open(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, tensor=0.5)
     probe = bench.began()
     bench.advance(0.0625)
@@ -126,7 +67,7 @@ def test_a_read_too_soon_for_the_hardware_leaves_the_window_open(bench: Bench) -
     assert reading.tensor_active == pytest.approx(0.5)
 
 
-def test_a_value_that_is_not_a_number_is_passed_on_to_be_counted(bench: Bench) -> None:
+def test_a_value_that_is_not_a_number_is_passed_on_to_be_counted(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, nan=1)
     assert math.isnan(bench.window(bench.began()).tensor_active or 0.0)
 
@@ -134,7 +75,7 @@ def test_a_value_that_is_not_a_number_is_passed_on_to_be_counted(bench: Bench) -
 # --- the clock -------------------------------------------------------------------------------------
 
 
-def test_a_window_has_clock_reads_at_both_ends_and_those_polled_between(bench: Bench) -> None:
+def test_a_window_has_clock_reads_at_both_ends_and_those_polled_between(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, clock_mhz=[1400, 1300, 1350])
     probe = bench.began()
     bench.advance(1.0)
@@ -149,14 +90,14 @@ def test_a_window_has_clock_reads_at_both_ends_and_those_polled_between(bench: B
     assert second.clocks == (ClockSample(START + 2.0, 1350e6), ClockSample(START + 3.0, 1400e6))
 
 
-def test_a_poll_before_the_first_window_is_nothing(bench: Bench) -> None:
+def test_a_poll_before_the_first_window_is_nothing(bench: NvmlNode) -> None:
     (probe,) = bench.open()
     probe.poll()
     assert probe.read() == ()
     assert len(bench.window(probe).clocks) == 2
 
 
-def test_a_failed_poll_costs_one_clock_read_and_not_the_window(bench: Bench) -> None:
+def test_a_failed_poll_costs_one_clock_read_and_not_the_window(bench: NvmlNode) -> None:
     probe = bench.began()
     bench.scenario.error("nvmlDeviceGetClockInfo", 999, gpu=0)
     assert failure(probe.poll).reason is Reason.FAILED
@@ -165,7 +106,7 @@ def test_a_failed_poll_costs_one_clock_read_and_not_the_window(bench: Bench) -> 
     assert (reading.start, len(reading.clocks)) == (START, 2)
 
 
-def test_a_gpu_without_a_clock_is_measured_without_one(bench: Bench) -> None:
+def test_a_gpu_without_a_clock_is_measured_without_one(bench: NvmlNode) -> None:
     bench.scenario.error("nvmlDeviceGetClockInfo", 3, gpu=0)
     probe = bench.began()
     probe.poll()
@@ -174,9 +115,9 @@ def test_a_gpu_without_a_clock_is_measured_without_one(bench: Bench) -> None:
 
 
 def test_a_window_that_nobody_ends_keeps_its_span_and_a_bounded_number_of_reads(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: NvmlNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nvml, "MOST_CLOCK_SAMPLES", 8)
+    monkeypatch.setattr(gpm, "MOST_CLOCK_SAMPLES", 8)
     probe = bench.began()
     for _ in range(50):
         bench.now += 1.0
@@ -189,7 +130,7 @@ def test_a_window_that_nobody_ends_keeps_its_span_and_a_bounded_number_of_reads(
 # --- cycle counters --------------------------------------------------------------------------------
 
 
-def test_a_new_driver_gives_the_cycle_counters_as_they_stand(bench: Bench) -> None:
+def test_a_new_driver_gives_the_cycle_counters_as_they_stand(bench: NvmlNode) -> None:
     bench.scenario.driver("595.45")
     bench.scenario.gpu(0, tensor=0.25, clock_mhz=[1000])
     probe = bench.began()
@@ -199,7 +140,7 @@ def test_a_new_driver_gives_the_cycle_counters_as_they_stand(bench: Bench) -> No
     assert second == CycleTotals(REBOOT_CYCLES + 20e9, REBOOT_CYCLES + 5e9)
 
 
-def test_counters_summed_over_the_sms_are_passed_on_as_they_are(bench: Bench) -> None:
+def test_counters_summed_over_the_sms_are_passed_on_as_they_are(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, cycles="summed", clock_mhz=[1000], cores=132 * 128)
     cycles = bench.window(bench.began()).cycles
     assert cycles is not None
@@ -207,7 +148,7 @@ def test_counters_summed_over_the_sms_are_passed_on_as_they_are(bench: Bench) ->
 
 
 @pytest.mark.parametrize("strict_ids", [0, 1])
-def test_an_old_driver_has_no_cycles_and_all_the_rest(bench: Bench, strict_ids: int) -> None:
+def test_an_old_driver_has_no_cycles_and_all_the_rest(bench: NvmlNode, strict_ids: int) -> None:
     bench.scenario.driver("550.54")
     bench.scenario.gpu(0, tensor=0.5, strict_ids=strict_ids)
     reading = bench.window(bench.began())
@@ -215,38 +156,40 @@ def test_an_old_driver_has_no_cycles_and_all_the_rest(bench: Bench, strict_ids: 
     assert reading.tensor_active == pytest.approx(0.5)
 
 
-def test_one_cycle_counter_alone_is_none(bench: Bench) -> None:
+def test_one_cycle_counter_alone_is_none(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, cycles="per_sm")
-    bench.scenario.metric_error(0, nvml.CYCLES_ELAPSED, 999)
+    bench.scenario.metric_error(0, gpm.CYCLES_ELAPSED, 999)
     assert bench.window(bench.began()).cycles is None
 
 
 # --- metrics that do not answer --------------------------------------------------------------------
 
 
-def test_a_metric_that_fails_is_absent_and_the_others_stay(bench: Bench) -> None:
+def test_a_metric_that_fails_is_absent_and_the_others_stay(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, tensor=0.5, hmma=0.5)
-    bench.scenario.metric_error(0, nvml.PIPES["imma"], 999)
+    bench.scenario.metric_error(0, gpm.PIPES["imma"], 999)
     probe = bench.began()
     reading = bench.window(probe)
     assert reading.pipes == pytest.approx({"hmma": 0.5, "dmma": 0.0})
     assert reading.tensor_active == pytest.approx(0.5)
-    bench.scenario.metric_error(0, nvml.PIPES["imma"], 0)
+    bench.scenario.metric_error(0, gpm.PIPES["imma"], 0)
     assert "imma" in bench.window(probe).pipes
 
 
 @pytest.mark.parametrize("code", [2, 3, 999])
-def test_activity_that_fails_is_not_zero_and_is_asked_for_again(bench: Bench, code: int) -> None:
+def test_activity_that_fails_is_not_zero_and_is_asked_for_again(bench: NvmlNode, code: int) -> None:
     bench.scenario.gpu(0, tensor=0.5)
-    bench.scenario.metric_error(0, nvml.ANY_TENSOR, code)
+    bench.scenario.metric_error(0, gpm.ANY_TENSOR, code)
     probe = bench.began()
     assert bench.window(probe).tensor_active is None
-    bench.scenario.metric_error(0, nvml.ANY_TENSOR, 0)
+    bench.scenario.metric_error(0, gpm.ANY_TENSOR, 0)
     assert bench.window(probe).tensor_active == pytest.approx(0.5)
 
 
-def test_a_metric_the_driver_does_not_have_is_asked_for_again_after_a_reopen(bench: Bench) -> None:
-    imma = nvml.PIPES["imma"]
+def test_a_metric_the_driver_does_not_have_is_asked_for_again_after_a_reopen(
+    bench: NvmlNode,
+) -> None:
+    imma = gpm.PIPES["imma"]
     bench.scenario.metric_error(0, imma, 3)
     probe = bench.began()
     assert "imma" not in bench.window(probe).pipes
@@ -257,18 +200,20 @@ def test_a_metric_the_driver_does_not_have_is_asked_for_again_after_a_reopen(ben
     assert "imma" in bench.window(probe).pipes
 
 
-def test_when_no_metric_answers_the_gpu_is_down_and_comes_back(bench: Bench) -> None:
+def test_when_no_metric_answers_the_gpu_is_down_and_comes_back(bench: NvmlNode) -> None:
     probe = bench.began()
-    for metric in nvml.METRICS:
+    for metric in gpm.METRICS:
         bench.scenario.metric_error(0, metric, 19)
     bench.advance(1.0)
     assert failure(probe.read).reason is Reason.COUNTER_BUSY
-    bench.scenario.metric_error(0, nvml.ANY_TENSOR, 0)
+    bench.scenario.metric_error(0, gpm.ANY_TENSOR, 0)
     assert probe.read() == ()
     assert bench.window(probe).tensor_active == 0.0
 
 
-def test_a_metric_that_the_driver_passes_over_does_not_repeat_the_last_window(bench: Bench) -> None:
+def test_a_metric_that_the_driver_passes_over_does_not_repeat_the_last_window(
+    bench: NvmlNode,
+) -> None:
     bench.scenario.gpu(0, tensor=0.5)
     probe = bench.began()
     assert bench.window(probe).tensor_active == pytest.approx(0.5)
@@ -279,7 +224,7 @@ def test_a_metric_that_the_driver_passes_over_does_not_repeat_the_last_window(be
 # --- what a GPU is ---------------------------------------------------------------------------------
 
 
-def test_a_gpu_is_described_by_its_first_read(bench: Bench) -> None:
+def test_a_gpu_is_described_by_its_first_read(bench: NvmlNode) -> None:
     bench.scenario.driver("595.45")
     (probe,) = bench.open()
     assert probe.gpus() == (Gpu(index="0", uuid="index-0", driver="595.45"),)
@@ -301,7 +246,7 @@ def test_a_gpu_is_described_by_its_first_read(bench: Bench) -> None:
     assert bench.window(probe).gpu == known
 
 
-def test_a_gpu_knows_the_number_of_its_device_file(bench: Bench) -> None:
+def test_a_gpu_knows_the_number_of_its_device_file(bench: NvmlNode) -> None:
     """Slurm names GPUs by it; after one was lost at boot it is not the index any more."""
     bench.scenario.gpu(0, device_file=3)
     probe = bench.began()
@@ -325,13 +270,13 @@ def test_a_gpu_knows_the_number_of_its_device_file(bench: Bench) -> None:
     ],
 )
 def test_the_number_of_sms_follows_from_the_cores(
-    bench: Bench, capability: tuple[int, int], cores: int, sm_count: int | None
+    bench: NvmlNode, capability: tuple[int, int], cores: int, sm_count: int | None
 ) -> None:
     bench.scenario.gpu(0, compute=capability, cores=cores)
     assert bench.began().gpus()[0].sm_count == sm_count
 
 
-def test_what_the_driver_does_not_tell_costs_no_measurement(bench: Bench) -> None:
+def test_what_the_driver_does_not_tell_costs_no_measurement(bench: NvmlNode) -> None:
     for call in [
         "Name",
         "PciInfo_v3",
@@ -350,7 +295,7 @@ def test_what_the_driver_does_not_tell_costs_no_measurement(bench: Bench) -> Non
 # --- opening ---------------------------------------------------------------------------------------
 
 
-def test_it_is_a_source(bench: Bench) -> None:
+def test_it_is_a_source(bench: NvmlNode) -> None:
     source: sources.Source = bench.source
     probes: Sequence[sources.Probe] = source.open()
     assert len(probes) == 1
@@ -359,7 +304,7 @@ def test_it_is_a_source(bench: Bench) -> None:
     assert sources.summary("nvml").startswith("Reads GPM counters and the SM clock through NVML")
 
 
-def test_opening_asks_no_gpu_so_none_can_stop_it(bench: Bench) -> None:
+def test_opening_asks_no_gpu_so_none_can_stop_it(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, lost=1)
     bench.scenario.gpu(3, lost=1)
     bench.scenario.gpu(2)
@@ -382,7 +327,7 @@ def test_opening_asks_no_gpu_so_none_can_stop_it(bench: Bench) -> None:
     ],
 )
 def test_a_driver_that_cannot_be_used_says_why_and_can_be_tried_again(
-    bench: Bench, call: str, code: int, reason: Reason
+    bench: NvmlNode, call: str, code: int, reason: Reason
 ) -> None:
     bench.scenario.error(call, code)
     for _ in range(2):
@@ -395,7 +340,7 @@ def test_a_driver_that_cannot_be_used_says_why_and_can_be_tried_again(
 
 
 def test_a_library_too_old_for_its_binding_is_a_mismatch(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: NvmlNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import pynvml
 
@@ -411,7 +356,7 @@ def test_a_library_too_old_for_its_binding_is_a_mismatch(
     assert caught.value.reason is Reason.DRIVER_MISMATCH
 
 
-def test_a_node_without_a_gpu_says_so(bench: Bench) -> None:
+def test_a_node_without_a_gpu_says_so(bench: NvmlNode) -> None:
     bench.scenario = double.Scenario(bench.scenario.path, gpus=0)
     with pytest.raises(SourceError) as caught:
         bench.open()
@@ -419,7 +364,7 @@ def test_a_node_without_a_gpu_says_so(bench: Bench) -> None:
     assert bench.library.test_initialised() == 0
 
 
-def test_closing_never_fails(bench: Bench) -> None:
+def test_closing_never_fails(bench: NvmlNode) -> None:
     probe = bench.began()
     probe.close()
     probe.close()
@@ -431,7 +376,7 @@ def test_closing_never_fails(bench: Bench) -> None:
     nvml.Source(nvml.Options()).close()
 
 
-def test_a_probe_whose_source_was_closed_says_there_is_no_driver(bench: Bench) -> None:
+def test_a_probe_whose_source_was_closed_says_there_is_no_driver(bench: NvmlNode) -> None:
     probe = bench.began()
     bench.source.close()
     bench.advance(1.0)
@@ -465,7 +410,7 @@ def test_a_probe_whose_source_was_closed_says_there_is_no_driver(bench: Bench) -
     ],
 )
 def test_a_gpu_that_cannot_be_read_says_why_at_each_read(
-    bench: Bench, call: str, code: int, reason: Reason
+    bench: NvmlNode, call: str, code: int, reason: Reason
 ) -> None:
     bench.scenario.error(call, code, gpu=0)
     (probe,) = bench.open()
@@ -481,7 +426,9 @@ def test_a_gpu_that_cannot_be_read_says_why_at_each_read(
 @pytest.mark.parametrize(
     "call", ["nvmlGpmSampleGet", "nvmlGpmMetricsGet", "nvmlDeviceGetClockInfo"]
 )
-def test_an_error_in_a_window_frees_what_was_held_and_begins_anew(bench: Bench, call: str) -> None:
+def test_an_error_in_a_window_frees_what_was_held_and_begins_anew(
+    bench: NvmlNode, call: str
+) -> None:
     probe = bench.began()
     assert bench.samples_alive == 2
     bench.scenario.error(call, 999, gpu=0)
@@ -494,7 +441,7 @@ def test_an_error_in_a_window_frees_what_was_held_and_begins_anew(bench: Bench, 
     assert bench.window(probe).start == START + 2.0
 
 
-def test_no_memory_for_the_second_sample_frees_the_first(bench: Bench) -> None:
+def test_no_memory_for_the_second_sample_frees_the_first(bench: NvmlNode) -> None:
     import pynvml
 
     (probe,) = bench.open()
@@ -512,7 +459,7 @@ def test_no_memory_for_the_second_sample_frees_the_first(bench: Bench) -> None:
     assert bench.samples_alive == 0
 
 
-def test_a_gpu_before_hopper_is_not_supported(bench: Bench) -> None:
+def test_a_gpu_before_hopper_is_not_supported(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, gpm=0, name="NVIDIA A100-SXM4-80GB")
     (probe,) = bench.open()
     for _ in range(2):
@@ -520,14 +467,14 @@ def test_a_gpu_before_hopper_is_not_supported(bench: Bench) -> None:
     assert probe.gpus()[0].name == "NVIDIA A100-SXM4-80GB"
 
 
-def test_a_gpu_cut_into_instances_says_so(bench: Bench) -> None:
+def test_a_gpu_cut_into_instances_says_so(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, mig=1)
     error = failure(bench.open()[0].read)
     assert error.reason is Reason.NOT_SUPPORTED
     assert "MIG is on" in error.detail
 
 
-def test_a_lost_gpu_costs_the_others_nothing_and_comes_back_by_itself(bench: Bench) -> None:
+def test_a_lost_gpu_costs_the_others_nothing_and_comes_back_by_itself(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, tensor=0.2)
     bench.scenario.gpu(1, tensor=0.8)
     lost, other = bench.open()
@@ -542,10 +489,10 @@ def test_a_lost_gpu_costs_the_others_nothing_and_comes_back_by_itself(bench: Ben
     back = bench.window(lost, 5.0)
     assert (back.start, back.end) == (START + 20.0, START + 25.0)
     assert back.tensor_active == pytest.approx(0.6)
-    assert other.read()[0].end == START + 25.0
+    assert [event.gpu.index for event in other.read()] == ["1"]
 
 
-def test_a_gpu_lost_from_the_start_gets_its_uuid_when_it_comes(bench: Bench) -> None:
+def test_a_gpu_lost_from_the_start_gets_its_uuid_when_it_comes(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, lost=1, uuid="GPU-a")
     (probe,) = bench.open()
     assert failure(probe.read).reason is Reason.LOST
@@ -555,7 +502,7 @@ def test_a_gpu_lost_from_the_start_gets_its_uuid_when_it_comes(bench: Bench) -> 
     assert probe.gpus()[0].uuid == "GPU-a"
 
 
-def test_a_gpu_found_under_another_number_is_still_itself(bench: Bench) -> None:
+def test_a_gpu_found_under_another_number_is_still_itself(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, uuid="GPU-a", tensor=0.1)
     bench.scenario.gpu(1, uuid="GPU-b", tensor=0.9)
     probe = bench.began()
@@ -568,7 +515,7 @@ def test_a_gpu_found_under_another_number_is_still_itself(bench: Bench) -> None:
     assert reading.tensor_active == pytest.approx(0.9)
 
 
-def test_a_gpu_replaced_by_another_is_lost(bench: Bench) -> None:
+def test_a_gpu_replaced_by_another_is_lost(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, uuid="GPU-a")
     probe = bench.began()
     probe.close()
@@ -576,7 +523,7 @@ def test_a_gpu_replaced_by_another_is_lost(bench: Bench) -> None:
     assert failure(probe.read).reason is Reason.LOST
 
 
-def test_a_gpu_that_hangs_costs_the_others_nothing(bench: Bench) -> None:
+def test_a_gpu_that_hangs_costs_the_others_nothing(bench: NvmlNode) -> None:
     bench.scenario.gpu(1, tensor=0.8)
     stuck, other = bench.open()
     stuck.read(), other.read()
@@ -585,7 +532,9 @@ def test_a_gpu_that_hangs_costs_the_others_nothing(bench: Bench) -> None:
     answers: list[Sequence[Reading | Fault]] = []
     thread = threading.Thread(target=lambda: answers.append(stuck.read()))
     thread.start()
-    assert other.read()[0].tensor_active == pytest.approx(0.8)
+    (meanwhile,) = other.read()
+    assert isinstance(meanwhile, Reading)
+    assert meanwhile.tensor_active == pytest.approx(0.8)
     assert bench.window(other).end == START + 20.0
     assert thread.is_alive()
     bench.scenario.gpu(0, hang_seconds=0)

@@ -1,0 +1,72 @@
+"""Which source each GPU is read by: the first, in the order in which they are tried, that can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ofu_exporter.errors import Reason
+from ofu_exporter.records import Fault, Gpu, Reading
+
+UNABLE = frozenset({Reason.NOT_SUPPORTED, Reason.NO_PERMISSION, Reason.NO_TENSOR_COUNTER})
+"""Why a source cannot measure a GPU that another one may. What passes by itself is not among them."""
+
+Named = Mapping[str, Sequence[Gpu]]
+"""The GPUs that each open source names, best source first."""
+
+
+class Choice:
+    """What each source has said of each GPU, by the uuid that a GPU shares with its instances."""
+
+    def __init__(self) -> None:
+        self._able: dict[tuple[str, str], bool] = {}
+
+    def take(self, source: str, events: Iterable[Reading | Fault]) -> None:
+        """Learn from what a source measured. One instance measured shows that the GPU can be."""
+        said: dict[str, list[bool]] = {}
+        for event in events:
+            able = isinstance(event, Reading) or event.reason not in UNABLE
+            said.setdefault(event.gpu.uuid, []).append(able)
+        for uuid, each in said.items():
+            self._able[source, uuid] = any(each)
+
+    def forget(self, source: str) -> None:
+        """It was closed: what it said holds no longer."""
+        self._able = {key: able for key, able in self._able.items() if key[0] != source}
+
+    def readers(self, named: Named) -> dict[str, str]:
+        """By uuid, the source to read it by: the first that is not known to be unable, else the first."""
+        readers: dict[str, str] = {}
+        for uuid in _uuids(named):
+            naming = [source for source in named if _names(named[source], uuid)]
+            readers[uuid] = next((s for s in naming if self._able.get((s, uuid), True)), naming[0])
+        return readers
+
+    def unmeasured(self, named: Named) -> list[str]:
+        """The uuids that every source that names them is unable to measure."""
+        readers = self.readers(named)
+        return [
+            uuid for uuid, source in readers.items() if not self._able.get((source, uuid), True)
+        ]
+
+    def waits(self, named: Named) -> bool:
+        """Whether a GPU was handed on to a source that has not said anything of it yet."""
+        first = next(iter(named), None)
+        readers = self.readers(named)
+        return any(s != first and (s, uuid) not in self._able for uuid, s in readers.items())
+
+    def heard(self, source: str, gpus: Sequence[Gpu]) -> bool:
+        """Whether a source has spoken of every GPU that it names."""
+        return all((source, gpu.uuid) in self._able for gpu in gpus)
+
+
+def chosen(named: Named, readers: Mapping[str, str]) -> list[Gpu]:
+    """Every GPU as its reader names it."""
+    return [gpu for uuid, source in readers.items() for gpu in named[source] if gpu.uuid == uuid]
+
+
+def _uuids(named: Named) -> list[str]:
+    return list(dict.fromkeys(gpu.uuid for gpus in named.values() for gpu in gpus))
+
+
+def _names(gpus: Sequence[Gpu], uuid: str) -> bool:
+    return any(gpu.uuid == uuid for gpu in gpus)

@@ -1,0 +1,114 @@
+"""One source that is open: its lanes, and how it fares."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ofu_exporter.errors import Reason, SourceError
+from ofu_exporter.lanes import Delivery, Inbox, Lane, Pace
+from ofu_exporter.records import Fault, Gpu, SourceHealth
+from ofu_exporter.sources import Clock, Probe, Source
+
+log = logging.getLogger(__name__)
+
+Candidate = tuple[str, Callable[[], Source]]
+"""A source by name, and how it is built."""
+
+
+def try_to_open(candidate: Candidate) -> tuple[Source, Sequence[Probe]]:
+    """Build and open a source. Raises SourceError, whatever happens."""
+    name, build = candidate
+    try:
+        source = build()
+        probes = source.open()
+    except SourceError:
+        raise
+    except Exception as error:  # whatever one source does, the next is tried
+        log.exception("unexpected error while opening source %s", name)
+        raise SourceError(Reason.FAILED, f"{type(error).__name__}: {error}") from error
+    if not probes:
+        raise SourceError(Reason.NO_GPU)
+    return source, probes
+
+
+class OpenSource:
+    """A source whose probes are read, each by a thread of its own."""
+
+    def __init__(
+        self, name: str, source: Source, lanes: Sequence[Lane], pace: Pace, clock: Clock
+    ) -> None:
+        self.name = name
+        self._source = source
+        self.lanes = list(lanes)
+        self._pace = pace
+        self._clock = clock
+        self._failures: Counter[str] = Counter()
+        self._health = SourceHealth(name, simulated=source.simulated)
+        for lane in self.lanes:
+            lane.start()
+
+    @property
+    def gpus(self) -> list[Gpu]:
+        return [gpu for lane in self.lanes for gpu in lane.gpus]
+
+    def note(self, delivery: Delivery) -> None:
+        """Count a read."""
+        if delivery.failure is not None:
+            self.count_failure(delivery.failure)
+        self._health = replace(
+            self._health,
+            reads=self._health.reads + 1,
+            read_seconds=self._health.read_seconds + delivery.seconds,
+            missed_deadlines=self._health.missed_deadlines + delivery.missed,
+        )
+
+    def count_failure(self, reason: Reason) -> None:
+        """Count what went wrong beside a read."""
+        self._failures[reason.value] += 1
+
+    def health(self) -> SourceHealth:
+        """How it fares now: it can be read as long as one of its lanes can."""
+        failures = [lane.failure for lane in self.lanes]
+        up = None in failures
+        replaced = Reason.DRIVER_REPLACED in failures
+        reason = Reason.DRIVER_REPLACED if replaced else failures[0]
+        return replace(
+            self._health,
+            up=up,
+            reason=None if up else reason,
+            failures=dict(self._failures),
+            rejected=dict(self._source.rejected),
+        )
+
+    def hung(self, now: float) -> list[Fault]:
+        """The GPUs of every call that has not returned for too long."""
+        faults = []
+        for lane in self.lanes:
+            since = lane.busy_since
+            if since is not None and now - since > self._pace.hung_after:
+                detail = f"a call has not returned for {now - since:.0f} s"
+                faults += [Fault(gpu, now, Reason.HUNG, detail) for gpu in lane.gpus]
+        return faults
+
+    def stop(self) -> None:
+        """Tell every lane to end; `close` waits for them."""
+        for lane in self.lanes:
+            lane.stop()
+
+    def close(self, deadline: float) -> bool:
+        """Let go of everything; False when a call hangs: a library must not be shut under it."""
+        self.stop()
+        ended = all([lane.join(deadline - self._clock()) for lane in self.lanes])
+        if ended:
+            self._source.close()
+        return ended
+
+
+def opened(candidate: Candidate, pace: Pace, inbox: Inbox, clock: Clock) -> OpenSource:
+    """Open a source and begin to read it. Raises SourceError."""
+    source, probes = try_to_open(candidate)
+    lanes = [Lane(probe, pace, inbox, clock) for probe in probes]
+    return OpenSource(candidate[0], source, lanes, pace, clock)

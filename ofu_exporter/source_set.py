@@ -1,0 +1,206 @@
+"""The sources that are open: which are, what they see together, and when another one is tried."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ofu_exporter.choosing import Choice, chosen
+from ofu_exporter.errors import Reason, SourceError
+from ofu_exporter.lanes import Delivery, Inbox, Pace
+from ofu_exporter.open_source import Candidate, OpenSource, opened
+from ofu_exporter.records import Fault, Gpu, Reading, SourceHealth
+from ofu_exporter.sources import Clock
+
+log = logging.getLogger(__name__)
+
+USELESS_PAUSES = 10
+"""A source that opened and measured nothing new is left alone so many times as long as one that did not open."""
+CLOSE_SECONDS = 1.0
+"""How long a source that is not needed may take to end."""
+
+Events = Sequence[Reading | Fault]
+Told = tuple[str, Reading | Fault]
+"""A source's name, and what it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the open sources see together at one instant."""
+
+    gpus: Sequence[Gpu]
+    """Each as the source that it is read by names it."""
+    readers: Mapping[str, str]
+    """Source by uuid."""
+    hung: Events
+    health: SourceHealth
+    """Of the best source that reads a GPU."""
+    others: tuple[SourceHealth, ...]
+
+    def believed(self, told: Sequence[Told]) -> list[Reading | Fault]:
+        """The events of each GPU's own reader: another source's would count its time twice."""
+        return [event for name, event in told if self.readers.get(event.gpu.uuid) == name]
+
+
+class SourceSet:
+    """Opens the first candidate that opens, and further ones for the GPUs that it cannot measure."""
+
+    def __init__(
+        self, candidates: Sequence[Candidate], pace: Pace, inbox: Inbox, clock: Clock
+    ) -> None:
+        self._candidates = list(candidates)
+        self._pace = pace
+        self._inbox = inbox
+        self._clock = clock
+        self._choice = Choice()
+        self._open: list[OpenSource] = []
+        self._try_at: dict[str, float] = {}
+        self._unusable: dict[str, SourceHealth] = {}
+        self._none = SourceHealth(self._candidates[0][0])
+
+    @property
+    def lane_count(self) -> int:
+        return sum(len(source.lanes) for source in self._open)
+
+    @property
+    def choosing(self) -> bool:
+        """Whether a GPU that is not measured may be, by a source that was not asked yet."""
+        if self._choice.waits(self._named()):
+            return True
+        untried = [name for name, _ in self._candidates if name not in self._try_at]
+        return bool(untried) and bool(self._choice.unmeasured(self._named()))
+
+    def open_first(self) -> bool:
+        """Have a source open; when none can be, remember why not."""
+        if self._open:
+            return True
+        errors: list[tuple[str, SourceError]] = []
+        for candidate in self._candidates:
+            try:
+                self._begin(candidate)
+            except SourceError as error:
+                errors.append((candidate[0], error))
+                continue
+            return True
+        self._note_unusable(errors)
+        return False
+
+    def take(self, delivery: Delivery) -> Sequence[Told]:
+        """Count a delivery and learn from it; what came of a lane that was closed is dropped."""
+        for source in self._open:
+            if delivery.lane in source.lanes:
+                source.note(delivery)
+                self._choice.take(source.name, delivery.events)
+                return [(source.name, event) for event in delivery.events]
+        return ()
+
+    def seen(self, now: float) -> Seen:
+        """What the sources see together now."""
+        named = self._named()
+        readers = self._choice.readers(named)
+        healths = [source.health() for source in self._open]
+        reading = [health for health in healths if health.name in readers.values()]
+        first = next(iter(reading or healths), self._none)
+        missed = sum(health.missed_deadlines for health in healths)
+        hung = [(s.name, fault) for s in self._open for fault in s.hung(now)]
+        return Seen(
+            gpus=chosen(named, readers),
+            readers=readers,
+            hung=[fault for name, fault in hung if readers.get(fault.gpu.uuid) == name],
+            health=replace(first, missed_deadlines=missed) if healths else first,
+            others=(
+                *(health for health in healths if health.name != first.name),
+                *self._unusable.values(),
+            ),
+        )
+
+    def adjust(self) -> None:
+        """Open what may measure a GPU that is not; close what turned out to measure none."""
+        self._drop_useless()
+        if not self._choice.unmeasured(self._named()):
+            return
+        is_open = {source.name for source in self._open}
+        now = self._clock()
+        for candidate in self._candidates:
+            name = candidate[0]
+            if name not in is_open and self._try_at.get(name, now) <= now:
+                self._try_further(candidate)
+                return
+
+    def cut(self) -> None:
+        """End every window now."""
+        for source in list(self._open):
+            for lane in source.lanes:
+                lane.cut()
+
+    def count_failure(self, reason: Reason) -> None:
+        """Count what went wrong beside a read."""
+        if self._open:
+            self._open[0].count_failure(reason)
+
+    def stop(self) -> None:
+        """Tell every lane to end; `close` waits for them."""
+        for source in list(self._open):
+            source.stop()
+
+    def close(self, deadline: float) -> bool:
+        """Let go of everything; False when a call hangs."""
+        return all([source.close(deadline) for source in list(self._open)])
+
+    def _named(self) -> dict[str, Sequence[Gpu]]:
+        return {source.name: source.gpus for source in self._open}
+
+    def _begin(self, candidate: Candidate) -> None:
+        """Raises SourceError."""
+        name = candidate[0]
+        self._try_at[name] = self._clock() + self._pace.reprobe
+        source = opened(candidate, self._pace, self._inbox, self._clock)
+        log.info("reading source %s", name)
+        order = [each for each, _ in self._candidates]
+        self._open = sorted([*self._open, source], key=lambda each: order.index(each.name))
+        self._unusable.pop(name, None)
+
+    def _try_further(self, candidate: Candidate) -> None:
+        name = candidate[0]
+        try:
+            self._begin(candidate)
+        except SourceError as error:
+            before = self._unusable.get(name) or SourceHealth(name)
+            if before.reason is not error.reason:
+                log.info("source %s cannot measure what the others cannot: %s", name, error)
+            failures = {error.reason.value: before.failures.get(error.reason.value, 0) + 1}
+            self._unusable[name] = replace(
+                before,
+                reason=error.reason,
+                detail=error.detail,
+                failures={**before.failures, **failures},
+            )
+
+    def _drop_useless(self) -> None:
+        """The best one stays: its reasons are the ones to be seen, and it may yet measure something."""
+        named = self._named()
+        used = set(self._choice.readers(named).values())
+        for source in self._open[1:]:
+            if source.name in used or not self._choice.heard(source.name, named[source.name]):
+                continue
+            log.info("source %s measures no GPU that another does not: closing it", source.name)
+            self._open.remove(source)
+            self._choice.forget(source.name)
+            self._try_at[source.name] = self._clock() + USELESS_PAUSES * self._pace.reprobe
+            self._unusable[source.name] = replace(
+                source.health(), up=False, reason=Reason.NOT_SUPPORTED
+            )
+            source.close(self._clock() + CLOSE_SECONDS)
+
+    def _note_unusable(self, errors: Sequence[tuple[str, SourceError]]) -> None:
+        """The first candidate's reason is the reason; the detail names each candidate's."""
+        reason = errors[0][1].reason
+        detail = "; ".join(
+            f"{name}: {error.detail or error.reason.value}" for name, error in errors
+        )
+        if (reason, detail) != (self._none.reason, self._none.detail):
+            log.warning("no source can be used: %s. %s", detail, reason.advice)
+        failures = dict(self._none.failures)
+        failures[reason.value] = failures.get(reason.value, 0) + 1
+        self._none = replace(self._none, reason=reason, detail=detail, failures=failures)

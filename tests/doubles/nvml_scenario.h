@@ -1,0 +1,283 @@
+/* Reads the scenario that the GPUs play; nvml.c says what may stand in it. */
+#ifndef NVML_SCENARIO_H
+#define NVML_SCENARIO_H
+
+#include "nvml_world.h"
+
+static double real_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void set_text(char *to, size_t size, const char *text) {
+    if ((size_t)snprintf(to, size, "%s", text) >= size)
+        die("too long", text);
+}
+
+static void integrate_until(double now) {
+    double seconds = now - integrated_until;
+    for (int i = 0; i < MAX_GPUS; i++) {
+        const struct gpu *gpu = &world.gpus[i];
+        if (!gpu->present)
+            continue;
+        double mhz = 0.0;
+        for (unsigned k = 0; k < gpu->clock_count; k++)
+            mhz += gpu->clocks[k] / (double)gpu->clock_count;
+        double cycles = seconds * mhz * 1e6;
+        if (gpu->cycles == SUMMED)
+            cycles *= gpu->cores / CORES_PER_SM;
+        for (int k = 0; k < ENGINES; k++)
+            for (int pipe = 0; pipe < PIPES; pipe++)
+                totals[i][k].active[pipe] += seconds * gpu->engines[k].active[pipe];
+        totals[i][WHOLE].elapsed += cycles;
+        totals[i][WHOLE].tensor += cycles * gpu->engines[WHOLE].active[ANY_TENSOR];
+    }
+    integrated_until = now;
+}
+
+static struct gpu *known_gpu(int index) {
+    if (index < 0 || index >= MAX_GPUS)
+        die("no such GPU", "its number is too high");
+    struct gpu *gpu = &world.gpus[index];
+    if (gpu->present)
+        return gpu;
+    gpu->present = true;
+    snprintf(gpu->uuid, sizeof gpu->uuid, "GPU-00000000-0000-0000-0000-%012d", index);
+    snprintf(gpu->bus_id, sizeof gpu->bus_id, "00000000:%02X:00.0", 0x1b + index);
+    set_text(gpu->name, sizeof gpu->name, "NVIDIA H100 80GB HBM3");
+    gpu->device_id = 0x2330;
+    gpu->device_file = (unsigned)index;
+    gpu->max_clock_mhz = 1980;
+    gpu->cores = 132 * CORES_PER_SM;
+    gpu->memory = 85520809984ULL;
+    gpu->major = 9;
+    gpu->gpm = 1;
+    gpu->power = 100;
+    gpu->power_limit = 700;
+    gpu->clocks[0] = 1500;
+    gpu->clock_count = 1;
+    return gpu;
+}
+
+static void set_fault(int gpu, const char *values) {
+    struct fault fault = {.gpu = gpu};
+    if (sscanf(values, "%47s %u", fault.call, &fault.code) != 2)
+        die("not `CALL CODE`", values);
+    for (unsigned i = 0; i < world.fault_count; i++) {
+        struct fault *old = &world.faults[i];
+        if (old->gpu == gpu && strcmp(old->call, fault.call) == 0) {
+            old->code = fault.code;
+            return;
+        }
+    }
+    if (world.fault_count == MAX_FAULTS)
+        die("too many errors", values);
+    world.faults[world.fault_count++] = fault;
+}
+
+static unsigned fault_of(int gpu, const char *call) {
+    for (unsigned i = 0; i < world.fault_count; i++)
+        if (world.faults[i].gpu == gpu && strcmp(world.faults[i].call, call) == 0)
+            return world.faults[i].code;
+    return SUCCESS;
+}
+
+static void set_clocks(struct gpu *gpu, const char *values) {
+    char *end;
+    gpu->clock_count = 0;
+    for (const char *at = values; gpu->clock_count < MAX_CLOCKS; at = end) {
+        unsigned long mhz = strtoul(at, &end, 10);
+        if (end == at)
+            break;
+        gpu->clocks[gpu->clock_count++] = (unsigned)mhz;
+    }
+    if (gpu->clock_count == 0)
+        die("no clock", values);
+}
+
+static void set_cycles(struct gpu *gpu, const char *value) {
+    static const char *const names[] = {"auto", "per_sm", "summed", "none"};
+    for (int i = AUTO; i <= NONE; i++)
+        if (strcmp(value, names[i]) == 0) {
+            gpu->cycles = (enum cycles)i;
+            return;
+        }
+    die("cycles cannot be", value);
+}
+
+static bool set_ratio(struct engine *engine, const char *word, const char *value) {
+    static const struct {
+        const char *word;
+        int pipe;
+    } pipes[] = {{"tensor", ANY_TENSOR}, {"hmma", HMMA},       {"dmma", DMMA},
+                 {"imma", IMMA},         {"integer", INTEGER}, {"graphics", GRAPHICS}};
+    for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
+        if (strcmp(word, pipes[i].word) == 0) {
+            engine->active[pipes[i].pipe] = strtod(value, NULL);
+            return true;
+        }
+    return false;
+}
+
+static void make_instance(struct engine *engine, const char *profile, const char *rest) {
+    memset(engine, 0, sizeof *engine);
+    engine->present = true;
+    engine->parts = 1;
+    engine->slices = GI_SLICES;
+    engine->born = world.births;
+    set_text(engine->profile, sizeof engine->profile, profile);
+    if (sscanf(rest, "%u %u %u", &engine->sms, &engine->parts, &engine->slices) < 1)
+        die("an instance without a number of SMs", rest);
+}
+
+static void set_instance(struct gpu *gpu, const char *values) {
+    unsigned id;
+    int used = 0;
+    char word[32] = "";
+    if (sscanf(values, "%u %31s %n", &id, word, &used) < 2 || id >= MAX_INSTANCES)
+        die("not an instance", values);
+    struct engine *engine = &gpu->engines[1 + id];
+    const char *value = values + used;
+    if (strcmp(word, "code") == 0)
+        engine->code = (unsigned)strtoul(value, NULL, 10);
+    else if (!set_ratio(engine, word, value)) {
+        world.births++;
+        if (strcmp(word, "gone") == 0)
+            memset(engine, 0, sizeof *engine);
+        else
+            make_instance(engine, word, value);
+    }
+}
+
+static bool set_number(struct gpu *gpu, const char *word, const char *value) {
+    const struct {
+        const char *word;
+        unsigned *number;
+    } numbers[] = {
+        {"max_clock_mhz", &gpu->max_clock_mhz},
+        {"cores", &gpu->cores},
+        {"device_file", &gpu->device_file},
+        {"gpm", &gpu->gpm},
+        {"mig", &gpu->mig},
+        {"lost", &gpu->lost},
+        {"nan", &gpu->nan},
+        {"strict_ids", &gpu->strict_ids},
+        {"mute", &gpu->mute},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(word, numbers[i].word) == 0) {
+            *numbers[i].number = (unsigned)strtoul(value, NULL, 10);
+            return true;
+        }
+    return false;
+}
+
+static bool set_identity(struct gpu *gpu, const char *word, const char *value) {
+    if (strcmp(word, "uuid") == 0)
+        set_text(gpu->uuid, sizeof gpu->uuid, value);
+    else if (strcmp(word, "name") == 0)
+        set_text(gpu->name, sizeof gpu->name, value);
+    else if (strcmp(word, "bus_id") == 0)
+        set_text(gpu->bus_id, sizeof gpu->bus_id, value);
+    else if (strcmp(word, "device_id") == 0)
+        gpu->device_id = (unsigned)strtoul(value, NULL, 16);
+    else if (strcmp(word, "memory") == 0)
+        gpu->memory = strtoull(value, NULL, 10);
+    else
+        return false;
+    return true;
+}
+
+static void read_gpu_line(const char *rest) {
+    int index, used = 0;
+    char word[32] = "";
+    if (sscanf(rest, "%d %n%31s %n", &index, &used, word, &used) < 1)
+        die("not a GPU's line", rest);
+    const char *value = rest + used;
+    struct gpu *gpu = known_gpu(index);
+    if (word[0] == '\0')
+        return;
+    if (strcmp(word, "error") == 0 || strcmp(word, "metric_error") == 0)
+        set_fault(index, value);
+    else if (strcmp(word, "clock_mhz") == 0)
+        set_clocks(gpu, value);
+    else if (strcmp(word, "cycles") == 0)
+        set_cycles(gpu, value);
+    else if (strcmp(word, "hang_seconds") == 0)
+        gpu->hang_seconds = strtod(value, NULL);
+    else if (strcmp(word, "power") == 0)
+        gpu->power = strtod(value, NULL);
+    else if (strcmp(word, "power_limit") == 0)
+        gpu->power_limit = strtod(value, NULL);
+    else if (strcmp(word, "instance") == 0)
+        set_instance(gpu, value);
+    else if (strcmp(word, "compute") == 0)
+        sscanf(value, "%d %d", &gpu->major, &gpu->minor);
+    else if (!set_ratio(&gpu->engines[WHOLE], word, value) && !set_number(gpu, word, value) &&
+             !set_identity(gpu, word, value))
+        die("no such setting of a GPU", rest);
+}
+
+static void read_line(char *line) {
+    line[strcspn(line, "#\n")] = '\0';
+    char word[16] = "";
+    int used = 0;
+    if (sscanf(line, "%15s %n", word, &used) < 1)
+        return;
+    const char *rest = line + used;
+    if (strcmp(word, "gpu") == 0) {
+        read_gpu_line(rest);
+    } else if (strcmp(word, "driver") == 0) {
+        set_text(world.driver, sizeof world.driver, rest);
+    } else if (strcmp(word, "error") == 0) {
+        set_fault(NO_GPU, rest);
+    } else if (strcmp(word, "unloaded") == 0) {
+        world.unloaded = (unsigned)strtoul(rest, NULL, 10);
+    } else if (strcmp(word, "time") == 0) {
+        double now = strtod(rest, NULL);
+        if (!world.own_time) { /* the log begins here: before it nothing was done */
+            memset(totals, 0, sizeof totals);
+            integrated_until = now;
+        }
+        world.own_time = true;
+        integrate_until(now);
+    } else {
+        die("no such setting", line);
+    }
+}
+
+static bool same_file(const char *path, const struct stat *now) {
+    return strcmp(path, read_path) == 0 && now->st_ino == read_file.st_ino &&
+           now->st_size == read_file.st_size && now->st_mtim.tv_sec == read_file.st_mtim.tv_sec &&
+           now->st_mtim.tv_nsec == read_file.st_mtim.tv_nsec;
+}
+
+static void read_scenario(void) {
+    const char *path = getenv("OFU_TEST_NVML_SCENARIO");
+    struct stat now;
+    if (path == NULL)
+        die("no scenario", "OFU_TEST_NVML_SCENARIO is not set");
+    FILE *file = fopen(path, "r");
+    if (file == NULL || fstat(fileno(file), &now) != 0)
+        die("cannot read the scenario", path);
+    if (!same_file(path, &now)) {
+        char line[512];
+        memset(&world, 0, sizeof world);
+        set_text(world.driver, sizeof world.driver, "550.54.15");
+        while (fgets(line, sizeof line, file) != NULL)
+            read_line(line);
+        set_text(read_path, sizeof read_path, path);
+        read_file = now;
+    }
+    fclose(file);
+}
+
+/* The world as of now: real time that has passed belongs to the settings it passed under. */
+static void look(void) {
+    if (!world.own_time)
+        integrate_until(real_time());
+    read_scenario();
+}
+
+#endif

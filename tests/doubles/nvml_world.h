@@ -1,0 +1,111 @@
+/* What the GPUs of a scenario are, and what they have done since the library was loaded. */
+#ifndef NVML_WORLD_H
+#define NVML_WORLD_H
+
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum {
+    SUCCESS = 0,
+    UNINITIALIZED = 1,
+    INVALID_ARGUMENT = 2,
+    NOT_SUPPORTED = 3,
+    NOT_FOUND = 6,
+    INSUFFICIENT_SIZE = 7,
+    GPU_IS_LOST = 15,
+    MEMORY = 20,
+};
+enum { GRAPHICS = 1, INTEGER = 4, ANY_TENSOR = 5, DFMA = 6, HMMA = 7, DMMA = 8, IMMA = 9, PIPES = 14 };
+enum { CYCLES_ELAPSED = 248, CYCLES_TENSOR = 250 };
+enum { MAX_GPUS = 128, MAX_INSTANCES = 15, MAX_CLOCKS = 16, MAX_FAULTS = 256, MAX_MIG_HANDLES = 4096 };
+/* Of the engines of a GPU: the whole, and after it the instances by their ids. */
+enum { WHOLE = 0, ENGINES = 1 + MAX_INSTANCES };
+enum { NO_GPU = -1, CORES_PER_SM = 128, GI_SLICES = 8 };
+
+/* "Since reboot": the counters do not begin at 0 when the program does. */
+static const double CYCLES_BEFORE = 1e12;
+
+enum cycles { AUTO, PER_SM, SUMMED, NONE };
+
+struct fault {
+    int gpu;
+    char call[48]; /* a call, or the number of a metric */
+    unsigned code;
+};
+
+/* What does the work: a GPU, or an instance of it. */
+struct engine {
+    bool present;
+    char profile[32];
+    unsigned sms, parts, slices, code;
+    unsigned born; /* tells an instance from an earlier one with its id */
+    double active[PIPES];
+};
+
+struct gpu {
+    bool present;
+    char uuid[80], name[96], bus_id[32];
+    unsigned device_id, max_clock_mhz, cores, device_file;
+    unsigned long long memory;
+    int major, minor;
+    unsigned gpm, mig, lost, nan, strict_ids, mute;
+    enum cycles cycles;
+    double hang_seconds, power, power_limit;
+    struct engine engines[ENGINES];
+    unsigned clocks[MAX_CLOCKS], clock_count;
+};
+
+struct world {
+    char driver[32];
+    bool own_time; /* set by `time` lines */
+    unsigned unloaded, births;
+    unsigned fault_count;
+    struct fault faults[MAX_FAULTS];
+    struct gpu gpus[MAX_GPUS];
+};
+
+/* Integrals over time since the library was loaded. */
+struct totals {
+    double active[PIPES], elapsed, tensor;
+};
+
+typedef struct device {
+    int index;
+    int instance;          /* its id; of a GPU -1 */
+    unsigned part, births; /* of a MIG device: its compute instance, and when the handle was made */
+} device;
+
+typedef struct sample {
+    struct sample *next;
+    int gpu; /* NO_GPU until it was taken */
+    int engine;
+    unsigned born;
+    double time;
+    struct totals totals;
+} sample;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct world world;
+static struct totals totals[MAX_GPUS][ENGINES];
+static device devices[MAX_GPUS];
+static device mig_devices[MAX_MIG_HANDLES]; /* one per answer, the oldest given out again */
+static unsigned mig_handles;
+static sample *samples;
+static unsigned initialised;
+static unsigned clock_calls[MAX_GPUS];
+static struct stat read_file;
+static char read_path[4096];
+static double integrated_until;
+
+static void die(const char *what, const char *detail) {
+    fprintf(stderr, "tests/doubles/nvml.c: %s: %s\n", what, detail);
+    abort();
+}
+
+#endif

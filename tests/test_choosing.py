@@ -1,0 +1,71 @@
+"""Which source each GPU is read by."""
+
+from __future__ import annotations
+
+from ofu_exporter.choosing import Choice, chosen
+from ofu_exporter.errors import Reason
+from ofu_exporter.records import Gpu
+from tests.making import fault, gpu, reading
+
+H100, A30 = gpu(0), gpu(1)
+NAMED = {"nvml": [H100, A30], "page": [H100, A30]}
+
+
+def mixed() -> Choice:
+    choice = Choice()
+    choice.take("nvml", [reading(device=H100), fault(5, Reason.NOT_SUPPORTED, A30)])
+    return choice
+
+
+def test_before_anything_is_known_the_first_source_reads_all() -> None:
+    assert set(Choice().readers(NAMED).values()) == {"nvml"}
+
+
+def test_a_gpu_is_handed_on_when_its_source_is_unable() -> None:
+    assert mixed().readers(NAMED) == {H100.uuid: "nvml", A30.uuid: "page"}
+
+
+def test_it_is_waited_for_until_the_next_has_spoken() -> None:
+    choice = mixed()
+    assert choice.waits(NAMED)
+    choice.take("page", [reading(device=A30)])
+    assert not choice.waits(NAMED)
+    assert choice.unmeasured(NAMED) == []
+
+
+def test_when_none_can_the_first_gives_its_reason() -> None:
+    choice = mixed()
+    choice.take("page", [fault(5, Reason.NO_TENSOR_COUNTER, A30)])
+    assert choice.readers(NAMED)[A30.uuid] == "nvml"
+    assert choice.unmeasured(NAMED) == [A30.uuid]
+
+
+def test_trouble_that_passes_hands_nothing_on() -> None:
+    choice = Choice()
+    for reason in (Reason.LOST, Reason.HUNG, Reason.COUNTER_BUSY, Reason.BLANK, Reason.FAILED):
+        choice.take("nvml", [fault(5, reason, H100)])
+        assert choice.readers(NAMED)[H100.uuid] == "nvml"
+
+
+def test_a_gpu_that_only_one_source_names_is_read_by_that() -> None:
+    assert Choice().readers({"nvml": [H100], "page": [A30]}) == {
+        H100.uuid: "nvml",
+        A30.uuid: "page",
+    }
+
+
+def test_instances_and_their_gpu_are_one() -> None:
+    """The first source sees an A100 as a whole it cannot read, the second its instances."""
+    parts = [gpu(1, instance=part) for part in ("1", "2")]
+    named: dict[str, list[Gpu]] = {"nvml": [H100, A30], "dcgm": [H100, *parts]}
+    choice = mixed()
+    choice.take("dcgm", [reading(device=parts[0]), fault(5, Reason.NOT_SUPPORTED, parts[1])])
+    readers = choice.readers(named)
+    assert chosen(named, readers) == [H100, *parts]
+
+
+def test_what_a_closed_source_said_is_forgotten() -> None:
+    choice = mixed()
+    assert choice.heard("nvml", [H100, A30])
+    choice.forget("nvml")
+    assert not choice.heard("nvml", [H100])

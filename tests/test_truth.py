@@ -1,0 +1,202 @@
+"""What counters are not believed together or over time, and what is never doubted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from ofu_exporter import truth
+from ofu_exporter.errors import Reason, Rejection
+from ofu_exporter.records import Evidence, GpuView, Reading
+from ofu_exporter.truth import Doubt
+from tests.making import reading
+from tests.ticking import Node
+
+DAY = 24 * 3600
+WINDOW = 5.0
+STEADY = 0.8213746
+"""A value with more digits than a source that rounds would give."""
+
+
+def run(readings: Iterable[Reading]) -> list[Rejection]:
+    """What was not believed of windows one after another."""
+    doubt, rejected = Doubt(), []
+    for each in readings:
+        doubt, rejection, _ = truth.judge(doubt, each)
+        rejected += [rejection] if rejection else []
+    return rejected
+
+
+def windows(
+    count: int,
+    tensor: Iterable[float],
+    evidence: Iterable[Evidence | None] = (),
+    hz: float = 1400e6,
+) -> Iterable[Reading]:
+    values, known = list(tensor), list(evidence)
+    for n in range(count):
+        each = reading(n * WINDOW, (n + 1) * WINDOW, values[n % len(values)], [hz] * 2)
+        yield replace(each, evidence=known[n % len(known)] if known else None)
+
+
+# --- frozen ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [STEADY, 0.5])
+def test_activity_that_stands_still_while_the_engine_stops_and_goes_is_frozen(value: float) -> None:
+    works, idles = Evidence(0.99), Evidence(0.0)
+    assert run(windows(12, [value], [works])) == []
+    rejected = run(windows(24, [value], [*[works] * 6, *[idles] * 6]))
+    assert set(rejected) == {Rejection.FROZEN}
+    assert len(rejected) == 24 - 12
+
+
+def test_activity_that_stands_still_while_the_clock_falls_to_idle_is_frozen() -> None:
+    busy = windows(12, [STEADY])
+    idle = windows(12, [STEADY], hz=345e6)
+    shifted = [replace(each, start=each.start + 60, end=each.end + 60) for each in idle]
+    assert Rejection.FROZEN in run([*busy, *shifted])
+
+
+def test_one_value_of_many_digits_for_an_hour_is_frozen() -> None:
+    hour = int(3600 / WINDOW)
+    assert run(windows(hour, [STEADY])) == []
+    assert run(windows(hour + 1, [STEADY])) == [Rejection.FROZEN]
+
+
+def test_a_counter_that_moves_again_is_believed_again() -> None:
+    engines = [Evidence(0.99), Evidence(0.0)]
+    frozen = list(windows(20, [0.5], engines))
+    after = reading(100.0, 105.0, 0.51)
+    assert len(run(frozen)) == len(run([*frozen, after])) > 0
+
+
+def test_a_split_that_moves_shows_that_the_counters_live() -> None:
+    engines = [Evidence(0.99), Evidence(0.0)]
+    moving = [
+        replace(each, pipes={"hmma": 0.3 + n / 1000})
+        for n, each in enumerate(windows(100, [0.5], engines))
+    ]
+    assert run(moving) == []
+
+
+# --- no false alarm ----------------------------------------------------------------------------------
+
+
+def test_an_idle_gpu_is_never_doubted() -> None:
+    assert run(windows(int(DAY / WINDOW), [0.0], [Evidence(0.0, 0.0, 0.1)])) == []
+
+
+def test_a_made_up_load_of_one_round_value_is_not_doubted() -> None:
+    assert run(windows(int(DAY / WINDOW), [0.74], [Evidence(1.0, 0.2, 0.9)])) == []
+
+
+@pytest.mark.parametrize("digits", [4, 6, 15])
+@pytest.mark.parametrize("scatter", [1e-5, 1e-3])
+def test_a_steady_load_is_not_doubted_however_its_source_rounds(
+    digits: int, scatter: float
+) -> None:
+    """A day of windows. Rounded to four digits most are the same; the engine is as steady."""
+    draw = random.Random(f"{digits} {scatter}")
+    count = int(DAY / WINDOW)
+    values = [round(draw.gauss(STEADY, scatter * STEADY), digits) for _ in range(count)]
+    engines = [Evidence(draw.gauss(0.98, 0.004), 0.2, 0.9) for _ in range(count)]
+    assert run(windows(count, values, engines)) == []
+
+
+def test_short_windows_with_one_value_are_not_enough() -> None:
+    """Twelve windows of a tenth of a second are about one second of the same kernel."""
+    engines = [Evidence(0.9), Evidence(0.5)]
+    short = [
+        replace(each, start=each.start / 50, end=each.end / 50)
+        for each in windows(100, [0.5], engines)
+    ]
+    assert run(short) == []
+
+
+# --- zero while busy ---------------------------------------------------------------------------------
+
+
+def test_no_instruction_while_the_gpu_works_is_a_dead_counter() -> None:
+    rejected = run(windows(5, [0.0], [Evidence(1.0, 0.0, 0.9)]))
+    assert rejected == [Rejection.ZERO_WHILE_BUSY] * 3
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        Evidence(1.0, 0.3, 0.9),  # FP64 of the CUDA cores: leaves the tensor pipes alone
+        Evidence(1.0, 1e-4, 0.9),  # copies
+        Evidence(0.2, 0.0, 0.9),
+        Evidence(1.0, 0.0, 0.2),  # a kernel that waits
+        Evidence(None, 0.0, 0.9),
+        Evidence(1.0, None, 0.9),
+        Evidence(1.0, 0.0, None),
+        None,
+    ],
+)
+def test_zero_is_a_fact_where_other_pipes_worked_or_nothing_else_is_known(
+    evidence: Evidence | None,
+) -> None:
+    assert run(windows(100, [0.0], [evidence])) == []
+
+
+# --- the clock, and time -----------------------------------------------------------------------------
+
+
+def test_a_clock_of_zero_all_the_time_is_not_believed() -> None:
+    assert run(windows(2, [0.5], hz=0.0)) == [Rejection.CLOCK_ZERO] * 2
+
+
+def test_one_clock_read_of_zero_is_not_the_clock() -> None:
+    mixed = reading(0, 5, 0.5, [0.0, 1400e6])
+    assert run([mixed]) == []
+
+
+def test_time_runs_backwards_when_a_window_ends_before_it_begins_or_before_the_last() -> None:
+    assert truth.runs_backwards(reading(10, 5), None)
+    assert truth.runs_backwards(reading(5, 10), 12.0)
+    assert not truth.runs_backwards(reading(5, 10), 10.0)
+    assert not truth.runs_backwards(reading(5, 10), None)
+
+
+# --- what the tick makes of it -----------------------------------------------------------------------
+
+
+def view(node: Node) -> GpuView:
+    return node.last.gpus[0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "rejection"),
+    [
+        (reading(5, 10, 0.5, [0.0] * 4), "clock_zero"),
+        (reading(1, 4, 0.5), "time_backwards"),
+        (reading(9, 8, 0.5), "time_backwards"),
+    ],
+)
+def test_what_is_not_believed_is_counted_and_marked_and_not_shown(
+    bad: Reading, rejection: str
+) -> None:
+    node = Node(1)
+    node.tick(5.0, reading(0, 5))
+    used = view(node).utilization_seconds
+    node.tick(10.0, bad)
+    assert (view(node).reason, view(node).window) == (Reason.IMPLAUSIBLE, None)
+    assert view(node).rejected == {rejection: 1}
+    assert view(node).utilization_seconds == used
+    assert view(node).detail
+    node.tick(15.0, reading(10, 15))
+    assert view(node).reason is None
+
+
+def test_a_frozen_counter_stops_the_totals() -> None:
+    node = Node(1)
+    for each in windows(24, [0.5], [Evidence(0.99), Evidence(0.0)]):
+        node.tick(each.end, each)
+    assert view(node).reason is Reason.IMPLAUSIBLE
+    assert view(node).observed_seconds == 12 * WINDOW
+    assert "exactly 0.5 in 24 windows" in view(node).detail
