@@ -59,6 +59,7 @@ def told(folder: Path) -> list[str]:
     text = "\n".join([*lines, "```"])
     text = text.replace("An error of the test double", "...")
     text = re.sub(r"\d+ clock_zero", "3 clock_zero", text)
+    text = re.sub(r"windows of [\d.]+ s", "windows of 1 s", text)
     return re.sub(r"returned for \d+ s", "returned for 4 s", text).splitlines()
 
 
