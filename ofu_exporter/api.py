@@ -56,14 +56,14 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
 
     What writes passes the guard first and finds its writer in `scope["ofu.writer"]`.
 
-    Every route that reads is a plain function, so that it runs on a worker thread: rendering never
-    blocks the event loop.
+    Routes that read are plain functions, which run on a worker thread. Metrics are not: the page is
+    rendered already, and a thread would wait for the interpreter longer than the answer takes.
     """
     app = FastAPI(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(guard.around)
     app.add_middleware(CountRequests, page=page)  # the outer one: refusals count, too
 
-    def metrics(request: Request) -> Response:
+    async def metrics(request: Request) -> Response:
         rendered = page.render(
             request.headers.get("accept", ""), request.headers.get("accept-encoding", "")
         )
