@@ -35,7 +35,8 @@ class Tail:
         self.lines: list[str] = []
         self.errors: list[str] = []
         self.process = subprocess.Popen(
-            [*COMMAND, "tail", *args],
+            # What a shell runs in its background ignores SIGINT, and so would all that it starts.
+            ["env", "--default-signal=INT", *COMMAND, "tail", *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
