@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -117,3 +117,9 @@ class ReportsView:
     """Of this verdict; None where none were looked for."""
     adjusted: Adjusted | None = None
     """None where the job has not said what tiles add."""
+
+    def of_the_past(self) -> ReportsView:
+        """What still holds when nothing has been compared for a while: sums and counts, no verdict."""
+        return replace(
+            self, mfu=None, horizon=NOTHING, verdict=Verdict.INSUFFICIENT_DATA, causes=None
+        )

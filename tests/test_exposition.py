@@ -211,3 +211,19 @@ def test_before_the_first_snapshot_the_page_is_about_the_agent_alone() -> None:
     body = Page(FakeClock(), process=False).render().body.decode()
     assert "ofu_exporter_build_info" in body
     assert "ofu_gpu" not in body
+
+
+def test_a_comparison_is_not_shown_any_more_when_the_sampler_hangs() -> None:
+    snapshot = PAGES["reports"]()
+    now = values(page_of(snapshot).render().body.decode())
+    later = values(page_of(snapshot, snapshot.at + 60.0).render().body.decode())
+    of_the_moment = (
+        "ofu_job_reported_mfu_ratio",
+        "ofu_job_divergence_ratio",
+        "ofu_job_divergence_cause",
+    )
+    assert any(name.startswith(of_the_moment) for name in now)
+    assert not any(name.startswith(of_the_moment) for name in later)
+    sums = {name: value for name, value in now.items() if name.startswith("ofu_job_compared_")}
+    assert sums
+    assert sums.items() <= later.items()
