@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from ofu_exporter import connections
 from ofu_exporter.connections import MOST_CONNECTIONS, Crowd, Phase
 from ofu_exporter.http_limits import Receive, Scope, Send
 from ofu_exporter.server import Doors
@@ -156,3 +158,93 @@ def test_a_flood_keeps_no_reader_out(so_far: Callable[[Client], None]) -> None:
             if number % 50 == 0 or number > MOST_CONNECTIONS:
                 with Client(doors) as reader:
                     one_answer(reader)
+
+
+class Busy:
+    """An application that notes who asked, and stands still while it is told to, with the whole event loop."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.free = threading.Event()
+        self.free.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.asked.append(scope["path"])
+        self.free.wait()
+        await tell(scope, receive, send)
+
+    @contextmanager
+    def held(self, doors: Doors) -> Iterator[None]:
+        """What is sent in this block comes in all at once, at its end."""
+        with Client(doors) as client:
+            self.free.clear()
+            client.send(GET.replace(b"/metrics", b"/hold"))
+            until(lambda: "/hold" in self.asked)
+            yield
+            self.free.set()
+            client.answer()
+
+
+@contextmanager
+def crowd_of(doors: Doors, count: int) -> Iterator[list[Client]]:
+    """So many clients, each of which has been answered once."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Client(doors)) for _ in range(count)]
+        for client in clients:
+            one_answer(client)
+        yield clients
+
+
+def test_a_reader_waits_for_few_of_the_reports_that_came_before_it() -> None:
+    app = Busy()
+    with serving(app) as doors, crowd_of(doors, 33) as (reader, *writers):
+        app.asked.clear()
+        with app.held(doors):
+            for writer in writers:
+                writer.send(post(2), b"{}")
+            reader.send(GET)
+        for client in (reader, *writers):
+            assert client.answer()[0] == 200
+    assert app.asked.count("/v1/mfu") == 32
+    assert app.asked[1:].index("/metrics") <= 2
+
+
+def test_a_report_in_many_pieces_is_put_together_in_their_order() -> None:
+    app = Busy()
+    with serving(app) as doors, crowd_of(doors, 17) as (whole, *others):
+        for piece in (post(100_000), b"{" + b" " * 49_998, b" " * 50_000, b"}"):
+            with app.held(doors):
+                whole.send(piece)
+                for other in others:
+                    other.send(post(2), b"{}")
+            for other in others:
+                assert other.answer()[0] == 200
+        assert sum(whole.answer()[2]["pieces"]) == 100_000
+
+
+def test_a_client_that_leaves_the_line_takes_nobody_with_it() -> None:
+    app = Busy()
+    with serving(app) as doors, crowd_of(doors, 9) as (first, leaving, *others):
+        app.asked.clear()
+        with app.held(doors):
+            for writer in (first, leaving, *others):
+                writer.send(post(2), b"{}")
+            leaving.socket.close()
+        for writer in (first, *others):
+            assert writer.answer()[0] == 200
+
+
+def test_when_too_much_is_held_back_the_rest_goes_on_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "MOST_WAITING_BYTES", 3 * len(post(2, path="/0")))
+    app = Busy()
+    with serving(app) as doors, crowd_of(doors, 9) as writers:
+        app.asked.clear()
+        with app.held(doors):
+            for number, writer in enumerate(writers):
+                writer.send(post(2, path=f"/{number}") + b"{}")
+        for writer in writers:
+            assert writer.answer()[0] == 200
+    assert sorted(app.asked[1:8]) == [f"/{number}" for number in range(2, 9)]
+    assert app.asked[8:] == ["/0", "/1"]
