@@ -7,6 +7,7 @@ FastAPI's shape, and is counted.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import math
 import time
@@ -29,6 +30,9 @@ WRITER = "ofu.writer"
 MOST_BODY_BYTES = 256 << 10
 MOST_BYTES_AT_ONCE = 16 << 20
 """Of all bodies that are being received or worked on."""
+LARGE_BODY_BYTES = 16 << 10
+"""What became of more than this is collected at once. A refusal keeps the whole body in a cycle of frames, and
+Python by itself would let a hundred MiB of these gather."""
 BODY_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 """So long the rest of a refused body is taken and dropped: a connection that is closed while its client
@@ -86,6 +90,8 @@ class Guard:
             await app(scope, _replay(bytes(body), receive), send)
         finally:
             self._bytes -= len(body)
+            if len(body) > LARGE_BODY_BYTES:
+                gc.collect(1)
 
     def _admitted(self, scope: Scope) -> Writer:
         """Everything that can be told before a byte of the body is read. Raises ReportError."""

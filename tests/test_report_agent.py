@@ -311,3 +311,18 @@ def test_a_reload_changes_what_reports_are_compared_over(node: Node, tmp_path: P
         horizon = post(running, {"job_id": "7", "mfu": 0.4}).body["horizon"]
         assert horizon["end"] - horizon["start"] == pytest.approx(300)
         assert math.isfinite(horizon["mfu"] or 0.4)
+
+
+def test_large_wrong_bodies_do_not_gather_in_memory(running: Agent) -> None:
+    """The chart's limit is 128 MiB, and each of these is some 3 MiB once it is read."""
+    body = json.dumps({f"field-{number}": 1 for number in range(14_000)}).encode()
+    before = peak_mib(running)
+    for _ in range(64):
+        assert post(running, body).status == 422
+    assert peak_mib(running) < before + 32
+
+
+def peak_mib(running: Agent) -> float:
+    """The most memory that the agent has had."""
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
