@@ -238,8 +238,13 @@ class MfuReport(_Body):
         return tuple(getattr(self, name) for name in FACTS)
 
     def with_facts(self, before: MfuReport) -> MfuReport:
-        """With what an earlier report said of the job that this one does not repeat."""
-        told = {name: fact for name, fact in zip(FACTS, before.facts(), strict=True)}
+        """With what an earlier report said of the job that this one does not repeat.
+
+        A peak is one of a precision: another precision ends it.
+        """
+        told = dict(zip(FACTS, before.facts(), strict=True))
+        if self.precision not in (None, before.precision):
+            told["peak_tflops"] = None
         return self.model_copy(
             update={name: fact for name, fact in told.items() if getattr(self, name) is None}
         )

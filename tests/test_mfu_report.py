@@ -168,6 +168,14 @@ def test_what_was_said_before_holds_until_it_is_said_again() -> None:
     assert later.model == first.model
 
 
+def test_a_peak_holds_no_longer_than_its_precision() -> None:
+    before = said(mfu=0.4, precision="bf16", peak_tflops=900)
+    assert said(mfu=0.4).with_facts(before).peak_tflops == 900
+    assert said(mfu=0.4, precision="bf16").with_facts(before).peak_tflops == 900
+    assert said(mfu=0.4, precision="fp8").with_facts(before).peak_tflops is None
+    assert said(mfu=0.4, precision="fp8", peak_tflops=1900).with_facts(before).peak_tflops == 1900
+
+
 def test_the_configuration_of_every_model_that_is_known_is_taken() -> None:
     for name in ("deepseek-v3", "nemotron-h-8b", "wan2.2-t2v-a14b", "t5-3b", "qwen2.5-vl-7b"):
         assert said(mfu=0.4, model={**MODEL, "config": config(name)}).model is not None
