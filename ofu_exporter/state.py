@@ -57,12 +57,18 @@ class Store:
     """The file. Every method raises sqlite3.Error when the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             self._prepare()
         except sqlite3.Error:
             self._db.close()
             raise
+        self._file = _identity(path)
+
+    def is_there(self) -> bool:
+        """Whether the path still leads to it: a file that was removed or replaced takes writes that nobody reads."""
+        return self._file is not None and _identity(self._path) == self._file
 
     def _prepare(self) -> None:
         found = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -121,6 +127,15 @@ class Store:
 
     def close(self) -> None:
         self._db.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """The device and inode behind a path; None where there is nothing."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _find(db: sqlite3.Connection, job_id: str) -> tuple[JobReport, ...]:
@@ -218,22 +233,19 @@ class Keeper:
             if snapshot is not None:
                 self._write(snapshot)
         with self._lock:
-            if self._store is not None:
-                self._store.close()
+            self._close()
 
     def _write(self, snapshot: Snapshot) -> None:
+        if self._attempt(lambda store: self._save(store, snapshot), False):
+            self.writes["written"] += 1
+            self._ended = {_run_of(view) for view in snapshot.jobs if view.ended is not None}
+
+    def _save(self, store: Store, snapshot: Snapshot) -> bool:
         news = [view for view in snapshot.jobs if _run_of(view) not in self._ended]
         reports = [report(view, self._node, snapshot.source.simulated) for view in news]
         marks = {
             view.gpu.key: view.sampled_at for view in snapshot.gpus if view.sampled_at is not None
         }
-        if self._attempt(lambda store: self._save(store, reports, marks), False):
-            self.writes["written"] += 1
-            self._ended = {_run_of(view) for view in snapshot.jobs if view.ended is not None}
-
-    def _save(
-        self, store: Store, reports: Sequence[JobReport], marks: Mapping[GpuKey, float]
-    ) -> bool:
         store.save(reports, marks)
         if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
             store.prune(time.time())
@@ -250,10 +262,7 @@ class Keeper:
         if not self._lock.acquire(timeout=patience):
             return otherwise
         try:
-            if self._store is None:
-                self._store, aside = open_store(self._path)
-                self.set_aside += aside is not None
-            result = work(self._store)
+            result = work(self._opened())
         except (sqlite3.Error, OSError) as error:
             self._fail(error)
             return otherwise
@@ -263,14 +272,28 @@ class Keeper:
         finally:
             self._lock.release()
 
+    def _opened(self) -> Store:
+        """The store; one that is opened anew is told of all jobs on the page, of those that ended too."""
+        if self._store is not None and not self._store.is_there():
+            log.error("state file %s was removed or replaced: opened anew", self._path)
+            self._close()
+        if self._store is None:
+            self._ended.clear()
+            self._store, aside = open_store(self._path)
+            self.set_aside += aside is not None
+        return self._store
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
     def _fail(self, error: Exception) -> None:
         self.writes["failed"] += 1
         if str(error) != self._problem:
             log.error("state file %s cannot be used: %s", self._path, error)
         self._problem = str(error)
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        self._close()
 
 
 def _run_of(view: JobView) -> _Run:

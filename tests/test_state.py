@@ -289,6 +289,31 @@ def test_a_file_that_is_damaged_under_the_agent_is_replaced(path: Path) -> None:
     assert stored(path).find("12")
 
 
+def is_found(path: Path, job_id: str) -> bool:
+    try:
+        return bool(find_in_file(path, job_id))
+    except sqlite3.Error:
+        return False
+
+
+@pytest.mark.parametrize("other", [None, b"", b"another agent's, damaged"])
+def test_a_file_that_is_removed_or_replaced_under_the_agent_is_written_anew(
+    path: Path, other: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = replace(VIEW, job=replace(VIEW.job, job_id="13"), ended=NOW)
+    keeper = Page(VIEW, ended).keeper(path, interval=0.01)
+    keeper.start()
+    until(lambda: keeper.writes["written"] > 1)
+    if other is None:
+        path.unlink()
+    else:
+        path.with_name("other").write_bytes(other)
+        path.with_name("other").replace(path)
+    until(lambda: is_found(path, "12") and is_found(path, "13"))
+    keeper.stop(5.0)
+    assert caplog.text.count("removed or replaced") == 1
+
+
 def test_a_full_disk_is_counted_and_the_next_write_makes_up_for_it(path: Path) -> None:
     """RLIMIT_FSIZE makes the kernel refuse the write, as a full disk does."""
     program = textwrap.dedent(
