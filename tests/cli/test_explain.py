@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,11 @@ from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
 from tests.flops.counting import CONFIGS
-from tests.flops.test_docs import examples, pattern
 from tests.running import call
 
 ROOT = Path(__file__).parents[2]
 LLAMA = ("--config", str(CONFIGS / "llama-3-8b.json"), "--seq-len", "8192")
 H100 = ("--gpu", "NVIDIA H100 80GB HBM3")
-SHOWN = [
-    example for page in ("README.md", "docs/explain.md") for example in examples(page, ("explain",))
-]
 
 
 def shown(*args: str) -> str:
@@ -33,20 +28,6 @@ def shown(*args: str) -> str:
 def report(*args: str) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(shown(*args, "--format", "json"))
     return read
-
-
-def test_there_are_examples() -> None:
-    assert len(SHOWN) == 6
-
-
-@pytest.mark.parametrize(("command", "lines"), SHOWN)
-def test_a_command_prints_what_is_shown(
-    command: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    result = CliRunner().invoke(cli, shlex.split(command))
-    assert result.exit_code == 0, result.output
-    assert re.fullmatch(pattern(lines), result.output), result.output
 
 
 def test_json() -> None:

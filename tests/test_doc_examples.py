@@ -1,0 +1,61 @@
+"""Every command that a page shows with `$`, and that needs no agent and no GPU, prints what the page says it does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ofu_exporter.cli import cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+COMMAND = "$ ofu-exporter "
+PURE = ("explain", "flops", "mfu", "profile", "tile")
+
+
+def examples(page: Path) -> list[tuple[str, list[str]]]:
+    """The page's commands of those, and the lines shown below each."""
+    found: list[tuple[str, list[str]]] = []
+    shown: list[str] = []
+    for line in page.read_text().splitlines():
+        text = line.removeprefix("    ")
+        if line and text == line:  # not indented: outside of a block
+            shown = []
+        elif text.startswith("$ "):
+            shown = []
+            if text.startswith(tuple(f"{COMMAND}{name} " for name in PURE)):
+                found.append((text.removeprefix(COMMAND), shown))
+        else:
+            shown.append(text)
+    return found
+
+
+def pattern(lines: list[str]) -> str:
+    """The lines as they are, with `...` for any lines."""
+    text = "\n".join(lines).strip() + "\n"
+    return r"(?:.*\n)*?".join(re.escape(part) for part in text.split("...\n"))
+
+
+SHOWN = [example for page in PAGES for example in examples(page)]
+
+
+def test_every_command_has_an_example() -> None:
+    assert {command.split()[0] for command, _ in SHOWN} == {*PURE}
+
+
+@pytest.mark.parametrize(("command", "lines"), SHOWN)
+def test_a_command_prints_what_is_shown(
+    command: str, lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    monkeypatch.chdir(tmp_path)
+    made = re.search(r"\$ echo '(.*)' > 125m\.json", (ROOT / "docs/flops.md").read_text())
+    assert made
+    (tmp_path / "125m.json").write_text(made[1])
+    result = CliRunner().invoke(cli, shlex.split(command))
+    assert result.exit_code == 0, result.output
+    assert re.fullmatch(pattern(lines), result.output), result.output
