@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.records import LONGEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS
@@ -30,6 +31,18 @@ def duration(value: float) -> str:
 
 
 Seconds = Annotated[float, BeforeValidator(seconds)]
+
+
+def shown(field: FieldInfo, value: object) -> str:
+    """A value of the setting as people write it: only a duration has a unit."""
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    is_duration = any(getattr(each, "func", None) is seconds for each in field.metadata)
+    if isinstance(value, float):
+        return duration(value) if is_duration else f"{value:g}"
+    return str(value)
 
 
 FILE_ONLY = frozenset({"gpus", "pull"})
@@ -219,7 +232,7 @@ def file_layer(path: Path) -> dict[str, Given]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"configuration file {path}: {error}") from error
     except yaml.YAMLError as error:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).replace('"<unicode string>", ', "").split())
         raise ConfigError(f"configuration file {path} is not YAML: {text}") from error
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         detail = f"configuration file {path} has a value that YAML cannot make"

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from ofu_exporter import metrics as names
 from ofu_exporter import schedulers, sources
 from ofu_exporter.cli.settings import option_models
-from ofu_exporter.config import FILE_ONLY, Settings, duration
+from ofu_exporter.config import FILE_ONLY, Settings, shown
 from ofu_exporter.errors import ClaimRejection, Reason, Rejection, ReportRejection, SchedulerReason
 
 ROOT = Path(__file__).parents[1]
@@ -51,17 +52,16 @@ def settings() -> list[str]:
         lines += ["| flag | variable | file | default | |", "|---|---|---|---|---|"]
         for name, field in fields.items():
             flag = "--" + name.replace("_", "-")
-            default = "needed" if field.is_required() else shown(field.default)
+            default = "needed" if field.is_required() else default_of(field)
             lines.append(
                 f"| `{flag}` | `OFU_{name.upper()}` | `{name}` | {default} | {field.description} |"
             )
     return lines[1:]
 
 
-def shown(default: object) -> str:
-    if default is None or default == "":
-        return "none"
-    return f"`{duration(default) if isinstance(default, float) else str(default).lower()}`"
+def default_of(field: FieldInfo) -> str:
+    text = shown(field, field.default)
+    return text if text == "none" else f"`{text}`"
 
 
 def metrics() -> list[str]:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
+from ofu_exporter import recording
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.config import Given
 from ofu_exporter.daemon import Daemon
 from ofu_exporter.logs import configure_logging
 
-DEMO_LISTEN = "127.0.0.1:9846"
+DEMO = {
+    "source": Given("simulate", "demo"),
+    "scheduler": Given("simulate", "demo"),
+    "listen": Given("127.0.0.1:9846", "demo"),
+    "interval": Given(1.0, "demo"),
+}
+"""What a demonstration sets, whatever this node's agent is told by the environment."""
+REPLAY = {**DEMO, "source": Given("replay", "demo"), "scheduler": Given("none", "demo")}
 
 
 @click.command()
@@ -24,20 +34,17 @@ def run(**flags: Any) -> None:
 
 
 @click.command()
-@setting_flags
+@partial(setting_flags, own=DEMO)
 def demo(**flags: Any) -> None:
     """Serve a simulated node of 8 GPUs and its jobs (or, with --path, a recording) on this machine."""
-    source = "replay" if flags.get("path") else "simulate"
-    preset = {
-        "source": Given(source, "demo"),
-        "scheduler": Given("none" if source == "replay" else "simulate", "demo"),
-        "listen": Given(DEMO_LISTEN, "demo"),
-        "interval": Given(1.0, "demo"),
-    }
+    path = flags.get("path")
+    preset = REPLAY if path else DEMO
     configured = load(flags, preset)
     configure_logging(configured.settings.log_format)
+    if path:
+        recording.read(Path(path))  # there is nothing to show of a file that is none
     daemon = Daemon(configured, lambda: load(flags, preset))
-    what = "A recording is replayed" if source == "replay" else "Simulated data, no GPU is measured"
+    what = "A recording is replayed" if path else "Simulated data, no GPU is measured"
     target = daemon.url.removeprefix("http://")
     click.echo(f"{what}. Metrics: {daemon.url}/metrics   Page: {daemon.url}/")
     click.echo(

@@ -20,10 +20,10 @@ from ofu_exporter.config import (
     Settings,
     build,
     check_known,
-    duration,
     environment_layer,
     file_layer,
     merge,
+    shown,
 )
 from ofu_exporter.errors import ConfigError
 
@@ -42,20 +42,23 @@ def option_models() -> dict[Owner, type[BaseModel]]:
     }
 
 
-def setting_flags(command: CommandT) -> CommandT:
-    """Give a command a flag for every setting, every source option, and --config."""
+def setting_flags(command: CommandT, own: Layer | None = None) -> CommandT:
+    """Give a command a flag for every setting, every source option, and --config.
+
+    `own` are the values that the command itself sets where no flag does: its help shows them.
+    """
     named = ((name, model) for (_, name), model in option_models().items())
     owned: list[tuple[str, type[BaseModel]]] = [("", Settings), *named]
     for owner, model in reversed(owned):
         for name, field in reversed(model.model_fields.items()):
             if name not in FILE_ONLY:
-                command = _flag(name, field, owner)(command)
+                command = _flag(name, field, owner, own or {})(command)
     return click.option("--config", type=Path, metavar="FILE", help="YAML file of settings.")(
         command
     )
 
 
-def _flag(name: str, field: FieldInfo, owner: str) -> Callable[[CommandT], CommandT]:
+def _flag(name: str, field: FieldInfo, owner: str, own: Layer) -> Callable[[CommandT], CommandT]:
     flag = "--" + name.replace("_", "-")
     help_ = field.description or ""
     if owner:
@@ -63,16 +66,10 @@ def _flag(name: str, field: FieldInfo, owner: str) -> Callable[[CommandT], Comma
     if field.annotation is bool:
         return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=help_)
     if not field.is_required():
-        help_ = f"{help_} Default: {_shown(field)}."
+        default = own[name].value if name in own else field.default
+        help_ = f"{help_} Default: {shown(field, default)}."
     metavar = str(field.examples[0]) if field.examples else name.upper()
     return click.option(flag, name, default=None, metavar=metavar, help=help_)
-
-
-def _shown(field: FieldInfo) -> str:
-    default = field.default
-    if default is None or default == "":
-        return "none"
-    return duration(default) if isinstance(default, float) else str(default)
 
 
 def load(

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,12 @@ EXIT_OUTSIDE = 5
 
 INTERVAL, CLOCK_INTERVAL = 0.5, 0.05
 """Seconds of a window and between clock reads: short, so that a few seconds hold several windows."""
+PRESET = {
+    "scheduler": Given("none", "validate"),
+    "interval": Given(INTERVAL, "validate"),
+    "clock_interval": Given(CLOCK_INTERVAL, "validate"),
+}
+"""What a validation sets, whatever this node's agent is told by the environment."""
 WINDOWS_AT_LEAST = 4
 """Windows as long as a product: one or two of them lie in its steady part."""
 CLOCK_SECONDS = 5.0
@@ -73,7 +80,7 @@ OWN = frozenset(
 )
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw it to this file (matplotlib).")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
-@setting_flags
+@partial(setting_flags, own=PRESET)
 def validate(format_: str, plot: Path | None, **options: Any) -> None:
     """Run matrix products whose FLOPs are known, with the agent's sampler beside them, and compare.
 
@@ -156,11 +163,7 @@ def _place(
 
 def _configured(options: Mapping[str, Any]) -> Configured:
     """The settings. Raises ConfigError where a source would show another GPU than the one that computes."""
-    preset = {
-        "scheduler": Given("none", "validate"),
-        "interval": Given(INTERVAL, "validate"),
-        "clock_interval": Given(CLOCK_INTERVAL, "validate"),
-    }
+    preset = dict(PRESET)
     if options["simulate"]:
         preset["source"] = Given("simulate", "--simulate")
     flags = {name: value for name, value in options.items() if name not in OWN}

@@ -37,6 +37,25 @@ def test_every_setting_is_a_flag_of_every_command(command: str) -> None:
                 assert "--" + name.replace("_", "-") in text
 
 
+@pytest.mark.parametrize(
+    ("command", "flag", "default"),
+    [
+        ("run", "--listen HOST:PORT", "0.0.0.0:9846"),
+        ("run", "--mfu-above MFU_ABOVE", "0.02"),
+        ("run", "--slurm-poll 0.25s", "0.25s"),
+        ("demo", "--listen HOST:PORT", "127.0.0.1:9846"),
+        ("demo", "--interval 5s", "1s"),
+        ("demo", "--source SOURCE", "simulate"),
+        ("validate", "--clock-interval 0.5s", "0.05s"),
+    ],
+)
+def test_the_help_shows_the_default_of_this_very_command(
+    command: str, flag: str, default: str
+) -> None:
+    text = " ".join(shown(command, "--help").split())
+    assert text.split(flag)[1].split(" Default: ")[1].split()[0] == f"{default}."
+
+
 def test_list_sources_names_each_and_the_order_of_auto() -> None:
     text = shown("list", "sources")
     for name in sources.names():
