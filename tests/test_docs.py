@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from pydantic import BaseModel
@@ -13,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from ofu_exporter import metrics as names
 from ofu_exporter import schedulers, sources
+from ofu_exporter.cli import cli
 from ofu_exporter.cli.settings import option_models
 from ofu_exporter.config import FILE_ONLY, Settings, shown
 from ofu_exporter.errors import ClaimRejection, Reason, Rejection, ReportRejection, SchedulerReason
@@ -124,6 +126,38 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
         pattern = r"(?<!:)\bofu_(?:gpu|job|exporter)_[a-z0-9_]+\b"
         for name in re.findall(pattern, path.read_text()):
             assert name in known, f"{path.name}: {name}"
+
+
+PAGES = (
+    *ROOT.glob("*.md"),
+    *DOCS.glob("*.md"),
+    *(ROOT / "helm").rglob("*.md"),
+    *(ROOT / "helm").rglob("*.yaml"),
+    *(path for path in (ROOT / "deploy").rglob("*") if path.suffix in {".md", ".sh", ".service"}),
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_flag_shown_with_a_command_is_one_of_its_flags(page: Path) -> None:
+    text = re.sub(r"\\\n\s*", " ", page.read_text())
+    for words in re.findall(r"ofu-exporter +([a-z]+[^\n`|;&#]*)", text):
+        command, *rest = words.split()
+        found = cli.commands.get(command)
+        if isinstance(found, click.Group):
+            found = found.commands.get(rest[0]) if rest else None
+        if found is not None:
+            known = {flag for each in found.params for flag in (*each.opts, *each.secondary_opts)}
+            shown = {word.partition("=")[0] for word in rest if re.match("--[a-z]", word)}
+            assert shown <= known | {"--help"}, words
+
+
+def test_every_variable_in_the_documentation_is_a_setting() -> None:
+    models: list[type[BaseModel]] = [Settings, *option_models().values()]
+    known = {f"OFU_{name.upper()}" for model in models for name in model.model_fields}
+    for page in PAGES:
+        # OFU_EXPORTER_... are the client's and the scripts', not settings of the agent.
+        for name in re.findall(r"\bOFU_(?!EXPORTER_)[A-Z_]*[A-Z]\b", page.read_text()):
+            assert name in known | {"OFU_CONFIG"}, f"{page.name}: {name}"
 
 
 def test_links_inside_the_documentation_lead_somewhere() -> None:
