@@ -1,5 +1,18 @@
-"""`python -m ofu_exporter` is the `ofu-exporter` command."""
+"""The `ofu-exporter` command, and `python -m ofu_exporter`."""
 
-from ofu_exporter.cli import main
+import signal
 
-main()
+
+def main() -> None:
+    """Run the command line. Ctrl-C while it is still being loaded ends it at once, without a traceback."""
+    interrupted = signal.getsignal(signal.SIGINT)
+    if interrupted is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from ofu_exporter.cli import main as command  # noqa: PLC0415 - this is what takes its time
+
+    signal.signal(signal.SIGINT, interrupted)
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -56,7 +56,8 @@ def ask(agent: str, job_id: str, seconds: float = ANSWER_SECONDS) -> Answer:
     except ValidationError:
         return Answer(None, "answers with something else than a job's totals")
     except (OSError, ValueError, http.client.HTTPException) as error:
-        return Answer(None, str(getattr(error, "reason", "") or error))
+        why = getattr(error, "reason", "") or error
+        return Answer(None, f"does not answer: {getattr(why, 'strerror', None) or why}")
 
 
 def gather(nodes: Sequence[str], port: int, job_id: str, wait: float) -> Gathered:

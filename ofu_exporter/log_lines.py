@@ -159,7 +159,7 @@ class LogFile:
         return (own.st_dev, own.st_ino) != (there.st_dev, there.st_ino)
 
     def _open(self) -> None:
-        if self._path.is_dir():
+        if os.path.isdir(self._path):  # False where that cannot be seen
             raise ConfigError(f"cannot read {self._path}: it is a directory")
         try:
             self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)

@@ -84,7 +84,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
             raise ConfigError("--tls-key and --tls-client-ca need --tls-cert")
         return None
     key = settings.tls_key or certificate
-    read_secret(key, "TLS key")
+    read_secret(key, "TLS key" if settings.tls_key else "TLS certificate and key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate, key, password=lambda: "")  # never ask at the terminal

@@ -157,6 +157,12 @@ def test_key_and_authority_need_a_certificate(certificates: Certificates) -> Non
             tls_context(Settings.model_validate(setting))
 
 
+def test_a_file_that_has_to_hold_both_is_named_so(tmp_path: Path) -> None:
+    missing = tmp_path / "both.pem"
+    with pytest.raises(ConfigError, match=f"^TLS certificate and key {missing}: No such file"):
+        tls_context(Settings(tls_cert=missing))
+
+
 def test_files_that_do_not_do_are_named(certificates: Certificates, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("hello")

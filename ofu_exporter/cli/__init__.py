@@ -1,13 +1,16 @@
 """The command line: parses, calls, prints and exits; nothing else here decides anything.
 
-Exit codes: 0 all is well; 1 an unexpected error; 2 settings or arguments that cannot be used;
-3 no source can be read; 4 at least one GPU is not measured (`check`), or nothing could be compared (`validate`);
+Exit codes: 0 all is well; 1 an unexpected error, an interrupt, or an answer that cannot be written;
+2 settings or arguments that cannot be used; 3 no source can be read, or nobody answers;
+4 at least one GPU is not measured (`check`), or nothing could be compared (`validate`);
 5 a card outside the bounds (`validate`); 6 the driver was replaced under the agent, which must be started anew (`run`).
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import cast
@@ -17,9 +20,12 @@ import click
 from ofu_exporter import __version__
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 
+EXIT_UNEXPECTED = 1
 EXIT_CONFIG = 2
 EXIT_SOURCE = 3
 EXIT_DRIVER = 6
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What a file on standard output answers that takes no more."""
 
 
 class _Commands(MutableMapping[str, click.Command]):
@@ -91,3 +97,9 @@ def main() -> None:
     except OfuError as error:
         click.echo(f"ofu-exporter: {error}", err=True)
         sys.exit(EXIT_SOURCE)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        click.echo(f"ofu-exporter: cannot write the answer: {error.strerror}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter tries again as it ends
+        sys.exit(EXIT_UNEXPECTED)

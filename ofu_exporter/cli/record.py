@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import platform
 import signal
 import sys
@@ -17,7 +18,7 @@ from ofu_exporter import __version__, recording
 from ofu_exporter.assembly import Configured, build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.config import Settings, seconds
-from ofu_exporter.errors import ConfigError, Reason, SourceError
+from ofu_exporter.errors import ConfigError, OfuError, Reason, SourceError
 from ofu_exporter.logs import configure_logging
 from ofu_exporter.records import Fault, Gpu, Reading, Snapshot, SourceHealth
 
@@ -35,7 +36,7 @@ def record(file: Path, duration: str | None, **flags: Any) -> None:
         limit = None if duration is None else float(str(seconds(duration)))
     except ValueError as error:
         raise ConfigError(f"--duration: {error}") from error
-    if file.exists():
+    if os.path.lexists(file):
         raise ConfigError(f"{file} exists; a recording is never overwritten")
     configured = load(flags)
     configure_logging(configured.settings.log_format)
@@ -43,10 +44,23 @@ def record(file: Path, duration: str | None, **flags: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: session.done.set())
     session.run(limit)
-    click.echo(f"{session.count} readings and faults in {file}", err=True)
+    if session.count:
+        click.echo(f"{session.count} readings and faults in {file}", err=True)
     if session.problem is not None:
         raise session.problem
+    if not session.count:
+        raise NothingReadError(file, configured.settings.interval)
     sys.exit(0)
+
+
+class NothingReadError(OfuError):
+    """A recording that ended before the source said anything."""
+
+    def __init__(self, file: Path, interval: float) -> None:
+        super().__init__(
+            f"nothing was read, so {file} was not written; "
+            f"a first reading comes after --interval, which is {interval:g}s"
+        )
 
 
 class _Session:

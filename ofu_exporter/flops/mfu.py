@@ -68,10 +68,20 @@ class Utilization:
     warnings: tuple[str, ...]
 
 
+def _hint(gpu: str) -> str:
+    """The names that the text is part of, else the nearest, else all."""
+    known = [name for each in gpus.ROWS for name in each.names]
+    within = [name for name in known if gpu and gpu.lower() in name.lower()]
+    near = within or difflib.get_close_matches(gpu, known, 1)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"known: {', '.join(known)}"
+
+
 def dense_peak(gpu: str, precision: str) -> float:
     """Dense FLOP/s of a GPU by the name that NVML reports.
 
-    Raises ConfigError for a GPU or precision that is not known (it lists those that are), and for a MIG
+    Raises ConfigError for a GPU or precision that is not known (it names those that are meant, or all), and for a MIG
     instance, which has a share of its GPU's peak only.
     """
     if re.search(r"\bMIG\b", gpu):
@@ -80,10 +90,7 @@ def dense_peak(gpu: str, precision: str) -> float:
         )
     row = gpus.find(Gpu(index="", uuid="", name=gpu))
     if row is None:
-        known = [name for each in gpus.ROWS for name in each.names]
-        near = difflib.get_close_matches(gpu, known, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"gpu: {gpu!r} is not known{hint} Known: {', '.join(known)}")
+        raise ConfigError(f"gpu: {gpu!r} is not known; {_hint(gpu)}")
     if precision not in gpus.PRECISIONS:
         raise ConfigError(
             f"precision: {precision!r} is not known; known: {', '.join(gpus.PRECISIONS)}"

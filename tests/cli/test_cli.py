@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from pydantic import BaseModel
 from ofu_exporter import __version__, metrics, sources
 from ofu_exporter.cli import cli
 from ofu_exporter.config import FILE_ONLY, Settings
-from tests.running import call
+from tests.running import COMMAND, call
 
 
 def shown(*args: str) -> str:
@@ -105,3 +108,52 @@ def test_a_bad_variable_and_a_bad_key_are_named(tmp_path: Path) -> None:
     assert done.stderr == (
         f"ofu-exporter: unknown setting intervall in {file}; did you mean interval?\n"
     )
+
+
+def test_a_demonstration_of_a_file_that_is_no_recording_does_not_start(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl.gz"
+    done = call("demo", "--path", str(file))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"ofu-exporter: {file}: No such file or directory. ")
+    file.write_text("no recording")
+    assert call("demo", "--path", str(file)).stderr.startswith(f"ofu-exporter: {file} is not a ")
+
+
+def test_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "list", "gpus"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "ofu-exporter: cannot write the answer: No space left on device\n"
+
+
+def test_an_interrupt_while_it_loads_ends_it_without_a_traceback() -> None:
+    program = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from ofu_exporter.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_bad_yaml_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("listen: :1\nsource: [nvml\n")
+    done = call("check", "--config", str(file))
+    assert done.returncode == 2
+    assert f"{file} is not YAML: while parsing a flow sequence in line 2, column 9: " in done.stderr

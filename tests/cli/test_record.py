@@ -70,6 +70,22 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     done = call("record", str(path), "--duration", "5s", *QUICK)
     assert done.returncode == 2
     assert f"{path}: No such file or directory" in done.stderr
+    assert "readings" not in done.stderr
+
+
+def test_a_name_that_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
+    path = tmp_path / ("r" * 300)
+    done = call("record", str(path), "--duration", "5s", *QUICK)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"ofu-exporter: {path}: File name too long\n")
+
+
+def test_a_recording_shorter_than_a_window_is_no_success(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    done = call("record", str(path), "--duration", "0", "--source", "simulate")
+    assert done.returncode == 3
+    assert f"nothing was read, so {path} was not written" in done.stderr
+    assert not path.exists()
 
 
 def test_a_source_that_cannot_be_opened_is_named(tmp_path: Path) -> None:

@@ -233,6 +233,7 @@ def test_no_agent_costs_the_report_and_is_said(log: Path, server: ReportServer) 
     [
         (("missing.log", "--once", "--job", "1"), {}, "cannot read missing.log: it is not there"),
         ((".", "--job", "1"), {}, "cannot read .: it is a directory"),
+        (("n" * 300, "--once", "--job", "1"), {}, "cannot read nnnnnnnnnn"),
         (("-",), {"HOSTNAME": ""}, "--job is needed"),
         (("-", "--job", "1", "--framework", "nemo"), {}, "unknown log 'nemo'"),
         (("-", "--job", "1", "--url", "ftp://x"), {}, "--url: ftp://x"),
