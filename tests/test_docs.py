@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from ofu_exporter.cli import cli
 from ofu_exporter.cli.settings import option_models
 from ofu_exporter.config import FILE_ONLY, Settings, shown
 from ofu_exporter.errors import ClaimRejection, Reason, Rejection, ReportRejection, SchedulerReason
+from tests.running import agent
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -126,6 +128,15 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
         pattern = r"(?<!:)\bofu_(?:gpu|job|exporter)_[a-z0-9_]+\b"
         for name in re.findall(pattern, path.read_text()):
             assert name in known, f"{path.name}: {name}"
+
+
+def test_every_endpoint_is_in_the_readme() -> None:
+    text = (ROOT / "README.md").read_text()
+    with agent("demo") as running:
+        paths = json.loads(running.get("/openapi.json")[1])["paths"]
+    assert "/v1/gpus" in paths
+    for path in ["/", "/metrics", "/openapi.json", *paths]:
+        assert path.partition("/{")[0] in text, path
 
 
 PAGES = (
