@@ -9,11 +9,12 @@ A reader is one module in this package; its file name is the format's name. It h
 
 from __future__ import annotations
 
+import csv
 import importlib
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -104,6 +105,12 @@ def read(path: Path) -> Profile:
             return reader.read(path)
     known = "; ".join(f"{name}: {load(name).MADE_BY}" for name in names())
     raise ConfigError(f"{path} is no profile of a known format; known: {known}")
+
+
+def rows_of(head: bytes) -> Iterator[list[str]]:
+    """The rows at the beginning of a table, as far as it is one: Python 3.10 refuses NUL in a row."""
+    with suppress(csv.Error):
+        yield from csv.reader(head.decode(errors="replace").splitlines())
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.profiles import Profile, Tally, naming
+from ofu_exporter.profiles import Profile, Tally, naming, rows_of
 
 MADE_BY = (
     "ncu --csv --page raw --metrics gpu__time_duration.sum,regex:sm__ops_path_tensor_src_.* ..."
@@ -35,7 +35,7 @@ Metrics = Mapping[str, tuple[str, str]]
 
 def recognises(head: bytes) -> bool:
     """Whether a line of it names the columns that are read."""
-    return any(_is_heading(row) for row in csv.reader(head.decode(errors="replace").splitlines()))
+    return any(map(_is_heading, rows_of(head)))
 
 
 def read(path: Path) -> Profile:

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.profiles import NO_SHAPE, Profile, Tally, naming
+from ofu_exporter.profiles import NO_SHAPE, Profile, Tally, naming, rows_of
 
 MADE_BY = "nsys stats --report cuda_gpu_kern_sum --format csv report.nsys-rep"
 
@@ -17,7 +17,7 @@ NAME = "Name"
 
 def recognises(head: bytes) -> bool:
     """Whether a line of it names the columns that are read."""
-    return any(_is_heading(row) for row in csv.reader(head.decode(errors="replace").splitlines()))
+    return any(map(_is_heading, rows_of(head)))
 
 
 def read(path: Path) -> Profile:
