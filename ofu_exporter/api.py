@@ -119,12 +119,15 @@ def start_page(snapshot: Snapshot | None) -> str:
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>ofu-exporter</title>"
         "<style>body{font:16px/1.5 system-ui,sans-serif;margin:2rem;max-width:70rem}"
-        "table{border-collapse:collapse}td,th{padding:.2rem 1rem .2rem 0;text-align:right}"
-        "td:first-child,td:nth-child(2),th:first-child,th:nth-child(2){text-align:left}</style>"
-        f"<h1>ofu-exporter {__version__}</h1>{notice}<p>Source: {source}</p>"
+        "table{border-collapse:collapse}td,th{padding:.2rem 1rem .2rem 0;text-align:right;"
+        "white-space:nowrap}td:first-child,td:nth-child(2),th:first-child,th:nth-child(2),"
+        ".jobs :is(td,th):nth-child(3),.jobs :is(td,th):nth-child(6){text-align:left}</style>"
+        f"<h1>ofu-exporter {__version__}</h1>{notice}<p>Source: {source}. "
+        "OFU is the share of a GPU's dense peak FLOP/s that its jobs use.</p>"
         "<table><tr><th>GPU<th>Model<th>OFU<th>Tensor active<th>SM clock<th>Job<th></tr>"
         f"{rows}</table>{_jobs_table(snapshot)}"
-        "<p><a href=/metrics>metrics</a> · <a href=/v1/jobs>jobs</a> · <a href=/readyz>readiness</a> · "
+        "<p><a href=/metrics>metrics</a> · <a href=/v1/gpus>GPUs</a> · <a href=/v1/jobs>jobs</a> · "
+        "<a href=/readyz>readiness</a> · "
         "<a href=/healthz>health</a> · <a href=/openapi.json>API</a></p></html>"
     )
 
@@ -155,7 +158,7 @@ def _jobs_table(snapshot: Snapshot | None) -> str:
         return ""
     rows = "".join(_job_row(view) for view in snapshot.jobs)
     head = "<tr><th>Job<th>Name<th>User<th>OFU<th>Reported MFU<th>Verdict<th>GPU-hours<th></tr>"
-    return f"<h2>Jobs</h2><table>{head}{rows}</table>"
+    return f"<h2>Jobs</h2><table class=jobs>{head}{rows}</table>"
 
 
 def _job_row(view: JobView) -> str:
