@@ -69,6 +69,7 @@ def _post(job: str, found: Overhead) -> None:
                 f"less than {LEAST_ATTRIBUTED:.0%}"
             )
         told["tile_overhead"] = found.overhead_ratio
+        told["tile_overhead_bound"] = found.bound
     if found.precision_shares:
         told["precision"] = found.precision_shares
     if not told:

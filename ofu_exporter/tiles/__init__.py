@@ -16,11 +16,10 @@ import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, Protocol, cast
+from typing import Protocol, cast
 
 from ofu_exporter.errors import ConfigError
-
-Bound = Literal["exact", "lower"]
+from ofu_exporter.reported import Bound
 
 UNCONFIRMED = "no counted FLOPs confirm that kernels of this family run no more than their tiles"
 SPLIT = "the name does not say into how many parts K is split, each of which is rounded up"

@@ -50,6 +50,8 @@ def test_the_agent_takes_it(tmp_path: Path) -> None:
         )
         out = json.loads(done.stdout)
         assert peak(running) == pytest.approx(out["effective_peak_tflops"] * 1e12)
+        told = running.values("ofu_job_tile_overhead_bound", job_id=JOB, bound=out["bound"])
+        assert list(told) == [1.0]
         foreign = call("profile", str(path), "--post", "--job", "9999", env=env)
         assert foreign.returncode == 2
         assert f"ofu-exporter: {running.url} refused it with status 404: " in foreign.stderr
