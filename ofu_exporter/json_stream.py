@@ -85,9 +85,11 @@ class _Source:
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
-            except ValueError:
+            except RecursionError as error:
+                raise ValueError("its values are nested too deep") from error
+            except ValueError as error:
                 if not self._more():
-                    raise
+                    raise ValueError(f"it is cut short, or no JSON: {error}") from error
                 continue
             if self._text[end : end + 1] not in _AFTER_VALUE and self._more():
                 continue  # a number may go on: 1.5 is cut behind its 1 where only "1." is read yet

@@ -82,7 +82,7 @@ def dense_peak(gpu: str, precision: str) -> float:
     if row is None:
         known = [name for each in gpus.ROWS for name in each.names]
         near = difflib.get_close_matches(gpu, known, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ConfigError(f"gpu: {gpu!r} is not known{hint} Known: {', '.join(known)}")
     if precision not in gpus.PRECISIONS:
         raise ConfigError(

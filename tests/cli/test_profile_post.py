@@ -95,6 +95,19 @@ def test_an_overhead_of_a_small_part_is_not_told(tmp_path: Path) -> None:
     )
 
 
+def test_an_overhead_that_none_is_is_not_told(tmp_path: Path) -> None:
+    path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "3000")}))
+    shapes = tmp_path / "shapes.csv"
+    shapes.write_text(f"kernel,m,n,k\n{NVJET},100,100,100\n", encoding="utf-8-sig")
+    done = call(
+        *("profile", str(path), "--shapes", str(shapes), "--post", "--job", JOB), env=NOBODY
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "ofu-exporter: --post: an overhead of -99.9% is none of a job: are the shapes right?\n"
+    )
+
+
 def test_nothing_known_is_not_told(tmp_path: Path) -> None:
     path = tmp_path / "sum.csv"
     path.write_text(SUM)
