@@ -59,6 +59,8 @@ class ReportedMfu(BaseModel):
     """Unix time up to which it has reported."""
     peak_flops: float | None = None
     """Dense peak of one GPU that the MFU is against."""
+    precision: dict[str, float] | None = None
+    """Shares of the FLOPs that the job told, from which that peak is."""
     recent_mfu_ratio: float | None = None
     """Over the last minutes."""
     recent_verdict: Verdict = Verdict.INSUFFICIENT_DATA
@@ -199,6 +201,7 @@ def _reported(reports: ReportsView) -> ReportedMfu:
         **reports.total._asdict(),
         last=reports.at,
         peak_flops=reports.peak_flops,
+        precision=None if reports.precision is None else dict(reports.precision),
         recent_mfu_ratio=reports.mfu,
         recent_verdict=reports.verdict,
         verdict=reports.total_verdict,

@@ -126,6 +126,7 @@ class Entry:
             outcomes=dict(self.outcomes),
             at=self.at,
             peak_flops=self.peak_flops,
+            precision=self.facts.shares() if self.facts else None,
             mfu=time_mean(self.account, now, policy.horizon) if mfu is None else mfu,
             horizon=self.horizon,
             settled=self.account.life,

@@ -120,6 +120,8 @@ class ReportsView:
     """Unix time at which the interval of the last report ended."""
     peak_flops: float | None = None
     """Dense peak of one GPU that the MFU is against, effective over the precisions in use."""
+    precision: Mapping[str, float] | None = None
+    """Shares of the FLOPs, as the job told them; None where it did not."""
     mfu: float | None = None
     """Over the horizon; None once it has reported nothing for so long."""
     horizon: Compared = NOTHING

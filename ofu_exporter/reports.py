@@ -89,6 +89,8 @@ class ReportBook:
             run,
             Account(life=sums, reported_until=until),
             Counter(reported.outcomes),
+            # A profile tells them once; what a training loop knows it repeats in every report.
+            facts=MfuReport.model_construct(job_id=key[1], precision=reported.precision),
             peak_flops=reported.peak_flops,
             at=reported.last,
             heard=now.monotonic,

@@ -609,3 +609,14 @@ def test_a_restarted_agent_goes_on_without_tiles_too(desk: Desk) -> None:
     assert (adjusted.tile_overhead, adjusted.bound) == (0.25, "lower")
     assert adjusted.gpu_seconds == pytest.approx(2 * 120)
     assert adjusted.utilization_seconds == pytest.approx(2 * 120 * OFU / 1.25)
+
+
+def test_a_restarted_agent_still_knows_the_precisions_that_a_profile_told(desk: Desk) -> None:
+    told = desk.report(precision={"bf16": 0.5, "fp8": 0.5}).peak_flops
+    desk.run(60.0)
+    left = job_report(desk.job(), "n1", simulated=False).reported
+    assert left is not None
+    desk.book = desk.opened(WITHOUT_NOISE)
+    desk.book.resume(A.key, A.uid, left)
+    desk.show()
+    assert desk.report(mfu=0.4).peak_flops == told != dense_peak(H100, "bf16")
