@@ -22,10 +22,18 @@ def members(file: TextIO, streamed: str) -> Iterator[tuple[str, Any]]:
     A file that is just an array is read as that member. Raises ValueError for what is not JSON, or cut short.
     """
     source = _Source(file)
+    if source.peek() not in ("", "[", "{"):
+        raise ValueError("it is no JSON object or array")
     if source.peek() == "[":
         for element in _elements(source):
             yield streamed, element
-        return
+    else:
+        yield from _members(source, streamed)
+    if source.peek():
+        raise ValueError("it goes on behind its end: it is more than one JSON object or array")
+
+
+def _members(source: _Source, streamed: str) -> Iterator[tuple[str, Any]]:
     for _ in _items(source, "{", "}"):
         name = source.value()
         source.expect(":")

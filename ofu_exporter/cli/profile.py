@@ -86,6 +86,8 @@ def _post(job: str, found: Overhead) -> None:
 
 def report(found: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:
     """What was found, as plain data; None for what is not known."""
+    from dataclasses import asdict
+
     from ofu_exporter.tiles import adjusted_utilization
 
     ratio = found.overhead_ratio
@@ -99,31 +101,11 @@ def report(found: Overhead, gpu: str | None = None, ofu: float | None = None) ->
         "precision": found.precision_shares,
         "gpu": name,
         "effective_peak_tflops": None if peak is None else peak / 1e12,
-        "adjusted_ofu": None
-        if None in (ofu, ratio)
-        else adjusted_utilization(ofu or 0, ratio or 0),
-        "kernels": [
-            {
-                "family": row.family,
-                "precision": row.precision,
-                "launches": row.launches,
-                "seconds": row.seconds,
-                "executed_flops": row.executed_flops,
-                "theoretical_flops": row.theoretical_flops,
-                "overhead_ratio": row.overhead_ratio,
-                "bound": row.bound,
-            }
-            for row in found.rows
-        ],
-        "unattributed": [
-            {
-                "kernel": each.kernel,
-                "why": each.why,
-                "launches": each.launches,
-                "seconds": each.seconds,
-            }
-            for each in found.unattributed
-        ],
+        "adjusted_ofu": (
+            None if ofu is None or ratio is None else adjusted_utilization(ofu, ratio)
+        ),
+        "kernels": [{**asdict(row), "overhead_ratio": row.overhead_ratio} for row in found.rows],
+        "unattributed": [asdict(each) for each in found.unattributed],
         "other_seconds": found.other_seconds,
     }
 

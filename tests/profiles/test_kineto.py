@@ -184,8 +184,9 @@ DAMAGED[20:60] = b"\xff" * 40
     [
         *(b'{"traceEvents": [{"cat": "kernel"', b"{", b"\x1f\x8bnot gzip", b'{"a" 1}'),
         *(bytes(DAMAGED), b"[" * 100_000, b'{"traceEvents": [{"a": ' + b"[" * 100_000),
+        *(b'{"traceEvents": []}\n{"traceEvents": []}', gzip.compress(b"ID,Kernel Name\n")),
     ],
-    ids=range(7),
+    ids=range(9),
 )
 def test_a_damaged_trace_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
