@@ -94,6 +94,11 @@ def test_alike_launches_are_added_up(tmp_path: Path) -> None:
     )
 
 
+def test_newer_torch_has_another_scaled_product(tmp_path: Path) -> None:
+    odd = operator("aten::_scaled_mm_v2", 901, [8, 64], [64, 16], [], [1])
+    assert only(write(tmp_path / "trace.json", odd, kernel(NVJET, 901))).gemm == Gemm(16, 8, 64)
+
+
 def test_two_to_a_byte_fp4_is_twice_as_deep(tmp_path: Path) -> None:
     kinds = {"Input type": ["c10::Float4_e2m1fn_x2", "c10::Float4_e2m1fn_x2"]}
     scaled = operator("aten::_scaled_mm", 5, [128, 64], [64, 256], **kinds)
