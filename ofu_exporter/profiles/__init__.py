@@ -32,7 +32,8 @@ NO_SHAPE = "the file has no shapes"
 
 _AMOUNT = re.compile(r"(?:\d{1,20}|\d{1,3}(?:,\d{3}){1,6})(?:\.\d*)?(?:[eE][+-]?\d\d?)?")
 _TENSOR = re.compile(
-    r"gemm(?!a)|(?<!ge|ga|co|su)mma|bmm|matmul|fused_moe_kernel|triton_tem|flash_?(?:fwd|bwd|attn|attention|mla)|fmha|sdpa|attention|attn"
+    r"gemm(?!a)|(?<!ge|ga|co|su)mma|bmm|matmul|fused_moe_kernel|triton_tem"
+    r"|flash_?(?:fwd|bwd|attn|attention|mla)|fmha|sdpa|attention|attn"
     r"|(?:fprop|dgrad|wgrad)|implicit_con|sptensorop|nvjet",
     re.IGNORECASE,
 )
