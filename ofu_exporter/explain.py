@@ -250,9 +250,12 @@ def _tiles(facts: Facts, each: _Combined) -> tuple[float, float]:
     """What tiles take from the ratio, as logarithm, and how sure that is."""
     if any(one.cause.slug == "tile_quantization" for one in each.tried):
         return 0.0, TILES_KNOWN
-    if facts.tile_overhead is not None:
-        return math.log1p(facts.tile_overhead), TILES_KNOWN
-    return TILES
+    if facts.tile_overhead is None:
+        return TILES
+    known = math.log1p(facts.tile_overhead)
+    if facts.tile_overhead_bound == "lower":
+        return max(known, TILES[0]), TILES[1]
+    return known, TILES_KNOWN
 
 
 def _distance(observed: float, expected: _Ratio, error: float) -> float:

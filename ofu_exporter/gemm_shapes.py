@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.tiles import Gemm
+from ofu_exporter.tiles import LARGEST_SIDE, Gemm
 
 NEEDED = ("m", "n", "k")
 COLUMNS = (*NEEDED, "batch", "kernel", "launches")
@@ -31,7 +31,7 @@ class Shape:
 def read(path: Path) -> tuple[Shape, ...]:
     """The lines of a file. Raises ConfigError that names the file and the line."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             return tuple(_shapes(path, csv.DictReader(file, strict=True)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path}: {error}") from error
@@ -57,6 +57,8 @@ def _whole(where: str, column: str, row: Mapping[str, str | None]) -> int:
         value = int(text)
     except ValueError:
         value = -1
-    if value < 0:
-        raise ConfigError(f"{where}: {column}: {text!r} is not a whole number of 0 or more")
+    if not 0 <= value <= LARGEST_SIDE:
+        raise ConfigError(
+            f"{where}: {column}: {text!r} is not a whole number of 0 or more, up to {LARGEST_SIDE}"
+        )
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, computed_field
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, computed_fi
 from ofu_exporter import divergence
 from ofu_exporter.jobs import STEP, JobState
 from ofu_exporter.records import GpuKey, GpuUsage, Job, JobView
-from ofu_exporter.reported import Causes, Compared, ReportsView, Verdict
+from ofu_exporter.reported import Adjusted, Causes, Compared, ReportsView, Verdict
 
 PERCENTILES = (10, 50, 90)
 
@@ -58,6 +59,8 @@ class ReportedMfu(BaseModel):
     """Unix time up to which it has reported."""
     peak_flops: float | None = None
     """Dense peak of one GPU that the MFU is against."""
+    precision: dict[str, float] | None = None
+    """Shares of the FLOPs that the job told, from which that peak is."""
     recent_mfu_ratio: float | None = None
     """Over the last minutes."""
     recent_verdict: Verdict = Verdict.INSUFFICIENT_DATA
@@ -68,6 +71,8 @@ class ReportedMfu(BaseModel):
     """Of the recent verdict."""
     outcomes: dict[str, int] = Field(default_factory=dict)
     """Reports by what became of them."""
+    adjusted: Adjusted | None = None
+    """None where the job has not said what tiles add."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -80,6 +85,13 @@ class ReportedMfu(BaseModel):
     def utilization_ratio(self) -> float | None:
         """Mean OFU over the same GPU-seconds."""
         return _ratio(self.utilization_seconds, self.gpu_seconds)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def adjusted_utilization_ratio(self) -> float | None:
+        """Mean OFU without what tiles add, since that is known; at most so much where the overhead is a lower bound."""
+        known = self.adjusted
+        return _ratio(known.utilization_seconds, known.gpu_seconds) if known else None
 
 
 class JobReport(BaseModel):
@@ -189,11 +201,13 @@ def _reported(reports: ReportsView) -> ReportedMfu:
         **reports.total._asdict(),
         last=reports.at,
         peak_flops=reports.peak_flops,
+        precision=None if reports.precision is None else dict(reports.precision),
         recent_mfu_ratio=reports.mfu,
         recent_verdict=reports.verdict,
         verdict=reports.total_verdict,
         causes=reports.causes,
         outcomes=dict(reports.outcomes),
+        adjusted=reports.adjusted,
     )
 
 
@@ -258,7 +272,8 @@ def _merged_reported(reports: Sequence[ReportedMfu]) -> ReportedMfu | None:
     """Sums are added; what is of the moment is that of whoever was told last."""
     if not reports:
         return None
-    latest = max(reports, key=lambda one: one.last or 0.0)
+    ordered = sorted(reports, key=lambda one: one.last or 0.0)
+    latest = ordered[-1]
     if len(reports) == 1:
         return latest
     outcomes: Counter[str] = Counter()
@@ -266,7 +281,22 @@ def _merged_reported(reports: Sequence[ReportedMfu]) -> ReportedMfu | None:
         outcomes.update(one.outcomes)
     sums = {name: _sum(getattr(one, name) for one in reports) for name in Compared._fields}
     verdict = divergence.verdict(Compared(**sums))
-    return latest.model_copy(update={**sums, "outcomes": dict(outcomes), "verdict": verdict})
+    adjusted = _merged_adjusted([one.adjusted for one in ordered if one.adjusted])
+    return latest.model_copy(
+        update={**sums, "outcomes": dict(outcomes), "verdict": verdict, "adjusted": adjusted}
+    )
+
+
+def _merged_adjusted(told: Sequence[Adjusted]) -> Adjusted | None:
+    """Sums are added, the overhead is the last one; one lower bound makes it of the whole."""
+    if not told:
+        return None
+    return replace(
+        told[-1],
+        bound="lower" if any(one.bound == "lower" for one in told) else told[-1].bound,
+        utilization_seconds=_sum(one.utilization_seconds for one in told),
+        gpu_seconds=_sum(one.gpu_seconds for one in told),
+    )
 
 
 def _added(first: GpuReport, second: GpuReport) -> GpuReport:

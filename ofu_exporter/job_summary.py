@@ -69,11 +69,14 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
     refused = sum(reported.outcomes.values()) - accepted
     counts = f"{accepted} report{'s' if accepted != 1 else ''}"
     counts += f", {refused} refused" if refused else ""
+    adjusted = _adjusted_lines(reported)
     if reported.mfu_ratio is None:
-        return [f"Reported MFU {_percent(reported.recent_mfu_ratio)}, not compared yet ({counts})"]
+        told = f"Reported MFU {_percent(reported.recent_mfu_ratio)}, not compared yet ({counts})"
+        return [told, *adjusted]
     lines = [
         f"Reported MFU {_percent(reported.mfu_ratio)}, OFU of the same seconds "
-        f"{_percent(reported.utilization_ratio)}: {reported.verdict.value} ({counts})"
+        f"{_percent(reported.utilization_ratio)}: {reported.verdict.value} ({counts})",
+        *adjusted,
     ]
     if reported.causes is None:
         return lines
@@ -82,6 +85,17 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
         return [*lines, "No known cause fits"]
     like = f" (the numbers do not tell it from {others} other{'s' * (others > 1)})"
     return [*lines, f"Likeliest cause{like * (others > 0)}: {first.cause}: {first.evidence}"]
+
+
+def _adjusted_lines(reported: ReportedMfu) -> list[str]:
+    known = reported.adjusted
+    if known is None:
+        return []
+    is_lower = known.bound == "lower"
+    return [
+        f"OFU without what tiles add{', at most' * is_lower} {_percent(reported.adjusted_utilization_ratio)}, over "
+        f"{known.gpu_seconds / 3600:.2f} GPU-hours: they add{' at least' * is_lower} {_percent(known.tile_overhead)}"
+    ]
 
 
 def _gpu_line(gpu: GpuReport) -> str:

@@ -22,10 +22,18 @@ def members(file: TextIO, streamed: str) -> Iterator[tuple[str, Any]]:
     A file that is just an array is read as that member. Raises ValueError for what is not JSON, or cut short.
     """
     source = _Source(file)
+    if source.peek() not in ("", "[", "{"):
+        raise ValueError("it is no JSON object or array")
     if source.peek() == "[":
         for element in _elements(source):
             yield streamed, element
-        return
+    else:
+        yield from _members(source, streamed)
+    if source.peek():
+        raise ValueError("it goes on behind its end: it is more than one JSON object or array")
+
+
+def _members(source: _Source, streamed: str) -> Iterator[tuple[str, Any]]:
     for _ in _items(source, "{", "}"):
         name = source.value()
         source.expect(":")
@@ -85,9 +93,11 @@ class _Source:
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
-            except ValueError:
+            except RecursionError as error:
+                raise ValueError("its values are nested too deep") from error
+            except ValueError as error:
                 if not self._more():
-                    raise
+                    raise ValueError(f"it is cut short, or no JSON: {error}") from error
                 continue
             if self._text[end : end + 1] not in _AFTER_VALUE and self._more():
                 continue  # a number may go on: 1.5 is cut behind its 1 where only "1." is read yet

@@ -21,7 +21,7 @@ from pydantic import (
 
 from ofu_exporter.divergence import MFU_LIMIT, Divergence
 from ofu_exporter.gpus import PRECISIONS
-from ofu_exporter.reported import Compared, LikelyCause, Verdict
+from ofu_exporter.reported import Bound, Compared, LikelyCause, Verdict
 
 UNIX_LIMIT = 1e11
 """Seconds; it is in the year 5138, and milliseconds since 1970 are beyond it."""
@@ -37,7 +37,10 @@ MOST_FIELDS = 64
 _REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
 WAYS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
 """The ways to say how fast a job goes, of which one is needed. The last may stand beside any other."""
-FACTS = ("model", "gpus", "peak_tflops", "precision", "recompute", "framework", "tile_overhead")
+FACTS = (
+    *("model", "gpus", "peak_tflops", "precision", "recompute", "framework"),
+    *("tile_overhead", "tile_overhead_bound"),
+)
 """What holds until the job says otherwise."""
 
 
@@ -197,6 +200,11 @@ class MfuReport(_Body):
         default=None, description="What tiles add to the FLOPs, 0.02 for 2 %."
     )
 
+    tile_overhead_bound: Bound | None = Field(
+        default=None,
+        description='Of tile_overhead: "lower" where it is at least so much, and "exact"; null: not said.',
+    )
+
     @field_validator("end")
     @classmethod
     def _ends_after_its_start(cls, end: float | None, known: ValidationInfo) -> float | None:
@@ -214,6 +222,8 @@ class MfuReport(_Body):
             raise ValueError(f"flops_per_token has no meaning beside {ways[0]}")
         if self.flops_per_token is not None and self.tokens_per_second is None:
             raise ValueError("flops_per_token needs tokens_per_second")
+        if self.tile_overhead_bound is not None and self.tile_overhead is None:
+            raise ValueError("tile_overhead_bound needs tile_overhead")
         if not ways and self.tokens_per_second is None and not self.facts_only:
             raise ValueError(f"give one of {', '.join(WAYS)}")
         return self
@@ -240,11 +250,13 @@ class MfuReport(_Body):
     def with_facts(self, before: MfuReport) -> MfuReport:
         """With what an earlier report said of the job that this one does not repeat.
 
-        A peak is one of a precision: another precision ends it.
+        A peak is one of a precision: another precision ends it. So does another overhead its bound.
         """
         told = dict(zip(FACTS, before.facts(), strict=True))
         if self.precision not in (None, before.precision):
             told["peak_tflops"] = None
+        if self.tile_overhead is not None:
+            told["tile_overhead_bound"] = None
         return self.model_copy(
             update={name: fact for name, fact in told.items() if getattr(self, name) is None}
         )
@@ -296,5 +308,11 @@ class MfuAnswer(BaseModel):
     causes: tuple[LikelyCause, ...] = Field(description="Likeliest first; of the horizon.")
     tied: int = Field(
         description="So many of them, from the first on, the numbers cannot tell apart."
+    )
+    tile_overhead: float | None = Field(
+        description="What OFU is adjusted by, as it was told last; null: never told."
+    )
+    tile_overhead_bound: Bound | None = Field(
+        description='"lower": the adjusted OFU is at most what it says; null: not said.'
     )
     warnings: tuple[str, ...]

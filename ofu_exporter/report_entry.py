@@ -81,8 +81,8 @@ class Entry:
     """What the causes are for: the verdict, when, and the facts."""
     is_being_explained: bool = False
     adjusted: Adjusted | None = None
-    adjusted_until: tuple[float, float] = (0.0, 0.0)
-    """The job's totals, utilization and GPU-seconds, up to which `adjusted` goes."""
+    adjusted_until: tuple[float, float] | None = None
+    """The job's totals, utilization and GPU-seconds, up to which `adjusted` goes; None = not looked at yet."""
 
     @property
     def verdict(self) -> Verdict:
@@ -109,20 +109,15 @@ class Entry:
 
     def _adjust(self, view: JobView) -> None:
         """Count what was observed since the last time; nothing of the time before the overhead was known."""
-        overhead = self.facts.tile_overhead if self.facts else None
-        totals, before = (view.utilization_seconds, view.observed_seconds), self.adjusted_until
+        totals, before, known = _totals(view), self.adjusted_until, self.adjusted
         self.adjusted_until = totals
-        if overhead is None:
-            return
-        if self.adjusted is None:
-            self.adjusted = Adjusted(overhead)
-            return
-        utilization, seconds = totals[0] - before[0], totals[1] - before[1]
-        self.adjusted = Adjusted(
-            overhead,
-            self.adjusted.utilization_seconds + utilization / (1 + overhead),
-            self.adjusted.gpu_seconds + seconds,
-        )
+        if self.facts is not None and self.facts.tile_overhead is not None:
+            overhead = self.facts.tile_overhead
+            self.adjusted = (known or Adjusted(overhead)).told(
+                overhead, self.facts.tile_overhead_bound
+            )
+        if known is not None and before is not None and self.adjusted is not None:
+            self.adjusted = self.adjusted.plus(totals[0] - before[0], totals[1] - before[1])
 
     def shown(self, policy: Policy, now: float) -> ReportsView:
         """What may be said of it."""
@@ -131,6 +126,7 @@ class Entry:
             outcomes=dict(self.outcomes),
             at=self.at,
             peak_flops=self.peak_flops,
+            precision=self.facts.shares() if self.facts else None,
             mfu=time_mean(self.account, now, policy.horizon) if mfu is None else mfu,
             horizon=self.horizon,
             settled=self.account.life,
@@ -140,3 +136,7 @@ class Entry:
             causes=self.current_causes,
             adjusted=self.adjusted,
         )
+
+
+def _totals(view: JobView) -> tuple[float, float]:
+    return view.utilization_seconds, view.observed_seconds

@@ -212,6 +212,7 @@ def facts(report: MfuReport, on: Hardware, peak_flops: float | None) -> Facts:
         precision=report.shares(),
         peak_flops=peak_flops if known else None,
         tile_overhead=report.tile_overhead,
+        tile_overhead_bound=report.tile_overhead_bound,
     )
 
 

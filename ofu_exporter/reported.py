@@ -6,7 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+Bound = Literal["exact", "lower"]
+"""Whether executed FLOPs, and so what tiles add, are known or are at least so many."""
 
 
 class Verdict(str, Enum):
@@ -80,15 +83,31 @@ class Compared(NamedTuple):
 NOTHING = Compared()
 
 
-class Adjusted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Adjusted:
     """OFU without what tiles add, since the job said how much that is."""
 
     tile_overhead: float
     """Executed over theoretical FLOPs, minus 1."""
+    bound: Bound | None = None
+    """Of the overhead: where it is a lower one, the adjusted OFU is at most what it says. None = not said."""
     utilization_seconds: float = 0.0
     """Integral of OFU / (1 + overhead) (arXiv:2605.20799, eq. 8)."""
     gpu_seconds: float = 0.0
     """The time of it that was observed."""
+
+    def told(self, tile_overhead: float, bound: Bound | None) -> Adjusted:
+        """From now on with another overhead."""
+        return replace(self, tile_overhead=tile_overhead, bound=bound)
+
+    def plus(self, utilization_seconds: float, gpu_seconds: float) -> Adjusted:
+        """With more that was observed."""
+        return replace(
+            self,
+            utilization_seconds=self.utilization_seconds
+            + utilization_seconds / (1 + self.tile_overhead),
+            gpu_seconds=self.gpu_seconds + gpu_seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +120,8 @@ class ReportsView:
     """Unix time at which the interval of the last report ended."""
     peak_flops: float | None = None
     """Dense peak of one GPU that the MFU is against, effective over the precisions in use."""
+    precision: Mapping[str, float] | None = None
+    """Shares of the FLOPs, as the job told them; None where it did not."""
     mfu: float | None = None
     """Over the horizon; None once it has reported nothing for so long."""
     horizon: Compared = NOTHING

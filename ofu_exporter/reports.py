@@ -89,9 +89,12 @@ class ReportBook:
             run,
             Account(life=sums, reported_until=until),
             Counter(reported.outcomes),
+            # A profile tells them once; what a training loop knows it repeats in every report.
+            facts=MfuReport.model_construct(job_id=key[1], precision=reported.precision),
             peak_flops=reported.peak_flops,
             at=reported.last,
             heard=now.monotonic,
+            adjusted=reported.adjusted,
         )
 
     def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:
@@ -246,6 +249,7 @@ class ReportBook:
             entry = self._known(owner) or Entry(owner.run)
             horizon = Comparison.of(since, now.unix, entry.horizon, entry.divergence)
             causes = entry.current_causes or Causes()
+            adjusted = entry.adjusted
         return MfuAnswer(
             job_id=owner.key[1],
             mfu=stated.mfu,
@@ -254,6 +258,8 @@ class ReportBook:
             horizon=horizon,
             causes=causes.fitting,
             tied=causes.tied,
+            tile_overhead=adjusted.tile_overhead if adjusted else None,
+            tile_overhead_bound=adjusted.bound if adjusted else None,
             warnings=stated.warnings,
         )
 

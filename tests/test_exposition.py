@@ -74,7 +74,7 @@ def a_node_with_reports() -> Snapshot:
         desk.run(10.0)
         desk.report("41", mfu=0.38, precision="bf16")
         desk.report("42", mfu=0.765, gpus=64, precision="bf16", recompute="none")
-    desk.report("43", mfu=0.4, start=EPOCH + 190, tile_overhead=0.01)
+    desk.report("43", mfu=0.4, start=EPOCH + 190, tile_overhead=0.01, tile_overhead_bound="lower")
     desk.report("head", mfu=0.5, peak_tflops=989.4, gpus=8)
     with pytest.raises(ReportError):
         desk.report("43", mfu=0.4, precision="fp4")
@@ -201,7 +201,7 @@ def test_names_have_their_unit_and_help() -> None:
         assert re.search(
             r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
             r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
-            r"|_cause|_pulls|_clock_steps)$",
+            r"|_cause|_bound|_pulls|_clock_steps)$",
             spec.name,
         ), spec.name
         assert spec.help.endswith(".")

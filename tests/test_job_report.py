@@ -15,7 +15,15 @@ from ofu_exporter.job_report import GpuReport, JobReport, merged, report, resume
 from ofu_exporter.job_summary import one_line, text
 from ofu_exporter.jobs import Now, views
 from ofu_exporter.records import GpuUsage, Job, JobView
-from ofu_exporter.reported import Causes, Compared, LikelyCause, ReportsView, Verdict
+from ofu_exporter.reported import (
+    Adjusted,
+    Bound,
+    Causes,
+    Compared,
+    LikelyCause,
+    ReportsView,
+    Verdict,
+)
 
 VIEW = JobView(
     job=Job("slurm", "12", name="llama", user="ada", array_job_id="10", array_task_id="2"),
@@ -196,6 +204,36 @@ def test_a_summary_of_what_was_not_compared_says_so() -> None:
     early = reporting(total=Compared(), outcomes={"accepted": 1}, causes=None)
     assert "Reported MFU 42.0%, not compared yet (1 report)" in text(early)
     assert "mfu=" not in one_line(early)
+
+
+def test_ofu_without_tiles_is_added_too_and_one_bound_is_enough() -> None:
+    exact = reporting(adjusted=Adjusted(0.02, "exact", 30.0, 100.0), at=1200.0)
+    lower = reporting("n2", adjusted=Adjusted(0.01, "lower", 10.0, 50.0))
+    both = merged([exact, lower, reporting("n3")]).reported
+    assert both is not None
+    assert both.adjusted == Adjusted(0.02, "lower", 40.0, 150.0)
+    assert both.adjusted_utilization_ratio == pytest.approx(40 / 150)
+    assert JobReport.model_validate_json(lower.model_dump_json()) == lower
+
+
+@pytest.mark.parametrize(
+    ("bound", "line"),
+    [
+        ("exact", "OFU without what tiles add 30.0%, over 10.00 GPU-hours: they add 2.4%"),
+        (None, "OFU without what tiles add 30.0%, over 10.00 GPU-hours: they add 2.4%"),
+        (
+            "lower",
+            "OFU without what tiles add, at most 30.0%, over 10.00 GPU-hours: they add at least 2.4%",
+        ),
+    ],
+)
+def test_a_summary_says_ofu_without_tiles_and_whether_it_is_a_bound(
+    bound: Bound | None, line: str
+) -> None:
+    adjusted = Adjusted(0.024, bound, 10800.0, 36000.0)
+    assert line in text(reporting(adjusted=adjusted)).splitlines()
+    assert line in text(reporting(adjusted=adjusted, total=Compared())).splitlines()
+    assert "without what tiles add" not in text(reporting())
 
 
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:

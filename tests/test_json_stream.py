@@ -57,7 +57,19 @@ def test_what_is_cut_short_is_refused(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "nonsense", '{"a": 1 "b": 2}', '{"a"}', '{"a": }', '{"events": [1 2]}']
+    "text",
+    [
+        "",
+        "1",
+        "nonsense",
+        "{}{}",
+        '{"a": 1}\n{"b": 2}',
+        "[1] 2",
+        '{"a": 1 "b": 2}',
+        '{"a"}',
+        '{"a": }',
+        '{"events": [1 2]}',
+    ],
 )
 def test_what_is_no_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):

@@ -80,6 +80,7 @@ def test_nor_is_it_taken_beside_an_mfu(field: str, wrong: object) -> None:
         ({"mfu": 0.4, "framework": "a\tb"}, "framework"),
         ({"mfu": 0.4, "tile_overhead": -0.1}, "tile_overhead"),
         ({"mfu": 0.4, "tile_overhead": 10}, "tile_overhead"),
+        ({"mfu": 0.4, "tile_overhead": 0.1, "tile_overhead_bound": "upper"}, "tile_overhead_bound"),
         ({"mfu": 0.4, "modell": {}}, "modell"),
         ({"mfu": 0.4, "model": 5}, "model"),
     ],
@@ -159,6 +160,15 @@ def test_tokens_and_a_model_may_stand_beside_as_facts(way: str) -> None:
 def test_facts_alone_are_a_report() -> None:
     assert said(gpus=64).facts_only
     assert not said(gpus=64, mfu=0.4).facts_only
+
+
+def test_a_bound_is_of_an_overhead() -> None:
+    assert refused(mfu=0.4, tile_overhead_bound="lower")[1] == (
+        "tile_overhead_bound needs tile_overhead"
+    )
+    before = said(tile_overhead=0.02, tile_overhead_bound="lower")
+    assert said(mfu=0.4).with_facts(before).tile_overhead_bound == "lower"
+    assert said(mfu=0.4, tile_overhead=0.03).with_facts(before).tile_overhead_bound is None
 
 
 def test_what_was_said_before_holds_until_it_is_said_again() -> None:

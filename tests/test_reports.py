@@ -579,3 +579,44 @@ def test_ofu_without_tiles_counts_from_when_their_overhead_is_known(desk: Desk) 
     assert adjusted.gpu_seconds == pytest.approx(2 * 120)
     expected = 2 * 60 * (OFU / 1.25 + 0.3 * CLOCK / 1.5)
     assert adjusted.utilization_seconds == pytest.approx(expected)
+
+
+def test_a_lower_bound_stays_one_until_another_overhead_is_told(desk: Desk) -> None:
+    said = desk.report(tile_overhead=0.25, tile_overhead_bound="lower")
+    assert (said.tile_overhead, said.tile_overhead_bound) == (0.25, "lower")
+    desk.run(30.0)
+    assert desk.report(mfu=0.4).tile_overhead_bound == "lower"
+    desk.run(30.0)
+    told = desk.job().reports.adjusted  # type: ignore[union-attr]
+    assert told is not None
+    assert (told.tile_overhead, told.bound) == (0.25, "lower")
+    said = desk.report(mfu=0.4, tile_overhead=0.5)
+    assert (said.tile_overhead, said.tile_overhead_bound) == (0.5, None), "a bound is of its number"
+
+
+def test_a_restarted_agent_goes_on_without_tiles_too(desk: Desk) -> None:
+    desk.report(tile_overhead=0.25, tile_overhead_bound="lower")
+    desk.run(60.0)
+    left = job_report(desk.job(), "n1", simulated=False).reported
+    assert left is not None
+    assert left.adjusted_utilization_ratio == pytest.approx(OFU / 1.25)
+    desk.book = desk.opened(WITHOUT_NOISE)
+    desk.book.resume(A.key, A.uid, left)
+    desk.show()
+    desk.run(60.0)
+    adjusted = desk.job().reports.adjusted  # type: ignore[union-attr]
+    assert adjusted is not None
+    assert (adjusted.tile_overhead, adjusted.bound) == (0.25, "lower")
+    assert adjusted.gpu_seconds == pytest.approx(2 * 120)
+    assert adjusted.utilization_seconds == pytest.approx(2 * 120 * OFU / 1.25)
+
+
+def test_a_restarted_agent_still_knows_the_precisions_that_a_profile_told(desk: Desk) -> None:
+    told = desk.report(precision={"bf16": 0.5, "fp8": 0.5}).peak_flops
+    desk.run(60.0)
+    left = job_report(desk.job(), "n1", simulated=False).reported
+    assert left is not None
+    desk.book = desk.opened(WITHOUT_NOISE)
+    desk.book.resume(A.key, A.uid, left)
+    desk.show()
+    assert desk.report(mfu=0.4).peak_flops == told != dense_peak(H100, "bf16")

@@ -34,6 +34,7 @@ from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import total
 from ofu_exporter.gpus import Row, find
 from ofu_exporter.records import Gpu
+from ofu_exporter.reported import Bound
 
 Edit = Callable[[Sequence[Term]], Sequence[Term]]
 
@@ -104,7 +105,9 @@ class Facts:
     peak_flops: float | None = None
     """FLOP/s of one GPU that the report divides by."""
     tile_overhead: float | None = None
-    """What tiles add to the executed FLOPs, as a share of them."""
+    """What tiles add to the FLOPs: executed over theoretical, minus 1."""
+    tile_overhead_bound: Bound | None = None
+    """Where it is a lower one, tiles add at least so much."""
 
     def row(self) -> Row | None:
         """The GPU's row of the table."""

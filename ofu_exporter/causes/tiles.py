@@ -17,6 +17,13 @@ def _tiles(facts: Facts) -> Iterator[Hypothesis]:
             1.0,
             1 / (1 + WORST),
         )
+    elif facts.tile_overhead_bound == "lower":
+        worst = max(WORST, facts.tile_overhead)
+        yield Hypothesis(
+            f"tiles add at least {facts.tile_overhead:.1%} of FLOPs, and up to {worst:.0%} are usual",
+            1 / (1 + facts.tile_overhead),
+            1 / (1 + worst),
+        )
     elif facts.tile_overhead > 0:
         yield Hypothesis(
             f"tiles add {facts.tile_overhead:.1%} of FLOPs, which the hardware runs",

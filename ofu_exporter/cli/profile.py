@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 LEAST_ATTRIBUTED = 0.5
 """Of less of the time in tensor kernels, an overhead is not told as the job's."""
+MOST_TOLD = 10
+"""An overhead that is as large as this, or below 0, comes of shapes that are not those of the kernels."""
 MOST_SHOWN = 10
 """Kernels that are not attributed, in the table; JSON has all."""
+NO_KERNELS = "It has no kernels: was the GPU profiled?"
 
 
 @click.command()
@@ -68,7 +71,12 @@ def _post(job: str, found: Overhead) -> None:
                 f"--post: the overhead is of {share:.1%} of the time in tensor kernels, "
                 f"less than {LEAST_ATTRIBUTED:.0%}"
             )
+        if not 0 <= found.overhead_ratio < MOST_TOLD:
+            raise ConfigError(
+                f"--post: an overhead of {found.overhead_ratio:.1%} is none of a job: are the shapes right?"
+            )
         told["tile_overhead"] = found.overhead_ratio
+        told["tile_overhead_bound"] = found.bound
     if found.precision_shares:
         told["precision"] = found.precision_shares
     if not told:
@@ -78,44 +86,26 @@ def _post(job: str, found: Overhead) -> None:
 
 def report(found: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:
     """What was found, as plain data; None for what is not known."""
+    from dataclasses import asdict
+
     from ofu_exporter.tiles import adjusted_utilization
 
     ratio = found.overhead_ratio
     name, peak = _peak(found, gpu)
     return {
         "overhead_ratio": ratio,
-        "bound": found.bound,
+        "bound": None if ratio is None else found.bound,
         "executed_flops": found.executed_flops,
         "theoretical_flops": found.theoretical_flops,
         "attributed_share": found.attributed_share,
         "precision": found.precision_shares,
         "gpu": name,
         "effective_peak_tflops": None if peak is None else peak / 1e12,
-        "adjusted_ofu": None
-        if None in (ofu, ratio)
-        else adjusted_utilization(ofu or 0, ratio or 0),
-        "kernels": [
-            {
-                "family": row.family,
-                "precision": row.precision,
-                "launches": row.launches,
-                "seconds": row.seconds,
-                "executed_flops": row.executed_flops,
-                "theoretical_flops": row.theoretical_flops,
-                "overhead_ratio": row.overhead_ratio,
-                "bound": row.bound,
-            }
-            for row in found.rows
-        ],
-        "unattributed": [
-            {
-                "kernel": each.kernel,
-                "why": each.why,
-                "launches": each.launches,
-                "seconds": each.seconds,
-            }
-            for each in found.unattributed
-        ],
+        "adjusted_ofu": (
+            None if ofu is None or ratio is None else adjusted_utilization(ofu, ratio)
+        ),
+        "kernels": [{**asdict(row), "overhead_ratio": row.overhead_ratio} for row in found.rows],
+        "unattributed": [asdict(each) for each in found.unattributed],
         "other_seconds": found.other_seconds,
     }
 
@@ -176,7 +166,9 @@ def _percent(ratio: float | None, bound: str) -> str:
 
 def _summary(found: Overhead, known: dict[str, Any]) -> list[str]:
     lines = []
-    if found.overhead_ratio is None:
+    if not found.rows and not found.unattributed:
+        lines.append("No kernel of it runs on a tensor pipe" if found.other_seconds else NO_KERNELS)
+    elif found.overhead_ratio is None:
         lines.append("Overhead not known: of no kernel are both the sides and the tiles known")
     else:
         share = found.attributed_share or 0.0

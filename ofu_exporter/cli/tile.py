@@ -22,7 +22,7 @@ SIDES = ("m", "n", "k")
 @click.option("--m", type=int, help="Of the product m*k by k*n, in the kernel's order.")
 @click.option("--n", type=int)
 @click.option("--k", type=int)
-@click.option("--batch", type=int, default=1, show_default=True, help="Equal products per launch.")
+@click.option("--batch", type=int, help="Equal products per launch; default: 1.")
 @click.option(
     "--group", "group", multiple=True, metavar="M,N,K", help="A product of a grouped launch."
 )
@@ -60,12 +60,17 @@ def _gemms(options: dict[str, Any]) -> list[Gemm]:
         raise ConfigError(
             "give the product in one way: --m, --n and --k, --group M,N,K or --groups"
         )
+    batch = options["batch"]
+    if batch is not None and any(options[name] for name in ("group", "groups")):
+        raise ConfigError(
+            "--batch is for --m, --n and --k; a file of --groups may have a column batch"
+        )
     if options["group"]:
         found = [_group(text) for text in options["group"]]
     elif options["groups"]:
         found = [shape.gemm for shape in gemm_shapes.read(options["groups"])]
     else:
-        found = [_single(sides, options["batch"])]
+        found = [_single(sides, 1 if batch is None else batch)]
     return [replace(each, m=each.n, n=each.m) for each in found] if options["row_major"] else found
 
 

@@ -67,7 +67,9 @@ OWN = frozenset(
 @click.option("--precisions", metavar="LIST", help="With commas; default: all that run here.")
 @click.option("--products", type=click.IntRange(1), help="Random products of each precision.")
 @click.option("--seconds", type=click.FloatRange(1), help="Of each product.")
-@click.option("--minutes", type=click.FloatRange(0.1), help="Begin no product later than this.")
+@click.option(
+    "--minutes", type=click.FloatRange(0.1), help="Begin no product that would end later than this."
+)
 @click.option("--random", "random_seed", default=1, show_default=True, help="Seed of the products.")
 @click.option("--gpu", default=0, show_default=True, help="Index of the GPU, as torch counts.")
 @click.option("--raw-bound", type=float, default=2.0, show_default=True, help="MAE, in points.")
@@ -86,6 +88,7 @@ def validate(format_: str, plot: Path | None, **options: Any) -> None:
 
     Exit code 5: outside the bounds. 4: nothing could be compared.
     """
+    _check_numbers(options)
     found = _stored(options) if options["report"] else _measured(options)
     from ofu_exporter.validation import report
 
@@ -99,6 +102,14 @@ def validate(format_: str, plot: Path | None, **options: Any) -> None:
         sys.exit(EXIT_GPU)
     if not options["clocks"]:
         sys.exit({"outside": EXIT_OUTSIDE, "not_judged": EXIT_GPU, "inside": 0}[found.verdict])
+
+
+def _check_numbers(options: Mapping[str, Any]) -> None:
+    """Raises ConfigError for one with which nothing could be compared, or which would never end."""
+    for name in ("seconds", "minutes", "raw_bound", "adjusted_bound"):
+        value = options[name]
+        if value is not None and not 0 <= value < float("inf"):
+            raise ConfigError(f"--{name.replace('_', '-')}: {value!r} is not a number of 0 or more")
 
 
 def _stored(options: Mapping[str, Any]) -> Report:
@@ -135,7 +146,7 @@ def _measured(options: Mapping[str, Any]) -> Report:
     wanted = set(products)
     trials = [trial for trial in store.trials if trial.product in wanted]
     found = _report(configured, header, trials, options)
-    return replace(found, refused=refused, left_out=len(left))
+    return replace(found, refused=refused, left_out=left)
 
 
 def _place(
@@ -248,11 +259,13 @@ def _peak(text: str) -> tuple[str, float]:
     from ofu_exporter.validation import plan
 
     precision, _, number = text.partition("=")
-    plan.known([precision])
     try:
         peak = float(number)
-    except ValueError as error:
-        raise ConfigError(f"--published: {text!r} is not PRECISION=TFLOPS") from error
+    except ValueError:
+        peak = 0.0
+    if precision not in plan.PRECISIONS or not 0 < peak < float("inf"):
+        known = ", ".join(plan.PRECISIONS)
+        raise ConfigError(f"--published: {text!r} is not PRECISION=TFLOPS; known: {known}")
     return precision, peak * 1e12
 
 

@@ -42,6 +42,8 @@ class Facts(TypedDict, total=False):
     """What the agent counts FLOPs from: `config`, `seq_len` and so on."""
     flops_per_token: float | None
     tile_overhead: float | None
+    tile_overhead_bound: str | None
+    """exact, or lower: tiles add at least so much."""
 
 
 class Reporter:

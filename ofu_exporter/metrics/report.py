@@ -100,6 +100,20 @@ REPORT_METRICS: tuple[ReportMetric, ...] = (
         "What tiles add to the job's FLOPs, as it was told; executed over theoretical, minus 1.",
         lambda reports: reports.adjusted.tile_overhead if reports.adjusted else None,
     ),
+    ReportMetric(
+        MetricSpec(
+            "ofu_job_tile_overhead_bound",
+            "gauge",
+            ("job_id", "bound"),
+            "1 for what that overhead is: exact, or lower, and then the adjusted OFU is an upper bound; "
+            "absent where the job does not say.",
+        ),
+        lambda job_id, reports: (
+            [((job_id, reports.adjusted.bound), 1.0)]
+            if reports.adjusted and reports.adjusted.bound
+            else ()
+        ),
+    ),
     _sum(
         "ofu_job_adjusted_utilization_seconds",
         "Integral of OFU / (1 + tile overhead) since the overhead is known.",

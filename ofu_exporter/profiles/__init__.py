@@ -13,8 +13,8 @@ import csv
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,16 +25,21 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.tiles import Gemm
 
 HEAD_BYTES = 1 << 16
+TEXT = "utf-8-sig"
+"""Some programs put a mark before the first byte."""
 
 NO_SHAPE = "the file has no shapes"
 
+_AMOUNT = re.compile(r"(?:\d{1,20}|\d{1,3}(?:,\d{3}){1,6})(?:\.\d*)?(?:[eE][+-]?\d\d?)?")
 _TENSOR = re.compile(
-    r"gemm(?!a)|(?<!ge)mma|bmm|flash_?(?:fwd|bwd|attn|attention|mla)|fmha|sdpa|attention|attn"
+    r"gemm(?!a)|(?<!ge|ga|co|su)mma|bmm|matmul|fused_moe_kernel|triton_tem"
+    r"|flash_?(?:fwd|bwd|attn|attention|mla)|fmha|sdpa|attention|attn"
     r"|(?:fprop|dgrad|wgrad)|implicit_con|sptensorop|nvjet",
     re.IGNORECASE,
 )
 _NOT_TENSOR = re.compile(
-    r"simt|(?<![a-z0-9])[sdc]gemm_|sgemm|gemv|splitkreduce|f32f32_f32f32_f32|norm|softmax|rotary",
+    r"simt|(?<![a-z0-9])[sdc]gemm_|sgemm|gemv|splitkreduce|f32f32_f32f32_f32|norm|softmax|rotary"
+    r"|triton_(?:poi|red|per)_",  # generated for what surrounds a product, and named after it
     re.IGNORECASE,
 )
 
@@ -107,10 +112,28 @@ def read(path: Path) -> Profile:
     raise ConfigError(f"{path} is no profile of a known format; known: {known}")
 
 
-def rows_of(head: bytes) -> Iterator[list[str]]:
-    """The rows at the beginning of a table, as far as it is one: Python 3.10 refuses NUL in a row."""
-    with suppress(csv.Error):
-        yield from csv.reader(head.decode(errors="replace").splitlines())
+def has_row(head: bytes, is_wanted: Callable[[list[str]], bool]) -> bool:
+    """Whether such a row of comma-separated values is among the first bytes of a file."""
+    try:
+        return any(map(is_wanted, csv.reader(head.decode(TEXT, errors="replace").splitlines())))
+    except csv.Error:
+        return False
+
+
+@contextmanager
+def rows(path: Path) -> Iterator[Iterator[list[str]]]:
+    """The rows of a file of comma-separated values. Raises ConfigError that names the file."""
+    with naming(path, csv.Error), path.open(newline="", encoding=TEXT, errors="replace") as file:
+        yield csv.reader(file)
+
+
+def amount(path: Path, text: str) -> float:
+    """A number of 0 or more, as English has it: 1,234.5. Raises ConfigError that names the file."""
+    if not _AMOUNT.fullmatch(text.strip()):
+        raise ConfigError(
+            f"{path}: {text!r} is not a number of 0 or more as English has it: make the file with LC_ALL=C"
+        )
+    return float(text.replace(",", ""))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ launch (`correlation`), which carries the operator's. The operator's `Input Dims
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, TextIO
 from ofu_exporter import tiles
 from ofu_exporter.json_stream import members
 from ofu_exporter.profiles import Profile, Tally, naming, on_tensor_pipe
-from ofu_exporter.tiles import Gemm
+from ofu_exporter.tiles import LARGEST_SIDE, Gemm
 
 MADE_BY = "torch.profiler.profile(record_shapes=True) and export_chrome_trace('trace.json.gz')"
 
@@ -32,6 +33,7 @@ FIRST_OPERAND = {
     "aten::bmm": 0,
     "aten::_int_mm": 0,
     "aten::_scaled_mm": 0,
+    "aten::_scaled_mm_v2": 0,
     "aten::addmm": 1,
     "aten::addmm_": 1,
     "aten::baddbmm": 1,
@@ -39,6 +41,7 @@ FIRST_OPERAND = {
     "aten::_addmm_activation": 1,
 }
 """Operators that are one product, and at which of their inputs its first operand is."""
+MOST_MICROSECONDS = 1e15
 _IDS = ("External id", "external id")
 _LAUNCHES = ("cuda_runtime", "cuda_driver")
 
@@ -59,7 +62,7 @@ def recognises(head: bytes) -> bool:
 def read(path: Path) -> Profile:
     """The profile in a trace. Raises ConfigError that names the file."""
     trace = _Trace()
-    with naming(path, ValueError, EOFError):
+    with naming(path, ValueError, EOFError, zlib.error):
         for event in _members(path):
             trace.take(*event)
         if missing := trace.without_operator():
@@ -105,7 +108,9 @@ class _Trace:
     def take(self, name: str, value: Any) -> None:
         """One member of the trace, or one event."""
         if name == "deviceProperties" and isinstance(value, list):
-            self._gpus |= {str(each["name"]) for each in value if "name" in each}
+            self._gpus |= {
+                str(each["name"]) for each in value if isinstance(each, dict) and "name" in each
+            }
         elif name == EVENTS and isinstance(value, dict):
             kind = str(value.get("cat", "")).lower()
             if kind == "cpu_op":
@@ -154,7 +159,7 @@ class _Trace:
 
     def _kernel(self, event: Mapping[str, Any]) -> None:
         name = str(event.get("name", ""))
-        seconds = float(event.get("dur") or 0) / 1e6
+        seconds = _seconds(event.get("dur"))
         if not on_tensor_pipe(name):
             self._tally.add(name, seconds)
             return
@@ -175,6 +180,13 @@ def _number(arguments: Mapping[str, Any], *names: str) -> int | None:
     return found if isinstance(found, int) and found else None
 
 
+def _seconds(microseconds: object) -> float:
+    """0 for what is no duration."""
+    if isinstance(microseconds, (int, float)) and 0 <= microseconds <= MOST_MICROSECONDS:
+        return microseconds / 1e6
+    return 0.0
+
+
 def _product(arguments: Mapping[str, Any], first: int) -> Gemm | str:
     """What an operator computes. Its C[M, N] is row-major, so the kernel's m is N, and its n is M."""
     shapes = arguments.get("Input Dims")
@@ -186,8 +198,9 @@ def _product(arguments: Mapping[str, Any], first: int) -> Gemm | str:
     (*left_batch, m, k), (*right_batch, inner, n) = operands
     if inner != k or left_batch != right_batch:
         return NO_PRODUCT
-    kinds = [str(kind) for kind in arguments.get("Input type") or ()][first : first + 1]
-    packed = 2 if any("Float4" in kind for kind in kinds) else 1  # two of them are one element
+    kinds = arguments.get("Input type")
+    is_packed = isinstance(kinds, list) and "Float4" in str(kinds[first : first + 1])
+    packed = 2 if is_packed else 1  # two of them are one element
     return Gemm(m=n, n=m, k=k * packed, batch=left_batch[0] if left_batch else 1)
 
 
@@ -195,5 +208,5 @@ def _is_matrix(shape: object) -> bool:
     return (
         isinstance(shape, list)
         and len(shape) in (2, 3)
-        and all(isinstance(side, int) and side >= 0 for side in shape)
+        and all(isinstance(side, int) and 0 <= side <= LARGEST_SIDE // 2 for side in shape)
     )

@@ -6,22 +6,24 @@ of instructions (`sm__inst_executed_pipe_tensor...`) are of unequal work, and ar
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.profiles import Profile, Tally, naming, rows_of
+from ofu_exporter.profiles import Profile, Tally, amount, has_row, rows
 
 MADE_BY = (
-    "ncu --csv --page raw --metrics gpu__time_duration.sum,regex:sm__ops_path_tensor_src_.* ..."
+    "ncu --csv --page raw --print-units base "
+    "--metrics gpu__time_duration.sum,regex:sm__ops_path_tensor_src_.* ..."
 )
 
 KERNEL, METRIC, VALUE, UNIT = "Kernel Name", "Metric Name", "Metric Value", "Metric Unit"
 TIME = "gpu__time_duration.sum"
 SECONDS = {"second": 1.0, "msecond": 1e-3, "usecond": 1e-6, "nsecond": 1e-9}
+SCALED = ("K", "M", "G", "T", "P")
+"""How a unit begins that is thousands or more of another."""
 SECONDS |= {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 _FLOPS = re.compile(
@@ -35,19 +37,17 @@ Metrics = Mapping[str, tuple[str, str]]
 
 def recognises(head: bytes) -> bool:
     """Whether a line of it names the columns that are read."""
-    return any(map(_is_heading, rows_of(head)))
+    return has_row(head, _is_heading)
 
 
 def read(path: Path) -> Profile:
     """The profile in a table. Raises ConfigError that names the file, and for one without a FLOPs counter."""
     tally = Tally()
     counters = False
-    with naming(path, csv.Error), path.open(newline="", encoding="utf-8", errors="replace") as file:
-        for kernel, metrics in _launches(csv.reader(file)):
-            value, unit = metrics.get(TIME, ("0", "ns"))
+    with rows(path) as found:
+        for kernel, metrics in _launches(found):
             counters = counters or any(map(_FLOPS.match, metrics))
-            seconds = _number(path, value) * SECONDS.get(unit, 0.0)
-            tally.count(kernel, seconds, _flops(path, metrics))
+            tally.count(kernel, _seconds(path, metrics), _flops(path, metrics))
     if not counters:
         raise ConfigError(f"{path} has no counter of tensor FLOPs: record with {MADE_BY}")
     return tally.profile("ncu")
@@ -72,14 +72,23 @@ def _launches(rows: Iterator[list[str]]) -> Iterator[tuple[str, Metrics]]:
         yield row[KERNEL], {name: (value, units.get(name, "")) for name, value in row.items()}
 
 
+def _seconds(path: Path, metrics: Metrics) -> float:
+    value, unit = metrics.get(TIME, ("0", "ns"))
+    if unit not in SECONDS:
+        raise ConfigError(
+            f"{path}: {TIME}: {unit!r} is no unit of time; known: {', '.join(SECONDS)}"
+        )
+    return amount(path, value) * SECONDS[unit]
+
+
 def _flops(path: Path, metrics: Metrics) -> dict[str, int]:
     """FLOPs by precision. A counter and those that it is the sum of may both be there: the sum counts."""
     found: dict[str, dict[tuple[str, str], int]] = {}
-    for name, (value, _) in metrics.items():
+    for name, (value, unit) in metrics.items():
         match = _FLOPS.match(name)
         if match and value.strip():
             key = (match["sum"] or "", match["sparsity"] or "")
-            found.setdefault(match["source"], {})[key] = round(_number(path, value))
+            found.setdefault(match["source"], {})[key] = _whole(path, name, value, unit)
     totals = {source: _total(parts) for source, parts in found.items()}
     return {source: total for source, total in totals.items() if total}
 
@@ -96,8 +105,11 @@ def _total(parts: Mapping[tuple[str, str], int]) -> int:
     )
 
 
-def _number(path: Path, text: str) -> float:
-    try:
-        return float(text.replace(",", ""))
-    except ValueError as error:
-        raise ConfigError(f"{path}: {text!r} is not a number") from error
+def _whole(path: Path, name: str, text: str, unit: str) -> int:
+    """A count. One in thousands or millions has lost digits, and a point may be another language's comma."""
+    value = amount(path, text)
+    if unit[:1] in SCALED or not value.is_integer():
+        raise ConfigError(
+            f"{path}: {name}: {text!r} {unit} is no whole count: record with LC_ALL=C and {MADE_BY}"
+        )
+    return int(value)

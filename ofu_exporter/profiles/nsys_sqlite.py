@@ -13,8 +13,9 @@ from ofu_exporter.profiles import NO_SHAPE, Profile, Tally, naming
 MADE_BY = "nsys export --type sqlite report.nsys-rep"
 
 _KERNELS = """
-SELECT name.value, COUNT(*), SUM(kernel.end - kernel.start)
+SELECT name.value, COUNT(*), TOTAL(MAX(kernel.end - kernel.start, 0))
 FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel JOIN StringIds AS name ON name.id = kernel.demangledName
+WHERE TYPEOF(name.value) = 'text'
 GROUP BY name.value
 """
 _TABLES = "SELECT name FROM sqlite_master"

@@ -16,19 +16,22 @@ import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, Protocol, cast
+from typing import Protocol, cast
 
 from ofu_exporter.errors import ConfigError
-
-Bound = Literal["exact", "lower"]
+from ofu_exporter.reported import Bound
 
 UNCONFIRMED = "no counted FLOPs confirm that kernels of this family run no more than their tiles"
 SPLIT = "the name does not say into how many parts K is split, each of which is rounded up"
 NO_CLUSTER = "the name does not carry the cluster"
 NO_TILE_K = "the name does not carry the tile along K"
 
-WIDEST_FIRST = ("fp64", "tf32", "bf16", "fp16", "int8", "fp8", "fp6", "fp4")
+WIDEST_FIRST = ("fp64", "tf32", "bf16", "fp16", "int8", "fp8", "fp6", "fp4", "int4")
 """Operands of two precisions are multiplied in the wider one."""
+
+
+LARGEST_SIDE = 1 << 40
+"""Of a product; no memory holds one with such a side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,11 @@ class Gemm:
     def __post_init__(self) -> None:
         for side in ("m", "n", "k", "batch"):
             value = getattr(self, side)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise ConfigError(f"{side}: {value!r} is not a whole number of 0 or more")
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            if not is_whole or not 0 <= value <= LARGEST_SIDE:
+                raise ConfigError(
+                    f"{side}: {value!r} is not a whole number from 0 to {LARGEST_SIDE}"
+                )
 
     @property
     def theoretical_flops(self) -> int:
@@ -174,6 +180,11 @@ def wider(precisions: Iterable[str | None]) -> str | None:
     return (
         next((each for each in WIDEST_FIRST if each in asked), None) if None not in asked else None
     )
+
+
+def side(name: str) -> str:
+    """A side of a tile or a cluster in the pattern of a grammar: no kernel has one of 0, or a huge one."""
+    return rf"(?P<{name}>[1-9]\d{{0,4}})"
 
 
 def number(text: str | None) -> int | None:

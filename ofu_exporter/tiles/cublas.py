@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.tiles import NO_TILE_K, SPLIT, UNCONFIRMED, Kernel, number
+from ofu_exporter.tiles import NO_TILE_K, SPLIT, UNCONFIRMED, Kernel, number, side
 
 EXAMPLE = "ampere_s16816gemm_bf16_128x128_ldg8_stages_32x5_tn"
 
 _NAME = re.compile(
     r"(?:\b|_)(?P<chip>volta|turing|ampere)_(?:[a-z0-9]+_)?(?P<sum>[shdi])(?P<instruction>\d{3,6})gemm_"
-    r"(?P<types>(?:[a-z][a-z0-9]*_)*)(?P<m>\d+)x(?P<n>\d+)(?:_[a-z0-9_]*?stages_(?P<k>\d+)x(?P<stages>\d+))?"
+    rf"(?P<types>(?:[a-z][a-z0-9]*_)*){side('m')}x{side('n')}(?:_[a-z0-9_]*?stages_{side('k')}x(?P<stages>\d{{1,3}}))?"
     r"[a-z0-9_]*?_[nt]{2}(?:_v\d+)?\b"
 )
 _CHIPS = {"volta": "sm70", "turing": "sm75", "ampere": "sm80"}

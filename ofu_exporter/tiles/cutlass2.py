@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.tiles import SPLIT, UNCONFIRMED, Kernel
+from ofu_exporter.tiles import SPLIT, UNCONFIRMED, Kernel, side, wider
 
 EXAMPLE = "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8"
 
 _NAME = re.compile(
     r"\bcutlass_(?P<arch>\d+)_(?:wmma_)?tensorop_(?:[a-z0-9]+_)?"
     r"(?P<sum>[shdi])(?P<instruction>\d{3,6})(?P<math>[a-z0-9]*?)gemm_(?P<types>(?:[a-z][a-z0-9]*_)*)"
-    r"(?P<m>\d+)x(?P<n>\d+)_(?P<k>\d+)x(?P<stages>\d+)_[nt]{2}"
+    rf"{side('m')}x{side('n')}_{side('k')}x(?P<stages>\d{{1,3}})_[nt]{{2}}"
 )
 
 _OPERANDS = {
@@ -35,7 +35,7 @@ def parse(name: str) -> Kernel | None:
     if found is None:
         return None
     words = (found["math"], *found["types"].split("_"))
-    named = next((_OPERANDS[word] for word in words if word in _OPERANDS), None)
+    named = wider(_OPERANDS[word] for word in words if word in _OPERANDS)
     return Kernel(
         family="cutlass2",
         architecture=f"sm{found['arch']}",

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.tiles import NO_CLUSTER, SPLIT, UNCONFIRMED, Kernel, number, wider
+from ofu_exporter.tiles import NO_CLUSTER, SPLIT, UNCONFIRMED, Kernel, number, side, wider
 
 EXAMPLE = "cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_f16_f16_128x128x64_2x1x1_0_ttt_align8"
 
 _NAME = re.compile(
     r"\bcutlass3x_(?P<arch>sm\d+)a?_(?:bs)?tensorop_(?P<operation>[a-z0-9_]*?)gemm_"
-    r"(?P<types>(?:[a-z][a-z0-9]*_)+)(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_"
-    r"(?:(?P<cluster_m>\d+)x(?P<cluster_n>\d+)x\d+_)?(?P<stages>\d+)_[nt]{3}"
+    rf"(?P<types>(?:[a-z][a-z0-9]*_)+){side('m')}x{side('n')}x{side('k')}_"
+    r"(?:(?P<cluster_m>\d{1,3})x(?P<cluster_n>\d{1,3})x\d+_)?(?P<stages>\d{1,3})_[nt]{3}"
 )
-_EMULATED = re.compile(r"(?P<products>\d+)xbf16$")
+_EMULATED = re.compile(r"(?P<products>[1-9]\d?)xbf16$")
 
 _OPERANDS = {
     "f64": "fp64",

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.tiles import SPLIT, Kernel, wider
+from ofu_exporter.tiles import SPLIT, Kernel, side, wider
 
 EXAMPLE = "nvjet_sm90_hsh_256x160_64x4_2x1"
 
 _HEAD = r"\bnvjet_(?:(?P<arch>sm\d+)_)?(?P<types>[a-z]{5}|[a-z]{3})_"
 _CLUSTERED = re.compile(
-    _HEAD + r"(?P<m>\d+)x(?P<n>\d+)_(?P<k>\d+)x(?P<stages>\d+)_"
-    r"(?P<cluster_m>\d+)x(?P<cluster_n>\d+)(?P<rest>(?:_\w*)?)\b"
+    _HEAD + rf"{side('m')}x{side('n')}_{side('k')}x(?P<stages>\d{{1,3}})_"
+    rf"{side('cluster_m')}x{side('cluster_n')}(?P<rest>(?:_\w*)?)\b"
 )
 _ALONE = re.compile(
     _HEAD
-    + r"mma_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<stages>\d+)_w?\d+x\d+x\d+(?P<rest>(?:_\w*)?)\b"
+    + rf"mma_{side('m')}x{side('n')}x{side('k')}_(?P<stages>\d{{1,3}})_w?\d+x\d+x\d+(?P<rest>(?:_\w*)?)\b"
 )
 
 _LETTERS = {

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.tiles import NO_CLUSTER, SPLIT, UNCONFIRMED, Kernel, number
+from ofu_exporter.tiles import NO_CLUSTER, SPLIT, UNCONFIRMED, Kernel, number, side
 
 EXAMPLE = (
     "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x32_stage4_warpsize2x2x1_tensor16x8x16"
 )
 
 _NAME = re.compile(
-    r"\b(?P<arch>sm\d+)_xmma_gemm_[a-z0-9]+_(?P<product>bf16|f16|tf32|e4m3|e5m2|i8|s8|f64)[a-z0-9]+_"
-    r"[a-z0-9]+_[nt]{2}_[nt]_tilesize(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)"
-    r"(?:_cgasize(?P<cluster_m>\d+)x(?P<cluster_n>\d+)x\d+)?(?:_stage(?P<stages>\d+))?"
+    r"\b(?P<arch>sm\d{2,3})_xmma_gemm_[a-z0-9]+_(?P<product>bf16|f16|tf32|e4m3|e5m2|i8|s8|f64)[a-z0-9]+_"
+    rf"[a-z0-9]+_[nt]{{2}}_[nt]_tilesize{side('m')}x{side('n')}x{side('k')}(?!\d)"
+    r"(?:_cgasize(?P<cluster_m>\d{1,3})x(?P<cluster_n>\d{1,3})x\d+)?(?:_stage(?P<stages>\d{1,3}))?"
 )
 _PRODUCTS = {
     "bf16": "bf16",

@@ -62,13 +62,13 @@ def clock_products(precisions: Sequence[str], seconds: float) -> tuple[Product, 
 
 
 def known(precisions: Sequence[str]) -> Sequence[str]:
-    """The same. Raises ConfigError for one that no machine knows."""
+    """Each of them once. Raises ConfigError for one that no machine knows."""
     for precision in precisions:
         if precision not in PRECISIONS:
             raise ConfigError(
                 f"--precisions: {precision!r} is not known; known: {', '.join(PRECISIONS)}"
             )
-    return precisions
+    return tuple(dict.fromkeys(precisions))
 
 
 def _noise(size: Size, precisions: Sequence[str]) -> Iterator[Product]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +62,17 @@ def _overheads(axes: Any, report: Report) -> None:
     for precision in dict.fromkeys(point.precision for point in points):
         mine = [each for each in points if each.precision == precision]
         sides = [each.side for each in mine]
-        counted = [100 * (each.counted_overhead or float("nan")) for each in mine]
+        counted = [_percent(each.counted_overhead) for each in mine]
         (drawn,) = axes.plot(sides, counted, "o-", label=f"{precision} counters")
-        names = [
-            float("nan") if each.tile_overhead is None else 100 * each.tile_overhead
-            for each in mine
-        ]
+        names = [_percent(each.tile_overhead) for each in mine]
         axes.plot(sides, names, "x--", color=drawn.get_color(), label=f"{precision} names")
     axes.set(title="FLOPs that tiles add", xlabel="side", ylabel="%")
     _legend(axes)
+
+
+def _percent(ratio: float | None) -> float:
+    """NaN, which is not drawn, where it is not known."""
+    return math.nan if ratio is None else 100 * ratio
 
 
 def _speeds(axes: Any, report: Report) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ofu_exporter.gpu_rows import Row as GpuRow
 from ofu_exporter.records import Rating
-from ofu_exporter.validation import Trial, accuracy, clocks, noise
+from ofu_exporter.validation import Product, Trial, accuracy, clocks, noise
 from ofu_exporter.validation.accuracy import Bounds, Errors, Point, Row
 from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.noise import Noise
@@ -32,7 +32,8 @@ class Report:
     domains: tuple[Domain, ...] = ()
     proposal: tuple[str, str] | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
-    left_out: int = 0
+    left_out: tuple[Product, ...] = ()
+    """For want of time."""
 
     @property
     def verdict(self) -> accuracy.Verdict:
@@ -98,7 +99,7 @@ def plain(report: Report) -> dict[str, Any]:
         "verdict": report.verdict,
         "products": report.products,
         "compared": len(report.compared),
-        "left_out": report.left_out,
+        "left_out": len(report.left_out),
         "refused": dict(report.refused),
         "accuracy": [asdict(row) for row in report.rows],
         "overhead_curve": [asdict(point) for point in accuracy.curve(report.compared)],
@@ -134,7 +135,11 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{header.gpu.name or 'GPU'} ({header.gpu.uuid}), source {header.source}, {made}"
     yield f"{len(report.compared)} of {report.products} products could be compared"
     if report.left_out:
-        yield f"{report.left_out} products are left: run the same command again to go on"
+        longest = max(each.seconds for each in report.left_out) / 60
+        yield (
+            f"{len(report.left_out)} products are left, the longest of {longest:.2g} minutes: "
+            "run the same command again to go on"
+        )
     yield from (f"Not run: {name}: {why}" for name, why in report.refused.items())
     yield from _accuracy(report)
     yield from _curve(report)

@@ -15,6 +15,7 @@ from ofu_exporter.validation import Mark, Product, Tiling, Trial
 
 SETTLE_SECONDS = 1.0
 """The first part of a run is not compared: the clock is on its way down from that of an idle card."""
+SHARE_ROUNDING = 1e-6
 LONGEST_SETTLE_SHARE = 1 / 3
 """Of a run; for short ones."""
 
@@ -49,7 +50,9 @@ class Result:
     @property
     def is_exact(self) -> bool:
         """Whether what tiles add is known, and not only a bound of it."""
-        return self.tiling.overhead_ratio is not None and self.tiling.bound == "exact"
+        known = self.tiling
+        is_whole = known.attributed_share > 1 - SHARE_ROUNDING
+        return known.overhead_ratio is not None and known.bound == "exact" and is_whole
 
     @property
     def counted_overhead(self) -> float | None:

@@ -27,21 +27,23 @@ class Session:
 
     def run(
         self, products: Sequence[Product], deadline: float | None, progress: Progress
-    ) -> Sequence[Product]:
-        """Run what is not in the store yet; what was left out for want of time is returned.
+    ) -> tuple[Product, ...]:
+        """Run what is not in the store yet; what would end too late is left out and returned.
 
         `deadline` is in seconds from now. Raises OfuError when the GPU is not measured any more; what was run by
         then is in the store.
         """
         began = self.clock()
         done = {trial.product for trial in self.store.trials}
-        left = [product for product in products if product not in done]
-        for number, product in enumerate(left, start=len(products) - len(left) + 1):
+        wanted = [product for product in products if product not in done]
+        left_out = []
+        for number, product in enumerate(wanted, start=len(products) - len(wanted) + 1):
             if deadline is not None and self.clock() - began > deadline - product.seconds:
-                return left[left.index(product) :]
+                left_out.append(product)
+                continue
             progress(number, len(products), product)
             self.store.add(self.trial(product))
-        return ()
+        return tuple(left_out)
 
     def trial(self, product: Product) -> Trial:
         """One product, profiled and then run. Raises GpuError for a GPU that no OFU can be had of."""

@@ -120,6 +120,15 @@ def test_facts_exclude(slug: str, facts: Facts) -> None:
     assert left == ([3.0] if slug == "forward_only" else [])
 
 
+def test_tiles_that_add_at_least_so_much_may_add_more() -> None:
+    lower = Facts(tile_overhead=0.02, tile_overhead_bound="lower")
+    exact = Facts(tile_overhead=0.02)
+    seen = Observation(0.80, 0.88, 0.001)
+    assert [each.cause for each in explain(seen, lower).causes] == ["tile_quantization"]
+    assert explain(seen, exact).causes == ()
+    assert ratios("tile_quantization", lower) == [1 / 1.02]
+
+
 def test_a_peak_that_is_known_settles_which_one_it_is() -> None:
     facts = Facts(gpu=H100, precision=BF16, peak_flops=494.7e12)
     found = explain(Observation(0.8, 0.4), facts)

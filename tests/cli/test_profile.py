@@ -10,11 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
+from ofu_exporter.cli.profile import NO_KERNELS
 from ofu_exporter.profiles import NO_SHAPE
 from tests.profiles import tracing
 from tests.profiles.test_ncu import BF16, long
 from tests.profiles.test_nsys import SUM
-from tests.profiles.tracing import FLASH, FP8, H100, NVJET, kernel, operator, write
+from tests.profiles.tracing import ADD, FLASH, FP8, H100, NVJET, kernel, operator, write
 from tests.running import call
 
 
@@ -117,6 +118,15 @@ def test_a_gpu_of_the_profile_that_is_not_known_has_no_peak(tmp_path: Path) -> N
     path.write_text(path.read_text().replace(H100, "NVIDIA Unheard Of"))
     out = report(path)
     assert (out["gpu"], out["effective_peak_tflops"]) == ("NVIDIA Unheard Of", None)
+
+
+def test_a_profile_without_kernels_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": []}')
+    assert shown(path).splitlines()[-1] == NO_KERNELS
+    assert report(path)["bound"] is None
+    write(path, kernel(ADD))
+    assert shown(path).splitlines()[-1] == "No kernel of it runs on a tensor pipe"
 
 
 @pytest.mark.parametrize(

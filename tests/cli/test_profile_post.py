@@ -50,6 +50,8 @@ def test_the_agent_takes_it(tmp_path: Path) -> None:
         )
         out = json.loads(done.stdout)
         assert peak(running) == pytest.approx(out["effective_peak_tflops"] * 1e12)
+        told = running.values("ofu_job_tile_overhead_bound", job_id=JOB, bound=out["bound"])
+        assert list(told) == [1.0]
         foreign = call("profile", str(path), "--post", "--job", "9999", env=env)
         assert foreign.returncode == 2
         assert f"ofu-exporter: {running.url} refused it with status 404: " in foreign.stderr
@@ -90,6 +92,19 @@ def test_an_overhead_of_a_small_part_is_not_told(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == (
         "ofu-exporter: --post: the overhead is of 9.1% of the time in tensor kernels, less than 50%\n"
+    )
+
+
+def test_an_overhead_that_none_is_is_not_told(tmp_path: Path) -> None:
+    path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "3000")}))
+    shapes = tmp_path / "shapes.csv"
+    shapes.write_text(f"kernel,m,n,k\n{NVJET},100,100,100\n", encoding="utf-8-sig")
+    done = call(
+        *("profile", str(path), "--shapes", str(shapes), "--post", "--job", JOB), env=NOBODY
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "ofu-exporter: --post: an overhead of -99.9% is none of a job: are the shapes right?\n"
     )
 
 

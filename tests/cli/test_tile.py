@@ -83,6 +83,7 @@ def test_row_major_sides_are_swapped() -> None:
         ([NVJET, "--m", "1"], "the product needs --n, --k too"),
         ([NVJET, *sides(1, 0, 1)], "the sides of the product make no FLOPs"),
         ([NVJET, *sides(1, -1, 1)], "n: -1 is not a whole number"),
+        ([NVJET, "--group", "1,2,3", "--batch", "2"], "--batch is for --m, --n and --k"),
         ([NVJET, "--group", "1,2"], "--group: '1,2' is not M,N,K"),
         ([NVJET, "--groups", "nowhere.csv"], "nowhere.csv: "),
     ],

@@ -55,7 +55,7 @@ def test_every_fact_is_known_to_the_agent() -> None:
     with agent(*SIMULATED) as running:
         job_id = job(running)
         common = {"gpus": 8, "precision": {"bf16": 0.5, "fp8": 0.5}, "recompute": "none",
-                  "framework": "a loop", "tile_overhead": 0.02}  # fmt: skip
+                  "framework": "a loop", "tile_overhead": 0.02, "tile_overhead_bound": "lower"}  # fmt: skip
         for facts in ({"flops_per_token": 1e9}, {"model": {"config": config, "seq_len": 128}}):
             with Reporter(job_id, running.url, every=0.1, **common, **facts) as it:  # type: ignore[arg-type]
 

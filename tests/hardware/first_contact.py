@@ -327,8 +327,12 @@ def main(args: Sequence[str]) -> None:
         with suppress(KeyboardInterrupt):
             while True:
                 machine.run(product)
-    if len(args) != 1:
+    if len(args) != 1 or args[0].startswith("-"):
         raise SystemExit(__doc__)
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise SystemExit(f"not measured: {error}") from error
     run(Path(args[0]))
 
 

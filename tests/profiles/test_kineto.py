@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -93,6 +94,11 @@ def test_alike_launches_are_added_up(tmp_path: Path) -> None:
     )
 
 
+def test_newer_torch_has_another_scaled_product(tmp_path: Path) -> None:
+    odd = operator("aten::_scaled_mm_v2", 901, [8, 64], [64, 16], [], [1])
+    assert only(write(tmp_path / "trace.json", odd, kernel(NVJET, 901))).gemm == Gemm(16, 8, 64)
+
+
 def test_two_to_a_byte_fp4_is_twice_as_deep(tmp_path: Path) -> None:
     kinds = {"Input type": ["c10::Float4_e2m1fn_x2", "c10::Float4_e2m1fn_x2"]}
     scaled = operator("aten::_scaled_mm", 5, [128, 64], [64, 256], **kinds)
@@ -148,9 +154,44 @@ def test_odd_events_are_passed_over(tmp_path: Path) -> None:
     assert only(path).gemm == Gemm(40, 17, 64)
 
 
+@pytest.mark.parametrize("odd", ["soon", [1], {}, None, -1.0, float("nan"), float("inf"), 10**400])
+def test_what_is_no_duration_adds_no_time(odd: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "trace.json", kernel(NVJET, tracing.MM, microseconds=odd))
+    assert only(path).seconds == 0
+
+
+@pytest.mark.parametrize("huge", [10**13, 10**200])
+def test_sides_that_no_memory_holds_are_none_of_a_product(huge: int, tmp_path: Path) -> None:
+    odd = operator("aten::mm", 901, [huge, 64], [64, 64])
+    path = write(tmp_path / "trace.json", odd, kernel(NVJET, 901))
+    assert only(path).why == kineto.NO_PRODUCT
+
+
+def test_odd_fields_are_passed_over(tmp_path: Path) -> None:
+    odd = operator("aten::mm", 901, [8, 64], [64, 16])
+    odd["args"]["Input type"] = 5
+    path = tmp_path / "trace.json"
+    devices = [None, 1, "name", {"name": H100}]
+    path.write_text(
+        json.dumps({"deviceProperties": devices, "traceEvents": [odd, kernel(NVJET, 901)]})
+    )
+    profile = profiles.read(path)
+    assert profile.gpus == {H100}
+    assert [each.gemm for each in profile.launches] == [Gemm(16, 8, 64)]
+
+
+DAMAGED = bytearray(gzip.compress(json.dumps({"traceEvents": [*range(1000)]}).encode()))
+DAMAGED[20:60] = b"\xff" * 40
+
+
 @pytest.mark.parametrize(
     "content",
-    [b'{"traceEvents": [{"cat": "kernel"', b"{", b"\x1f\x8bnot gzip", b'{"a" 1}'],
+    [
+        *(b'{"traceEvents": [{"cat": "kernel"', b"{", b"\x1f\x8bnot gzip", b'{"a" 1}'),
+        *(bytes(DAMAGED), b"[" * 100_000, b'{"traceEvents": [{"a": ' + b"[" * 100_000),
+        *(b'{"traceEvents": []}\n{"traceEvents": []}', gzip.compress(b"ID,Kernel Name\n")),
+    ],
+    ids=range(9),
 )
 def test_a_damaged_trace_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"

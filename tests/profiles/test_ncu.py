@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter import profiles
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.profiles import NO_SHAPE, Launches
+from ofu_exporter.profiles import NO_SHAPE, Launches, ncu
 from tests.profiles.tracing import ADD, FP8, NVJET, rounded
 
 BF16 = "sm__ops_path_tensor_src_bf16_dst_fp32"
@@ -106,3 +106,30 @@ def test_what_is_no_number_is_named(tmp_path: Path) -> None:
     path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "n/a")}))
     with pytest.raises(ConfigError, match=r"a\.csv: 'n/a' is not a number"):
         profiles.read(path)
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "-1", "1.234,56", "1234,56", "1 234", "1'234"])
+def test_numbers_of_another_language_are_not_guessed_at(odd: str, tmp_path: Path) -> None:
+    path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "1"), ncu.TIME: ("ms", odd)}))
+    with pytest.raises(ConfigError, match=r"is not a number .* make the file with LC_ALL=C"):
+        profiles.read(path)
+
+
+@pytest.mark.parametrize(("value", "unit"), [("1.234", ""), ("1", "Gop"), ("1.5", "Kinst")])
+def test_counts_that_have_lost_digits_are_refused(value: str, unit: str, tmp_path: Path) -> None:
+    path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": (unit, value)}))
+    with pytest.raises(ConfigError, match=r"is no whole count: .* --print-units base"):
+        profiles.read(path)
+
+
+def test_a_unit_that_is_not_known_is_named(tmp_path: Path) -> None:
+    path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "1"), ncu.TIME: ("week", "1")}))
+    with pytest.raises(ConfigError, match=r"'week' is no unit of time; known: second, "):
+        profiles.read(path)
+
+
+def test_columns_in_any_order_behind_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    text = f'"ID","{BF16}.sum","Kernel Name"\n"","",""\n"0","64","{NVJET}"\n'
+    path.write_text(text, encoding="utf-8-sig")
+    assert profiles.read(path).launches[0].counted_flops == {"bf16": 64}

@@ -73,6 +73,17 @@ def test_an_export_without_kernels_is_refused(tmp_path: Path) -> None:
         profiles.read(path)
 
 
+def test_odd_rows_of_an_export_add_no_time(tmp_path: Path) -> None:
+    path = database(tmp_path / "a.sqlite", (NVJET, 0, 1000), (NVJET, 3000, 2000))
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT 0, NULL, 0, 1, id, id FROM StringIds"
+        )
+        made.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 1, 0, 1, 99, 99)")
+        made.execute("INSERT INTO StringIds VALUES (99, x'00ff')")
+    assert rounded(profiles.read(path)) == (Launches(NVJET, 3, 1e-6, why=NO_SHAPE),)
+
+
 def test_a_damaged_export_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     path.write_bytes(b"SQLite format 3\0" + b"x" * 200)

@@ -36,6 +36,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_64x128x128",
         "sm80_xmma_fprop_implicit_gemm_indexed_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x64",
         "triton_tem_fused_mm_bmm_3",
+        "triton_tem_fused_addmm_2",
+        "matmul_kernel_persistent",
+        "fused_moe_kernel",
+        "void wgmma_kernel",
         "void deep_gemm::fp8_gemm_kernel<4096u>",
         "fmha_v2_flash_attention_bf16_64_128_S_qkv_128_sm90_kernel",
         "nvjet_sm90_hsh_256x128_64x4_1x2_h_bz_sp_NNT",
@@ -58,6 +62,11 @@ def test_on_tensor_pipes(kernel: str) -> None:
         "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x16_stage3_warpsize2x2x1_ff",
         "Memcpy HtoD (Pinned -> Device)",
         "void at::native::convert_kernel",
+        "triton_poi_fused_bmm_clone_4",
+        "triton_per_fused_matmul_sum_1",
+        "triton_red_fused__scaled_dot_product_flash_attention_2",
+        "void at::native::GammaBetaBackwardCUDAKernelTemplate<float, float, 64u>",
+        "void at::native::vectorized_elementwise_kernel<4, lgamma_kernel_cuda>",
     ],
 )
 def test_not_on_tensor_pipes(kernel: str) -> None:

@@ -244,10 +244,18 @@ def test_a_name_is_read(
         "flash_fwd_kernel",
         "nvjet_sm120_qqhsh_mma_128x64x64",
         "nvjet_sm90_tst_128x8_TNT",
+        "nvjet_sm90_hsh_0x160_64x4_2x1",
+        "nvjet_sm90_hsh_256x160_0x4_2x1",
+        "nvjet_sm90_hsh_256x160_64x4_0x1",
+        "nvjet_sm90_hsh_256x160_64x4_2x999999",
+        f"nvjet_sm90_hsh_{'9' * 5000}x160_64x4_2x1",
+        "cutlass_80_tensorop_s16816gemm_f16_0x64_64x6_tn_align8",
+        "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x999999_stage4_warpsize2x2x1",
+        f"sm{'9' * 5000}_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x32_stage4",
         "",
     ],
 )
-def test_what_is_not_on_a_tensor_pipe_is_sparse_or_cut_short_is_refused(name: str) -> None:
+def test_what_is_not_on_a_tensor_pipe_is_sparse_cut_short_or_none_is_refused(name: str) -> None:
     assert tiles.find(name) is None
     with pytest.raises(ConfigError) as caught:
         tiles.parse(name)
@@ -298,3 +306,8 @@ def test_a_damaged_name_never_breaks_the_reader(name: str, put: str, at: int) ->
 
 def test_operands_of_two_precisions_are_multiplied_in_the_wider() -> None:
     assert tiles.parse("nvjet_sm100_oqtst_128x256_128x6_2x1_2cta_v_bz_TNT").precision == "fp8"
+    mixed = "cutlass_80_tensorop_bf16_s16816gemm_{}_64x64_64x6_tn_align8"
+    assert {tiles.parse(mixed.format(of)).precision for of in ("s8_bf16", "bf16_s8")} == {"bf16"}
+    assert (
+        tiles.parse("cutlass_80_tensorop_i16864gemm_s4_64x64_128x6_tn_align32").precision == "int4"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.tiles import Bound
+from ofu_exporter.reported import Bound
 from ofu_exporter.validation import Kind, Product, Tiling, accuracy
 from ofu_exporter.validation.accuracy import Bounds, Row
 from ofu_exporter.validation.results import Result

@@ -42,6 +42,20 @@ def test_the_formulas() -> None:
     assert found.stderr == 0.0
 
 
+@pytest.mark.parametrize(
+    ("tiling", "is_exact"),
+    [
+        (EXACT, True),
+        (Tiling(0.25, "lower", 1.0, ("kernel",)), False),
+        (Tiling(0.25, "exact", 0.6, ("kernel", "another")), False),
+        (Tiling(None, "exact", 0.0, ("another",)), False),
+    ],
+)
+def test_an_overhead_is_exact_where_names_tell_all_of_it(tiling: Tiling, is_exact: bool) -> None:
+    windows = [reading(start, start + 1.0, 0.5, (1464e6,) * 4) for start in (1.0, 2.0, 3.0)]
+    assert measured(made([(0.0, 0.0), (5.0, 5.0)], windows, tiling)).is_exact is is_exact
+
+
 def test_only_whole_windows_of_the_steady_part_count_on_both_sides() -> None:
     """Twice as fast in the second that is left out on either end: it must show on neither side."""
     marks = [(0.0, 0.0), (1.0, 200.0), (2.0, 300.0), (3.0, 400.0), (4.0, 600.0)]

@@ -24,6 +24,15 @@ def test_no_product_is_begun_that_would_end_too_late(tmp_path: Path) -> None:
     assert made.session.run(PRODUCTS, 8.0, lambda *_: None) == ()
 
 
+def test_a_product_that_is_too_long_keeps_no_other_from_being_run(tmp_path: Path) -> None:
+    """50 minutes of clock noise come first, and a user may have 40."""
+    made = bench(tmp_path)
+    long = product(m=512, seconds=60.0)
+    left = made.session.run([long, *PRODUCTS], 20.0, lambda *_: None)
+    assert list(left) == [long]
+    assert [trial.product for trial in made.session.store.trials] == PRODUCTS
+
+
 def test_every_product_is_told_before_it_is_run(tmp_path: Path) -> None:
     told: list[tuple[int, int, int]] = []
     bench(tmp_path).session.run(
