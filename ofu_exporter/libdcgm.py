@@ -67,6 +67,9 @@ REASONS: Mapping[int, Reason] = {
     -67: Reason.NO_DRIVER,  # the host engine has let go of the driver
 }
 
+OF_ONE_ENTITY = frozenset((-1, -3, -8, NOT_WATCHED, NO_PERMISSION, GPU_IS_LOST, -19))
+"""What breaks a read off at one entity and says nothing of the others: bad parameter, generic, NVML's, ..."""
+
 # Blank values; the three after each mean not found, not supported, not permitted.
 BLANK_INT32, BLANK_INT64, BLANK_FP64 = 0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 2.0**47
 BLANK_CODES = (NO_DATA, NO_DATA, NOT_SUPPORTED, NO_PERMISSION)

@@ -74,15 +74,16 @@ static void take_sample(struct cell *cell, int64_t at) {
     else if (cell->field == CYCLES_TENSOR)
         number = gpu->cycles_before / 2 + gpu->tensor_cycles;
     else if (!blank)
-        number = (integral - cell->integral) / ((double)(at - cell->last) * 1e-6);
+        number = (integral - cell->integral) / (worked - cell->worked);
     if (gpu->told && cell->field == TENSOR)
         number = gpu->value;
     int64_t stamp = at + ahead - (disorder ? 1500000 : 0);
     int repeats = gpu->status == STATUS_LOST ? BURST : 1;
     for (int i = 0; i < repeats; i++)
         keep(cell, stamp + i, blank, number);
+    cell->held = late;
     cell->integral = integral;
-    cell->last = at;
+    cell->worked = worked;
     cell->taken++;
 }
 
@@ -97,6 +98,7 @@ static int64_t interval_of(const struct cell *cell) {
 }
 
 static void integrate(double seconds) {
+    worked += seconds;
     for (int i = 0; i < MAX_GPUS; i++) {
         struct gpu *gpu = &gpus[i];
         if (!gpu->present)
@@ -133,6 +135,7 @@ static void pass_until(int64_t until) {
                 any = true;
             }
         disorder = disorder && !any;
+        late = late && !any;
     }
 }
 

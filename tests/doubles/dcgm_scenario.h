@@ -16,8 +16,10 @@ static void end_engine(void) {
 }
 
 static void forget_watches(void) {
-    for (unsigned i = 0; i < cell_count; i++)
+    for (unsigned i = 0; i < cell_count; i++) {
         memset(cells[i].watchers, 0, sizeof cells[i].watchers);
+        cells[i].count = 0;
+    }
 }
 
 static struct gpu *known_gpu(int index) {
@@ -110,6 +112,7 @@ static bool set_number(struct gpu *gpu, const char *word, const char *value) {
         {"mig", &gpu->mig},
         {"cycles", &gpu->cycles},
         {"blank", &gpu->blank},
+        {"mute_field", &gpu->mute_field},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(word, numbers[i].word) == 0) {
@@ -206,11 +209,10 @@ static void set_engine(bool runs) {
 
 static void set_time(const char *value) {
     int64_t micros = (int64_t)(strtod(value, NULL) * 1e6 + 0.5);
-    if (!own_time || micros < now_micros) /* the clock is set: what is watched is sampled from there */
-        for (unsigned i = 0; i < cell_count; i++) {
-            cells[i].next += micros - now_micros;
-            cells[i].last += micros - now_micros;
-        }
+    for (unsigned i = 0; !own_time && i < cell_count; i++)
+        cells[i].next += micros - now_micros;
+    /* Set back, the clock makes it wait: what is watched is not due before its time comes again
+     * (DcgmCacheManager.cpp, ActuallyUpdateAllFields()). */
     if (!own_time || micros < now_micros)
         now_micros = micros;
     own_time = true;
@@ -242,6 +244,8 @@ static void read_line(char *line) {
         module_there = strtoul(rest, NULL, 10) != 0;
     else if (strcmp(word, "disorder") == 0)
         disorder = true;
+    else if (strcmp(word, "late") == 0)
+        late = true;
     else if (strcmp(word, "ahead") == 0)
         ahead = (int64_t)(strtod(rest, NULL) * 1e6);
     else if (strcmp(word, "address") == 0)

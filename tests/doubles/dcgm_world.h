@@ -126,7 +126,7 @@ struct gpu {
     bool present;
     char uuid[80], name[96], bus_id[32];
     unsigned pci_id, max_clock_mhz, memory_mib, device_file, status;
-    unsigned gpm, mig, cycles, blank;
+    unsigned gpm, mig, cycles, blank, mute_field;
     int major, minor;
     double active[4]; /* tensor, imma, hmma, dfma */
     bool told;        /* `value` stands instead of what was measured */
@@ -156,8 +156,10 @@ struct cell {
     struct pair entity;
     unsigned short field;
     struct watcher watchers[MAX_WATCHERS];
-    int64_t next, last;  /* when it is sampled again, and was last */
+    int64_t next;        /* when it is sampled again */
     double integral;     /* at the last sample; negative before the first */
+    double worked;       /* seconds that the GPUs had worked then */
+    bool held;           /* the newest sample is there, but not to be seen yet */
     unsigned taken;
     struct sample *samples;
     size_t count, room, most;
@@ -190,10 +192,11 @@ static struct cell cells[MAX_CELLS];
 static unsigned cell_count;
 static int version = 406;
 static char address[256] = "127.0.0.1:5555";
-static bool engine = true, module_there, paused, own_time, disorder;
+static bool engine = true, module_there, paused, own_time, disorder, late;
 static int64_t ahead;
 static unsigned life = 1, initialised;
 static int64_t now_micros;
+static double worked; /* seconds that have passed, however the clock was set */
 static char read_path[4096];
 static long read_until;
 

@@ -196,6 +196,12 @@ def test_a_gpu_is_described_as_the_driver_describes_it(node: DcgmNode) -> None:
     ]
 
 
+def test_a_field_without_an_answer_takes_no_other_with_it(node: DcgmNode) -> None:
+    node.scenario.gpu(0, mute_field=250)
+    (gpu,) = node.open().gpus()
+    assert (gpu.name, gpu.memory_bytes) == ("NVIDIA H100 80GB HBM3", None)
+
+
 def test_a_gpu_that_did_not_say_who_it_is_is_asked_again(node: DcgmNode) -> None:
     node.scenario.error("dcgmEntitiesGetLatestValues", -3)
     probe = node.open()
@@ -448,6 +454,36 @@ def test_a_gpu_that_cannot_be_watched_says_why_and_is_tried_again(node: DcgmNode
     assert {r.gpu.index for r in node.window(probe)} == {"0", "1"}
 
 
+def test_a_gpu_that_is_refused_in_a_read_costs_the_others_nothing(node: DcgmNode) -> None:
+    """The host engine ends the whole read there."""
+    for index in range(3):
+        node.scenario.gpu(index, tensor=0.25 * (index + 1))
+    probe = node.opened()
+    node.window(probe)
+    node.scenario.error("dcgmGetValuesSince_v2", -19, gpu=1)
+    for _ in range(3):
+        events = node.events(probe)
+        assert faults(events) == [("1", Reason.LOST)]
+        assert [(r.gpu.index, r.end - r.start) for r in readings(events)] == [("0", 5), ("2", 5)]
+    node.scenario.error("dcgmGetValuesSince_v2", 0, gpu=1)
+    for _ in range(8):
+        events = node.events(probe)
+    assert [(r.gpu.index, r.tensor_active) for r in readings(events)] == [
+        *(("0", 0.25), ("1", 0.5), ("2", 0.75))
+    ]
+
+
+def test_a_gpu_that_cannot_be_watched_does_not_keep_the_others_from_it(node: DcgmNode) -> None:
+    for index in range(3):
+        node.scenario.gpu(index, tensor=0.5)
+    node.scenario.error("dcgmWatchFields", -34, gpu=1)
+    probe = node.opened()
+    events = node.events(probe)
+    assert faults(events) == [("1", Reason.COUNTER_BUSY)]
+    assert [r.gpu.index for r in readings(events)] == ["0", "2"]
+    assert all(len(r.clocks) > 3 for r in readings(events))
+
+
 # --- MIG -------------------------------------------------------------------------------------------
 
 
@@ -532,7 +568,7 @@ def test_a_divided_gpu_without_an_instance_says_so(node: DcgmNode) -> None:
     node.scenario.gpu(0, mig=1)
     (event,) = node.events(node.opened())
     assert isinstance(event, Fault)
-    assert event.reason is Reason.NOT_SUPPORTED
+    assert event.reason is Reason.NO_INSTANCE
     assert "no GPU instance" in event.detail
 
 
@@ -616,7 +652,7 @@ def test_while_profiling_is_paused_there_is_a_reason_and_no_value(node: DcgmNode
 # --- time ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [3600.0, -3600.0, 0.5, -0.5])
+@pytest.mark.parametrize("step", [3600.0, 0.5, -0.5, -2.0])
 def test_no_window_reaches_over_an_instant_at_which_the_clock_was_set(
     node: DcgmNode, step: float
 ) -> None:
@@ -634,6 +670,40 @@ def test_no_window_reaches_over_an_instant_at_which_the_clock_was_set(
             assert reading.tensor_active == pytest.approx(0.5)
     assert reading.end == pytest.approx(node.now, abs=1.0)
     assert node.source.rejected["clock_set"] == 1
+
+
+@pytest.mark.parametrize("elsewhere", [0.5, 0.9])
+def test_a_clock_that_was_set_back_brings_nothing_from_before_until_its_time_is_over(
+    node: DcgmNode, elsewhere: float
+) -> None:
+    """The host engine takes no samples meanwhile, and those from before come to light one by one."""
+    node.scenario.gpu(0, tensor=0.9)
+    probe = node.opened()
+    node.window(probe)
+    node.clock_was_set_by = -60.0
+    node.scenario.gpu(0, tensor=elsewhere)
+    for _ in range(12):
+        (event,) = node.events(probe)
+        assert isinstance(event, Fault)
+        assert event.reason is Reason.STALE
+        assert "clock was set back" in event.detail
+    was_there = node.now + 5.0
+    assert node.window(probe) == []
+    node.window(probe)
+    (reading,) = node.window(probe)
+    assert reading.start >= was_there
+    assert reading.tensor_active == pytest.approx(elsewhere)
+    assert node.source.rejected["clock_set"] == 1
+
+
+def test_a_host_engine_that_was_started_after_the_clock_was_set_is_believed(node: DcgmNode) -> None:
+    node.scenario.gpu(0, tensor=0.5)
+    probe = node.opened()
+    node.clock_was_set_by = -3600.0
+    assert faults(node.events(probe)) == [("0", Reason.STALE)]
+    node.scenario.add("restart")
+    assert failure(lambda: node.events(probe)).reason is Reason.UNREACHABLE
+    assert node.window(probe)[0].tensor_active == pytest.approx(0.5)
 
 
 def test_samples_that_run_backwards_are_counted_and_not_used(node: DcgmNode) -> None:
