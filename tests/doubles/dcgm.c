@@ -16,6 +16,7 @@
  *   ahead SECONDS                its clock is so far ahead
  *   late 1                       the next sample of every field is taken and stamped now, but is not
  *                                there before the sample after it is
+ *   hang SECONDS                 each call to it takes so long, or until the file says 0
  *   error CALL CODE              CALL answers CODE; 0 ends that
  *   gpu N                        GPU N is there; every other line of a GPU says so too
  *   gpu N error CALL CODE        the same for a call about this GPU
@@ -30,6 +31,7 @@
  *   gpu N no_field ID            this field never has a value
  *   gpu N mute_field ID          asked for live, this field gets no answer at all
  *   gpu N cycles_before NUMBER   what the cycle counters begin with
+ *   gpu N cycles_per NUMBER      so many SMs are summed up in them, 1 by default
  *   gpu N status NUMBER          DcgmEntityStatus_t; 4 = lost
  *   instance G ID PROFILE UUID   GPU G has GPU instance ID, with one compute instance
  *   instance G ID tensor RATIO   what its tensor pipe does
@@ -118,6 +120,7 @@ void test_reset(void) {
     engine = true;
     module_there = own_time = disorder = late = false;
     ahead = now_micros = 0;
+    hang_seconds = 0.0;
     worked = 0.0;
     read_path[0] = '\0';
     pthread_mutex_unlock(&lock);
@@ -132,7 +135,23 @@ static int enter(const char *call) {
     return code != OK ? code : initialised == 0 ? UNINITIALIZED : OK;
 }
 
+static bool still_hangs(int64_t begun) {
+    pthread_mutex_lock(&lock);
+    look();
+    double seconds = hang_seconds;
+    pthread_mutex_unlock(&lock);
+    return (double)(real_micros() - begun) * 1e-6 < seconds;
+}
+
+/* Without the lock: who asks another host engine is not held up. */
+static void hang(void) {
+    const struct timespec nap = {.tv_nsec = 2000000};
+    for (int64_t begun = real_micros(); still_hangs(begun);)
+        nanosleep(&nap, NULL);
+}
+
 static int enter_with(handle_t connection, const char *call) {
+    hang();
     int code = enter(call);
     if (connection == 0 || connection >= MAX_CONNECTIONS || !connections[connection].open)
         die("not a connection, or one that was closed", call);

@@ -108,8 +108,9 @@ static void integrate(double seconds) {
             mhz += gpu->clocks[k] / (double)gpu->clock_count;
         for (int pipe = 0; pipe < 4; pipe++)
             gpu->busy[pipe] += seconds * gpu->active[pipe];
-        gpu->elapsed_cycles += seconds * mhz * 1e6;
-        gpu->tensor_cycles += seconds * mhz * 1e6 * gpu->active[0];
+        double cycles = seconds * mhz * 1e6 * gpu->cycles_per;
+        gpu->elapsed_cycles += cycles;
+        gpu->tensor_cycles += cycles * gpu->active[0];
     }
     for (int i = 0; i < MAX_INSTANCES; i++)
         if (instances[i].present)

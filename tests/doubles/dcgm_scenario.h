@@ -37,6 +37,7 @@ static struct gpu *known_gpu(int index) {
         .status = STATUS_OK,
         .gpm = 1,
         .cycles = 1,
+        .cycles_per = 1,
         .major = 9,
         .cycles_before = 1e12,
         .clocks = {1500},
@@ -111,6 +112,7 @@ static bool set_number(struct gpu *gpu, const char *word, const char *value) {
         {"gpm", &gpu->gpm},
         {"mig", &gpu->mig},
         {"cycles", &gpu->cycles},
+        {"cycles_per", &gpu->cycles_per},
         {"blank", &gpu->blank},
         {"mute_field", &gpu->mute_field},
     };
@@ -244,6 +246,8 @@ static void read_line(char *line) {
         module_there = strtoul(rest, NULL, 10) != 0;
     else if (strcmp(word, "disorder") == 0)
         disorder = true;
+    else if (strcmp(word, "hang") == 0)
+        hang_seconds = strtod(rest, NULL);
     else if (strcmp(word, "late") == 0)
         late = true;
     else if (strcmp(word, "ahead") == 0)

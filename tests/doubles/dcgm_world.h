@@ -126,7 +126,7 @@ struct gpu {
     bool present;
     char uuid[80], name[96], bus_id[32];
     unsigned pci_id, max_clock_mhz, memory_mib, device_file, status;
-    unsigned gpm, mig, cycles, blank, mute_field;
+    unsigned gpm, mig, cycles, cycles_per, blank, mute_field;
     int major, minor;
     double active[4]; /* tensor, imma, hmma, dfma */
     bool told;        /* `value` stands instead of what was measured */
@@ -196,6 +196,7 @@ static bool engine = true, module_there, paused, own_time, disorder, late;
 static int64_t ahead;
 static unsigned life = 1, initialised;
 static int64_t now_micros;
+static double hang_seconds;
 static double worked; /* seconds that have passed, however the clock was set */
 static char read_path[4096];
 static long read_until;
