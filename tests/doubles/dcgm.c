@@ -114,7 +114,7 @@ void test_reset(void) {
     memset(gpus, 0, sizeof gpus);
     memset(instances, 0, sizeof instances);
     memset(connections, 0, sizeof connections);
-    fault_count = initialised = 0;
+    initialised = faults.count = 0;
     version = 406;
     set_text(address, sizeof address, "127.0.0.1:5555");
     engine = true;
@@ -611,7 +611,7 @@ static void live_of_gpu(struct value_v2 *to, const struct gpu *gpu, unsigned ind
     case GPM_SUPPORT:
         return live_number(to, gpu->gpm);
     case SM_CLOCK:
-        return live_number(to, gpu->clocks[0]);
+        return live_number(to, gpu->clocks.mhz[0]);
     case MAX_SM_CLOCK:
         return live_number(to, gpu->max_clock_mhz);
     case FB_TOTAL:

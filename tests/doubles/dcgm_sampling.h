@@ -68,7 +68,7 @@ static void take_sample(struct cell *cell, int64_t at) {
     double integral = integral_of(cell), number = 0.0;
     bool blank = is_blank(cell, gpu);
     if (cell->field == SM_CLOCK)
-        number = gpu->clocks[cell->taken % gpu->clock_count];
+        number = gpu->clocks.mhz[cell->taken % gpu->clocks.count];
     else if (cell->field == CYCLES_ELAPSED)
         number = gpu->cycles_before + gpu->elapsed_cycles;
     else if (cell->field == CYCLES_TENSOR)
@@ -103,9 +103,7 @@ static void integrate(double seconds) {
         struct gpu *gpu = &gpus[i];
         if (!gpu->present)
             continue;
-        double mhz = 0.0;
-        for (unsigned k = 0; k < gpu->clock_count; k++)
-            mhz += gpu->clocks[k] / (double)gpu->clock_count;
+        double mhz = mean_clock(&gpu->clocks);
         for (int pipe = 0; pipe < 4; pipe++)
             gpu->busy[pipe] += seconds * gpu->active[pipe];
         double cycles = seconds * mhz * 1e6 * gpu->cycles_per;

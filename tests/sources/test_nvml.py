@@ -463,14 +463,14 @@ def test_a_gpu_before_hopper_is_not_supported(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, gpm=0, name="NVIDIA A100-SXM4-80GB")
     (probe,) = bench.open()
     for _ in range(2):
-        assert failure(probe.read).reason is Reason.NOT_SUPPORTED
+        assert failure(probe.read).reason is Reason.NO_INSTANCE
     assert probe.gpus()[0].name == "NVIDIA A100-SXM4-80GB"
 
 
 def test_a_gpu_cut_into_instances_says_so(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, mig=1)
     error = failure(bench.open()[0].read)
-    assert error.reason is Reason.NOT_SUPPORTED
+    assert error.reason is Reason.NO_INSTANCE
     assert "MIG is on" in error.detail
 
 
