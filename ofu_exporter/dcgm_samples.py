@@ -18,6 +18,7 @@ from ofu_exporter.records import (
     SHORTEST_WINDOW_SECONDS,
     ClockSample,
     CycleTotals,
+    Evidence,
     Gpu,
     Reading,
 )
@@ -27,7 +28,11 @@ from ofu_exporter.window import MAX_RATIO
 SM_CLOCK_MHZ = 100
 TENSOR = 1004
 PIPES = {"imma": 1013, "hmma": 1014, "dfma": 1015}
+OTHER_PIPES = (1006, 1007, 1008, 1016)  # FP64, FP32, FP16, integer
 CYCLES_ELAPSED, CYCLES_TENSOR = 1084, 1086
+POWER_WATTS, POWER_LIMIT_WATTS = 155, 164
+GPU_PERCENT = 203
+"""How busy the engine is, from the driver and not from its profiling: it goes on when that stands still."""
 
 EDGE_MICROS = 40_000
 """A clock sample so far outside a window still belongs to it."""
@@ -194,20 +199,34 @@ class DeviceSamples:
             pipes=self._pipes(first, last),
             clocks=self._clocks(first, last, anchor),
             cycles=self._cycles(last),
+            evidence=None if self.gpu.instance else self._evidence(first, last),
             pace=self._interval,
         )
 
     def _pipes(self, first: int, last: int) -> Mapping[str, float]:
         """Of every pipe that was sampled over the whole window."""
-        pipes = {}
-        for pipe, field in PIPES.items():
-            series = self._of(field)
-            begin = series.nearest(first, self._round_micros)
-            end = series.nearest(last, self._round_micros)
-            points = [] if begin is None or end is None else series.points[begin : end + 1]
-            if len(points) > 1 and not self._has_hole(points):
-                pipes[pipe] = _mean(points)
-        return pipes
+        means = ((pipe, self._mean_of(field, first, last)) for pipe, field in PIPES.items())
+        return {pipe: mean for pipe, mean in means if mean is not None}
+
+    def _mean_of(self, field: int, first: int, last: int) -> float | None:
+        """None where it was not sampled over the whole window."""
+        series = self._of(field)
+        begin = series.nearest(first, self._round_micros)
+        end = series.nearest(last, self._round_micros)
+        points = [] if begin is None or end is None else series.points[begin : end + 1]
+        return _mean(points) if len(points) > 1 and not self._has_hole(points) else None
+
+    def _evidence(self, first: int, last: int) -> Evidence:
+        """What else shows whether the GPU worked."""
+        others = [self._mean_of(field, first, last) for field in OTHER_PIPES]
+        known = [activity for activity in others if activity is not None]
+        percent = self._mean_of(GPU_PERCENT, first, last)
+        power, limit = (self._at(field, last) for field in (POWER_WATTS, POWER_LIMIT_WATTS))
+        return Evidence(
+            graphics_active=None if percent is None else percent / 100,
+            other_active=max(known) if len(known) == len(OTHER_PIPES) else None,
+            power=power / limit if power is not None and limit else None,
+        )
 
     def _has_hole(self, points: Sequence[Point]) -> bool:
         return any(point.value is None for point in points) or any(

@@ -11,7 +11,17 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from ofu_exporter.dcgm_devices import Device
-from ofu_exporter.dcgm_samples import CYCLES_ELAPSED, CYCLES_TENSOR, PIPES, SM_CLOCK_MHZ, TENSOR
+from ofu_exporter.dcgm_samples import (
+    CYCLES_ELAPSED,
+    CYCLES_TENSOR,
+    GPU_PERCENT,
+    OTHER_PIPES,
+    PIPES,
+    POWER_LIMIT_WATTS,
+    POWER_WATTS,
+    SM_CLOCK_MHZ,
+    TENSOR,
+)
 from ofu_exporter.host_engine import HostEngine, Watch
 from ofu_exporter.libdcgm import (
     GPU,
@@ -30,8 +40,11 @@ RETRY_SECONDS = 30.0
 """Time between two attempts to watch what could not be watched."""
 
 _WITH_PIPES = (TENSOR, *PIPES.values())
-_WITH_CYCLES = (*_WITH_PIPES, CYCLES_ELAPSED, CYCLES_TENSOR)
+_WITH_OTHERS = (*_WITH_PIPES, *OTHER_PIPES)
+_WITH_CYCLES = (*_WITH_OTHERS, CYCLES_ELAPSED, CYCLES_TENSOR)
 """Of whole GPUs only: no instance has these counters. Before DCGM 4.6 nobody has."""
+_OF_THE_DRIVER = (SM_CLOCK_MHZ, GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS)
+"""Of whole GPUs, and no profiling fields."""
 
 
 class Watching:
@@ -157,7 +170,7 @@ class Watching:
 
     def _watch_clocks_of(self, gpus: Sequence[Entity]) -> None:
         try:
-            self._clock_watches.append(self._engine.watch(gpus, (SM_CLOCK_MHZ,), self._interval))
+            self._clock_watches.append(self._engine.watch(gpus, _OF_THE_DRIVER, self._interval))
         except DcgmError as error:
             if error.is_disconnected:
                 raise
@@ -217,4 +230,5 @@ def _choices(device: Device) -> Sequence[tuple[int, ...]]:
     """
     if not device.gpm:
         return ((TENSOR,),)
-    return (*((_WITH_CYCLES,) if device.entity.group == GPU else ()), _WITH_PIPES, (TENSOR,))
+    of_whole = (_WITH_CYCLES, _WITH_OTHERS) if device.entity.group == GPU else ()
+    return (*of_whole, _WITH_PIPES, (TENSOR,))

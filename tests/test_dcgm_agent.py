@@ -21,7 +21,7 @@ A30: dict[str, dcgm.Value] = {"gpm": 0, "name": "NVIDIA A30", "compute": [8, 0],
 def engine(tmp_path: Path) -> dcgm.Scenario:
     scenario = dcgm.Scenario(tmp_path / "dcgm", GPUS)
     for index in range(GPUS):
-        scenario.gpu(index, tensor=0.5, clock_mhz=[915])
+        scenario.gpu(index, tensor=0.5, clock_mhz=[915], graphics=1, power=600)
     return scenario
 
 
@@ -64,6 +64,8 @@ ALL = ["0", "1", "2"]
         (Reason.LOST, "status 4", "status 1"),
         (Reason.NO_DRIVER, "status 7", "status 1"),
         (Reason.BLANK, "blank 1", "blank 0"),
+        (Reason.IMPLAUSIBLE, "value 0", "value off"),
+        (Reason.IMPLAUSIBLE, "clock_mhz 0", "clock_mhz 915"),
     ],
 )
 def test_one_gpu_is_down_with_its_reason_and_comes_back_by_itself(

@@ -26,6 +26,7 @@
  *   gpu N compute MAJOR MINOR
  *   gpu N clock_mhz MHZ...       one per sample, over and over
  *   gpu N tensor|hmma|imma|dfma RATIO       what the pipe does from here on, 0..1
+ *   gpu N integer|graphics RATIO, gpu N power|power_limit WATTS      what else shows of its work
  *   gpu N value RATIO            samples of the tensor counter say this instead; `value off` ends that
  *   gpu N gpm|mig|cycles|blank 0|1          blank: profiling fields have no value
  *   gpu N no_field ID            this field never has a value
@@ -519,7 +520,7 @@ int dcgmUnwatchFields(handle_t handle, handle_t id, handle_t fields_id) {
 }
 
 static bool is_integer(unsigned short field) {
-    return field == SM_CLOCK || field >= CYCLES_ELAPSED;
+    return field == SM_CLOCK || field == GPU_UTIL || field >= CYCLES_ELAPSED;
 }
 
 static void fill(struct value_v1 *to, const struct cell *cell, const struct sample *sample) {

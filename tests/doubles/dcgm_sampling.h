@@ -61,14 +61,37 @@ static void keep(struct cell *cell, int64_t micros, bool blank, double number) {
     }
 }
 
+/* Whether a field is what it is at one moment, and no integral over time. */
+static bool is_of_a_moment(const struct cell *cell, const struct gpu *gpu, double *number) {
+    switch (cell->field) {
+    case SM_CLOCK:
+        *number = gpu->clocks.mhz[cell->taken % gpu->clocks.count];
+        return true;
+    case GPU_UTIL:
+        *number = 100.0 * gpu->graphics;
+        return true;
+    case POWER_USAGE:
+        *number = gpu->power;
+        return true;
+    case ENFORCED_POWER_LIMIT:
+        *number = gpu->power_limit;
+        return true;
+    case INTEGER:
+        *number = gpu->integer;
+        return true;
+    default:
+        return cell->field >= FP64 && cell->field <= FP16; /* these pipes have nothing to do */
+    }
+}
+
 static void take_sample(struct cell *cell, int64_t at) {
     if (gpu_of(cell->entity) == NO_GPU)
         return;
     const struct gpu *gpu = &gpus[gpu_of(cell->entity)];
     double integral = integral_of(cell), number = 0.0;
     bool blank = is_blank(cell, gpu);
-    if (cell->field == SM_CLOCK)
-        number = gpu->clocks.mhz[cell->taken % gpu->clocks.count];
+    if (is_of_a_moment(cell, gpu, &number))
+        ;
     else if (cell->field == CYCLES_ELAPSED)
         number = gpu->cycles_before + gpu->elapsed_cycles;
     else if (cell->field == CYCLES_TENSOR)

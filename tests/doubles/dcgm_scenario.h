@@ -40,6 +40,8 @@ static struct gpu *known_gpu(int index) {
         .cycles_per = 1,
         .major = 9,
         .cycles_before = 1e12,
+        .power = 100.0,
+        .power_limit = 700.0,
         .clocks = {1, {1500}},
     };
     snprintf(gpu->uuid, sizeof gpu->uuid, "GPU-00000000-0000-0000-0000-%012d", index);
@@ -59,9 +61,20 @@ static bool set_ratio(struct gpu *gpu, const char *word, const char *value) {
             gpu->active[i] = strtod(value, NULL);
             return true;
         }
-    if (strcmp(word, "cycles_before") == 0)
-        gpu->cycles_before = strtod(value, NULL);
-    else if (strcmp(word, "value") == 0) {
+    const struct {
+        const char *word;
+        double *number;
+    } numbers[] = {
+        {"cycles_before", &gpu->cycles_before}, {"integer", &gpu->integer},
+        {"graphics", &gpu->graphics},           {"power", &gpu->power},
+        {"power_limit", &gpu->power_limit},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(word, numbers[i].word) == 0) {
+            *numbers[i].number = strtod(value, NULL);
+            return true;
+        }
+    if (strcmp(word, "value") == 0) {
         gpu->told = strcmp(value, "off") != 0;
         gpu->value = strtod(value, NULL);
     } else

@@ -40,11 +40,17 @@ enum {
     GPM_SUPPORT = 94,
     SM_CLOCK = 100,
     MAX_SM_CLOCK = 113,
+    POWER_USAGE = 155,
+    ENFORCED_POWER_LIMIT = 164,
+    GPU_UTIL = 203,
     FB_TOTAL = 250,
     FIRST_PROFILING = 1001,
     TENSOR = 1004,
+    FP64 = 1006,
+    FP16 = 1008,
     IMMA = 1013,
     DFMA = 1015,
+    INTEGER = 1016,
     CYCLES_ELAPSED = 1084,
     CYCLES_TENSOR = 1086,
     LAST_PROFILING = 1096,
@@ -126,6 +132,7 @@ struct gpu {
     bool told;        /* `value` stands instead of what was measured */
     double value;
     double cycles_before;
+    double integer, graphics, power, power_limit;
     struct clocks clocks;
     unsigned no_fields[MAX_NO_FIELDS], no_field_count;
     double busy[4], elapsed_cycles, tensor_cycles; /* integrals over time */

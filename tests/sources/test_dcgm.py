@@ -12,7 +12,7 @@ from ofu_exporter.dcgm_samples import CYCLES_ELAPSED, CYCLES_TENSOR, PIPES, TENS
 from ofu_exporter.errors import GpuError, Reason, SourceError
 from ofu_exporter.host_engine import HostEngine
 from ofu_exporter.libdcgm import GPU, Entity, Library
-from ofu_exporter.records import ClockSample, CycleTotals, Fault, Gpu, Reading
+from ofu_exporter.records import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
 from ofu_exporter.sources import dcgm
 from tests.dcgm_node import START, DcgmNode, node
 from tests.doubles.dcgm import Value
@@ -161,6 +161,17 @@ def test_counters_that_bring_nothing_are_watched_no_longer(node: DcgmNode) -> No
     assert second.cycles is not None
     (first, second) = node.window(probe)
     assert (first.tensor_active, second.tensor_active) == (0.5, 0.5)
+
+
+def test_what_else_shows_of_the_work_is_told_of_whole_gpus(node: DcgmNode) -> None:
+    node.scenario.gpu(0, tensor=0.5, graphics=0.75, integer=0.125, power=350, power_limit=700)
+    node.scenario.instance(1, 1)
+    probe = node.opened()
+    whole, part = node.window(probe)
+    assert whole.evidence == pytest.approx(Evidence(0.75, 0.125, 0.5))
+    assert part.evidence is None
+    node.scenario.gpu(0, no_field=1016)
+    assert node.window(probe)[0].evidence == Evidence(0.75, None, 0.5)
 
 
 @pytest.mark.parametrize("version", ["3.1", "4.0", "4.5"])
