@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.errors import Reason
 from ofu_exporter.host_engine import HostEngine
-from ofu_exporter.libdcgm import COMPUTE_INSTANCE, GPU, GPU_INSTANCE, DcgmError, Entity, Instance
+from ofu_exporter.libdcgm import (
+    COMPUTE_INSTANCE,
+    GPU,
+    GPU_INSTANCE,
+    TIMEOUT,
+    DcgmError,
+    Entity,
+    Instance,
+)
 from ofu_exporter.records import Gpu
 
 # dcgm_fields.h; none of them is a profiling field
@@ -67,8 +75,8 @@ def _status(engine: HostEngine, number: int) -> int:
     try:
         return engine.gpu_status(number)
     except DcgmError as error:
-        if error.is_disconnected:
-            raise
+        if error.is_disconnected or error.code == TIMEOUT:
+            raise  # asked for the next GPU, a host engine that does not answer takes as long again
         return UNKNOWN  # its samples will tell
 
 

@@ -38,12 +38,13 @@ GPU, GPU_INSTANCE, COMPUTE_INSTANCE = 1, 4, 5
 
 # dcgm_structs.h, dcgmReturn_t
 NOT_SUPPORTED, NO_DATA, NOT_WATCHED, NO_PERMISSION, GPU_IS_LOST = -6, -14, -16, -17, -18
+TIMEOUT = -11
 FUNCTION_NOT_FOUND, CONNECTION_NOT_VALID, LIBRARY_NOT_FOUND = -20, -21, -25
 REASONS: Mapping[int, Reason] = {
     NOT_SUPPORTED: Reason.NOT_SUPPORTED,
     -7: Reason.FAILED,
     -10: Reason.UNREACHABLE,  # uninitialized: the connection is gone, or was never made
-    -11: Reason.HUNG,  # timeout
+    TIMEOUT: Reason.HUNG,
     -12: Reason.DRIVER_MISMATCH,  # the library and the host engine are of different versions
     -13: Reason.NOT_SUPPORTED,  # unknown field
     NO_DATA: Reason.BLANK,

@@ -352,6 +352,17 @@ def test_a_host_engine_that_stays_away_is_said_so_at_each_read(node: DcgmNode) -
     assert reading.end - back <= 2 * 5.0 + 1.0
 
 
+def test_a_host_engine_that_lets_a_question_time_out_is_asked_no_further(node: DcgmNode) -> None:
+    """Each question would take as long again."""
+    for index in range(3):
+        node.scenario.gpu(index, tensor=0.5)
+    probe = node.opened()
+    node.scenario.error("dcgmGetGpuStatus", -11, gpu=0)
+    assert failure(lambda: node.events(probe)).reason is Reason.HUNG
+    node.scenario.error("dcgmGetGpuStatus", 0, gpu=0)
+    assert [r.gpu.index for r in node.window(probe)] == ["0", "1", "2"]
+
+
 def test_watches_that_the_host_engine_forgot_are_made_anew(node: DcgmNode) -> None:
     node.scenario.gpu(0, tensor=0.5)
     probe = node.opened()
