@@ -384,6 +384,17 @@ def test_the_first_sample_of_a_watch_is_blank_and_no_fault(node: DcgmNode) -> No
     assert node.events(probe, 0.5) == []
 
 
+def test_two_blanks_at_the_beginning_are_no_fault_either(node: DcgmNode) -> None:
+    """Some versions use no window that begins with the first sample (DcgmGpmManager.cpp, GetLatestSample)."""
+    node.scenario.gpu(0, tensor=0.5, blank=1)
+    probe = node.open()
+    assert node.events(probe, 1.0) == []
+    node.scenario.gpu(0, blank=0)
+    assert node.events(probe, 1.0) == []
+    (reading,) = node.window(probe)
+    assert reading.tensor_active == pytest.approx(0.5)
+
+
 def test_a_blank_ends_the_window_before_it_and_the_next_begins_after(node: DcgmNode) -> None:
     node.scenario.gpu(0, tensor=0.5)
     probe = node.opened()
