@@ -20,6 +20,7 @@ USELESS_PAUSES = 10
 """A source that opened and measured nothing new is left alone so many times as long as one that did not open."""
 QUICK_SECONDS = 0.2
 """A source that is there opens in less; the windows of the others wait no longer for it."""
+NOT_OPENED = "opening it does not end"
 CLOSE_SECONDS = 1.0
 """How long a source that is not needed may take to end."""
 
@@ -86,7 +87,7 @@ class SourceSet:
             try:
                 if self._begin(candidate, self._pace.hung_after):
                     return True
-                errors.append((candidate[0], self._not_opened(candidate[0])))
+                errors.append((candidate[0], SourceError(Reason.HUNG, NOT_OPENED)))
             except SourceError as error:
                 errors.append((candidate[0], error))
         self._note_unusable(errors)
@@ -185,17 +186,13 @@ class SourceSet:
     def _hangs(self, opening: Opening) -> bool:
         return opening.seconds > self._pace.hung_after
 
-    def _not_opened(self, name: str) -> SourceError:
-        seconds = self._opening[name].seconds
-        return SourceError(Reason.HUNG, f"opening it has not ended for {seconds:.0f} s")
-
     def _try_further(self, candidate: Candidate) -> bool:
         """Whether the next candidate has to wait: not for one that hangs."""
         name = candidate[0]
         try:
             if self._begin(candidate, QUICK_SECONDS) or not self._hangs(self._opening[name]):
                 return True
-            self._note_further(name, self._not_opened(name))
+            self._note_further(name, SourceError(Reason.HUNG, NOT_OPENED))
         except SourceError as error:
             self._note_further(name, error)
             return True
@@ -206,7 +203,7 @@ class SourceSet:
         failures = dict(before.failures)
         if before.reason is not error.reason:
             log.info("source %s cannot measure what the others cannot: %s", name, error)
-        if before.reason is not error.reason or error.reason is not Reason.HUNG:
+        if before.reason is not error.reason or error.reason is not Reason.HUNG:  # one that goes on
             failures[error.reason.value] = failures.get(error.reason.value, 0) + 1
         self._unusable[name] = replace(
             before, reason=error.reason, detail=error.detail, failures=failures

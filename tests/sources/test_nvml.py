@@ -463,7 +463,7 @@ def test_a_gpu_before_hopper_is_not_supported(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, gpm=0, name="NVIDIA A100-SXM4-80GB")
     (probe,) = bench.open()
     for _ in range(2):
-        assert failure(probe.read).reason is Reason.NO_INSTANCE
+        assert failure(probe.read).reason is Reason.NOT_SUPPORTED
     assert probe.gpus()[0].name == "NVIDIA A100-SXM4-80GB"
 
 
