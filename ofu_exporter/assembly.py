@@ -16,7 +16,7 @@ from ofu_exporter.config import GpuSetting, Settings
 from ofu_exporter.divergence import Thresholds
 from ofu_exporter.gpus import Row, custom_row
 from ofu_exporter.lanes import Pace
-from ofu_exporter.open_source import Candidate
+from ofu_exporter.opening import Candidate
 from ofu_exporter.pipeline import State
 from ofu_exporter.records import Snapshot
 from ofu_exporter.report_entry import Policy

@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.errors import Reason
 from ofu_exporter.host_engine import HostEngine
-from ofu_exporter.libdcgm import COMPUTE_INSTANCE, GPU, GPU_INSTANCE, DcgmError, Entity, Instance
+from ofu_exporter.libdcgm import (
+    COMPUTE_INSTANCE,
+    GPU,
+    GPU_INSTANCE,
+    TIMEOUT,
+    DcgmError,
+    Entity,
+    Instance,
+)
 from ofu_exporter.records import Gpu
 
 # dcgm_fields.h; none of them is a profiling field
@@ -67,8 +75,8 @@ def _status(engine: HostEngine, number: int) -> int:
     try:
         return engine.gpu_status(number)
     except DcgmError as error:
-        if error.is_disconnected:
-            raise
+        if error.is_disconnected or error.code == TIMEOUT:
+            raise  # asked for the next GPU, a host engine that does not answer takes as long again
         return UNKNOWN  # its samples will tell
 
 
@@ -97,7 +105,7 @@ def describe(engine: HostEngine, census: Census, known: Sequence[Device]) -> lis
         whole, divided = _described(engine, entity, before.get(entity))
         parts = _parts(engine, whole, census.instances)
         if divided and not parts:
-            problem = (Reason.NOT_SUPPORTED, "MIG is on and there is no GPU instance")
+            problem = (Reason.NO_INSTANCE, "MIG is on and there is no GPU instance")
             whole = replace(whole, problem=problem)
         devices += parts or [whole]
     return devices
@@ -167,8 +175,9 @@ def _mig_uuid(engine: HostEngine, part: Entity, instances: Sequence[Instance]) -
     ]
     if len(inner) != 1:
         return ""
-    name = str(_asked(engine, inner[0], (VISIBLE_DEVICES,)).get(VISIBLE_DEVICES, ""))
-    return name if name.startswith("MIG-") else ""
+    told = [_asked(engine, inner[0], (field,)).get(field) for field in (UUID, VISIBLE_DEVICES)]
+    # The second is put together in the old way, MIG-GPU-.../GI/CI, which no driver since R470 uses.
+    return next((str(name) for name in told if str(name).startswith("MIG-")), "")
 
 
 def _asked(
@@ -180,7 +189,11 @@ def _asked(
     except DcgmError as error:
         if error.is_disconnected:
             raise
-        return {}
+        if len(fields) == 1:
+            return {}
+        # All or nothing: a field for which there is no answer takes the others with it
+        # (DcgmApi.cpp, tsapiEntitiesGetLatestValues).
+        return {k: v for field in fields for k, v in _asked(engine, entity, (field,)).items()}
     return {s.field: s.value for s in samples if s.value is not None}
 
 

@@ -18,6 +18,7 @@ from ofu_exporter.records import (
     SHORTEST_WINDOW_SECONDS,
     ClockSample,
     CycleTotals,
+    Evidence,
     Gpu,
     Reading,
 )
@@ -27,12 +28,18 @@ from ofu_exporter.window import MAX_RATIO
 SM_CLOCK_MHZ = 100
 TENSOR = 1004
 PIPES = {"imma": 1013, "hmma": 1014, "dfma": 1015}
+OTHER_PIPES = (1006, 1007, 1008, 1016)  # FP64, FP32, FP16, integer
 CYCLES_ELAPSED, CYCLES_TENSOR = 1084, 1086
+POWER_WATTS, POWER_LIMIT_WATTS = 155, 164
+GPU_PERCENT = 203
+"""How busy the engine is, from the driver and not from its profiling: it goes on when that stands still."""
 
 EDGE_MICROS = 40_000
-"""Samples of different fields that are no further apart belong to one round of the host engine."""
+"""A clock sample so far outside a window still belongs to it."""
 HOLE_INTERVALS = 2.5
 """A sample that comes later than this many intervals after the last one leaves a hole."""
+ROUND_INTERVALS = 0.45
+"""Samples of different fields that are no further apart belong to one round of the host engine."""
 MOST_POINTS = 4096
 """Bounds the memory of a device whose tensor counter brings nothing."""
 
@@ -89,9 +96,14 @@ class Series:
         """The samples from start to end, each a moment more or less."""
         return [p for p in self.points if start - EDGE_MICROS <= p.micros <= end + EDGE_MICROS]
 
-    def at(self, micros: int) -> float | None:
-        """The value at an instant, where it was sampled then."""
-        return next((p.value for p in reversed(self.inside(micros, micros))), None)
+    def nearest(self, micros: int, within: float) -> int | None:
+        """Which sample was taken in the round of an instant; None when none was."""
+        index = min(
+            range(len(self.points)), key=lambda i: abs(self.points[i].micros - micros), default=None
+        )
+        if index is None or abs(self.points[index].micros - micros) > within:
+            return None
+        return index
 
 
 class DeviceSamples:
@@ -101,6 +113,9 @@ class DeviceSamples:
         self.gpu = gpu
         self._interval = interval
         self._hole_micros = HOLE_INTERVALS * interval / MICROS
+        # A host engine polls field after field, those of all GPUs mixed, and stamps each when it does:
+        # what is closer than half an interval is of one round (DcgmCacheManager.cpp, ActuallyUpdateAllFields).
+        self._round_micros = ROUND_INTERVALS * interval / MICROS
         self._series: dict[int, Series] = {}
         self._end: tuple[int, float] | None = None
         """Where the last reading ended, on both clocks."""
@@ -165,7 +180,7 @@ class DeviceSamples:
         tensor.points = [point for point in tensor.points if point.micros >= kept]
         for field, series in self._series.items():
             if field != TENSOR:
-                series.keep_from(kept - EDGE_MICROS)
+                series.keep_from(kept - round(self._round_micros) - EDGE_MICROS)
 
     def _reading(self, run: Sequence[Point], anchor: Anchor) -> Reading | None:
         first, last = run[0].micros, run[-1].micros
@@ -184,19 +199,40 @@ class DeviceSamples:
             pipes=self._pipes(first, last),
             clocks=self._clocks(first, last, anchor),
             cycles=self._cycles(last),
+            evidence=None if self.gpu.instance else self._evidence(first, last),
             pace=self._interval,
         )
 
     def _pipes(self, first: int, last: int) -> Mapping[str, float]:
         """Of every pipe that was sampled over the whole window."""
-        pipes = {}
-        for pipe, field in PIPES.items():
-            points = self._of(field).inside(first, last)
-            covered = points[-1].micros - points[0].micros if points else 0
-            whole = abs(covered - (last - first)) <= 2 * EDGE_MICROS
-            if len(points) > 1 and whole and all(p.value is not None for p in points):
-                pipes[pipe] = _mean(points)
-        return pipes
+        means = ((pipe, self._mean_of(field, first, last)) for pipe, field in PIPES.items())
+        return {pipe: mean for pipe, mean in means if mean is not None}
+
+    def _mean_of(self, field: int, first: int, last: int) -> float | None:
+        """None where it was not sampled over the whole window."""
+        series = self._of(field)
+        begin = series.nearest(first, self._round_micros)
+        end = series.nearest(last, self._round_micros)
+        points = [] if begin is None or end is None else series.points[begin : end + 1]
+        return _mean(points) if len(points) > 1 and not self._has_hole(points) else None
+
+    def _evidence(self, first: int, last: int) -> Evidence:
+        """What else shows whether the GPU worked."""
+        others = [self._mean_of(field, first, last) for field in OTHER_PIPES]
+        known = [activity for activity in others if activity is not None]
+        percent = self._mean_of(GPU_PERCENT, first, last)
+        power, limit = (self._at(field, last) for field in (POWER_WATTS, POWER_LIMIT_WATTS))
+        return Evidence(
+            graphics_active=None if percent is None else percent / 100,
+            other_active=max(known) if len(known) == len(OTHER_PIPES) else None,
+            power=power / limit if power is not None and limit else None,
+        )
+
+    def _has_hole(self, points: Sequence[Point]) -> bool:
+        return any(point.value is None for point in points) or any(
+            after.micros - before.micros > self._hole_micros
+            for before, after in itertools.pairwise(points)
+        )
 
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:
         points = self._of(SM_CLOCK_MHZ).inside(first, last)
@@ -207,10 +243,15 @@ class DeviceSamples:
         )
 
     def _cycles(self, last: int) -> CycleTotals | None:
-        elapsed, tensor = (self._of(field).at(last) for field in (CYCLES_ELAPSED, CYCLES_TENSOR))
+        elapsed, tensor = (self._at(field, last) for field in (CYCLES_ELAPSED, CYCLES_TENSOR))
         if elapsed is None or tensor is None:
             return None
         return CycleTotals(float(elapsed), float(tensor))
+
+    def _at(self, field: int, micros: int) -> float | None:
+        series = self._of(field)
+        index = series.nearest(micros, self._round_micros)
+        return None if index is None else series.points[index].value
 
 
 def _seconds(run: Sequence[Point]) -> float:

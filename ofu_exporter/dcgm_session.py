@@ -23,8 +23,6 @@ PATIENCE_INTERVALS = 3
 """For so many intervals, and a second, a device that is watched may bring no value: then it is a fault."""
 CLOCK_STEP_SECONDS = 0.1
 """The node's clock was set when it moves by more than this against the monotonic one between two reads."""
-MOST_REFUSED = 50_000
-"""Bounds the memory of samples that are refused whenever they are read."""
 
 PRE_HOPPER = (
     "profiling GPUs before Hopper is off: it takes their counters from every other profiler, and has "
@@ -62,7 +60,8 @@ class Session:
         self._watching = Watching(engine, interval)
         self._census: Census | None = None
         self._rows: dict[Entity, _Row] = {}
-        self._refused: set[_Name] = set()
+        self._blind_until = 0
+        """Microseconds: up to this time of the node's clock nothing that the host engine has is believed."""
         self._read_at = now()
         self._looked_at = 0.0
         self._look(self._read_at.seconds)
@@ -78,9 +77,11 @@ class Session:
         samples = self._watching.samples(started)
         now = self._now()  # after the call, so that no sample is from the future
         if self._was_set(now):
-            self._begin_anew(now)
-        else:
-            self._take_in(samples, now)
+            log.warning("the node's clock was set: samples are taken anew from here")
+            self._rejected["clock_set"] += 1
+        if self._blind_until:
+            return self._wait(now)
+        self._take_in(samples, now)
         return [event for row in self._rows.values() for event in self._events(row, now)]
 
     def close(self) -> None:
@@ -120,19 +121,38 @@ class Session:
     def _was_set(self, now: Anchor) -> bool:
         """Whether somebody set the node's clock since the last read."""
         before, self._read_at = self._read_at, now
-        return abs(before.seconds_at(now.micros) - now.seconds) > CLOCK_STEP_SECONDS
+        set_by = now.seconds - before.seconds_at(now.micros)
+        if abs(set_by) <= CLOCK_STEP_SECONDS:
+            return False
+        # Where the clock would be: no sample that was taken before bears a later time.
+        self._blind_until = max(now.micros, self._blind_until, now.micros + round(set_by * 1e6))
+        return True
+
+    def _wait(self, now: Anchor) -> list[Reading | Fault]:
+        """Believe nothing until the clock is where it was.
+
+        Set back, a host engine takes no sample that it does not hold to be due, and what it has from
+        before comes to light when its time comes again (DcgmCacheManager.cpp, ActuallyUpdateAllFields;
+        DcgmGpmManager.cpp, MaybeFetchNewSample).
+        """
+        left = (self._blind_until - now.micros) * 1e-6
+        if left <= 0.0:
+            self._blind_until = 0
+            self._begin_anew(now)
+        if left <= self._patience:
+            return []
+        detail = (
+            "the node's clock was set back: the host engine takes no samples for another "
+            f"{left:.0f} s, unless it is restarted"
+        )
+        return [
+            Fault(row.device.gpu, now.seconds, *(row.device.problem or (Reason.STALE, detail)))
+            for row in self._rows.values()
+        ]
 
     def _begin_anew(self, now: Anchor) -> None:
-        """No window reaches over an instant at which the time of the samples jumped.
-
-        What bears a later time than now is from before the clock was set back. Its time comes
-        again, and a window must not take it in then.
-        """
-        log.warning("the node's clock was set: samples are taken anew from here")
-        self._rejected["clock_set"] += 1
+        """No window reaches over this instant, and no sample from before it is read."""
         self._watching.skip_to(now.micros * 1e-6)
-        for sample in self._watching.samples(now.seconds):
-            self._refuse(sample)
         for row in self._rows.values():
             row.samples.forget()
             row.begun = row.heard = now.seconds
@@ -144,22 +164,12 @@ class Session:
                 listening.setdefault(entity, []).append(row)
         latest = now.micros + round(AHEAD_SECONDS * 1e6)
         for sample in samples:
-            if self._refused and _name(sample) in self._refused:
-                continue
             if sample.micros > latest:
                 self._rejected["timestamp_in_future"] += 1
-                self._refuse(sample)
                 continue
             for row in listening.get(sample.entity, ()):
                 if row.samples.add(sample) and sample.field == TENSOR:
                     row.heard = now.seconds
-
-    def _refuse(self, sample: Sample) -> None:
-        """Refuse a sample now and whenever it is read again."""
-        if len(self._refused) >= MOST_REFUSED:
-            self._refused.clear()
-        if sample.micros > 0:
-            self._refused.add(_name(sample))
 
     def _events(self, row: _Row, now: Anchor) -> Iterator[Reading | Fault]:
         yield from row.samples.readings(now)
@@ -195,13 +205,6 @@ class Session:
         if device.gpu.instance:
             return f"the tensor counter has no value ({code}): no compute instance, or nothing yet"
         return f"the tensor counter has no value ({code})"
-
-
-_Name = tuple[Entity, int, int]
-
-
-def _name(sample: Sample) -> _Name:
-    return (sample.entity, sample.field, sample.micros)
 
 
 def _is_another(known: Gpu, found: Gpu) -> bool:

@@ -11,9 +11,26 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from ofu_exporter.dcgm_devices import Device
-from ofu_exporter.dcgm_samples import CYCLES_ELAPSED, CYCLES_TENSOR, PIPES, SM_CLOCK_MHZ, TENSOR
+from ofu_exporter.dcgm_samples import (
+    CYCLES_ELAPSED,
+    CYCLES_TENSOR,
+    GPU_PERCENT,
+    OTHER_PIPES,
+    PIPES,
+    POWER_LIMIT_WATTS,
+    POWER_WATTS,
+    SM_CLOCK_MHZ,
+    TENSOR,
+)
 from ofu_exporter.host_engine import HostEngine, Watch
-from ofu_exporter.libdcgm import GPU, NOT_WATCHED, DcgmError, Entity, Sample
+from ofu_exporter.libdcgm import (
+    GPU,
+    NOT_WATCHED,
+    OF_ONE_ENTITY,
+    DcgmError,
+    Entity,
+    Sample,
+)
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +40,11 @@ RETRY_SECONDS = 30.0
 """Time between two attempts to watch what could not be watched."""
 
 _WITH_PIPES = (TENSOR, *PIPES.values())
-_WITH_CYCLES = (*_WITH_PIPES, CYCLES_ELAPSED, CYCLES_TENSOR)
+_WITH_OTHERS = (*_WITH_PIPES, *OTHER_PIPES)
+_WITH_CYCLES = (*_WITH_OTHERS, CYCLES_ELAPSED, CYCLES_TENSOR)
 """Of whole GPUs only: no instance has these counters. Before DCGM 4.6 nobody has."""
+_OF_THE_DRIVER = (SM_CLOCK_MHZ, GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS)
+"""Of whole GPUs, and no profiling fields."""
 
 
 class Watching:
@@ -39,6 +59,8 @@ class Watching:
         """Since when each device has been watched."""
         self._refused: dict[Entity, tuple[DcgmError, float]] = {}
         """Why a device is not watched, and when that was last tried."""
+        self._clockless: set[Entity] = set()
+        """GPUs whose clock could not be watched, and that were said to be so."""
         self._trials: dict[Entity, float] = {}
         """When it is decided which counters a device has."""
         self._brought: dict[Entity, set[int]] = {}
@@ -58,15 +80,32 @@ class Watching:
         """Every sample since the last call, and again those from ahead of the time."""
         # The clocks last, so that none is read before the counters it belongs to.
         watches = (*self._watches, *self._clock_watches)
-        found = [sample for watch in watches for sample in _read(watch)]
-        forgotten = {(s.entity, s.field) for s in found if s.code == NOT_WATCHED}
-        for entity, field in forgotten:
-            if field == TENSOR:
-                self.renew(entity)
-            elif field == SM_CLOCK_MHZ:
-                self._clock_watches = _dropped(self._clock_watches, entity)
+        found = [sample for watch in watches for sample in self._read(watch, now)]
         self._try_out(found, now)
         return found
+
+    def _read(self, watch: Watch, now: float) -> list[Sample]:
+        """The samples of a watch. An entity whose samples are refused is taken out: it would hide the others'."""
+        while watch.entities:
+            try:
+                return watch.samples()
+            except DcgmError as error:
+                if error.is_disconnected:
+                    raise
+                log.debug("no samples: %s", error)
+                if watch.failed is None or error.code not in OF_ONE_ENTITY:
+                    break
+                self._take_out(watch.failed, watch, (error, now))
+        return []
+
+    def _take_out(self, entity: Entity, watch: Watch, why: tuple[DcgmError, float]) -> None:
+        """One that the host engine just forgot is watched anew at once, another one later."""
+        if SM_CLOCK_MHZ in watch.fields:
+            self._clock_watches = _dropped(self._clock_watches, entity)
+            return
+        self.renew(entity)
+        if why[0].code != NOT_WATCHED:
+            self._refused[entity] = why
 
     def since(self, entity: Entity) -> float | None:
         """Since when a device has been watched; None when it is not."""
@@ -118,19 +157,31 @@ class Watching:
                 self._brought[entity] = set()
             self._refused.update((entity, (e, now)) for entity, e in watch.refused.items())
             return
+        if len(alike) > 1:  # one that cannot be watched must not keep the others from it
+            for device in alike:
+                self._watch([device], now)
 
     def _watch_clocks(self, gpus: set[Entity]) -> None:
         watched = {entity for watch in self._clock_watches for entity in watch.entities}
         for gone in watched - gpus:
             self._clock_watches = _dropped(self._clock_watches, gone)
-        new = sorted(gpus - watched)
-        if new:
-            try:
-                self._clock_watches.append(self._engine.watch(new, (SM_CLOCK_MHZ,), self._interval))
-            except DcgmError as error:
-                if error.is_disconnected:
-                    raise
-                log.warning("the SM clock of %d GPUs cannot be watched: %s", len(new), error)
+        if new := sorted(gpus - watched):
+            self._watch_clocks_of(new)
+
+    def _watch_clocks_of(self, gpus: Sequence[Entity]) -> None:
+        try:
+            self._clock_watches.append(self._engine.watch(gpus, _OF_THE_DRIVER, self._interval))
+        except DcgmError as error:
+            if error.is_disconnected:
+                raise
+            if len(gpus) == 1:
+                first = gpus[0] not in self._clockless
+                self._clockless.add(gpus[0])
+                say = log.warning if first else log.debug
+                say("the SM clock of GPU %d cannot be watched: %s", gpus[0].number, error)
+                return
+            for gpu in gpus:
+                self._watch_clocks_of([gpu])
 
     def _try_out(self, samples: Iterable[Sample], now: float) -> None:
         """Learn which counters bring values, and watch the others no longer."""
@@ -152,16 +203,6 @@ class Watching:
                 self._engine.unwatch(entities, fields)
         for entity in over:
             del self._trials[entity], self._brought[entity]
-
-
-def _read(watch: Watch) -> list[Sample]:
-    try:
-        return watch.samples()
-    except DcgmError as error:
-        if error.is_disconnected:
-            raise
-        log.debug("no samples: %s", error)
-        return []
 
 
 def _dropped(watches: Sequence[Watch], entity: Entity) -> list[Watch]:
@@ -189,4 +230,5 @@ def _choices(device: Device) -> Sequence[tuple[int, ...]]:
     """
     if not device.gpm:
         return ((TENSOR,),)
-    return (*((_WITH_CYCLES,) if device.entity.group == GPU else ()), _WITH_PIPES, (TENSOR,))
+    of_whole = (_WITH_CYCLES, _WITH_OTHERS) if device.entity.group == GPU else ()
+    return (*of_whole, _WITH_PIPES, (TENSOR,))

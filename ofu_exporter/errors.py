@@ -26,6 +26,7 @@ class Reason(str, Enum):
     NO_PERMISSION = "no_permission"
     NO_GPU = "no_gpu"
     NOT_SUPPORTED = "not_supported"
+    NO_INSTANCE = "no_gpu_instance"
     COUNTER_BUSY = "counter_busy"
     LOST = "lost"
     HUNG = "hung"
@@ -74,6 +75,10 @@ ADVICE: dict[Reason, str] = {
     Reason.NOT_SUPPORTED: (
         "This GPU has no GPM counters (Hopper and newer have them): read it through dcgm-exporter "
         "with --source dcgm-exporter, or through DCGM with --source dcgm --dcgm-pre-hopper."
+    ),
+    Reason.NO_INSTANCE: (
+        "MIG is on and the GPU is not divided, so nothing can run on it: make an instance "
+        "(`nvidia-smi mig -cgi PROFILE -C`), or turn MIG off."
     ),
     Reason.COUNTER_BUSY: (
         "Another program holds the counters (Nsight, a second profiler): stop it, or wait until it ends; "

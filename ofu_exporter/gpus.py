@@ -97,7 +97,8 @@ def rate(gpu: Gpu, extra: Sequence[Row] = ()) -> Rating | None:
     low = _tensor_clock_hz(row, row.tensor_clock_hz, gpu)
     fp64 = low if row.fp64_clock_hz is None else row.fp64_clock_hz
     clocks = {LOW_PRECISION: low, FP64: fp64}
-    return Rating(clocks, _peaks(row, low, gpu), row.origin, row.key, row.max_sm_clock_hz)
+    peaks = _peaks(row, low, gpu)
+    return Rating(clocks, peaks, row.origin, row.key, row.max_sm_clock_hz, row.sm_count)
 
 
 def _has_id(row: Row, gpu: Gpu) -> bool:

@@ -48,6 +48,9 @@ KEPT_SECONDS = 120.0
 
 AHEAD_SECONDS = 0.1
 """A sample may bear a time that is so far ahead; one from further ahead is not believed."""
+BEHIND_SECONDS = 2.0
+"""A sample bears the time at which the host engine began to take it, and is there when it ended: it may
+come to light behind a read, so each read goes back so far (DcgmCacheManager.cpp, BufferOrCacheLatestGpuValue)."""
 
 Wall = Callable[[], float]
 """Returns unix time, the clock that DCGM stamps its samples with."""
@@ -186,7 +189,13 @@ class Watch:
         self._seconds = seconds
         self._group: int | None = None
         self._field_group: int | None = None
+        self._first_micros = 0
+        """Nothing from before is ever read."""
         self._since_micros = 0
+        self._read: set[_Name] = set()
+        """What the next read will find again."""
+        self.failed: Entity | None = None
+        """At which entity the last read broke off."""
 
     def begin(self, entities: Sequence[Entity], unix: float) -> None:
         """Raises DcgmError when nothing at all can be watched."""
@@ -212,13 +221,15 @@ class Watch:
 
     def skip_to(self, unix: float) -> None:
         """Leave out what was sampled before."""
-        self._since_micros = round(unix * 1e6)
+        self._first_micros = self._since_micros = round(unix * 1e6)
+        self._read.clear()
 
     def samples(self) -> list[Sample]:
-        """Every sample since the last call, each field's in order of time.
+        """Every sample that was not read yet, each field's in order of time.
 
-        However far ahead samples are stamped, the next call goes on from now: after the node's
-        clock was set back, those from before would hide all that follow.
+        Raises DcgmError and says in `failed` where: the host engine answers field by field, entity by
+        entity, and the first that it refuses ends the read (DcgmApi.cpp, helperGetValuesSince). The next
+        read finds again what this one did.
         """
         found: list[Sample] = []
 
@@ -238,10 +249,26 @@ class Watch:
             )
         except DcgmError as error:
             if error.code != NO_DATA:
+                self.failed = self._first_silent(found)
                 raise
+        new = [sample for sample in found if _name(sample) not in self._read]
+        self._go_on_from(following.value)
+        self._read = {_name(s) for s in found if s.micros >= self._since_micros}
+        return new
+
+    def _go_on_from(self, micros: int) -> None:
+        """However far ahead samples are stamped, no further than now: they would hide all that follow."""
         latest = round((self._engine.wall() + AHEAD_SECONDS) * 1e6) + 1
-        self._since_micros = max(self._since_micros, min(following.value, latest))
-        return found
+        since = min(micros, latest) - round(BEHIND_SECONDS * 1e6)
+        self._since_micros = max(since, self._first_micros)
+
+    def _first_silent(self, found: Sequence[Sample]) -> Entity | None:
+        """The entity of which not every field was answered: each is, at least that it has no data."""
+        heard = {(sample.entity, sample.field) for sample in found}
+        return next(
+            (e for e in self.entities if any((e, field) not in heard for field in self.fields)),
+            None,
+        )
 
     def drop(self, entity: Entity) -> None:
         """Go on without an entity that is there no more."""
@@ -276,6 +303,13 @@ class Watch:
         handle = Handle()
         self._engine.call(name, *arguments, ctypes.byref(handle))
         return handle.value
+
+
+_Name = tuple[Entity, int, int]
+
+
+def _name(sample: Sample) -> _Name:
+    return (sample.entity, sample.field, sample.micros)
 
 
 def running(library: Library, addresses: Sequence[str] = USUAL_ADDRESSES) -> str | None:

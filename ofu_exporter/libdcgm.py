@@ -38,12 +38,13 @@ GPU, GPU_INSTANCE, COMPUTE_INSTANCE = 1, 4, 5
 
 # dcgm_structs.h, dcgmReturn_t
 NOT_SUPPORTED, NO_DATA, NOT_WATCHED, NO_PERMISSION, GPU_IS_LOST = -6, -14, -16, -17, -18
+TIMEOUT = -11
 FUNCTION_NOT_FOUND, CONNECTION_NOT_VALID, LIBRARY_NOT_FOUND = -20, -21, -25
 REASONS: Mapping[int, Reason] = {
     NOT_SUPPORTED: Reason.NOT_SUPPORTED,
     -7: Reason.FAILED,
     -10: Reason.UNREACHABLE,  # uninitialized: the connection is gone, or was never made
-    -11: Reason.HUNG,  # timeout
+    TIMEOUT: Reason.HUNG,
     -12: Reason.DRIVER_MISMATCH,  # the library and the host engine are of different versions
     -13: Reason.NOT_SUPPORTED,  # unknown field
     NO_DATA: Reason.BLANK,
@@ -66,6 +67,9 @@ REASONS: Mapping[int, Reason] = {
     -57: Reason.HUNG,  # the driver does not answer the host engine
     -67: Reason.NO_DRIVER,  # the host engine has let go of the driver
 }
+
+OF_ONE_ENTITY = frozenset((-1, -3, -8, NOT_WATCHED, NO_PERMISSION, GPU_IS_LOST, -19))
+"""What breaks a read off at one entity and says nothing of the others: bad parameter, generic, NVML's, ..."""
 
 # Blank values; the three after each mean not found, not supported, not permitted.
 BLANK_INT32, BLANK_INT64, BLANK_FP64 = 0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 2.0**47

@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ofu_exporter.errors import Reason, SourceError
-from ofu_exporter.lanes import Delivery, Inbox, Lane, Pace
+from ofu_exporter.errors import Reason
+from ofu_exporter.lanes import Delivery, Lane, Pace
 from ofu_exporter.records import Fault, Gpu, SourceHealth
-from ofu_exporter.sources import Clock, Probe, Source
+from ofu_exporter.sources import Clock, Source
 
 log = logging.getLogger(__name__)
-
-Candidate = tuple[str, Callable[[], Source]]
-"""A source by name, and how it is built."""
-
-
-def try_to_open(candidate: Candidate) -> tuple[Source, Sequence[Probe]]:
-    """Build and open a source. Raises SourceError, whatever happens."""
-    name, build = candidate
-    try:
-        source = build()
-        probes = source.open()
-    except SourceError:
-        raise
-    except Exception as error:  # whatever one source does, the next is tried
-        log.exception("unexpected error while opening source %s", name)
-        raise SourceError(Reason.FAILED, f"{type(error).__name__}: {error}") from error
-    if not probes:
-        raise SourceError(Reason.NO_GPU)
-    return source, probes
 
 
 class OpenSource:
@@ -69,9 +50,9 @@ class OpenSource:
         """Count what went wrong beside a read."""
         self._failures[reason.value] += 1
 
-    def health(self) -> SourceHealth:
+    def health(self, now: float) -> SourceHealth:
         """How it fares now: it can be read as long as one of its lanes can."""
-        failures = [lane.failure for lane in self.lanes]
+        failures = [Reason.HUNG if self._hangs(lane, now) else lane.failure for lane in self.lanes]
         up = None in failures
         replaced = Reason.DRIVER_REPLACED in failures
         reason = Reason.DRIVER_REPLACED if replaced else failures[0]
@@ -88,10 +69,14 @@ class OpenSource:
         faults = []
         for lane in self.lanes:
             since = lane.busy_since
-            if since is not None and now - since > self._pace.hung_after:
+            if since is not None and self._hangs(lane, now):
                 detail = f"a call has not returned for {now - since:.0f} s"
                 faults += [Fault(gpu, now, Reason.HUNG, detail) for gpu in lane.gpus]
         return faults
+
+    def _hangs(self, lane: Lane, now: float) -> bool:
+        since = lane.busy_since
+        return since is not None and now - since > self._pace.hung_after
 
     def stop(self) -> None:
         """Tell every lane to end; `close` waits for them."""
@@ -105,10 +90,3 @@ class OpenSource:
         if ended:
             self._source.close()
         return ended
-
-
-def opened(candidate: Candidate, pace: Pace, inbox: Inbox, clock: Clock) -> OpenSource:
-    """Open a source and begin to read it. Raises SourceError."""
-    source, probes = try_to_open(candidate)
-    lanes = [Lane(probe, pace, inbox, clock) for probe in probes]
-    return OpenSource(candidate[0], source, lanes, pace, clock)

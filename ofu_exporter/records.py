@@ -136,6 +136,8 @@ class Rating:
     """Key of the row, "" when estimated."""
     max_sm_clock_hz: float | None = None
     """Highest SM clock of the model, to tell a clock from another field's value."""
+    sm_count: int | None = None
+    """SMs of the model, for a source that does not tell how many the GPU has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ofu_exporter.errors import Reason
 from ofu_exporter.gpus import Row
 from ofu_exporter.lanes import Inbox, Pace
 from ofu_exporter.notices import log_changes
-from ofu_exporter.open_source import Candidate
+from ofu_exporter.opening import Candidate
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.records import (
     Fault,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.choosing import Choice, chosen
 from ofu_exporter.errors import Reason, SourceError
-from ofu_exporter.lanes import Delivery, Inbox, Pace
-from ofu_exporter.open_source import Candidate, OpenSource, opened
+from ofu_exporter.lanes import Delivery, Inbox, Lane, Pace
+from ofu_exporter.open_source import OpenSource
+from ofu_exporter.opening import Candidate, Opening
 from ofu_exporter.records import Fault, Gpu, Reading, SourceHealth
 from ofu_exporter.sources import Clock
 
@@ -17,6 +18,9 @@ log = logging.getLogger(__name__)
 
 USELESS_PAUSES = 10
 """A source that opened and measured nothing new is left alone so many times as long as one that did not open."""
+QUICK_SECONDS = 0.2
+"""A source that is there opens in less; the windows of the others wait no longer for it."""
+NOT_OPENED = "opening it does not end"
 CLOSE_SECONDS = 1.0
 """How long a source that is not needed may take to end."""
 
@@ -56,6 +60,8 @@ class SourceSet:
         self._choice = Choice()
         self._open: list[OpenSource] = []
         self._try_at: dict[str, float] = {}
+        self._opening: dict[str, Opening] = {}
+        """The attempts that are not over."""
         self._unusable: dict[str, SourceHealth] = {}
         self._none = SourceHealth(self._candidates[0][0])
 
@@ -69,6 +75,7 @@ class SourceSet:
         if self._choice.waits(self._named()):
             return True
         untried = [name for name, _ in self._candidates if name not in self._try_at]
+        untried += [name for name, opening in self._opening.items() if not self._hangs(opening)]
         return bool(untried) and bool(self._choice.unmeasured(self._named()))
 
     def open_first(self) -> bool:
@@ -78,11 +85,11 @@ class SourceSet:
         errors: list[tuple[str, SourceError]] = []
         for candidate in self._candidates:
             try:
-                self._begin(candidate)
+                if self._begin(candidate, self._pace.hung_after):
+                    return True
+                errors.append((candidate[0], SourceError(Reason.HUNG, NOT_OPENED)))
             except SourceError as error:
                 errors.append((candidate[0], error))
-                continue
-            return True
         self._note_unusable(errors)
         return False
 
@@ -99,7 +106,7 @@ class SourceSet:
         """What the sources see together now."""
         named = self._named()
         readers = self._choice.readers(named)
-        healths = [source.health() for source in self._open]
+        healths = [source.health(now) for source in self._open]
         reading = [health for health in healths if health.name in readers.values()]
         first = next(iter(reading or healths), self._none)
         missed = sum(health.missed_deadlines for health in healths)
@@ -124,8 +131,8 @@ class SourceSet:
         now = self._clock()
         for candidate in self._candidates:
             name = candidate[0]
-            if name not in is_open and self._try_at.get(name, now) <= now:
-                self._try_further(candidate)
+            is_due = name in self._opening or self._try_at.get(name, now) <= now
+            if name not in is_open and is_due and self._try_further(candidate):
                 return
 
     def cut(self) -> None:
@@ -146,36 +153,61 @@ class SourceSet:
 
     def close(self, deadline: float) -> bool:
         """Let go of everything; False when a call hangs."""
+        for opening in self._opening.values():
+            opening.give_up()
         return all([source.close(deadline) for source in list(self._open)])
 
     def _named(self) -> dict[str, Sequence[Gpu]]:
         return {source.name: source.gpus for source in self._open}
 
-    def _begin(self, candidate: Candidate) -> None:
-        """Raises SourceError."""
+    def _begin(self, candidate: Candidate, patience: float) -> bool:
+        """Read a source once it is open; False when it is not yet. Raises SourceError."""
         name = candidate[0]
-        self._try_at[name] = self._clock() + self._pace.reprobe
-        source = opened(candidate, self._pace, self._inbox, self._clock)
+        opening = self._opening.get(name)
+        if opening is None:
+            self._try_at[name] = self._clock() + self._pace.reprobe
+            opening = self._opening[name] = Opening(candidate, self._clock)
+        try:
+            opened = opening.result(0.0 if self._hangs(opening) else patience)
+        except SourceError:
+            del self._opening[name]
+            raise
+        if opened is None:
+            return False
+        del self._opening[name]
+        lanes = [Lane(probe, self._pace, self._inbox, self._clock) for probe in opened.probes]
+        source = OpenSource(name, opened.source, lanes, self._pace, self._clock)
         log.info("reading source %s", name)
         order = [each for each, _ in self._candidates]
         self._open = sorted([*self._open, source], key=lambda each: order.index(each.name))
         self._unusable.pop(name, None)
+        return True
 
-    def _try_further(self, candidate: Candidate) -> None:
+    def _hangs(self, opening: Opening) -> bool:
+        return opening.seconds > self._pace.hung_after
+
+    def _try_further(self, candidate: Candidate) -> bool:
+        """Whether the next candidate has to wait: not for one that hangs."""
         name = candidate[0]
         try:
-            self._begin(candidate)
+            if self._begin(candidate, QUICK_SECONDS) or not self._hangs(self._opening[name]):
+                return True
+            self._note_further(name, SourceError(Reason.HUNG, NOT_OPENED))
         except SourceError as error:
-            before = self._unusable.get(name) or SourceHealth(name)
-            if before.reason is not error.reason:
-                log.info("source %s cannot measure what the others cannot: %s", name, error)
-            failures = {error.reason.value: before.failures.get(error.reason.value, 0) + 1}
-            self._unusable[name] = replace(
-                before,
-                reason=error.reason,
-                detail=error.detail,
-                failures={**before.failures, **failures},
-            )
+            self._note_further(name, error)
+            return True
+        return False
+
+    def _note_further(self, name: str, error: SourceError) -> None:
+        before = self._unusable.get(name) or SourceHealth(name)
+        failures = dict(before.failures)
+        if before.reason is not error.reason:
+            log.info("source %s cannot measure what the others cannot: %s", name, error)
+        if before.reason is not error.reason or error.reason is not Reason.HUNG:  # one that goes on
+            failures[error.reason.value] = failures.get(error.reason.value, 0) + 1
+        self._unusable[name] = replace(
+            before, reason=error.reason, detail=error.detail, failures=failures
+        )
 
     def _drop_useless(self) -> None:
         """The best one stays: its reasons are the ones to be seen, and it may yet measure something."""
@@ -189,7 +221,7 @@ class SourceSet:
             self._choice.forget(source.name)
             self._try_at[source.name] = self._clock() + USELESS_PAUSES * self._pace.reprobe
             self._unusable[source.name] = replace(
-                source.health(), up=False, reason=Reason.NOT_SUPPORTED
+                source.health(self._clock()), up=False, reason=Reason.NOT_SUPPORTED
             )
             source.close(self._clock() + CLOSE_SECONDS)
 

@@ -115,17 +115,35 @@ def test_what_is_out_of_order_is_counted_once() -> None:
     assert (made.take_disordered(), made.take_disordered()) == (1, 0)
 
 
-def test_other_fields_are_sampled_a_moment_before_or_after() -> None:
+@pytest.mark.parametrize("behind", [-0.4, -0.002, 0.001, 0.1, 0.4])
+def test_other_fields_are_polled_before_or_after_in_the_same_round(behind: float) -> None:
+    """One after the other, those of all GPUs mixed, and each is stamped when it is polled."""
     made = device((0, 0.5), (1, 0.5), (2, 0.5))
     for second in (0, 1, 2):
-        made.add(sample(PIPES["hmma"], second + 0.002, 0.25))
+        made.add(sample(PIPES["hmma"], second + behind, 0.25))
         made.add(sample(SM_CLOCK_MHZ, second - 0.003, 1000 + second))
-        made.add(sample(CYCLES_ELAPSED, second + 0.001, 100.0 * second))
-        made.add(sample(CYCLES_TENSOR, second + 0.001, 50.0 * second))
+        made.add(sample(CYCLES_ELAPSED, second + behind, 100.0 * second))
+        made.add(sample(CYCLES_TENSOR, second + behind, 50.0 * second))
     (reading,) = made.readings(anchor(2))
-    assert reading.pipes == {"hmma": 0.25}
+    assert reading.pipes == {"hmma": pytest.approx(0.25)}
     assert [clock.hz for clock in reading.clocks] == [1000e6, 1001e6, 1002e6]
     assert reading.cycles == CycleTotals(200.0, 100.0)
+
+
+def test_a_pipe_that_another_client_watches_faster_counts_with_all_its_samples() -> None:
+    made = device((0, 0.5), (1, 0.5), (2, 0.5))
+    for tenth in range(21):
+        made.add(sample(PIPES["hmma"], tenth / 10 + 0.03, tenth / 100))
+    (reading,) = made.readings(anchor(2))
+    assert reading.pipes == {"hmma": pytest.approx(0.105)}
+
+
+def test_a_pipe_with_a_hole_in_the_window_is_absent_from_it() -> None:
+    made = device(*((second, 0.5) for second in range(6)))
+    for second in (0, 1, 5):
+        made.add(sample(PIPES["hmma"], second, 0.25))
+    (reading,) = made.readings(anchor(5))
+    assert reading.pipes == {}
 
 
 @pytest.mark.parametrize("blank", [0, 1, 2])

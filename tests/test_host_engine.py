@@ -59,7 +59,41 @@ def test_samples_come_once_and_in_order(engine: HostEngine, scenario: double.Sce
         times = [s.micros for s in samples if s.entity == entity]
         assert times == [round((EPOCH + second) * 1e6) for second in range(21)]
     assert samples[0].value is None
-    assert [s.code for s in watch.samples()] == [-14, -14]
+    assert watch.samples() == []
+    scenario.at(EPOCH + 30)
+    (last, *_) = watch.samples()
+    assert last.micros == round((EPOCH + 21) * 1e6)
+    watch.close()
+
+
+def test_a_sample_that_comes_to_light_behind_a_read_is_not_lost(
+    engine: HostEngine, scenario: double.Scenario
+) -> None:
+    """It bears the time at which the host engine began to take it."""
+    watch = engine.watch([FIRST], [TENSOR], 1.0)
+    watch.skip_to(EPOCH)
+    scenario.at(EPOCH + 4)
+    scenario.add("late 1")
+    scenario.at(EPOCH + 5.5)
+    seconds = [s.micros - EPOCH * 1e6 for s in watch.samples()]
+    scenario.at(EPOCH + 6.5)
+    seconds += [s.micros - EPOCH * 1e6 for s in watch.samples()]
+    assert [second / 1e6 for second in seconds] == [0, 1, 2, 3, 4, 5, 6]
+    watch.close()
+
+
+def test_a_watch_says_at_which_entity_a_read_broke_off_and_nothing_is_lost(
+    engine: HostEngine, scenario: double.Scenario
+) -> None:
+    watch = engine.watch([FIRST, SECOND], [TENSOR], 1.0)
+    scenario.error("dcgmGetValuesSince_v2", -18, gpu=1)
+    with pytest.raises(DcgmError, match="-18"):
+        watch.samples()
+    assert watch.failed == SECOND
+    watch.drop(SECOND)
+    watch.skip_to(EPOCH)
+    scenario.at(EPOCH + 3)
+    assert [s.micros / 1e6 - EPOCH for s in watch.samples()] == [0, 1, 2, 3]
     watch.close()
 
 

@@ -75,7 +75,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("dcgm_session",),
     ("sources", "schedulers"),
     ("sources.*", "schedulers.*"),
-    ("lanes", "notices", "choosing"),
+    ("lanes", "notices", "choosing", "opening"),
     ("open_source",),
     ("source_set",),
     ("sampling", "attribution", "state", "gathering", "pulls"),

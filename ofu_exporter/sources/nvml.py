@@ -141,7 +141,7 @@ class GpuProbe:
             if now.get(key) != before.get(key):
                 self._drop(key)
         if self._divided and self._gpus == (self._whole,):
-            raise GpuError(Reason.NOT_SUPPORTED, "MIG is on and there is no GPU instance")
+            raise GpuError(Reason.NO_INSTANCE, "MIG is on and there is no GPU instance")
 
     def _part(self, instance: mig.Instance) -> Gpu:
         return replace(

@@ -1,6 +1,6 @@
 """Measures what a window costs with DCGM, from 1 to 32 GPUs: `python -m tests.bench.dcgm`.
 
-CPU time of one thread per GPU and window of the default settings: every GPU's five samples of seven
+CPU time of one thread per GPU and window of the default settings: every GPU's five samples of fourteen
 fields, read through our own binding on the DCGM double; one tick of the pipeline, one rendered page. The
 double answers within this thread, so its own work is in the figure; a host engine's is in its process.
 """

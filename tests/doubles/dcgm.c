@@ -10,10 +10,13 @@
  *   address TEXT                 where a host engine listens; 127.0.0.1:5555 by default
  *   engine 0|1                   whether it runs; when it ends, so does every connection
  *   restart                      it ends and is there again at once
- *   forget                       it samples no more of what is watched, for nobody
+ *   forget                       it has forgotten what is watched, for everybody, and every sample of it
  *   module 0|1                   whether it has the module that profiles GPUs before Hopper
  *   disorder 1                   the next sample of every field is stamped with an earlier time
- *   ahead SECONDS                samples are stamped so far ahead
+ *   ahead SECONDS                its clock is so far ahead
+ *   late 1                       the next sample of every field is taken and stamped now, but is not
+ *                                there before the sample after it is
+ *   hang SECONDS                 each call to it takes so long, or until the file says 0
  *   error CALL CODE              CALL answers CODE; 0 ends that
  *   gpu N                        GPU N is there; every other line of a GPU says so too
  *   gpu N error CALL CODE        the same for a call about this GPU
@@ -23,10 +26,13 @@
  *   gpu N compute MAJOR MINOR
  *   gpu N clock_mhz MHZ...       one per sample, over and over
  *   gpu N tensor|hmma|imma|dfma RATIO       what the pipe does from here on, 0..1
+ *   gpu N integer|graphics RATIO, gpu N power|power_limit WATTS      what else shows of its work
  *   gpu N value RATIO            samples of the tensor counter say this instead; `value off` ends that
  *   gpu N gpm|mig|cycles|blank 0|1          blank: profiling fields have no value
  *   gpu N no_field ID            this field never has a value
+ *   gpu N mute_field ID          asked for live, this field gets no answer at all
  *   gpu N cycles_before NUMBER   what the cycle counters begin with
+ *   gpu N cycles_per NUMBER      so many SMs are summed up in them, 1 by default
  *   gpu N status NUMBER          DcgmEntityStatus_t; 4 = lost
  *   instance G ID PROFILE UUID   GPU G has GPU instance ID, with one compute instance
  *   instance G ID tensor RATIO   what its tensor pipe does
@@ -109,12 +115,14 @@ void test_reset(void) {
     memset(gpus, 0, sizeof gpus);
     memset(instances, 0, sizeof instances);
     memset(connections, 0, sizeof connections);
-    fault_count = initialised = 0;
+    initialised = faults.count = 0;
     version = 406;
     set_text(address, sizeof address, "127.0.0.1:5555");
     engine = true;
-    module_there = own_time = disorder = false;
+    module_there = own_time = disorder = late = false;
     ahead = now_micros = 0;
+    hang_seconds = 0.0;
+    worked = 0.0;
     read_path[0] = '\0';
     pthread_mutex_unlock(&lock);
 }
@@ -128,7 +136,23 @@ static int enter(const char *call) {
     return code != OK ? code : initialised == 0 ? UNINITIALIZED : OK;
 }
 
+static bool still_hangs(int64_t begun) {
+    pthread_mutex_lock(&lock);
+    look();
+    double seconds = hang_seconds;
+    pthread_mutex_unlock(&lock);
+    return (double)(real_micros() - begun) * 1e-6 < seconds;
+}
+
+/* Without the lock: who asks another host engine is not held up. */
+static void hang(void) {
+    const struct timespec nap = {.tv_nsec = 2000000};
+    for (int64_t begun = real_micros(); still_hangs(begun);)
+        nanosleep(&nap, NULL);
+}
+
 static int enter_with(handle_t connection, const char *call) {
+    hang();
     int code = enter(call);
     if (connection == 0 || connection >= MAX_CONNECTIONS || !connections[connection].open)
         die("not a connection, or one that was closed", call);
@@ -340,7 +364,8 @@ int dcgmGroupRemoveEntity(handle_t handle, handle_t id, int kind, unsigned numbe
     struct group *group = own_group(handle, id, __func__);
     for (unsigned i = 0; i < group->count; i++)
         if (group->entities[i].group == (unsigned)kind && group->entities[i].number == number) {
-            group->entities[i] = group->entities[--group->count];
+            memmove(&group->entities[i], &group->entities[i + 1],
+                    (--group->count - i) * sizeof *group->entities);
             return leave(OK);
         }
     return leave(BADPARAM);
@@ -494,15 +519,8 @@ int dcgmUnwatchFields(handle_t handle, handle_t id, handle_t fields_id) {
     return leave(OK);
 }
 
-static bool is_watched_by(const struct cell *cell, handle_t connection) {
-    for (int i = 0; cell != NULL && i < MAX_WATCHERS; i++)
-        if (cell->watchers[i].connection == connection)
-            return true;
-    return false;
-}
-
 static bool is_integer(unsigned short field) {
-    return field == SM_CLOCK || field >= CYCLES_ELAPSED;
+    return field == SM_CLOCK || field == GPU_UTIL || field >= CYCLES_ELAPSED;
 }
 
 static void fill(struct value_v1 *to, const struct cell *cell, const struct sample *sample) {
@@ -514,51 +532,49 @@ static void fill(struct value_v1 *to, const struct cell *cell, const struct samp
         to->value.dbl = sample->blank ? BLANK_FP64 : sample->number;
 }
 
-/* One field of one entity to the caller, in pieces, as the real library may. */
-static int64_t give(struct pair entity, unsigned short field, handle_t connection, int64_t since,
-                    enumeration give_to, void *data) {
-    static struct value_v1 piece[8];
+/* One field of one entity to the caller, value by value. What the real library does is in its DcgmApi.cpp,
+ * helperGetMultipleValuesForFieldFvBuffer(), and DcgmCacheManager.cpp, GetSamples(). */
+static int give(struct pair entity, unsigned short field, int64_t since, int64_t until,
+                enumeration give_to, void *data) {
+    struct value_v1 value;
     const struct cell *cell = cell_of(entity, field, false);
-    int count = 0;
-    int64_t latest = 0;
+    if (cell == NULL || (cell->count == 0 && interval_of(cell) == 0))
+        return NOT_WATCHED;
     bool any = false;
-    for (size_t i = 0; cell != NULL && i < cell->count; i++) {
-        if (cell->samples[i].micros < since)
+    for (size_t i = 0; i < cell->count; i++) {
+        bool hidden = cell->held && i + 1 == cell->count;
+        if (hidden || cell->samples[i].micros < since || cell->samples[i].micros > until)
             continue;
         any = true;
-        latest = cell->samples[i].micros > latest ? cell->samples[i].micros : latest;
-        fill(&piece[count++], cell, &cell->samples[i]);
-        if (count == 8) {
-            give_to((int)entity.group, entity.number, piece, count, data);
-            count = 0;
-        }
+        fill(&value, cell, &cell->samples[i]);
+        give_to((int)entity.group, entity.number, &value, 1, data);
     }
     if (!any) {
-        piece[0] = (struct value_v1){.version = 0x01001018, .field = field, .type = 'd'};
-        piece[0].status = is_watched_by(cell, connection) ? NO_DATA : NOT_WATCHED;
-        count = 1;
+        value = (struct value_v1){.version = 0x01001018, .field = field, .type = 'd', .status = NO_DATA};
+        give_to((int)entity.group, entity.number, &value, 1, data);
     }
-    if (count > 0)
-        give_to((int)entity.group, entity.number, piece, count, data);
-    return latest;
+    return OK;
 }
 
+/* Up to the time at which the host engine was asked, from where the next read goes on: also where a sample
+ * with an earlier time comes later. The first error ends the read (DcgmApi.cpp, helperGetValuesSince()). */
 int dcgmGetValuesSince_v2(handle_t handle, handle_t id, handle_t fields_id, long long since,
                           long long *next, enumeration give_to, void *data) {
     int code = enter_with(handle, __func__);
+    *next = since;
     if (code != OK)
         return leave(code);
     const struct group *group = own_group(handle, id, __func__);
     const struct field_group *fields = own_fields(handle, fields_id, __func__);
-    int64_t latest = since - 1;
-    for (unsigned e = 0; e < group->count; e++)
-        for (unsigned f = 0; f < fields->count; f++) {
-            int64_t last =
-                give(group->entities[e], fields->fields[f], handle, since, give_to, data);
-            latest = last > latest ? last : latest;
-        }
-    *next = latest + 1;
-    return leave(OK);
+    int64_t until = now_micros + ahead;
+    for (unsigned e = 0; code == OK && e < group->count; e++) {
+        code = fault_of(gpu_of(group->entities[e]), __func__);
+        for (unsigned f = 0; code == OK && f < fields->count; f++)
+            code = give(group->entities[e], fields->fields[f], since, until, give_to, data);
+    }
+    if (code == OK)
+        *next = until + 1;
+    return leave(code);
 }
 
 /* --- live values ------------------------------------------------------------------------------ */
@@ -596,7 +612,7 @@ static void live_of_gpu(struct value_v2 *to, const struct gpu *gpu, unsigned ind
     case GPM_SUPPORT:
         return live_number(to, gpu->gpm);
     case SM_CLOCK:
-        return live_number(to, gpu->clocks[0]);
+        return live_number(to, gpu->clocks.mhz[0]);
     case MAX_SM_CLOCK:
         return live_number(to, gpu->max_clock_mhz);
     case FB_TOTAL:
@@ -606,14 +622,27 @@ static void live_of_gpu(struct value_v2 *to, const struct gpu *gpu, unsigned ind
     }
 }
 
+/* DcgmCacheManager.cpp, BufferOrCacheLatestGpuValue() and GenerateCudaVisibleDevicesValue(). */
 static void live_of_instance(struct value_v2 *to, const struct instance *instance) {
+    char name[160];
+    const char *gpu = gpus[instance->gpu].uuid;
     if (to->group == FE_GPU_I && to->field == NAME) {
         live_text(to, instance->profile);
+    } else if (to->group == FE_GPU_CI && to->field == UUID) {
+        live_text(to, version >= 400 ? instance->uuid : gpu);
     } else if (to->group == FE_GPU_CI && to->field == VISIBLE_DEVICES) {
-        live_text(to, instance->uuid);
+        snprintf(name, sizeof name, "MIG-%s/%d/0", gpu, instance->id);
+        live_text(to, name);
     } else {
         live_text(to, "<<<NOT_SUPPORTED>>>");
     }
+}
+
+static bool is_mute(const struct pair *entities, unsigned count, unsigned short field) {
+    for (unsigned e = 0; e < count; e++)
+        if (gpu_of(entities[e]) != NO_GPU && gpus[gpu_of(entities[e])].mute_field == field)
+            return true;
+    return false;
 }
 
 int dcgmEntitiesGetLatestValues(handle_t handle, struct pair *entities, unsigned entity_count,
@@ -623,8 +652,8 @@ int dcgmEntitiesGetLatestValues(handle_t handle, struct pair *entities, unsigned
     for (unsigned f = 0; f < field_count; f++) {
         if (is_profiling(fields[f]) && flags == 1)
             die("the host engine does not survive live values of a profiling field", __func__);
-        if (code == OK && !is_known(fields[f]))
-            code = GENERIC_ERROR;
+        if (code == OK && (!is_known(fields[f]) || is_mute(entities, entity_count, fields[f])))
+            code = GENERIC_ERROR; /* all or nothing: DcgmApi.cpp, tsapiEntitiesGetLatestValues() */
     }
     for (unsigned e = 0; code == OK && e < entity_count; e++)
         for (unsigned f = 0; f < field_count; f++) {

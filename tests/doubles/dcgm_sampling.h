@@ -61,28 +61,52 @@ static void keep(struct cell *cell, int64_t micros, bool blank, double number) {
     }
 }
 
+/* Whether a field is what it is at one moment, and no integral over time. */
+static bool is_of_a_moment(const struct cell *cell, const struct gpu *gpu, double *number) {
+    switch (cell->field) {
+    case SM_CLOCK:
+        *number = gpu->clocks.mhz[cell->taken % gpu->clocks.count];
+        return true;
+    case GPU_UTIL:
+        *number = 100.0 * gpu->graphics;
+        return true;
+    case POWER_USAGE:
+        *number = gpu->power;
+        return true;
+    case ENFORCED_POWER_LIMIT:
+        *number = gpu->power_limit;
+        return true;
+    case INTEGER:
+        *number = gpu->integer;
+        return true;
+    default:
+        return cell->field >= FP64 && cell->field <= FP16; /* these pipes have nothing to do */
+    }
+}
+
 static void take_sample(struct cell *cell, int64_t at) {
     if (gpu_of(cell->entity) == NO_GPU)
         return;
     const struct gpu *gpu = &gpus[gpu_of(cell->entity)];
     double integral = integral_of(cell), number = 0.0;
     bool blank = is_blank(cell, gpu);
-    if (cell->field == SM_CLOCK)
-        number = gpu->clocks[cell->taken % gpu->clock_count];
+    if (is_of_a_moment(cell, gpu, &number))
+        ;
     else if (cell->field == CYCLES_ELAPSED)
         number = gpu->cycles_before + gpu->elapsed_cycles;
     else if (cell->field == CYCLES_TENSOR)
         number = gpu->cycles_before / 2 + gpu->tensor_cycles;
     else if (!blank)
-        number = (integral - cell->integral) / ((double)(at - cell->last) * 1e-6);
+        number = (integral - cell->integral) / (worked - cell->worked);
     if (gpu->told && cell->field == TENSOR)
         number = gpu->value;
     int64_t stamp = at + ahead - (disorder ? 1500000 : 0);
     int repeats = gpu->status == STATUS_LOST ? BURST : 1;
     for (int i = 0; i < repeats; i++)
         keep(cell, stamp + i, blank, number);
+    cell->held = late;
     cell->integral = integral;
-    cell->last = at;
+    cell->worked = worked;
     cell->taken++;
 }
 
@@ -97,17 +121,17 @@ static int64_t interval_of(const struct cell *cell) {
 }
 
 static void integrate(double seconds) {
+    worked += seconds;
     for (int i = 0; i < MAX_GPUS; i++) {
         struct gpu *gpu = &gpus[i];
         if (!gpu->present)
             continue;
-        double mhz = 0.0;
-        for (unsigned k = 0; k < gpu->clock_count; k++)
-            mhz += gpu->clocks[k] / (double)gpu->clock_count;
+        double mhz = mean_clock(&gpu->clocks);
         for (int pipe = 0; pipe < 4; pipe++)
             gpu->busy[pipe] += seconds * gpu->active[pipe];
-        gpu->elapsed_cycles += seconds * mhz * 1e6;
-        gpu->tensor_cycles += seconds * mhz * 1e6 * gpu->active[0];
+        double cycles = seconds * mhz * 1e6 * gpu->cycles_per;
+        gpu->elapsed_cycles += cycles;
+        gpu->tensor_cycles += cycles * gpu->active[0];
     }
     for (int i = 0; i < MAX_INSTANCES; i++)
         if (instances[i].present)
@@ -133,6 +157,7 @@ static void pass_until(int64_t until) {
                 any = true;
             }
         disorder = disorder && !any;
+        late = late && !any;
     }
 }
 

@@ -16,8 +16,10 @@ static void end_engine(void) {
 }
 
 static void forget_watches(void) {
-    for (unsigned i = 0; i < cell_count; i++)
+    for (unsigned i = 0; i < cell_count; i++) {
         memset(cells[i].watchers, 0, sizeof cells[i].watchers);
+        cells[i].count = 0;
+    }
 }
 
 static struct gpu *known_gpu(int index) {
@@ -35,10 +37,12 @@ static struct gpu *known_gpu(int index) {
         .status = STATUS_OK,
         .gpm = 1,
         .cycles = 1,
+        .cycles_per = 1,
         .major = 9,
         .cycles_before = 1e12,
-        .clocks = {1500},
-        .clock_count = 1,
+        .power = 100.0,
+        .power_limit = 700.0,
+        .clocks = {1, {1500}},
     };
     snprintf(gpu->uuid, sizeof gpu->uuid, "GPU-00000000-0000-0000-0000-%012d", index);
     snprintf(gpu->bus_id, sizeof gpu->bus_id, "00000000:%02X:00.0", 0x1b + index);
@@ -46,38 +50,8 @@ static struct gpu *known_gpu(int index) {
     return gpu;
 }
 
-static void set_fault(int gpu, const char *values) {
-    struct fault fault = {.gpu = gpu};
-    if (sscanf(values, "%47s %d", fault.call, &fault.code) != 2)
-        die("not `CALL CODE`", values);
-    for (unsigned i = 0; i < fault_count; i++)
-        if (faults[i].gpu == gpu && strcmp(faults[i].call, fault.call) == 0) {
-            faults[i].code = fault.code;
-            return;
-        }
-    if (fault_count == MAX_FAULTS)
-        die("too many errors", values);
-    faults[fault_count++] = fault;
-}
-
 static int fault_of(int gpu, const char *call) {
-    for (unsigned i = 0; i < fault_count; i++)
-        if (faults[i].gpu == gpu && strcmp(faults[i].call, call) == 0)
-            return faults[i].code;
-    return OK;
-}
-
-static void set_clocks(struct gpu *gpu, const char *values) {
-    char *end;
-    gpu->clock_count = 0;
-    for (const char *at = values; gpu->clock_count < MAX_CLOCKS; at = end) {
-        unsigned long mhz = strtoul(at, &end, 10);
-        if (end == at)
-            break;
-        gpu->clocks[gpu->clock_count++] = (unsigned)mhz;
-    }
-    if (gpu->clock_count == 0)
-        die("no clock", values);
+    return find_fault(&faults, gpu, call);
 }
 
 static bool set_ratio(struct gpu *gpu, const char *word, const char *value) {
@@ -87,9 +61,20 @@ static bool set_ratio(struct gpu *gpu, const char *word, const char *value) {
             gpu->active[i] = strtod(value, NULL);
             return true;
         }
-    if (strcmp(word, "cycles_before") == 0)
-        gpu->cycles_before = strtod(value, NULL);
-    else if (strcmp(word, "value") == 0) {
+    const struct {
+        const char *word;
+        double *number;
+    } numbers[] = {
+        {"cycles_before", &gpu->cycles_before}, {"integer", &gpu->integer},
+        {"graphics", &gpu->graphics},           {"power", &gpu->power},
+        {"power_limit", &gpu->power_limit},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(word, numbers[i].word) == 0) {
+            *numbers[i].number = strtod(value, NULL);
+            return true;
+        }
+    if (strcmp(word, "value") == 0) {
         gpu->told = strcmp(value, "off") != 0;
         gpu->value = strtod(value, NULL);
     } else
@@ -98,10 +83,7 @@ static bool set_ratio(struct gpu *gpu, const char *word, const char *value) {
 }
 
 static bool set_number(struct gpu *gpu, const char *word, const char *value) {
-    const struct {
-        const char *word;
-        unsigned *number;
-    } numbers[] = {
+    const struct number numbers[] = {
         {"max_clock_mhz", &gpu->max_clock_mhz},
         {"memory_mib", &gpu->memory_mib},
         {"device_file", &gpu->device_file},
@@ -109,43 +91,35 @@ static bool set_number(struct gpu *gpu, const char *word, const char *value) {
         {"gpm", &gpu->gpm},
         {"mig", &gpu->mig},
         {"cycles", &gpu->cycles},
+        {"cycles_per", &gpu->cycles_per},
         {"blank", &gpu->blank},
+        {"mute_field", &gpu->mute_field},
     };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(word, numbers[i].word) == 0) {
-            *numbers[i].number = (unsigned)strtoul(value, NULL, 10);
-            return true;
-        }
-    return false;
+    return set_one_number(numbers, sizeof numbers / sizeof *numbers, word, value, 10);
 }
 
 static bool set_identity(struct gpu *gpu, const char *word, const char *value) {
-    if (strcmp(word, "uuid") == 0)
-        set_text(gpu->uuid, sizeof gpu->uuid, value);
-    else if (strcmp(word, "name") == 0)
-        set_text(gpu->name, sizeof gpu->name, value);
-    else if (strcmp(word, "bus_id") == 0)
-        set_text(gpu->bus_id, sizeof gpu->bus_id, value);
-    else if (strcmp(word, "pci_id") == 0)
-        gpu->pci_id = (unsigned)strtoul(value, NULL, 16);
-    else
-        return false;
-    return true;
+    const struct text texts[] = {
+        {"uuid", gpu->uuid, sizeof gpu->uuid},
+        {"name", gpu->name, sizeof gpu->name},
+        {"bus_id", gpu->bus_id, sizeof gpu->bus_id},
+    };
+    const struct number numbers[] = {{"pci_id", &gpu->pci_id}};
+    return set_one_text(texts, sizeof texts / sizeof *texts, word, value) ||
+           set_one_number(numbers, 1, word, value, 16);
 }
 
 static void set_gpu(const char *rest) {
-    int index, used = 0;
-    char word[32] = "";
-    if (sscanf(rest, "%d %n%31s %n", &index, &used, word, &used) < 1)
-        die("not a GPU's line", rest);
-    const char *value = rest + used;
+    int index;
+    char word[32];
+    const char *value = split_gpu_line(rest, &index, word);
     struct gpu *gpu = known_gpu(index);
     if (word[0] == '\0')
         return;
     if (strcmp(word, "error") == 0)
-        set_fault(index, value);
+        set_fault(&faults, index, value);
     else if (strcmp(word, "clock_mhz") == 0)
-        set_clocks(gpu, value);
+        set_clocks(&gpu->clocks, value);
     else if (strcmp(word, "compute") == 0)
         sscanf(value, "%d %d", &gpu->major, &gpu->minor);
     else if (strcmp(word, "no_field") == 0 && gpu->no_field_count < MAX_NO_FIELDS)
@@ -206,11 +180,10 @@ static void set_engine(bool runs) {
 
 static void set_time(const char *value) {
     int64_t micros = (int64_t)(strtod(value, NULL) * 1e6 + 0.5);
-    if (!own_time || micros < now_micros) /* the clock is set: what is watched is sampled from there */
-        for (unsigned i = 0; i < cell_count; i++) {
-            cells[i].next += micros - now_micros;
-            cells[i].last += micros - now_micros;
-        }
+    for (unsigned i = 0; !own_time && i < cell_count; i++)
+        cells[i].next += micros - now_micros;
+    /* Set back, the clock makes it wait: what is watched is not due before its time comes again
+     * (DcgmCacheManager.cpp, ActuallyUpdateAllFields()). */
     if (!own_time || micros < now_micros)
         now_micros = micros;
     own_time = true;
@@ -218,12 +191,11 @@ static void set_time(const char *value) {
 }
 
 static void read_line(char *line) {
-    line[strcspn(line, "#\n")] = '\0';
-    char word[16] = "";
-    int used = 0, major, minor;
-    if (sscanf(line, "%15s %n", word, &used) < 1)
+    char word[16];
+    int major, minor;
+    const char *rest = split_line(line, word);
+    if (rest == NULL)
         return;
-    const char *rest = line + used;
     if (strcmp(word, "gpu") == 0)
         set_gpu(rest);
     else if (strcmp(word, "instance") == 0)
@@ -231,7 +203,7 @@ static void read_line(char *line) {
     else if (strcmp(word, "time") == 0)
         set_time(rest);
     else if (strcmp(word, "error") == 0)
-        set_fault(NO_GPU, rest);
+        set_fault(&faults, NO_GPU, rest);
     else if (strcmp(word, "engine") == 0)
         set_engine(strtoul(rest, NULL, 10) != 0);
     else if (strcmp(word, "restart") == 0)
@@ -242,6 +214,10 @@ static void read_line(char *line) {
         module_there = strtoul(rest, NULL, 10) != 0;
     else if (strcmp(word, "disorder") == 0)
         disorder = true;
+    else if (strcmp(word, "hang") == 0)
+        hang_seconds = strtod(rest, NULL);
+    else if (strcmp(word, "late") == 0)
+        late = true;
     else if (strcmp(word, "ahead") == 0)
         ahead = (int64_t)(strtod(rest, NULL) * 1e6);
     else if (strcmp(word, "address") == 0)

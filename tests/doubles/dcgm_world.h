@@ -3,12 +3,11 @@
 #define DCGM_WORLD_H
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
+
+#define DOUBLE "dcgm"
+#include "scenario.h"
 
 enum {
     OK = 0,
@@ -41,18 +40,24 @@ enum {
     GPM_SUPPORT = 94,
     SM_CLOCK = 100,
     MAX_SM_CLOCK = 113,
+    POWER_USAGE = 155,
+    ENFORCED_POWER_LIMIT = 164,
+    GPU_UTIL = 203,
     FB_TOTAL = 250,
     FIRST_PROFILING = 1001,
     TENSOR = 1004,
+    FP64 = 1006,
+    FP16 = 1008,
     IMMA = 1013,
     DFMA = 1015,
+    INTEGER = 1016,
     CYCLES_ELAPSED = 1084,
     CYCLES_TENSOR = 1086,
     LAST_PROFILING = 1096,
 };
-enum { MAX_GPUS = 32, MAX_INSTANCES = 64, MAX_CLOCKS = 16, MAX_FAULTS = 32, MAX_NO_FIELDS = 8 };
+enum { MAX_GPUS = 32, MAX_INSTANCES = 64, MAX_NO_FIELDS = 8 };
 enum { MAX_CONNECTIONS = 64, MAX_GROUPS = 64, MAX_ENTITIES = 64, MAX_FIELDS = 16, MAX_CELLS = 1024 };
-enum { MAX_WATCHERS = 4, BURST = 16, NO_GPU = -1, SHORTEST_MICROS = 100000 };
+enum { MAX_WATCHERS = 4, BURST = 16, SHORTEST_MICROS = 100000 };
 
 #define BLANK_INT64 0x7ffffffffffffff0LL
 #define BLANK_FP64 140737488355328.0
@@ -117,22 +122,18 @@ _Static_assert(sizeof(struct hierarchy_v2) == 73480, "dcgmMigHierarchy_v2");
 
 /* --- the world -------------------------------------------------------------------------------- */
 
-struct fault {
-    int gpu;
-    char call[48];
-    int code;
-};
 struct gpu {
     bool present;
     char uuid[80], name[96], bus_id[32];
     unsigned pci_id, max_clock_mhz, memory_mib, device_file, status;
-    unsigned gpm, mig, cycles, blank;
+    unsigned gpm, mig, cycles, cycles_per, blank, mute_field;
     int major, minor;
     double active[4]; /* tensor, imma, hmma, dfma */
     bool told;        /* `value` stands instead of what was measured */
     double value;
     double cycles_before;
-    unsigned clocks[MAX_CLOCKS], clock_count;
+    double integer, graphics, power, power_limit;
+    struct clocks clocks;
     unsigned no_fields[MAX_NO_FIELDS], no_field_count;
     double busy[4], elapsed_cycles, tensor_cycles; /* integrals over time */
 };
@@ -156,8 +157,10 @@ struct cell {
     struct pair entity;
     unsigned short field;
     struct watcher watchers[MAX_WATCHERS];
-    int64_t next, last;  /* when it is sampled again, and was last */
+    int64_t next;        /* when it is sampled again */
     double integral;     /* at the last sample; negative before the first */
+    double worked;       /* seconds that the GPUs had worked then */
+    bool held;           /* the newest sample is there, but not to be seen yet */
     unsigned taken;
     struct sample *samples;
     size_t count, room, most;
@@ -181,8 +184,7 @@ struct connection {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpu gpus[MAX_GPUS];
 static struct instance instances[MAX_INSTANCES];
-static struct fault faults[MAX_FAULTS];
-static unsigned fault_count;
+static struct faults faults;
 static struct connection connections[MAX_CONNECTIONS];
 static struct group groups[MAX_GROUPS];
 static struct field_group field_groups[MAX_GROUPS];
@@ -190,22 +192,14 @@ static struct cell cells[MAX_CELLS];
 static unsigned cell_count;
 static int version = 406;
 static char address[256] = "127.0.0.1:5555";
-static bool engine = true, module_there, paused, own_time, disorder;
+static bool engine = true, module_there, paused, own_time, disorder, late;
 static int64_t ahead;
 static unsigned life = 1, initialised;
 static int64_t now_micros;
+static double hang_seconds;
+static double worked; /* seconds that have passed, however the clock was set */
 static char read_path[4096];
 static long read_until;
-
-static void die(const char *what, const char *detail) {
-    fprintf(stderr, "tests/doubles/dcgm.c: %s: %s\n", what, detail);
-    abort();
-}
-
-static void set_text(char *to, size_t size, const char *text) {
-    if ((size_t)snprintf(to, size, "%s", text) >= size)
-        die("too long", text);
-}
 
 static bool is_profiling(unsigned short field) {
     return field >= FIRST_PROFILING && field <= LAST_PROFILING;

@@ -17,7 +17,7 @@ FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "
 @functools.cache
 def build(source: Path, soname: str) -> Path:
     """The compiled library, compiled once for each content of its source and of the headers beside it."""
-    texts = [source, *sorted(source.parent.glob(f"{source.stem}_*.h"))]
+    texts = [source, *sorted(source.parent.glob("*.h"))]
     flags = (*FLAGS, f"-Wl,-soname,{soname}")
     content = b"".join(text.read_bytes() for text in texts) + " ".join(flags).encode()
     digest = hashlib.sha256(content).hexdigest()[:16]

@@ -254,7 +254,7 @@ unsigned nvmlDeviceGetClockInfo(device *handle, unsigned type, unsigned *mhz) {
     unsigned code = enter_gpu(handle, __func__);
     if (code == SUCCESS) {
         const struct gpu *gpu = gpu_of(handle);
-        *mhz = gpu->clocks[clock_calls[handle->index]++ % gpu->clock_count];
+        *mhz = gpu->clocks.mhz[clock_calls[handle->index]++ % gpu->clocks.count];
     }
     return leave(code);
 }

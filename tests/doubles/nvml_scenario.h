@@ -10,21 +10,13 @@ static double real_time(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void set_text(char *to, size_t size, const char *text) {
-    if ((size_t)snprintf(to, size, "%s", text) >= size)
-        die("too long", text);
-}
-
 static void integrate_until(double now) {
     double seconds = now - integrated_until;
     for (int i = 0; i < MAX_GPUS; i++) {
         const struct gpu *gpu = &world.gpus[i];
         if (!gpu->present)
             continue;
-        double mhz = 0.0;
-        for (unsigned k = 0; k < gpu->clock_count; k++)
-            mhz += gpu->clocks[k] / (double)gpu->clock_count;
-        double cycles = seconds * mhz * 1e6;
+        double cycles = seconds * mean_clock(&gpu->clocks) * 1e6;
         if (gpu->cycles == SUMMED)
             cycles *= gpu->cores / CORES_PER_SM;
         for (int k = 0; k < ENGINES; k++)
@@ -55,45 +47,12 @@ static struct gpu *known_gpu(int index) {
     gpu->gpm = 1;
     gpu->power = 100;
     gpu->power_limit = 700;
-    gpu->clocks[0] = 1500;
-    gpu->clock_count = 1;
+    gpu->clocks = (struct clocks){1, {1500}};
     return gpu;
 }
 
-static void set_fault(int gpu, const char *values) {
-    struct fault fault = {.gpu = gpu};
-    if (sscanf(values, "%47s %u", fault.call, &fault.code) != 2)
-        die("not `CALL CODE`", values);
-    for (unsigned i = 0; i < world.fault_count; i++) {
-        struct fault *old = &world.faults[i];
-        if (old->gpu == gpu && strcmp(old->call, fault.call) == 0) {
-            old->code = fault.code;
-            return;
-        }
-    }
-    if (world.fault_count == MAX_FAULTS)
-        die("too many errors", values);
-    world.faults[world.fault_count++] = fault;
-}
-
 static unsigned fault_of(int gpu, const char *call) {
-    for (unsigned i = 0; i < world.fault_count; i++)
-        if (world.faults[i].gpu == gpu && strcmp(world.faults[i].call, call) == 0)
-            return world.faults[i].code;
-    return SUCCESS;
-}
-
-static void set_clocks(struct gpu *gpu, const char *values) {
-    char *end;
-    gpu->clock_count = 0;
-    for (const char *at = values; gpu->clock_count < MAX_CLOCKS; at = end) {
-        unsigned long mhz = strtoul(at, &end, 10);
-        if (end == at)
-            break;
-        gpu->clocks[gpu->clock_count++] = (unsigned)mhz;
-    }
-    if (gpu->clock_count == 0)
-        die("no clock", values);
+    return (unsigned)find_fault(&world.faults, gpu, call);
 }
 
 static void set_cycles(struct gpu *gpu, const char *value) {
@@ -151,10 +110,7 @@ static void set_instance(struct gpu *gpu, const char *values) {
 }
 
 static bool set_number(struct gpu *gpu, const char *word, const char *value) {
-    const struct {
-        const char *word;
-        unsigned *number;
-    } numbers[] = {
+    const struct number numbers[] = {
         {"max_clock_mhz", &gpu->max_clock_mhz},
         {"cores", &gpu->cores},
         {"device_file", &gpu->device_file},
@@ -165,43 +121,35 @@ static bool set_number(struct gpu *gpu, const char *word, const char *value) {
         {"strict_ids", &gpu->strict_ids},
         {"mute", &gpu->mute},
     };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(word, numbers[i].word) == 0) {
-            *numbers[i].number = (unsigned)strtoul(value, NULL, 10);
-            return true;
-        }
-    return false;
+    return set_one_number(numbers, sizeof numbers / sizeof *numbers, word, value, 10);
 }
 
 static bool set_identity(struct gpu *gpu, const char *word, const char *value) {
-    if (strcmp(word, "uuid") == 0)
-        set_text(gpu->uuid, sizeof gpu->uuid, value);
-    else if (strcmp(word, "name") == 0)
-        set_text(gpu->name, sizeof gpu->name, value);
-    else if (strcmp(word, "bus_id") == 0)
-        set_text(gpu->bus_id, sizeof gpu->bus_id, value);
-    else if (strcmp(word, "device_id") == 0)
-        gpu->device_id = (unsigned)strtoul(value, NULL, 16);
-    else if (strcmp(word, "memory") == 0)
+    const struct text texts[] = {
+        {"uuid", gpu->uuid, sizeof gpu->uuid},
+        {"name", gpu->name, sizeof gpu->name},
+        {"bus_id", gpu->bus_id, sizeof gpu->bus_id},
+    };
+    const struct number numbers[] = {{"device_id", &gpu->device_id}};
+    if (strcmp(word, "memory") == 0)
         gpu->memory = strtoull(value, NULL, 10);
     else
-        return false;
+        return set_one_text(texts, sizeof texts / sizeof *texts, word, value) ||
+               set_one_number(numbers, 1, word, value, 16);
     return true;
 }
 
 static void read_gpu_line(const char *rest) {
-    int index, used = 0;
-    char word[32] = "";
-    if (sscanf(rest, "%d %n%31s %n", &index, &used, word, &used) < 1)
-        die("not a GPU's line", rest);
-    const char *value = rest + used;
+    int index;
+    char word[32];
+    const char *value = split_gpu_line(rest, &index, word);
     struct gpu *gpu = known_gpu(index);
     if (word[0] == '\0')
         return;
     if (strcmp(word, "error") == 0 || strcmp(word, "metric_error") == 0)
-        set_fault(index, value);
+        set_fault(&world.faults, index, value);
     else if (strcmp(word, "clock_mhz") == 0)
-        set_clocks(gpu, value);
+        set_clocks(&gpu->clocks, value);
     else if (strcmp(word, "cycles") == 0)
         set_cycles(gpu, value);
     else if (strcmp(word, "hang_seconds") == 0)
@@ -220,18 +168,16 @@ static void read_gpu_line(const char *rest) {
 }
 
 static void read_line(char *line) {
-    line[strcspn(line, "#\n")] = '\0';
-    char word[16] = "";
-    int used = 0;
-    if (sscanf(line, "%15s %n", word, &used) < 1)
+    char word[16];
+    const char *rest = split_line(line, word);
+    if (rest == NULL)
         return;
-    const char *rest = line + used;
     if (strcmp(word, "gpu") == 0) {
         read_gpu_line(rest);
     } else if (strcmp(word, "driver") == 0) {
         set_text(world.driver, sizeof world.driver, rest);
     } else if (strcmp(word, "error") == 0) {
-        set_fault(NO_GPU, rest);
+        set_fault(&world.faults, NO_GPU, rest);
     } else if (strcmp(word, "unloaded") == 0) {
         world.unloaded = (unsigned)strtoul(rest, NULL, 10);
     } else if (strcmp(word, "time") == 0) {

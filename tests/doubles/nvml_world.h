@@ -4,12 +4,11 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+
+#define DOUBLE "nvml"
+#include "scenario.h"
 
 enum {
     SUCCESS = 0,
@@ -23,21 +22,15 @@ enum {
 };
 enum { GRAPHICS = 1, INTEGER = 4, ANY_TENSOR = 5, DFMA = 6, HMMA = 7, DMMA = 8, IMMA = 9, PIPES = 14 };
 enum { CYCLES_ELAPSED = 248, CYCLES_TENSOR = 250 };
-enum { MAX_GPUS = 128, MAX_INSTANCES = 15, MAX_CLOCKS = 16, MAX_FAULTS = 256, MAX_MIG_HANDLES = 4096 };
+enum { MAX_GPUS = 128, MAX_INSTANCES = 15, MAX_MIG_HANDLES = 4096 };
 /* Of the engines of a GPU: the whole, and after it the instances by their ids. */
 enum { WHOLE = 0, ENGINES = 1 + MAX_INSTANCES };
-enum { NO_GPU = -1, CORES_PER_SM = 128, GI_SLICES = 8 };
+enum { CORES_PER_SM = 128, GI_SLICES = 8 };
 
 /* "Since reboot": the counters do not begin at 0 when the program does. */
 static const double CYCLES_BEFORE = 1e12;
 
 enum cycles { AUTO, PER_SM, SUMMED, NONE };
-
-struct fault {
-    int gpu;
-    char call[48]; /* a call, or the number of a metric */
-    unsigned code;
-};
 
 /* What does the work: a GPU, or an instance of it. */
 struct engine {
@@ -58,15 +51,14 @@ struct gpu {
     enum cycles cycles;
     double hang_seconds, power, power_limit;
     struct engine engines[ENGINES];
-    unsigned clocks[MAX_CLOCKS], clock_count;
+    struct clocks clocks;
 };
 
 struct world {
     char driver[32];
     bool own_time; /* set by `time` lines */
     unsigned unloaded, births;
-    unsigned fault_count;
-    struct fault faults[MAX_FAULTS];
+    struct faults faults;
     struct gpu gpus[MAX_GPUS];
 };
 
@@ -102,10 +94,5 @@ static unsigned clock_calls[MAX_GPUS];
 static struct stat read_file;
 static char read_path[4096];
 static double integrated_until;
-
-static void die(const char *what, const char *detail) {
-    fprintf(stderr, "tests/doubles/nvml.c: %s: %s\n", what, detail);
-    abort();
-}
 
 #endif

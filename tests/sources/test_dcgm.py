@@ -12,7 +12,7 @@ from ofu_exporter.dcgm_samples import CYCLES_ELAPSED, CYCLES_TENSOR, PIPES, TENS
 from ofu_exporter.errors import GpuError, Reason, SourceError
 from ofu_exporter.host_engine import HostEngine
 from ofu_exporter.libdcgm import GPU, Entity, Library
-from ofu_exporter.records import ClockSample, CycleTotals, Fault, Gpu, Reading
+from ofu_exporter.records import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
 from ofu_exporter.sources import dcgm
 from tests.dcgm_node import START, DcgmNode, node
 from tests.doubles.dcgm import Value
@@ -163,6 +163,17 @@ def test_counters_that_bring_nothing_are_watched_no_longer(node: DcgmNode) -> No
     assert (first.tensor_active, second.tensor_active) == (0.5, 0.5)
 
 
+def test_what_else_shows_of_the_work_is_told_of_whole_gpus(node: DcgmNode) -> None:
+    node.scenario.gpu(0, tensor=0.5, graphics=0.75, integer=0.125, power=350, power_limit=700)
+    node.scenario.instance(1, 1)
+    probe = node.opened()
+    whole, part = node.window(probe)
+    assert whole.evidence == pytest.approx(Evidence(0.75, 0.125, 0.5))
+    assert part.evidence is None
+    node.scenario.gpu(0, no_field=1016)
+    assert node.window(probe)[0].evidence == Evidence(0.75, None, 0.5)
+
+
 @pytest.mark.parametrize("version", ["3.1", "4.0", "4.5"])
 def test_a_host_engine_without_cycle_counters_has_all_the_rest(
     node: DcgmNode, version: str
@@ -194,6 +205,12 @@ def test_a_gpu_is_described_as_the_driver_describes_it(node: DcgmNode) -> None:
             minor=3,
         )
     ]
+
+
+def test_a_field_without_an_answer_takes_no_other_with_it(node: DcgmNode) -> None:
+    node.scenario.gpu(0, mute_field=250)
+    (gpu,) = node.open().gpus()
+    assert (gpu.name, gpu.memory_bytes) == ("NVIDIA H100 80GB HBM3", None)
 
 
 def test_a_gpu_that_did_not_say_who_it_is_is_asked_again(node: DcgmNode) -> None:
@@ -335,6 +352,17 @@ def test_a_host_engine_that_stays_away_is_said_so_at_each_read(node: DcgmNode) -
     assert reading.end - back <= 2 * 5.0 + 1.0
 
 
+def test_a_host_engine_that_lets_a_question_time_out_is_asked_no_further(node: DcgmNode) -> None:
+    """Each question would take as long again."""
+    for index in range(3):
+        node.scenario.gpu(index, tensor=0.5)
+    probe = node.opened()
+    node.scenario.error("dcgmGetGpuStatus", -11, gpu=0)
+    assert failure(lambda: node.events(probe)).reason is Reason.HUNG
+    node.scenario.error("dcgmGetGpuStatus", 0, gpu=0)
+    assert [r.gpu.index for r in node.window(probe)] == ["0", "1", "2"]
+
+
 def test_watches_that_the_host_engine_forgot_are_made_anew(node: DcgmNode) -> None:
     node.scenario.gpu(0, tensor=0.5)
     probe = node.opened()
@@ -354,6 +382,17 @@ def test_the_first_sample_of_a_watch_is_blank_and_no_fault(node: DcgmNode) -> No
     probe = node.open()
     assert probe.read() == []
     assert node.events(probe, 0.5) == []
+
+
+def test_two_blanks_at_the_beginning_are_no_fault_either(node: DcgmNode) -> None:
+    """Some versions use no window that begins with the first sample (DcgmGpmManager.cpp, GetLatestSample)."""
+    node.scenario.gpu(0, tensor=0.5, blank=1)
+    probe = node.open()
+    assert node.events(probe, 1.0) == []
+    node.scenario.gpu(0, blank=0)
+    assert node.events(probe, 1.0) == []
+    (reading,) = node.window(probe)
+    assert reading.tensor_active == pytest.approx(0.5)
 
 
 def test_a_blank_ends_the_window_before_it_and_the_next_begins_after(node: DcgmNode) -> None:
@@ -448,6 +487,36 @@ def test_a_gpu_that_cannot_be_watched_says_why_and_is_tried_again(node: DcgmNode
     assert {r.gpu.index for r in node.window(probe)} == {"0", "1"}
 
 
+def test_a_gpu_that_is_refused_in_a_read_costs_the_others_nothing(node: DcgmNode) -> None:
+    """The host engine ends the whole read there."""
+    for index in range(3):
+        node.scenario.gpu(index, tensor=0.25 * (index + 1))
+    probe = node.opened()
+    node.window(probe)
+    node.scenario.error("dcgmGetValuesSince_v2", -19, gpu=1)
+    for _ in range(3):
+        events = node.events(probe)
+        assert faults(events) == [("1", Reason.LOST)]
+        assert [(r.gpu.index, r.end - r.start) for r in readings(events)] == [("0", 5), ("2", 5)]
+    node.scenario.error("dcgmGetValuesSince_v2", 0, gpu=1)
+    for _ in range(8):
+        events = node.events(probe)
+    assert [(r.gpu.index, r.tensor_active) for r in readings(events)] == [
+        *(("0", 0.25), ("1", 0.5), ("2", 0.75))
+    ]
+
+
+def test_a_gpu_that_cannot_be_watched_does_not_keep_the_others_from_it(node: DcgmNode) -> None:
+    for index in range(3):
+        node.scenario.gpu(index, tensor=0.5)
+    node.scenario.error("dcgmWatchFields", -34, gpu=1)
+    probe = node.opened()
+    events = node.events(probe)
+    assert faults(events) == [("1", Reason.COUNTER_BUSY)]
+    assert [r.gpu.index for r in readings(events)] == ["0", "2"]
+    assert all(len(r.clocks) > 3 for r in readings(events))
+
+
 # --- MIG -------------------------------------------------------------------------------------------
 
 
@@ -532,7 +601,7 @@ def test_a_divided_gpu_without_an_instance_says_so(node: DcgmNode) -> None:
     node.scenario.gpu(0, mig=1)
     (event,) = node.events(node.opened())
     assert isinstance(event, Fault)
-    assert event.reason is Reason.NOT_SUPPORTED
+    assert event.reason is Reason.NO_INSTANCE
     assert "no GPU instance" in event.detail
 
 
@@ -616,7 +685,7 @@ def test_while_profiling_is_paused_there_is_a_reason_and_no_value(node: DcgmNode
 # --- time ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [3600.0, -3600.0, 0.5, -0.5])
+@pytest.mark.parametrize("step", [3600.0, 0.5, -0.5, -2.0])
 def test_no_window_reaches_over_an_instant_at_which_the_clock_was_set(
     node: DcgmNode, step: float
 ) -> None:
@@ -634,6 +703,40 @@ def test_no_window_reaches_over_an_instant_at_which_the_clock_was_set(
             assert reading.tensor_active == pytest.approx(0.5)
     assert reading.end == pytest.approx(node.now, abs=1.0)
     assert node.source.rejected["clock_set"] == 1
+
+
+@pytest.mark.parametrize("elsewhere", [0.5, 0.9])
+def test_a_clock_that_was_set_back_brings_nothing_from_before_until_its_time_is_over(
+    node: DcgmNode, elsewhere: float
+) -> None:
+    """The host engine takes no samples meanwhile, and those from before come to light one by one."""
+    node.scenario.gpu(0, tensor=0.9)
+    probe = node.opened()
+    node.window(probe)
+    node.clock_was_set_by = -60.0
+    node.scenario.gpu(0, tensor=elsewhere)
+    for _ in range(12):
+        (event,) = node.events(probe)
+        assert isinstance(event, Fault)
+        assert event.reason is Reason.STALE
+        assert "clock was set back" in event.detail
+    was_there = node.now + 5.0
+    assert node.window(probe) == []
+    node.window(probe)
+    (reading,) = node.window(probe)
+    assert reading.start >= was_there
+    assert reading.tensor_active == pytest.approx(elsewhere)
+    assert node.source.rejected["clock_set"] == 1
+
+
+def test_a_host_engine_that_was_started_after_the_clock_was_set_is_believed(node: DcgmNode) -> None:
+    node.scenario.gpu(0, tensor=0.5)
+    probe = node.opened()
+    node.clock_was_set_by = -3600.0
+    assert faults(node.events(probe)) == [("0", Reason.STALE)]
+    node.scenario.add("restart")
+    assert failure(lambda: node.events(probe)).reason is Reason.UNREACHABLE
+    assert node.window(probe)[0].tensor_active == pytest.approx(0.5)
 
 
 def test_samples_that_run_backwards_are_counted_and_not_used(node: DcgmNode) -> None:

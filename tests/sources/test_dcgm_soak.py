@@ -17,7 +17,9 @@ from tests.doubles import dcgm as double
 ACTIVITY = {("0", ""): 0.5, ("1", ""): 0.25, ("2", "1"): 0.75, ("2", "2"): 0.125, ("2", "3"): 0.125}
 
 LINES = (
-    *("restart", "engine 0", "engine 1", "forget", "disorder 1"),
+    *("restart", "engine 0", "engine 1", "forget", "disorder 1", "late 1"),
+    *("gpu 0 error dcgmGetValuesSince_v2 -19", "gpu 0 error dcgmGetValuesSince_v2 0"),
+    *("gpu 1 error dcgmWatchFields -34", "gpu 1 error dcgmWatchFields 0"),
     *("gpu 0 status 4", "gpu 0 status 1", "gpu 1 status 7", "gpu 1 status 1"),
     *("gpu 0 blank 1", "gpu 0 blank 0", "gpu 2 blank 1", "gpu 2 blank 0"),
     *("error dcgmGetValuesSince_v2 -54", "error dcgmGetValuesSince_v2 0"),

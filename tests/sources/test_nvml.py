@@ -470,7 +470,7 @@ def test_a_gpu_before_hopper_is_not_supported(bench: NvmlNode) -> None:
 def test_a_gpu_cut_into_instances_says_so(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, mig=1)
     error = failure(bench.open()[0].read)
-    assert error.reason is Reason.NOT_SUPPORTED
+    assert error.reason is Reason.NO_INSTANCE
     assert "MIG is on" in error.detail
 
 

@@ -146,7 +146,7 @@ def test_a_gpu_without_any_instance_says_so_and_waits_for_one(bench: NvmlNode) -
     (probe,) = bench.open()
     error = failure(probe.read)
     assert (error.reason, error.detail) == (
-        Reason.NOT_SUPPORTED,
+        Reason.NO_INSTANCE,
         "MIG is on and there is no GPU instance",
     )
     assert [gpu.instance for gpu in probe.gpus()] == [""]
