@@ -5,11 +5,15 @@ Lines are JSON. A run that was interrupted goes on behind the last complete line
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from ofu_exporter import recording
 from ofu_exporter.errors import ConfigError
@@ -39,6 +43,12 @@ class Header:
             other.simulated,
             dict(other.software),
         )
+
+
+_HEADER = TypeAdapter(Header)
+_PRODUCT = TypeAdapter(Product)
+_TILING = TypeAdapter(Tiling)
+_MARKS = TypeAdapter(tuple[Mark, ...])
 
 
 class Store:
@@ -125,17 +135,31 @@ def _encode_header(header: Header) -> dict[str, Any]:
 def _decode_header(fields: dict[str, Any]) -> Header:
     if fields.pop("format") != FORMAT or fields.pop("version") != VERSION:
         raise ValueError("another format or version")
-    return Header(**{**fields, "gpu": recording.decode_gpu(fields["gpu"])})
+    return _HEADER.validate_python({**fields, "gpu": recording.decode_gpu(fields["gpu"])})
 
 
 def _decode(fields: Mapping[str, Any], gpu: Gpu) -> Trial:
-    tiling = fields["tiling"]
-    return Trial(
-        Product(**fields["product"]),
-        tuple(Mark(float(at), float(launches)) for at, launches in fields["marks"]),
+    trial = Trial(
+        _PRODUCT.validate_python(fields["product"]),
+        _MARKS.validate_python(fields["marks"]),
         tuple(_readings(fields["readings"], gpu)),
-        Tiling(**{**tiling, "kernels": tuple(tiling["kernels"])}),
+        _TILING.validate_python(fields["tiling"]),
     )
+    _check(trial)
+    return trial
+
+
+def _check(trial: Trial) -> None:
+    """Raises ValueError for what cannot have been run."""
+    product, marks, tiling = trial.product, trial.marks, trial.tiling
+    if min(product.m, product.n, product.k) < 1 or not 0 < product.seconds < math.inf:
+        raise ValueError("its product has a side or a time that is not above 0")
+    if len(marks) < 2 or not all(map(math.isfinite, itertools.chain(*marks))):
+        raise ValueError("it has fewer than two marks, or one that is no number")
+    if any(b.at <= a.at or b.launches < a.launches for a, b in itertools.pairwise(marks)):
+        raise ValueError("its marks are not in order")
+    if not 0 <= (tiling.overhead_ratio or 0.0) < math.inf:
+        raise ValueError("its overhead is below 0 or without end")
 
 
 def _readings(lines: Sequence[Mapping[str, Any]], gpu: Gpu) -> Iterator[Reading]:

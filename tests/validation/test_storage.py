@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,6 +84,42 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path.write_text("".join([*lines[:2], "{}\n", *lines[3:]]))
     with pytest.raises(ConfigError, match="line 3: no line of a validation"):
         storage.read(path)
+
+
+ODD: tuple[Any, ...] = (None, "x", -1, 0, True, 1e300, float("nan"), float("inf"), [], {}, [None])
+
+
+def wronged(value: Any) -> Iterator[Any]:
+    """The value with any one part of it replaced by something odd, lists at their ends."""
+    yield from ODD
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield {name: each for name, each in value.items() if name != key}
+            yield from ({**value, key: odd} for odd in wronged(part))
+    elif isinstance(value, list) and value:
+        yield from ([*value[:-1], odd] for odd in wronged(value[-1]))
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_line_in_which_anything_is_wrong_is_named_or_makes_no_difference(
+    tmp_path: Path, number: int
+) -> None:
+    made = bench(tmp_path)
+    run(made)
+    path = tmp_path / NAME
+    lines = path.read_text().splitlines(keepends=True)
+    refused = []
+    for odd in wronged(json.loads(lines[number - 1])):
+        path.write_text("".join([*lines[: number - 1], json.dumps(odd) + "\n", *lines[number:]]))
+        try:
+            _, trials = storage.read(path)
+        except ConfigError as error:
+            refused.append(str(error))
+        else:
+            for trial in trials:
+                result(trial, made.rating)
+    assert len(refused) > 50
+    assert all(f"{NAME}, line {number}: no line of a validation" in each for each in refused)
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
