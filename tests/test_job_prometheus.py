@@ -22,7 +22,7 @@ from tests.making import FakeClock, gpu, health, reading
 from tests.prometheus_server import Prometheus
 from tests.running import until
 
-pytestmark = pytest.mark.prometheus
+pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("job_prometheus")]
 
 SCENARIO = json.loads(
     (Path(__file__).parent / "scenarios" / "four-nodes-two-jobs.json").read_text()

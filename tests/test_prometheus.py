@@ -17,6 +17,8 @@ from tests.making import gpu
 from tests.prometheus_server import Prometheus
 from tests.running import Agent, agent, page_server, until
 
+pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("prometheus")]
+
 WINDOW = 0.5
 WINDOWS = 30
 GPUS = 2
@@ -80,7 +82,6 @@ def ended(running: Agent) -> bool:
     return running.values("ofu_gpu_unavailable", reason="recording_ended") == [1.0] * GPUS
 
 
-@pytest.mark.prometheus
 @pytest.mark.parametrize("job", ["direct", "lossy"])
 @pytest.mark.parametrize("index", range(GPUS))
 def test_the_rate_is_the_ofu_of_the_recording(
@@ -102,7 +103,6 @@ def test_the_rate_is_the_ofu_of_the_recording(
     assert float(rate["value"][1]) == pytest.approx(by_hand, rel=1e-6)
 
 
-@pytest.mark.prometheus
 def test_scrapes_were_really_dropped(scraped: tuple[Prometheus, float]) -> None:
     prometheus, at = scraped
     (samples,) = prometheus.query('up{job="lossy"}[1m]', at)
@@ -111,7 +111,6 @@ def test_scrapes_were_really_dropped(scraped: tuple[Prometheus, float]) -> None:
     assert states.count("1") >= 5
 
 
-@pytest.mark.prometheus
 def test_promtool_finds_nothing_to_complain_about() -> None:
     with agent("demo") as running:
         until(lambda: running.value("ofu_gpu_up", gpu="7") == 1)
