@@ -89,12 +89,15 @@ def test_work_of_ours_is_waited_for(clock: FakeClock) -> None:
             await asyncio.sleep(0.01)
         await tell(scope, receive, send)
 
-    with serving(slow, Crowd(clock=clock)) as doors, Client(doors) as client:
+    with (
+        serving(slow, Crowd(clock=clock)) as doors,
+        Client(doors) as idle,
+        Client(doors) as client,
+    ):
         client.send(GET)
-        with Client(doors) as idle:
-            until(lambda: begun)
-            clock.now = 1e6
-            assert idle.is_closed(), "a sweep has been"
+        until(lambda: begun)  # and so the one that came before is in, too
+        clock.now = 1e6
+        assert idle.is_closed(), "a sweep has been"
         done.append(True)
         assert client.answer()[0] == 200
 
