@@ -128,7 +128,7 @@ def _computed(
         tensor_active=tensor_active,
         sm_clock_hz=clock.hz,
         clock_limit_hz=clock_limit_hz(reading, rating),
-        sm_count=reading.gpu.sm_count or rating.sm_count,
+        sm_count=reading.gpu.sm_count or (None if reading.gpu.instance else rating.sm_count),
     )
     verdict = cycles.judge(trust, reading.cycles, expected)
     if verdict.implausible:
