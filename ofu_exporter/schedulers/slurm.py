@@ -135,6 +135,12 @@ class Scheduler:
             if options.dcgm_job_dir
             else None
         )
+        if not os.path.exists(options.job_dir):  # Path.exists may raise
+            log.info(
+                "%s is not there: no Slurm job has begun on this node since its boot, or Slurm's prolog "
+                "is not set up (docs/slurm.md)",
+                options.job_dir,
+            )
         self._seen: tuple[object, ...] = ()
         self._claims: tuple[Claim, ...] = ()
         self._refused: set[tuple[Path, str, int, ClaimRejection]] = set()

@@ -84,6 +84,18 @@ def test_a_file_is_a_claim(node: Node) -> None:
     assert list(node.scheduler.claims()) == [Claim(job, ("GPU-a", "1"))]
 
 
+def test_it_says_that_no_prolog_has_run_yet(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    scheduler = Scheduler(Options(job_dir=tmp_path / "jobs"))
+    assert scheduler.claims() == ()
+    assert f"{tmp_path / 'jobs'} is not there" in caplog.text
+    caplog.clear()
+    Scheduler(Options(job_dir=tmp_path))
+    assert not caplog.text
+
+
 def test_jobs_come_and_go_at_the_next_look(node: Node) -> None:
     assert node.owners() == {}, (
         "no directory is no jobs: it is in memory, and made by the first job"
