@@ -199,7 +199,6 @@ class MfuReport(_Body):
     tile_overhead: Annotated[Number, Field(ge=0, lt=10)] | None = Field(
         default=None, description="What tiles add to the FLOPs, 0.02 for 2 %."
     )
-
     tile_overhead_bound: Bound | None = Field(
         default=None,
         description='Of tile_overhead: "lower" where it is at least so much, and "exact"; null: not said.',

@@ -15,6 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write tests/golden/ anew")
 
 
+@pytest.hookimpl(optionalhook=True)  # also without xdist
 def pytest_xdist_auto_num_workers() -> int:
     """At least four, whatever the cores: tests of running agents wait more than they compute."""
     return max(4, os.cpu_count() or 1)
