@@ -7,7 +7,8 @@
             ...
             reporter.report(mfu=flops_per_step / step_seconds / peak, step=step)
 
-A module of `ofu_exporter.client` imports nothing from outside of it, so a job's image needs no dependency.
+`ofu_exporter.client.lightning` and `.huggingface` have callbacks of those frameworks, imported only by who uses them.
+No module here imports anything else of this package, so a job's image needs no dependency.
 """
 
 from ofu_exporter.client.reporter import Facts, Reporter

@@ -17,15 +17,7 @@ except ImportError:  # under its older name
     from pytorch_lightning import Callback
 
 from ofu_exporter.client import Reporter
-from ofu_exporter.integrations.steps import (
-    Answers,
-    Guarded,
-    Rate,
-    ReporterOptions,
-    StepMeter,
-    log,
-    quiet,
-)
+from ofu_exporter.client.steps import Answers, Guarded, Rate, ReporterOptions, StepMeter, log, quiet
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ofu_exporter import flops
+from tests.client.libraries import library
 from tests.doubles.report_agent import ReportAgent, report_agent
-from tests.integrations.libraries import library
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SEQ_LEN, BATCH, STEPS = 32, 4, 12
@@ -23,7 +23,7 @@ def train(agent: ReportAgent, folder: Path, callback: dict[str, Any], **argument
     torch, transformers = library("torch"), library("transformers")
     torch.set_num_threads(1)
     library("accelerate")
-    from ofu_exporter.integrations.huggingface import OfuCallback
+    from ofu_exporter.client.huggingface import OfuCallback
 
     config = transformers.LlamaConfig(
         hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,

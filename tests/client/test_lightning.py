@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.client.libraries import library
+from tests.client.listener import Listener
 from tests.doubles.report_agent import ReportAgent, report_agent
-from tests.integrations.libraries import library
-from tests.integrations.listener import Listener
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SEQ_LEN, BATCH, BATCHES = 16, 4, 24
@@ -47,7 +47,7 @@ def train(
 ) -> Any:
     """Train; the Trainer."""
     torch, lightning = library("torch"), library("lightning")
-    from ofu_exporter.integrations.lightning import OfuCallback
+    from ofu_exporter.client.lightning import OfuCallback
 
     rows = [{"input_ids": torch.ones(SEQ_LEN)} for _ in range(BATCH * BATCHES)]
     batches = torch.utils.data.DataLoader(rows, batch_size=BATCH)
@@ -104,7 +104,7 @@ def test_the_modules_own_count_is_what_is_left_and_is_named(tmp_path: Path) -> N
 def test_a_validation_is_in_no_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library("lightning")
     listener = Listener()
-    monkeypatch.setattr("ofu_exporter.integrations.lightning.Reporter", lambda **_: listener)
+    monkeypatch.setattr("ofu_exporter.client.lightning.Reporter", lambda **_: listener)
     quarter = BATCHES // 4
     train(
         ReportAgent(""), tmp_path, module(), {"model_flops_per_step": 1e9},

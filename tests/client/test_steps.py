@@ -6,15 +6,15 @@ import logging
 
 import pytest
 
-from ofu_exporter.integrations.steps import Answers, Guarded, Rate, StepMeter, quiet
-from tests.integrations.listener import Listener
+from ofu_exporter.client.steps import Answers, Guarded, Rate, StepMeter, quiet
+from tests.client.listener import Listener
 
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, in a box."""
     box = [1000.0]
-    monkeypatch.setattr("ofu_exporter.integrations.steps.time.time", lambda: box[0])
+    monkeypatch.setattr("ofu_exporter.client.steps.time.time", lambda: box[0])
     return box
 
 
