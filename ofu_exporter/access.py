@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.errors import ConfigError, ReportError, ReportRejection
-from ofu_exporter.records import Job
 from ofu_exporter.secret_files import read_secret, stamp
+from ofu_exporter.values.snapshot import Job
 
 log = logging.getLogger(__name__)
 

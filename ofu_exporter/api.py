@@ -14,10 +14,10 @@ from ofu_exporter.exposition import Page
 from ofu_exporter.http_limits import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.job_api import add_job_routes
 from ofu_exporter.job_book import JobBook
-from ofu_exporter.records import GpuView, JobView, Snapshot
 from ofu_exporter.report_api import add_report_routes
-from ofu_exporter.reported import ReportsView
 from ofu_exporter.reports import ReportBook
+from ofu_exporter.values.reported import ReportsView
+from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 
 _PATHS = frozenset(
     {"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu"}

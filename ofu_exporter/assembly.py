@@ -18,10 +18,10 @@ from ofu_exporter.gpus import Row, custom_row
 from ofu_exporter.lanes import Pace
 from ofu_exporter.opening import Candidate
 from ofu_exporter.pipeline import State
-from ofu_exporter.records import Snapshot
 from ofu_exporter.report_entry import Policy
 from ofu_exporter.sampling import Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
+from ofu_exporter.values.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

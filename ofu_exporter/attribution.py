@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ofu_exporter.errors import SchedulerError, SchedulerReason
-from ofu_exporter.records import Claim, Ownership, SchedulerHealth
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.sources import Clock
+from ofu_exporter.values.snapshot import Claim, Ownership, SchedulerHealth
 
 log = logging.getLogger(__name__)
 

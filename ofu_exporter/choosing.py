@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ofu_exporter.errors import Reason
-from ofu_exporter.records import Fault, Gpu, Reading
+from ofu_exporter.values.snapshot import Fault, Gpu, Reading
 
 UNABLE = frozenset({Reason.NOT_SUPPORTED, Reason.NO_PERMISSION, Reason.NO_TENSOR_COUNTER})
 """Why a source cannot measure a GPU that another one may. What passes by itself is not among them."""

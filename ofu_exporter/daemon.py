@@ -28,13 +28,13 @@ from ofu_exporter.job_book import JobBook
 from ofu_exporter.job_report import resumed
 from ofu_exporter.logs import configure_logging
 from ofu_exporter.pipeline import State
-from ofu_exporter.records import Snapshot
 from ofu_exporter.reports import ReportBook
 from ofu_exporter.sampling import Sampler
 from ofu_exporter.server import Doors, Server
 from ofu_exporter.simulated_reports import SCHEDULER as SIMULATED
 from ofu_exporter.state import Keeper
 from ofu_exporter.systemd import Notifier
+from ofu_exporter.values.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 

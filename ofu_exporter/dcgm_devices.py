@@ -16,7 +16,7 @@ from ofu_exporter.libdcgm import (
     Entity,
     Instance,
 )
-from ofu_exporter.records import Gpu
+from ofu_exporter.values.snapshot import Gpu
 
 # dcgm_fields.h; none of them is a profiling field
 DRIVER_VERSION, NAME, INDEX, UUID, MINOR = 1, 50, 52, 54, 55

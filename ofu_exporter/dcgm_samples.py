@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.libdcgm import NO_DATA, Sample
-from ofu_exporter.records import (
+from ofu_exporter.values.snapshot import (
     LONGEST_WINDOW_SECONDS,
     SHORTEST_WINDOW_SECONDS,
     ClockSample,

@@ -13,7 +13,7 @@ from ofu_exporter.dcgm_watching import RETRY_SECONDS, Watching
 from ofu_exporter.errors import Reason
 from ofu_exporter.host_engine import AHEAD_SECONDS, HostEngine
 from ofu_exporter.libdcgm import REASONS, Entity, Sample
-from ofu_exporter.records import Fault, Gpu, Reading
+from ofu_exporter.values.snapshot import Fault, Gpu, Reading
 
 log = logging.getLogger(__name__)
 

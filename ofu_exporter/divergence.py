@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.reported import Compared, Verdict
+from ofu_exporter.values.reported import Compared, Verdict
 
 MFU_LIMIT = 10.0
 """A wrong peak or GPU count makes an MFU of several times 1; beyond this it's a percentage."""

@@ -39,7 +39,7 @@ from ofu_exporter.metrics.gpu import GPU_METRICS, SAMPLE_AGE
 from ofu_exporter.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
 from ofu_exporter.metrics.report import REPORT_METRICS
 from ofu_exporter.metrics.spec import MetricSpec, Rows
-from ofu_exporter.records import GpuKey, GpuView, Snapshot
+from ofu_exporter.values.snapshot import GpuKey, GpuView, Snapshot
 
 GZIP_FROM_BYTES = 1024
 

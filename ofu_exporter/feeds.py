@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from ofu_exporter.config import PullSetting
 from ofu_exporter.pulls import Pulls
-from ofu_exporter.records import Snapshot
 from ofu_exporter.reports import ReportBook
 from ofu_exporter.simulated_reports import SimulatedReports
+from ofu_exporter.values.snapshot import Snapshot
 
 STOP_SECONDS = 0.2
 

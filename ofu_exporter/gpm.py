@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ofu_exporter.nvml_errors import INVALID_ARGUMENT, NOT_SUPPORTED, SUCCESS, ask
-from ofu_exporter.records import (
+from ofu_exporter.values.snapshot import (
     SHORTEST_WINDOW_SECONDS,
     Clock,
     ClockSample,

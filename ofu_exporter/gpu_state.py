@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ofu_exporter.records import GpuView
+from ofu_exporter.values.snapshot import GpuView
 
 
 class WindowState(BaseModel):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ofu_exporter import devices
-from ofu_exporter.records import LONGEST_WINDOW_SECONDS, Claim, Gpu, GpuKey, Job
+from ofu_exporter.values import device_names
+from ofu_exporter.values.snapshot import LONGEST_WINDOW_SECONDS, Claim, Gpu, GpuKey, Job
 
 HANDOVER_SECONDS = 0.25
 """A window is cut when a job comes or goes; the cut comes at most this much after the change was seen."""
@@ -48,8 +48,8 @@ def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
     for claim in claims:
         exclusive: set[GpuKey] = set()
         for name in claim.devices:
-            device = devices.parse(name)
-            keys = devices.find(device, gpus)
+            device = device_names.parse(name)
+            keys = device_names.find(device, gpus)
             if not keys:
                 unknown.append((claim.job, name))
             for key in keys:

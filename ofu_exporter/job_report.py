@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, computed_fi
 
 from ofu_exporter import divergence
 from ofu_exporter.jobs import STEP, JobState
-from ofu_exporter.records import GpuKey, GpuUsage, Job, JobView
-from ofu_exporter.reported import Adjusted, Causes, Compared, ReportsView, Verdict
+from ofu_exporter.values.reported import Adjusted, Causes, Compared, ReportsView, Verdict
+from ofu_exporter.values.snapshot import GpuKey, GpuUsage, Job, JobView
 
 PERCENTILES = (10, 50, 90)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ofu_exporter.records import (
+from ofu_exporter.values.snapshot import (
     Gpu,
     GpuKey,
     GpuUsage,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ofu_exporter.errors import GpuError, Reason
-from ofu_exporter.records import SHORTEST_WINDOW_SECONDS, Fault, Gpu, Reading
 from ofu_exporter.sources import Clock, Probe
+from ofu_exporter.values.snapshot import SHORTEST_WINDOW_SECONDS, Fault, Gpu, Reading
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from pydantic import (
 
 from ofu_exporter.divergence import MFU_LIMIT, Divergence
 from ofu_exporter.gpus import PRECISIONS
-from ofu_exporter.reported import Bound, Compared, LikelyCause, Verdict
+from ofu_exporter.values.reported import Bound, Compared, LikelyCause, Verdict
 
 UNIX_LIMIT = 1e11
 """Seconds; it is in the year 5138, and milliseconds since 1970 are beyond it."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ofu_exporter.errors import Reason, SchedulerReason
-from ofu_exporter.records import GpuView, SchedulerHealth, Snapshot
+from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot
 
 log = logging.getLogger(__name__)
 

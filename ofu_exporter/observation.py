@@ -11,8 +11,8 @@ from ofu_exporter import truth
 from ofu_exporter.cycles import CycleTrust
 from ofu_exporter.errors import Reason, Rejection
 from ofu_exporter.gpus import Row
-from ofu_exporter.records import Fault, Gpu, GpuView, Job, Rating, Reading, Window
 from ofu_exporter.truth import OVERLAP_SECONDS, Doubt
+from ofu_exporter.values.snapshot import Fault, Gpu, GpuView, Job, Rating, Reading, Window
 from ofu_exporter.window import measure
 
 

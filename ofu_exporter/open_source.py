@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from ofu_exporter.errors import Reason
 from ofu_exporter.lanes import Delivery, Lane, Pace
-from ofu_exporter.records import Fault, Gpu, SourceHealth
 from ofu_exporter.sources import Clock, Source
+from ofu_exporter.values.snapshot import Fault, Gpu, SourceHealth
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from ofu_exporter import tiles
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.gemm_shapes import Shape
 from ofu_exporter.profiles import Launches, Profile
-from ofu_exporter.reported import Bound
 from ofu_exporter.tiles import Gemm
+from ofu_exporter.values.reported import Bound
 
 NO_GRAMMAR = "its name is of no known grammar"
 OTHER = "other"

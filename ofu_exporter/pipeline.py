@@ -16,7 +16,7 @@ from ofu_exporter.gpus import Row, rate
 from ofu_exporter.holdings import NOBODY, History, Resolved, changed, resolve, sole_holder
 from ofu_exporter.jobs import Jobs, JobState, Now, credit, forget, hold, take_holders, views
 from ofu_exporter.observation import GpuState, expire, reject, take_fault, take_reading, view
-from ofu_exporter.records import (
+from ofu_exporter.values.snapshot import (
     Claim,
     Fault,
     Gpu,

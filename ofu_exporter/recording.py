@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ofu_exporter.errors import Reason, SourceError
-from ofu_exporter.records import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
+from ofu_exporter.values.snapshot import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
 
 FORMAT = "ofu-recording"
 VERSION = 1

@@ -15,8 +15,8 @@ from ofu_exporter.access import Access, Writer
 from ofu_exporter.errors import ReportError, ReportRejection
 from ofu_exporter.http_limits import WRITER, refusal
 from ofu_exporter.mfu_report import MfuAnswer, MfuReport
-from ofu_exporter.records import Job
 from ofu_exporter.reports import UNOWNED, ReportBook
+from ofu_exporter.values.snapshot import Job
 
 PATH = "/v1/mfu"
 MOST_PROBLEMS = 10

@@ -18,8 +18,8 @@ from ofu_exporter.errors import ConfigError, ReportError, ReportRejection
 from ofu_exporter.flops.mfu import SAME, peak_mistakes, ratio_mistakes
 from ofu_exporter.gpus import find
 from ofu_exporter.mfu_report import MfuReport, ModelBody
-from ofu_exporter.records import Gpu, GpuView
-from ofu_exporter.reported import Causes, Compared, LikelyCause
+from ofu_exporter.values.reported import Causes, Compared, LikelyCause
+from ofu_exporter.values.snapshot import Gpu, GpuView
 
 ASSUMED = ("bf16", "fp16")
 """What a job computes in that does not say so: the first of these that its GPUs are rated in."""

@@ -21,10 +21,10 @@ from ofu_exporter.job_report import ReportedMfu
 from ofu_exporter.jobs import GRACE_SECONDS, Now
 from ofu_exporter.mfu_report import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.rate_limit import RateLimit
-from ofu_exporter.records import Job, JobKey, JobView, Snapshot
 from ofu_exporter.report_entry import Entry, Owner, Policy, owner_of
 from ofu_exporter.report_mfu import Hardware, Stated
-from ofu_exporter.reported import Causes, Compared
+from ofu_exporter.values.reported import Causes, Compared
+from ofu_exporter.values.snapshot import Job, JobKey, JobView, Snapshot
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,9 @@ from ofu_exporter.lanes import Inbox, Pace
 from ofu_exporter.notices import log_changes
 from ofu_exporter.opening import Candidate
 from ofu_exporter.pipeline import State, Tick, step
-from ofu_exporter.records import (
+from ofu_exporter.source_set import SourceSet, Told
+from ofu_exporter.sources import Clock
+from ofu_exporter.values.snapshot import (
     Fault,
     Ownership,
     Reading,
@@ -24,8 +26,6 @@ from ofu_exporter.records import (
     Snapshot,
     SourceHealth,
 )
-from ofu_exporter.source_set import SourceSet, Told
-from ofu_exporter.sources import Clock
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from typing import Any
 from ofu_exporter.errors import OfuError
 from ofu_exporter.jobs import observed
 from ofu_exporter.mfu_report import MfuReport
-from ofu_exporter.records import JobView, Snapshot
 from ofu_exporter.reports import ReportBook
+from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from ofu_exporter.errors import Reason, SourceError
 from ofu_exporter.lanes import Delivery, Inbox, Lane, Pace
 from ofu_exporter.open_source import OpenSource
 from ofu_exporter.opening import Candidate, Opening
-from ofu_exporter.records import Fault, Gpu, Reading, SourceHealth
 from ofu_exporter.sources import Clock
+from ofu_exporter.values.snapshot import Fault, Gpu, Reading, SourceHealth
 
 log = logging.getLogger(__name__)
 

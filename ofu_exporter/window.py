@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ofu_exporter import cycles, ofu
 from ofu_exporter.cycles import CycleTrust, Expected
 from ofu_exporter.errors import Reason, Rejection
-from ofu_exporter.records import (
+from ofu_exporter.values.snapshot import (
     LONGEST_WINDOW_SECONDS,
     SHORTEST_WINDOW_SECONDS,
     ClockSample,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.libdcgm import GPU, Entity
-from ofu_exporter.records import Fault, Gpu, Reading
 from ofu_exporter.sources import dcgm
+from ofu_exporter.values.snapshot import Fault, Gpu, Reading
 from tests.doubles import dcgm as double
 
 START = 100.0

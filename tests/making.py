@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ofu_exporter.errors import Reason
-from ofu_exporter.records import ClockSample, CycleTotals, Fault, Gpu, Rating, Reading, SourceHealth
+from ofu_exporter.values.snapshot import (
+    ClockSample,
+    CycleTotals,
+    Fault,
+    Gpu,
+    Rating,
+    Reading,
+    SourceHealth,
+)
 
 H100 = "NVIDIA H100 80GB HBM3"
 H100_RATING = Rating(

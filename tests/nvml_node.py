@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import GpuError
-from ofu_exporter.records import Reading
 from ofu_exporter.sources import nvml
+from ofu_exporter.values.snapshot import Reading
 from tests.doubles import nvml as double
 
 START = 100.0

@@ -18,7 +18,8 @@ from ofu_exporter.errors import GpuError, Reason
 from ofu_exporter.exposition import Page
 from ofu_exporter.metrics.spec import GPU_LABELS
 from ofu_exporter.pipeline import State, Tick, step
-from ofu_exporter.records import (
+from ofu_exporter.sources import nvml
+from ofu_exporter.values.snapshot import (
     Claim,
     Fault,
     GpuKey,
@@ -28,7 +29,6 @@ from ofu_exporter.records import (
     Reading,
     Snapshot,
 )
-from ofu_exporter.sources import nvml
 from tests.doubles.nvml import Scenario
 from tests.making import FakeClock, health
 

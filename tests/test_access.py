@@ -13,7 +13,7 @@ import pytest
 
 from ofu_exporter.access import Access, SiteTokens, Way, Writer, read_tokens
 from ofu_exporter.errors import ConfigError, ReportError, ReportRejection
-from ofu_exporter.records import Job
+from ofu_exporter.values.snapshot import Job
 
 TOKEN = "0123456789abcdef"
 OTHER = "fedcba9876543210"

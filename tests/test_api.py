@@ -17,8 +17,8 @@ from ofu_exporter.exposition import Page
 from ofu_exporter.http_limits import Guard
 from ofu_exporter.job_book import JobBook
 from ofu_exporter.pipeline import State, Tick, step
-from ofu_exporter.records import Snapshot, SourceHealth
 from ofu_exporter.reports import ReportBook
+from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.making import FakeClock, fault, gpu, health, reading
 
 

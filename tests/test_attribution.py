@@ -10,8 +10,8 @@ import pytest
 
 from ofu_exporter.attribution import Asked, Attribution
 from ofu_exporter.errors import SchedulerError, SchedulerReason
-from ofu_exporter.records import Claim, Job, Ownership, SchedulerHealth
 from ofu_exporter.schedulers import Scheduler
+from ofu_exporter.values.snapshot import Claim, Job, Ownership, SchedulerHealth
 from tests.making import FakeClock
 from tests.running import until
 

@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.divergence import Thresholds, compare
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.reported import Verdict
+from ofu_exporter.values.reported import Verdict
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from ofu_exporter.job_report import GpuReport, JobReport, merged, report, resumed
 from ofu_exporter.job_summary import one_line, text
 from ofu_exporter.jobs import Now, views
-from ofu_exporter.records import GpuUsage, Job, JobView
-from ofu_exporter.reported import (
+from ofu_exporter.values.reported import (
     Adjusted,
     Bound,
     Causes,
@@ -24,6 +23,7 @@ from ofu_exporter.reported import (
     ReportsView,
     Verdict,
 )
+from ofu_exporter.values.snapshot import GpuUsage, Job, JobView
 
 VIEW = JobView(
     job=Job("slurm", "12", name="llama", user="ada", array_job_id="10", array_task_id="2"),

@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.errors import ClaimRejection
 from ofu_exporter.jobs import GRACE_SECONDS, GRAIN_SECONDS, MOST_ENDED, RECENT_SECONDS, observed
-from ofu_exporter.records import (
+from ofu_exporter.values.snapshot import (
     Claim,
     Job,
     Ownership,

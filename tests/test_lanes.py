@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.lanes import Deadlines, Lane, Pace
-from ofu_exporter.records import SHORTEST_WINDOW_SECONDS, Fault, Gpu, Reading
+from ofu_exporter.values.snapshot import SHORTEST_WINDOW_SECONDS, Fault, Gpu, Reading
 from tests.making import gpu
 from tests.running import SOON, until
 

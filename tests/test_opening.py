@@ -9,8 +9,8 @@ import pytest
 
 from ofu_exporter.errors import Reason, SourceError
 from ofu_exporter.opening import Opening
-from ofu_exporter.records import Fault, Gpu, Reading
 from ofu_exporter.sources import Probe
+from ofu_exporter.values.snapshot import Fault, Gpu, Reading
 from tests.making import FakeClock
 from tests.running import until
 

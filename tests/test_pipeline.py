@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import Reason, Rejection
 from ofu_exporter.gpus import custom_row
 from ofu_exporter.pipeline import FORGET_AFTER_SECONDS, State, Tick, step
-from ofu_exporter.records import Fault, Gpu, GpuView, Reading, Snapshot
+from ofu_exporter.values.snapshot import Fault, Gpu, GpuView, Reading, Snapshot
 from tests.making import fault, gpu, health, reading
 
 Event = Reading | Fault

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter import recording
 from ofu_exporter.errors import Reason, SourceError
-from ofu_exporter.records import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
+from ofu_exporter.values.snapshot import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
 from tests.making import fault, gpu, reading
 
 Event = Reading | Fault

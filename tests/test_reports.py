@@ -16,14 +16,14 @@ from ofu_exporter.errors import ReportError, ReportRejection
 from ofu_exporter.flops import dense_peak
 from ofu_exporter.job_report import report as job_report
 from ofu_exporter.jobs import GRACE_SECONDS
-from ofu_exporter.records import Job, Rating
 from ofu_exporter.report_entry import Policy
-from ofu_exporter.reported import Causes, Verdict
 from ofu_exporter.reports import (
     EXPLAIN_SECONDS,
     MOST_UNOWNED,
     REPORTS_AT_ONCE,
 )
+from ofu_exporter.values.reported import Causes, Verdict
+from ofu_exporter.values.snapshot import Job, Rating
 from tests.causes.synthetic import LATENT
 from tests.making import H100
 from tests.reporting import CLOCK, Desk, anybody, said

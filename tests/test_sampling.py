@@ -11,8 +11,8 @@ import pytest
 
 from ofu_exporter.errors import GpuError, Reason, SourceError
 from ofu_exporter.lanes import Pace
-from ofu_exporter.records import ClockSample, Fault, Gpu, Reading, Snapshot
 from ofu_exporter.sampling import Plan, Sampler
+from ofu_exporter.values.snapshot import ClockSample, Fault, Gpu, Reading, Snapshot
 from tests.making import gpu
 
 PACE = Pace(interval=0.1, clock_interval=0.05, reprobe=0.3)

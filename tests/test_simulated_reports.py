@@ -7,11 +7,11 @@ import pytest
 from ofu_exporter import simulated_reports
 from ofu_exporter.causes import Facts, causes
 from ofu_exporter.mfu_report import ModelBody
-from ofu_exporter.records import Job, JobView, Snapshot
 from ofu_exporter.report_mfu import counted_job
-from ofu_exporter.reported import ReportsView, Verdict
 from ofu_exporter.reports import ReportBook
 from ofu_exporter.simulated_reports import REPORTING, SimulatedReports
+from ofu_exporter.values.reported import ReportsView, Verdict
+from ofu_exporter.values.snapshot import Job, JobView, Snapshot
 from tests.making import FakeClock
 from tests.ticking import EPOCH, Node, whole
 

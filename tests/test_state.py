@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from ofu_exporter.job_report import report
-from ofu_exporter.records import GpuUsage, GpuView, Job, JobView, Snapshot
 from ofu_exporter.state import (
     KEEP_SECONDS,
     MOST_ROWS,
@@ -28,6 +27,7 @@ from ofu_exporter.state import (
     find_in_file,
     open_store,
 )
+from ofu_exporter.values.snapshot import GpuUsage, GpuView, Job, JobView, Snapshot
 from tests.making import gpu, health
 from tests.running import until
 

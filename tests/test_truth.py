@@ -10,8 +10,8 @@ import pytest
 
 from ofu_exporter import truth
 from ofu_exporter.errors import Reason, Rejection
-from ofu_exporter.records import Evidence, GpuView, Reading
 from ofu_exporter.truth import Doubt
+from ofu_exporter.values.snapshot import Evidence, GpuView, Reading
 from tests.making import reading
 from tests.ticking import Node
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ofu_exporter.pipeline import State, Tick, step
-from ofu_exporter.records import (
+from ofu_exporter.values.snapshot import (
     Claim,
     Fault,
     Gpu,

@@ -14,7 +14,7 @@ from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.errors import Reason
 from ofu_exporter.logs import configure_logging
 from ofu_exporter.ofu import LOW_PRECISION
-from ofu_exporter.records import GpuView, SchedulerHealth, Snapshot, SourceHealth
+from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
 
 EXIT_SOURCE = 3
 EXIT_GPU = 4

@@ -20,7 +20,7 @@ from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.config import Settings, seconds
 from ofu_exporter.errors import ConfigError, OfuError, Reason, SourceError
 from ofu_exporter.logs import configure_logging
-from ofu_exporter.records import Fault, Gpu, Reading, Snapshot, SourceHealth
+from ofu_exporter.values.snapshot import Fault, Gpu, Reading, Snapshot, SourceHealth
 
 
 @click.command()

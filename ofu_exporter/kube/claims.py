@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ofu_exporter import devices
 from ofu_exporter.errors import ClaimRejection
 from ofu_exporter.kube import dra
 from ofu_exporter.kube.gpu_pods import GpuPod, PodName
 from ofu_exporter.kube.workloads import Workload
-from ofu_exporter.records import Claim, Job
+from ofu_exporter.values import device_names
+from ofu_exporter.values.snapshot import Claim, Job
 
 
 class Member(NamedTuple):
@@ -74,7 +74,7 @@ def _plugin_devices(
     for member in members:
         for name in member.pod.devices:
             started = member.started
-            if started is None or started >= newest[name] or devices.parse(name).shared:
+            if started is None or started >= newest[name] or device_names.parse(name).shared:
                 yield name
             else:
                 rejected[ClaimRejection.EXPIRED.value] += 1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ofu_exporter.metrics.spec import MetricSpec, Rows, single
-from ofu_exporter.records import SchedulerHealth, SourceHealth
+from ofu_exporter.values.snapshot import SchedulerHealth, SourceHealth
 
 
 class SourceMetric(NamedTuple):

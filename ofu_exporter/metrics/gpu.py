@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ofu_exporter.metrics.spec import GPU_LABELS, MetricSpec, Rows, by_label, single
-from ofu_exporter.records import GpuView, Snapshot, Window
+from ofu_exporter.values.snapshot import GpuView, Snapshot, Window
 
 
 class GpuMetric(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ofu_exporter.metrics.spec import GPU_LABELS, MetricSpec, Rows
-from ofu_exporter.records import JobView
+from ofu_exporter.values.snapshot import JobView
 
 JOB_GPU = MetricSpec(
     "ofu_job_gpu",

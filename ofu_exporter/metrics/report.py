@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ofu_exporter.metrics.spec import MetricSpec, Rows
-from ofu_exporter.reported import ReportsView, Verdict
+from ofu_exporter.values.reported import ReportsView, Verdict
 
 NO_CAUSE = "no_known_cause"
 """In the place of a cause where none fits."""

@@ -26,7 +26,7 @@ from ofu_exporter.kube.gpu_pods import Finder
 from ofu_exporter.kube.pod_resources import PodResources
 from ofu_exporter.kube.pods import Pods
 from ofu_exporter.kube.settling import Settling
-from ofu_exporter.records import Claim
+from ofu_exporter.values.snapshot import Claim
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ofu_exporter.errors import ClaimRejection
-from ofu_exporter.records import Claim, Job
 from ofu_exporter.slurm.job_files import SCHEDULER, is_job_id
 from ofu_exporter.slurm.trusted_files import Contents, Refused, read_all
+from ofu_exporter.values.snapshot import Claim, Job
 
 _DEVICE = re.compile(r"(\d{1,4})(?:\.(\d{1,4}))?")
 

@@ -19,7 +19,7 @@ from typing import Protocol, cast
 from pydantic import BaseModel
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.records import Clock, Fault, Gpu, Reading
+from ofu_exporter.values.snapshot import Clock, Fault, Gpu, Reading
 
 __all__ = ["Clock", "Probe", "Source", "SourceModule", "automatic", "load", "names", "summary"]
 

@@ -21,14 +21,14 @@ from ofu_exporter.dcgm_session import Session
 from ofu_exporter.errors import GpuError, Reason, SourceError
 from ofu_exporter.host_engine import EMBEDDED, HostEngine, Wall, running
 from ofu_exporter.libdcgm import DcgmError, Library
-from ofu_exporter.records import (
+from ofu_exporter.sources import Clock
+from ofu_exporter.values.snapshot import (
     LONGEST_WINDOW_SECONDS,
     SHORTEST_WINDOW_SECONDS,
     Fault,
     Gpu,
     Reading,
 )
-from ofu_exporter.sources import Clock
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ from ofu_exporter.config import Seconds
 from ofu_exporter.dcgm_page import Page, Row, parse
 from ofu_exporter.errors import GpuError, PageError, Reason, SourceError
 from ofu_exporter.page_client import PageClient
-from ofu_exporter.records import (
+from ofu_exporter.sources import Clock
+from ofu_exporter.values.snapshot import (
     LONGEST_WINDOW_SECONDS,
     SHORTEST_WINDOW_SECONDS,
     ClockSample,
@@ -29,7 +30,6 @@ from ofu_exporter.records import (
     GpuKey,
     Reading,
 )
-from ofu_exporter.sources import Clock
 
 AUTO_RANK = 2
 

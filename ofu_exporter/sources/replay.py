@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter import recording
 from ofu_exporter.errors import GpuError, Reason, SourceError
-from ofu_exporter.records import ClockSample, Fault, Gpu, Reading
 from ofu_exporter.sources import Clock
+from ofu_exporter.values.snapshot import ClockSample, Fault, Gpu, Reading
 
 AUTO_RANK = None
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter import simulated_gemms
-from ofu_exporter.records import ClockSample, CycleTotals, Fault, Gpu, Reading
 from ofu_exporter.sources import Clock
+from ofu_exporter.values.snapshot import ClockSample, CycleTotals, Fault, Gpu, Reading
 
 AUTO_RANK = None
 

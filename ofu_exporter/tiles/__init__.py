@@ -19,7 +19,7 @@ from functools import cache
 from typing import Protocol, cast
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.reported import Bound
+from ofu_exporter.values.reported import Bound
 
 UNCONFIRMED = "no counted FLOPs confirm that kernels of this family run no more than their tiles"
 SPLIT = "the name does not say into how many parts K is split, each of which is rounded up"

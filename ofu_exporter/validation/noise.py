@@ -11,9 +11,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ofu_exporter.records import Rating
 from ofu_exporter.validation import Trial
 from ofu_exporter.validation.results import steady_windows
+from ofu_exporter.values.snapshot import Rating
 
 INTERVALS = (1.0, 5.0, 10.0, 20.0, 30.0)
 """Seconds between two reads: the paper's, and one."""

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ofu_exporter.gpu_rows import Row as GpuRow
-from ofu_exporter.records import Rating
 from ofu_exporter.validation import Product, Trial, accuracy, clocks, noise
 from ofu_exporter.validation.accuracy import Bounds, Errors, Point, Row
 from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.noise import Noise
 from ofu_exporter.validation.results import Result, result
 from ofu_exporter.validation.storage import Header
+from ofu_exporter.values.snapshot import Rating
 
 SIMULATED = "SIMULATED: no GPU was measured. It shows that the tool works, not that OFU does."
 

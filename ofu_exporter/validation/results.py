@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from ofu_exporter import window
 from ofu_exporter.cycles import CycleTrust
-from ofu_exporter.records import Rating, Window
 from ofu_exporter.tiles import adjusted_utilization
 from ofu_exporter.validation import Mark, Product, Tiling, Trial
+from ofu_exporter.values.snapshot import Rating, Window
 
 SETTLE_SECONDS = 1.0
 """The first part of a run is not compared: the clock is on its way down from that of an idle card."""

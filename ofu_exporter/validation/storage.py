@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 
 from ofu_exporter import recording
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.records import Gpu, Reading
 from ofu_exporter.validation import Mark, Product, Tiling, Trial
+from ofu_exporter.values.snapshot import Gpu, Reading
 
 FORMAT = "ofu-validation"
 VERSION = 1

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ofu_exporter.errors import GpuError, OfuError, Reason, SourceError
-from ofu_exporter.records import Fault, Gpu, Reading, Snapshot, SourceHealth
 from ofu_exporter.sampling import Sampler
+from ofu_exporter.values.snapshot import Fault, Gpu, Reading, Snapshot, SourceHealth
 
 AnswerT = TypeVar("AnswerT")
 

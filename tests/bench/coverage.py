@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ofu_exporter.lanes import Pace
-from ofu_exporter.records import Snapshot
 from ofu_exporter.sampling import Plan, Sampler
 from ofu_exporter.sources import nvml
+from ofu_exporter.values.snapshot import Snapshot
 from tests.doubles.nvml import SCENARIO_VARIABLE, Scenario, load
 
 GPUS, BROKEN = 8, 3

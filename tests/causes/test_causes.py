@@ -13,7 +13,7 @@ from ofu_exporter.causes import Facts, Job, Side, causes
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.explain import Observation, explain, of_report
 from ofu_exporter.flops import Lora, Passes, Recompute
-from ofu_exporter.reported import Verdict
+from ofu_exporter.values.reported import Verdict
 from tests.causes.synthetic import BERT, BF16, H100, HYBRID, LATENT, LLAMA, Step
 from tests.flops.counting import CONFIGS, NAMES, config
 

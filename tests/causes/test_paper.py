@@ -7,7 +7,7 @@ import pytest
 from ofu_exporter import flops
 from ofu_exporter.causes import Facts, Job
 from ofu_exporter.explain import Explanation, Observation, explain
-from ofu_exporter.reported import Verdict
+from ofu_exporter.values.reported import Verdict
 from tests.causes.synthetic import BF16, LATENT
 from tests.flops.counting import config
 

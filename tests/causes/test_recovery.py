@@ -8,7 +8,7 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.flops import Lora, Part, Passes, Recompute
-from ofu_exporter.reported import Verdict
+from ofu_exporter.values.reported import Verdict
 from tests.causes.synthetic import (
     A100,
     BERT,

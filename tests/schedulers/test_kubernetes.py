@@ -14,13 +14,13 @@ from pathlib import Path
 import grpc
 import pytest
 
-from ofu_exporter import devices
 from ofu_exporter.errors import SchedulerError, SchedulerReason
 from ofu_exporter.kube import api_server as asking
 from ofu_exporter.kube import dra, pod_resources, pods, settling, unary, workloads
 from ofu_exporter.kube.pod_resources import ClaimedDevice
-from ofu_exporter.records import Claim, Job
 from ofu_exporter.schedulers import kubernetes
+from ofu_exporter.values import device_names
+from ofu_exporter.values.snapshot import Claim, Job
 from tests.doubles import api_server as doubles
 from tests.doubles.api_server import ApiServer
 from tests.doubles.kubelet import (
@@ -352,7 +352,7 @@ def test_a_claim_of_several_jobs_is_shared_on_purpose(bare: Bench) -> None:
     pods = [pod(name, claims=[claimed("gpu-0")]) for name in ("a", "b")]
     shared = bare.claims(*pods)
     assert shared == {"ns/a": ("nvidia0::0",), "ns/b": ("nvidia0::1",)}
-    assert all(devices.parse(name).shared for names in shared.values() for name in names)
+    assert all(device_names.parse(name).shared for names in shared.values() for name in names)
 
 
 def test_a_claim_of_several_pods_of_one_job_is_not(bench: Bench) -> None:

@@ -12,8 +12,8 @@ from ofu_exporter.dcgm_samples import CYCLES_ELAPSED, CYCLES_TENSOR, PIPES, TENS
 from ofu_exporter.errors import GpuError, Reason, SourceError
 from ofu_exporter.host_engine import HostEngine
 from ofu_exporter.libdcgm import GPU, Entity, Library
-from ofu_exporter.records import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
 from ofu_exporter.sources import dcgm
+from ofu_exporter.values.snapshot import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
 from tests.dcgm_node import START, DcgmNode, node
 from tests.doubles.dcgm import Value
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from ofu_exporter import dcgm_page
 from ofu_exporter.errors import GpuError, Reason, SourceError
-from ofu_exporter.records import ClockSample, Fault, Reading
 from ofu_exporter.sources import dcgm_exporter as dcgm
+from ofu_exporter.values.snapshot import ClockSample, Fault, Reading
 from tests.making import H100, FakeClock
 
 PAGES = Path(__file__).parents[1] / "pages"

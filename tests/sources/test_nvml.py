@@ -13,8 +13,8 @@ import pytest
 
 from ofu_exporter import gpm, sources
 from ofu_exporter.errors import Reason, SourceError
-from ofu_exporter.records import ClockSample, CycleTotals, Fault, Gpu, Reading
 from ofu_exporter.sources import nvml
+from ofu_exporter.values.snapshot import ClockSample, CycleTotals, Fault, Gpu, Reading
 from tests.doubles import nvml as double
 from tests.nvml_node import START, NvmlNode, failure
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter.errors import Reason
-from ofu_exporter.records import Fault, Reading
 from ofu_exporter.sources.nvml import GpuProbe
+from ofu_exporter.values.snapshot import Fault, Reading
 from tests.nvml_node import START, NvmlNode, failure
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from ofu_exporter import recording
 from ofu_exporter.errors import GpuError, Reason, SourceError
-from ofu_exporter.records import Fault, Reading
 from ofu_exporter.sources import replay
+from ofu_exporter.values.snapshot import Fault, Reading
 from tests.making import FakeClock, fault, gpu, reading
 
 EPOCH = 500.0

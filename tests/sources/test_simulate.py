@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ofu_exporter.records import Reading
 from ofu_exporter.sources import simulate
+from ofu_exporter.values.snapshot import Reading
 from tests.making import FakeClock
 
 

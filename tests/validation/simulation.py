@@ -8,11 +8,11 @@ from pathlib import Path
 
 from ofu_exporter.gpus import rate
 from ofu_exporter.lanes import Pace
-from ofu_exporter.records import Rating
 from ofu_exporter.validation import Product, Trial
 from ofu_exporter.validation.session import Session
 from ofu_exporter.validation.simulated import Machine
 from ofu_exporter.validation.storage import Header, Store
+from ofu_exporter.values.snapshot import Rating
 
 PACE = Pace(0.5, 0.05)
 

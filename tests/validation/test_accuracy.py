@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.reported import Bound
 from ofu_exporter.validation import Kind, Product, Tiling, accuracy
 from ofu_exporter.validation.accuracy import Bounds, Row
 from ofu_exporter.validation.results import Result
+from ofu_exporter.values.reported import Bound
 
 
 def made(

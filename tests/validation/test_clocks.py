@@ -9,10 +9,10 @@ import yaml
 
 from ofu_exporter import gpus
 from ofu_exporter.config import Settings
-from ofu_exporter.records import Gpu, Rating
 from ofu_exporter.validation import Trial, clocks, plan
 from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.results import result
+from ofu_exporter.values.snapshot import Gpu, Rating
 from tests.validation.simulation import bench
 
 PRECISIONS = ("bf16", "fp8", "int8", "fp64")

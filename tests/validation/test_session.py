@@ -9,8 +9,8 @@ import pytest
 
 from ofu_exporter.errors import ConfigError, GpuError, Reason
 from ofu_exporter.profiles import Launches, Profile
-from ofu_exporter.records import Reading
 from ofu_exporter.validation.session import runnable, tiling
+from ofu_exporter.values.snapshot import Reading
 from tests.profiles.tracing import FLASH, NVJET, XMMA
 from tests.validation.simulation import bench, product
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.errors import Reason, SchedulerReason
-from ofu_exporter.reported import ReportsView
+from ofu_exporter.values.reported import ReportsView
 
 Clock = Callable[[], float]
 """Returns seconds, monotonic."""
