@@ -20,9 +20,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ofu_exporter.errors import ConfigError, ReportError, ReportRejection
+from ofu_exporter.errors import ConfigError, ReportError
 from ofu_exporter.secret_files import read_secret, stamp
-from ofu_exporter.values.snapshot import Job
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.reasons import ReportRejection
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ofu_exporter.jobs import observed
+from ofu_exporter.values.job import GpuUsage
 from ofu_exporter.values.reported import NOTHING, Compared
-from ofu_exporter.values.snapshot import GpuUsage
 
 SETTLED_AFTER_SECONDS = 65.0
 """By then every window of the time before has arrived: the longest is 30 s, and so is a slow exporter's pace."""

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.sources import Clock
-from ofu_exporter.values.snapshot import Claim, Ownership, SchedulerHealth
+from ofu_exporter.values.job import Claim, Ownership
+from ofu_exporter.values.reasons import SchedulerReason
+from ofu_exporter.values.snapshot import SchedulerHealth
 
 log = logging.getLogger(__name__)
 

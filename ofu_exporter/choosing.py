@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ofu_exporter.errors import Reason
-from ofu_exporter.values.snapshot import Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
 
 UNABLE = frozenset({Reason.NOT_SUPPORTED, Reason.NO_PERMISSION, Reason.NO_TENSOR_COUNTER})
 """Why a source cannot measure a GPU that another one may. What passes by itself is not among them."""

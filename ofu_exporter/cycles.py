@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ofu_exporter.values.snapshot import CycleTotals
+from ofu_exporter.values.reading import CycleTotals
 
 AGREEING_WINDOWS = 3
 """Windows in a row that must agree before the counters are used."""

@@ -20,7 +20,7 @@ from ofu_exporter.assembly import (
 )
 from ofu_exporter.attribution import Attribution
 from ofu_exporter.config import Settings
-from ofu_exporter.errors import DriverReplacedError, OfuError, Reason
+from ofu_exporter.errors import DriverReplacedError, OfuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.feeds import Feeds
 from ofu_exporter.http_limits import Guard
@@ -34,6 +34,7 @@ from ofu_exporter.server import Doors, Server
 from ofu_exporter.simulated_reports import SCHEDULER as SIMULATED
 from ofu_exporter.state import Keeper
 from ofu_exporter.systemd import Notifier
+from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 
 log = logging.getLogger(__name__)

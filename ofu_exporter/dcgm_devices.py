@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ofu_exporter.errors import Reason
 from ofu_exporter.host_engine import HostEngine
 from ofu_exporter.libdcgm import (
     COMPUTE_INSTANCE,
@@ -16,7 +15,8 @@ from ofu_exporter.libdcgm import (
     Entity,
     Instance,
 )
-from ofu_exporter.values.snapshot import Gpu
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reasons import Reason
 
 # dcgm_fields.h; none of them is a profiling field
 DRIVER_VERSION, NAME, INDEX, UUID, MINOR = 1, 50, 52, 54, 55

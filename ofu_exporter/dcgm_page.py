@@ -11,7 +11,7 @@ from zlib import crc32
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from ofu_exporter.values.snapshot import Gpu
+from ofu_exporter.values.gpu import Gpu
 
 TENSOR_NAMES = ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO")
 CLOCK_NAMES = ("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_SM_CLOCK_HERTZ")

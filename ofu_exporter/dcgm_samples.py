@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.libdcgm import NO_DATA, Sample
-from ofu_exporter.values.snapshot import (
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,
+    MAX_RATIO,
     SHORTEST_WINDOW_SECONDS,
     ClockSample,
     CycleTotals,
     Evidence,
-    Gpu,
     Reading,
 )
-from ofu_exporter.window import MAX_RATIO
 
 # dcgm_fields.h
 SM_CLOCK_MHZ = 100

@@ -10,10 +10,11 @@ from dataclasses import replace
 from ofu_exporter.dcgm_devices import UNTOLD, Census, Device, Problem, count, describe
 from ofu_exporter.dcgm_samples import TENSOR, Anchor, DeviceSamples
 from ofu_exporter.dcgm_watching import RETRY_SECONDS, Watching
-from ofu_exporter.errors import Reason
 from ofu_exporter.host_engine import AHEAD_SECONDS, HostEngine
 from ofu_exporter.libdcgm import REASONS, Entity, Sample
-from ofu_exporter.values.snapshot import Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from prometheus_client.metrics_core import (
 )
 
 from ofu_exporter import __version__
-from ofu_exporter.errors import Reason
 from ofu_exporter.metrics.agent import (
     BUILD_INFO,
     CLOCK_STEPS,
@@ -39,7 +38,9 @@ from ofu_exporter.metrics.gpu import GPU_METRICS, SAMPLE_AGE
 from ofu_exporter.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
 from ofu_exporter.metrics.report import REPORT_METRICS
 from ofu_exporter.metrics.spec import MetricSpec, Rows
-from ofu_exporter.values.snapshot import GpuKey, GpuView, Snapshot
+from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 GZIP_FROM_BYTES = 1024
 

@@ -13,13 +13,13 @@ from types import ModuleType
 from typing import Any
 
 from ofu_exporter.nvml_errors import INVALID_ARGUMENT, NOT_SUPPORTED, SUCCESS, ask
-from ofu_exporter.values.snapshot import (
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import (
     SHORTEST_WINDOW_SECONDS,
     Clock,
     ClockSample,
     CycleTotals,
     Evidence,
-    Gpu,
     Reading,
 )
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.gpu_rows import PRECISIONS, ROWS, Chip, Row
-from ofu_exporter.values.snapshot import Gpu, Rating
+from ofu_exporter.values.gpu import Gpu, Rating
 
 __all__ = [
     "PRECISIONS",

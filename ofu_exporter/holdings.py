@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.values import device_names
-from ofu_exporter.values.snapshot import LONGEST_WINDOW_SECONDS, Claim, Gpu, GpuKey, Job
+from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS
 
 HANDOVER_SECONDS = 0.25
 """A window is cut when a job comes or goes; the cut comes at most this much after the change was seen."""

@@ -16,8 +16,9 @@ from contextlib import suppress
 from typing import Any
 
 from ofu_exporter.access import Access, Writer
-from ofu_exporter.errors import ReportError, ReportRejection
+from ofu_exporter.errors import ReportError
 from ofu_exporter.rate_limit import RateLimit
+from ofu_exporter.values.reasons import ReportRejection
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ofu_exporter.accounts import SLACK_SECONDS
-from ofu_exporter.errors import ReportError, ReportRejection
-from ofu_exporter.jobs import RECENT_SECONDS, Now
+from ofu_exporter.errors import ReportError
+from ofu_exporter.jobs import RECENT_SECONDS
 from ofu_exporter.mfu_report import MfuReport
+from ofu_exporter.values.instant import Now
+from ofu_exporter.values.reasons import ReportRejection
 
 FIRST_SECONDS = 60.0
 """What a first report covers that does not say it."""

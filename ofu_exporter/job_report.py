@@ -12,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, computed_fi
 
 from ofu_exporter import divergence
 from ofu_exporter.jobs import STEP, JobState
+from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import Adjusted, Causes, Compared, ReportsView, Verdict
-from ofu_exporter.values.snapshot import GpuKey, GpuUsage, Job, JobView
+from ofu_exporter.values.snapshot import JobView
 
 PERCENTILES = (10, 50, 90)
 

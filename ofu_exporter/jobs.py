@@ -6,16 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ofu_exporter.values.snapshot import (
-    Gpu,
-    GpuKey,
-    GpuUsage,
-    Job,
-    JobKey,
-    JobView,
-    Stretch,
-    Window,
-)
+from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.values.instant import Now
+from ofu_exporter.values.job import GpuUsage, Job, JobKey, Stretch
+from ofu_exporter.values.reading import Window
+from ofu_exporter.values.snapshot import JobView
 
 STEP = 0.005
 """OFU of a window is remembered to half a percentage point."""
@@ -58,21 +53,6 @@ class Observed(NamedTuple):
     utilization_seconds: float
     variance: float
     """Of the utilization seconds; s^2."""
-
-
-class Now(NamedTuple):
-    """One instant on both clocks."""
-
-    monotonic: float
-    unix: float
-
-    def at(self, monotonic: float) -> Now:
-        """Another instant, which the monotonic clock tells."""
-        return Now(monotonic, self.unix - (self.monotonic - monotonic))
-
-    def at_unix(self, unix: float) -> Now:
-        """Another instant, which Unix time tells."""
-        return Now(self.monotonic - (self.unix - unix), unix)
 
 
 def take_holders(jobs: Jobs, holders: Iterable[Job], now: Now) -> dict[JobKey, JobState]:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ofu_exporter.errors import GpuError, Reason
+from ofu_exporter.errors import GpuError
 from ofu_exporter.sources import Clock, Probe
-from ofu_exporter.values.snapshot import SHORTEST_WINDOW_SECONDS, Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, Fault, Reading
+from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from ctypes import (
 )
 from typing import Any, NamedTuple
 
-from ofu_exporter.errors import Reason
+from ofu_exporter.values.reasons import Reason
 
 SONAMES = ("libdcgm.so.4", "libdcgm.so.3")
 

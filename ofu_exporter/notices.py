@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Sequence
 
-from ofu_exporter.errors import Reason, SchedulerReason
+from ofu_exporter.values.reasons import Reason, SchedulerReason
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot
 
 log = logging.getLogger(__name__)

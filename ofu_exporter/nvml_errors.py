@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from ofu_exporter.errors import Reason
+from ofu_exporter.values.reasons import Reason
 
 # nvml.h, nvmlReturn_t
 SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND = 0, 2, 3, 6, 13

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from ofu_exporter import truth
 from ofu_exporter.cycles import CycleTrust
-from ofu_exporter.errors import Reason, Rejection
 from ofu_exporter.gpus import Row
 from ofu_exporter.truth import OVERLAP_SECONDS, Doubt
-from ofu_exporter.values.snapshot import Fault, Gpu, GpuView, Job, Rating, Reading, Window
+from ofu_exporter.values.gpu import Gpu, Rating
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.reading import Fault, Reading, Window
+from ofu_exporter.values.reasons import Reason, Rejection
+from ofu_exporter.values.snapshot import GpuView
 from ofu_exporter.window import measure
 
 

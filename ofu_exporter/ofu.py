@@ -9,10 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-LOW_PRECISION = "low_precision"
-"""Clock domain of FP8, FP16, BF16, TF32, INT8 and everything else that is not FP64."""
-FP64 = "fp64"
-"""Clock domain of FP64 tensor instructions (the paper, section IV-D)."""
+from ofu_exporter.values.gpu import FP64, LOW_PRECISION
 
 FP64_PIPES = ("dmma", "dfma")
 """The pipes whose cycles belong to the FP64 domain."""

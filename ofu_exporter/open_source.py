@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ofu_exporter.errors import Reason
 from ofu_exporter.lanes import Delivery, Lane, Pace
 from ofu_exporter.sources import Clock, Source
-from ofu_exporter.values.snapshot import Fault, Gpu, SourceHealth
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import SourceHealth
 
 log = logging.getLogger(__name__)
 

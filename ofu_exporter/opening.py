@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.errors import Reason, SourceError
+from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Clock, Probe, Source
+from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ofu_exporter.errors import PageError, Reason
+from ofu_exporter.errors import PageError
+from ofu_exporter.values.reasons import Reason
 
 if TYPE_CHECKING:
     import httpx

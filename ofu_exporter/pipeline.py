@@ -11,24 +11,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter.errors import ClaimRejection, Reason, Rejection
 from ofu_exporter.gpus import Row, rate
 from ofu_exporter.holdings import NOBODY, History, Resolved, changed, resolve, sole_holder
-from ofu_exporter.jobs import Jobs, JobState, Now, credit, forget, hold, take_holders, views
+from ofu_exporter.jobs import Jobs, JobState, credit, forget, hold, take_holders, views
 from ofu_exporter.observation import GpuState, expire, reject, take_fault, take_reading, view
-from ofu_exporter.values.snapshot import (
-    Claim,
-    Fault,
-    Gpu,
-    GpuKey,
-    JobKey,
-    Ownership,
-    Reading,
-    SchedulerHealth,
-    Snapshot,
-    SourceHealth,
-    Window,
-)
+from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.values.instant import Now
+from ofu_exporter.values.job import Claim, JobKey, Ownership
+from ofu_exporter.values.reading import Fault, Reading, Window
+from ofu_exporter.values.reasons import ClaimRejection, Reason, Rejection
+from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
 
 FORGET_AFTER_SECONDS = 3600.0
 """A GPU that its source no longer names is remembered this long, so that its totals can go on."""

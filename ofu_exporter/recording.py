@@ -17,8 +17,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ofu_exporter.errors import Reason, SourceError
-from ofu_exporter.values.snapshot import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
+from ofu_exporter.errors import SourceError
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
+from ofu_exporter.values.reasons import Reason
 
 FORMAT = "ofu-recording"
 VERSION = 1

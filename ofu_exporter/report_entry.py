@@ -12,8 +12,9 @@ from ofu_exporter.accounts import Account, recent, summed, time_mean
 from ofu_exporter.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.mfu_report import MfuReport
 from ofu_exporter.report_mfu import Hardware
+from ofu_exporter.values.job import GpuUsage, JobKey
 from ofu_exporter.values.reported import NOTHING, Adjusted, Causes, Compared, ReportsView, Verdict
-from ofu_exporter.values.snapshot import GpuUsage, GpuView, JobKey, JobView, Snapshot
+from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

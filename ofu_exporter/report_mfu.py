@@ -14,12 +14,14 @@ from functools import lru_cache
 from ofu_exporter import explain, flops
 from ofu_exporter.causes import Facts, Job
 from ofu_exporter.divergence import MFU_LIMIT, Divergence
-from ofu_exporter.errors import ConfigError, ReportError, ReportRejection
+from ofu_exporter.errors import ConfigError, ReportError
 from ofu_exporter.flops.mfu import SAME, peak_mistakes, ratio_mistakes
 from ofu_exporter.gpus import find
 from ofu_exporter.mfu_report import MfuReport, ModelBody
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared, LikelyCause
-from ofu_exporter.values.snapshot import Gpu, GpuView
+from ofu_exporter.values.snapshot import GpuView
 
 ASSUMED = ("bf16", "fp16")
 """What a job computes in that does not say so: the first of these that its GPUs are rated in."""

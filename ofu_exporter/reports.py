@@ -15,16 +15,19 @@ from pydantic import ValidationError
 from ofu_exporter import report_mfu
 from ofu_exporter.accounts import Account, sums_of, take
 from ofu_exporter.divergence import compare_sums
-from ofu_exporter.errors import OfuError, ReportError, ReportRejection
+from ofu_exporter.errors import OfuError, ReportError
 from ofu_exporter.intervals import Interval, interval_of
 from ofu_exporter.job_report import ReportedMfu
-from ofu_exporter.jobs import GRACE_SECONDS, Now
+from ofu_exporter.jobs import GRACE_SECONDS
 from ofu_exporter.mfu_report import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.rate_limit import RateLimit
 from ofu_exporter.report_entry import Entry, Owner, Policy, owner_of
 from ofu_exporter.report_mfu import Hardware, Stated
+from ofu_exporter.values.instant import Now
+from ofu_exporter.values.job import Job, JobKey
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
-from ofu_exporter.values.snapshot import Job, JobKey, JobView, Snapshot
+from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
 

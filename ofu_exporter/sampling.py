@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ofu_exporter.errors import Reason
 from ofu_exporter.gpus import Row
 from ofu_exporter.lanes import Inbox, Pace
 from ofu_exporter.notices import log_changes
@@ -18,14 +17,10 @@ from ofu_exporter.opening import Candidate
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.source_set import SourceSet, Told
 from ofu_exporter.sources import Clock
-from ofu_exporter.values.snapshot import (
-    Fault,
-    Ownership,
-    Reading,
-    SchedulerHealth,
-    Snapshot,
-    SourceHealth,
-)
+from ofu_exporter.values.job import Ownership
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
 
 log = logging.getLogger(__name__)
 

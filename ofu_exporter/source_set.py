@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ofu_exporter.choosing import Choice, chosen
-from ofu_exporter.errors import Reason, SourceError
+from ofu_exporter.errors import SourceError
 from ofu_exporter.lanes import Delivery, Inbox, Lane, Pace
 from ofu_exporter.open_source import OpenSource
 from ofu_exporter.opening import Candidate, Opening
 from ofu_exporter.sources import Clock
-from ofu_exporter.values.snapshot import Fault, Gpu, Reading, SourceHealth
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import SourceHealth
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from ofu_exporter.boot import boot_id
 from ofu_exporter.job_report import JobReport, report
-from ofu_exporter.values.snapshot import GpuKey, JobView, Snapshot
+from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
 ResultT = TypeVar("ResultT")

@@ -23,8 +23,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ofu_exporter.errors import Rejection
-from ofu_exporter.values.snapshot import Evidence, Reading
+from ofu_exporter.values.reading import Evidence, Reading
+from ofu_exporter.values.reasons import Rejection
 
 FROZEN_WINDOWS, FROZEN_SECONDS = 12, 60.0
 """So many windows with one value, over so long, while the work changed: the counter stands still."""

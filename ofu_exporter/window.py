@@ -9,18 +9,17 @@ from dataclasses import dataclass
 
 from ofu_exporter import cycles, ofu
 from ofu_exporter.cycles import CycleTrust, Expected
-from ofu_exporter.errors import Reason, Rejection
-from ofu_exporter.values.snapshot import (
+from ofu_exporter.values.gpu import Rating
+from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,
+    MAX_RATIO,
     SHORTEST_WINDOW_SECONDS,
     ClockSample,
-    Rating,
     Reading,
     Window,
 )
+from ofu_exporter.values.reasons import Reason, Rejection
 
-MAX_RATIO = 1.001
-"""Activity may exceed 1 by this rounding: the two counters behind it are not read in one instant."""
 CLOCK_HEADROOM = 1.1
 """NVML's maximum clock may be off by a few MHz; a clock above this multiple is another field's value."""
 ABSURD_CLOCK_HZ = 4e9

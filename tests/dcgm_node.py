@@ -10,7 +10,8 @@ import pytest
 
 from ofu_exporter.libdcgm import GPU, Entity
 from ofu_exporter.sources import dcgm
-from ofu_exporter.values.snapshot import Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
 from tests.doubles import dcgm as double
 
 START = 100.0

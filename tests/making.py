@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ofu_exporter.errors import Reason
-from ofu_exporter.values.snapshot import (
-    ClockSample,
-    CycleTotals,
-    Fault,
-    Gpu,
-    Rating,
-    Reading,
-    SourceHealth,
-)
+from ofu_exporter.values.gpu import Gpu, Rating
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import SourceHealth
 
 H100 = "NVIDIA H100 80GB HBM3"
 H100_RATING = Rating(

@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.errors import GpuError
 from ofu_exporter.sources import nvml
-from ofu_exporter.values.snapshot import Reading
+from ofu_exporter.values.reading import Reading
 from tests.doubles import nvml as double
 
 START = 100.0

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from ofu_exporter import recording
 from ofu_exporter.pipeline import State, Tick, step
-from ofu_exporter.values.snapshot import Fault, Gpu, Reading, Snapshot, SourceHealth
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 
 RECORDINGS = Path(__file__).parent / "recordings"
 

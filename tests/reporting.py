@@ -8,7 +8,8 @@ from typing import Any
 from ofu_exporter.mfu_report import MfuAnswer, MfuReport
 from ofu_exporter.report_entry import Policy
 from ofu_exporter.reports import ReportBook
-from ofu_exporter.values.snapshot import Job, JobView, Snapshot
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.snapshot import JobView, Snapshot
 from tests.making import FakeClock
 from tests.ticking import EPOCH, Node, whole
 

@@ -14,21 +14,16 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from ofu_exporter.errors import GpuError, Reason
+from ofu_exporter.errors import GpuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.metrics.spec import GPU_LABELS
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.sources import nvml
-from ofu_exporter.values.snapshot import (
-    Claim,
-    Fault,
-    GpuKey,
-    GpuView,
-    Job,
-    Ownership,
-    Reading,
-    Snapshot,
-)
+from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.job import Claim, Job, Ownership
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import GpuView, Snapshot
 from tests.doubles.nvml import Scenario
 from tests.making import FakeClock, health
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from ofu_exporter.access import Access, SiteTokens, Way, Writer, read_tokens
-from ofu_exporter.errors import ConfigError, ReportError, ReportRejection
-from ofu_exporter.values.snapshot import Job
+from ofu_exporter.errors import ConfigError, ReportError
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.reasons import ReportRejection
 
 TOKEN = "0123456789abcdef"
 OTHER = "fedcba9876543210"

@@ -23,8 +23,9 @@ from ofu_exporter.accounts import (
     time_mean,
 )
 from ofu_exporter.jobs import RECENT_SECONDS, observed
+from ofu_exporter.values.job import GpuUsage, Stretch
+from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS
 from ofu_exporter.values.reported import Compared
-from ofu_exporter.values.snapshot import LONGEST_WINDOW_SECONDS, GpuUsage, Stretch
 
 HORIZON = 600.0
 LATER = SETTLED_AFTER_SECONDS + 1.0

@@ -9,9 +9,11 @@ from functools import partial
 import pytest
 
 from ofu_exporter.attribution import Asked, Attribution
-from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers import Scheduler
-from ofu_exporter.values.snapshot import Claim, Job, Ownership, SchedulerHealth
+from ofu_exporter.values.job import Claim, Job, Ownership
+from ofu_exporter.values.reasons import SchedulerReason
+from ofu_exporter.values.snapshot import SchedulerHealth
 from tests.making import FakeClock
 from tests.running import until
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ofu_exporter.choosing import Choice, chosen
-from ofu_exporter.errors import Reason
-from ofu_exporter.values.snapshot import Gpu
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reasons import Reason
 from tests.making import fault, gpu, reading
 
 H100, A30 = gpu(0), gpu(1)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.cycles import AGREEING_WINDOWS, CycleTrust, CycleVerdict, Expected, judge
-from ofu_exporter.values.snapshot import CycleTotals
+from ofu_exporter.values.reading import CycleTotals
 
 EXPECTED = Expected(
     seconds=5.0, tensor_active=0.6, sm_clock_hz=1400e6, clock_limit_hz=2178e6, sm_count=132

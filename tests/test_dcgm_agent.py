@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.errors import Reason
+from ofu_exporter.values.reasons import Reason
 from tests.doubles import dcgm, nvml
 from tests.running import Agent, agent, call, until
 

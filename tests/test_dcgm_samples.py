@@ -20,7 +20,7 @@ from ofu_exporter.dcgm_samples import (
     DeviceSamples,
 )
 from ofu_exporter.libdcgm import GPU, NO_DATA, Entity, Sample
-from ofu_exporter.values.snapshot import CycleTotals, Reading
+from ofu_exporter.values.reading import CycleTotals, Reading
 from tests.making import gpu
 
 EPOCH_MICROS = 1_800_000_000_000_000

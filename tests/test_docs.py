@@ -18,7 +18,13 @@ from ofu_exporter import schedulers, sources
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.settings import option_models
 from ofu_exporter.config import FILE_ONLY, Settings, shown
-from ofu_exporter.errors import ClaimRejection, Reason, Rejection, ReportRejection, SchedulerReason
+from ofu_exporter.values.reasons import (
+    ClaimRejection,
+    Reason,
+    Rejection,
+    ReportRejection,
+    SchedulerReason,
+)
 from tests.running import agent
 
 ROOT = Path(__file__).parents[1]

@@ -18,7 +18,9 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.exposition import Page
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.report_entry import Policy
-from ofu_exporter.values.snapshot import Fault, Job, Reading, Snapshot
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.snapshot import Snapshot
 from tests.making import FakeClock, fault, gpu, health, reading
 from tests.playing import RECORDINGS, play
 from tests.reporting import Desk

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.errors import Reason
+from ofu_exporter.values.reasons import Reason
 from tests.doubles.nvml import Scenario
 from tests.running import Agent, agent, call, page_server, until
 from tests.ticking import EPOCH, Node

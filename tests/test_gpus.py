@@ -24,7 +24,7 @@ from ofu_exporter.gpus import (
     normalise,
     rate,
 )
-from ofu_exporter.values.snapshot import Gpu, Rating
+from ofu_exporter.values.gpu import Gpu, Rating
 
 REPO = Path(__file__).parents[1]
 FACTS = REPO.parent / "shared" / "facts" / "gpus.csv"

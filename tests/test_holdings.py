@@ -14,7 +14,7 @@ from ofu_exporter.holdings import (
     resolve,
     sole_holder,
 )
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
 from tests.making import gpu
 
 A, B = Job("slurm", "1"), Job("slurm", "2")

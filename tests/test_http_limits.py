@@ -9,9 +9,9 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from ofu_exporter.access import Access
-from ofu_exporter.errors import ReportRejection
 from ofu_exporter.http_limits import MOST_BODY_BYTES, MOST_BYTES_AT_ONCE, PER_SECOND, Guard
 from ofu_exporter.server import Doors
+from ofu_exporter.values.reasons import ReportRejection
 from tests.making import FakeClock
 from tests.running import until
 from tests.serving import Client, post, serving, tell

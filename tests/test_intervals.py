@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.errors import ReportError, ReportRejection
+from ofu_exporter.errors import ReportError
 from ofu_exporter.intervals import AHEAD_SECONDS, FIRST_SECONDS, Interval, interval_of
-from ofu_exporter.jobs import RECENT_SECONDS, Now
+from ofu_exporter.jobs import RECENT_SECONDS
+from ofu_exporter.values.instant import Now
+from ofu_exporter.values.reasons import ReportRejection
 from tests.reporting import said
 
 NOW = Now(10_000.0, 1_800_000_000.0)

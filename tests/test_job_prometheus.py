@@ -17,7 +17,9 @@ import pytest
 
 from ofu_exporter.exposition import Page
 from ofu_exporter.pipeline import State, Tick, step
-from ofu_exporter.values.snapshot import Claim, Job, Ownership, Reading, SchedulerHealth
+from ofu_exporter.values.job import Claim, Job, Ownership
+from ofu_exporter.values.reading import Reading
+from ofu_exporter.values.snapshot import SchedulerHealth
 from tests.making import FakeClock, gpu, health, reading
 from tests.prometheus_server import Prometheus
 from tests.running import until

@@ -13,7 +13,9 @@ from pydantic import ValidationError
 
 from ofu_exporter.job_report import GpuReport, JobReport, merged, report, resumed
 from ofu_exporter.job_summary import one_line, text
-from ofu_exporter.jobs import Now, views
+from ofu_exporter.jobs import views
+from ofu_exporter.values.instant import Now
+from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import (
     Adjusted,
     Bound,
@@ -23,7 +25,7 @@ from ofu_exporter.values.reported import (
     ReportsView,
     Verdict,
 )
-from ofu_exporter.values.snapshot import GpuUsage, Job, JobView
+from ofu_exporter.values.snapshot import JobView
 
 VIEW = JobView(
     job=Job("slurm", "12", name="llama", user="ada", array_job_id="10", array_task_id="2"),

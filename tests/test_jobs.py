@@ -7,13 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ofu_exporter.errors import ClaimRejection
 from ofu_exporter.jobs import GRACE_SECONDS, GRAIN_SECONDS, MOST_ENDED, RECENT_SECONDS, observed
-from ofu_exporter.values.snapshot import (
-    Claim,
-    Job,
-    Ownership,
-)
+from ofu_exporter.values.job import Claim, Job, Ownership
+from ofu_exporter.values.reasons import ClaimRejection
 from tests.making import fault, gpu, reading
 from tests.ticking import EPOCH, Node, whole
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.lanes import Deadlines, Lane, Pace
-from ofu_exporter.values.snapshot import SHORTEST_WINDOW_SECONDS, Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, Fault, Reading
 from tests.making import gpu
 from tests.running import SOON, until
 

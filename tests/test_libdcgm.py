@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter import libdcgm
-from ofu_exporter.errors import Reason
 from ofu_exporter.libdcgm import (
     BLANK_FP64,
     BLANK_INT32,
@@ -24,6 +23,7 @@ from ofu_exporter.libdcgm import (
     Library,
     decoded,
 )
+from ofu_exporter.values.reasons import Reason
 from tests.doubles import dcgm as double
 
 ENTITY = Entity(GPU, 0)

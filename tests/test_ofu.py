@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter import ofu
+from ofu_exporter.values.gpu import FP64, LOW_PRECISION
 
 ratios = st.floats(0, 1)
 clocks = st.floats(1e8, 3e9)
@@ -35,24 +36,24 @@ def test_domains_add_up_to_the_total_when_their_clocks_are_equal(
     active: float, fp64: float, clock: float, rated: float
 ) -> None:
     activity = ofu.activity_by_domain(active, {"dmma": fp64})
-    rated_by_domain = {ofu.LOW_PRECISION: rated, ofu.FP64: rated}
+    rated_by_domain = {LOW_PRECISION: rated, FP64: rated}
     together = ofu.utilization_over_domains(activity, clock, rated_by_domain)
     assert together == pytest.approx(ofu.utilization(active, clock, rated), abs=1e-12)
 
 
 def test_fp64_work_is_measured_against_the_fp64_clock() -> None:
-    rated = {ofu.LOW_PRECISION: 1830e6, ofu.FP64: 1980e6}
+    rated = {LOW_PRECISION: 1830e6, FP64: 1980e6}
     activity = ofu.activity_by_domain(0.6, {"hmma": 0.2, "imma": 0.0, "dmma": 0.4})
     expected = 0.2 * 1500 / 1830 + 0.4 * 1500 / 1980
     assert ofu.utilization_over_domains(activity, 1500e6, rated) == pytest.approx(expected)
 
 
 def test_without_pipe_counters_everything_is_low_precision() -> None:
-    assert ofu.activity_by_domain(0.5, {}) == {ofu.LOW_PRECISION: 0.5, ofu.FP64: 0.0}
+    assert ofu.activity_by_domain(0.5, {}) == {LOW_PRECISION: 0.5, FP64: 0.0}
 
 
 def test_dcgms_dfma_stands_for_fp64_where_there_is_no_dmma() -> None:
-    assert ofu.activity_by_domain(0.5, {"dfma": 0.5})[ofu.FP64] == 0.5
+    assert ofu.activity_by_domain(0.5, {"dfma": 0.5})[FP64] == 0.5
 
 
 @given(ratios, st.dictionaries(st.sampled_from(["hmma", "imma", "dmma", "dfma"]), ratios))
@@ -63,10 +64,8 @@ def test_a_cycle_is_never_counted_twice_nor_lost(active: float, pipes: dict[str,
 
 
 def test_a_model_without_an_fp64_clock_uses_its_only_one() -> None:
-    activity = {ofu.LOW_PRECISION: 0.2, ofu.FP64: 0.1}
-    assert ofu.utilization_over_domains(activity, 1e9, {ofu.LOW_PRECISION: 2e9}) == pytest.approx(
-        0.15
-    )
+    activity = {LOW_PRECISION: 0.2, FP64: 0.1}
+    assert ofu.utilization_over_domains(activity, 1e9, {LOW_PRECISION: 2e9}) == pytest.approx(0.15)
 
 
 def test_standard_error_is_tpa_times_the_clocks_error_over_the_tensor_clock() -> None:

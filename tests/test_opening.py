@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from ofu_exporter.errors import Reason, SourceError
+from ofu_exporter.errors import SourceError
 from ofu_exporter.opening import Opening
 from ofu_exporter.sources import Probe
-from ofu_exporter.values.snapshot import Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
 from tests.making import FakeClock
 from tests.running import until
 

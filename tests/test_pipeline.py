@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.errors import Reason, Rejection
 from ofu_exporter.gpus import custom_row
 from ofu_exporter.pipeline import FORGET_AFTER_SECONDS, State, Tick, step
-from ofu_exporter.values.snapshot import Fault, Gpu, GpuView, Reading, Snapshot
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason, Rejection
+from ofu_exporter.values.snapshot import GpuView, Snapshot
 from tests.making import fault, gpu, health, reading
 
 Event = Reading | Fault

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.recording import Header, Writer
-from ofu_exporter.values.snapshot import ClockSample, Reading
+from ofu_exporter.values.reading import ClockSample, Reading
 from tests.making import gpu
 from tests.prometheus_server import Prometheus
 from tests.running import Agent, agent, page_server, until

@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter import recording
-from ofu_exporter.errors import Reason, SourceError
-from ofu_exporter.values.snapshot import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
+from ofu_exporter.errors import SourceError
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
+from ofu_exporter.values.reasons import Reason
 from tests.making import fault, gpu, reading
 
 Event = Reading | Fault

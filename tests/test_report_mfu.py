@@ -10,12 +10,14 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.divergence import compare_sums
-from ofu_exporter.errors import ReportError, ReportRejection
+from ofu_exporter.errors import ReportError
 from ofu_exporter.gpus import rate
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.report_mfu import Hardware, causes, flops_per_token, hardware, problem, stated
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
-from ofu_exporter.values.snapshot import Gpu, GpuView
+from ofu_exporter.values.snapshot import GpuView
 from tests.causes.synthetic import LATENT
 from tests.flops.counting import config
 from tests.making import H100, gpu, health, reading

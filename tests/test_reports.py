@@ -12,7 +12,7 @@ import pytest
 
 from ofu_exporter import explain, report_mfu
 from ofu_exporter.divergence import Thresholds
-from ofu_exporter.errors import ReportError, ReportRejection
+from ofu_exporter.errors import ReportError
 from ofu_exporter.flops import dense_peak
 from ofu_exporter.job_report import report as job_report
 from ofu_exporter.jobs import GRACE_SECONDS
@@ -22,8 +22,10 @@ from ofu_exporter.reports import (
     MOST_UNOWNED,
     REPORTS_AT_ONCE,
 )
+from ofu_exporter.values.gpu import Rating
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Verdict
-from ofu_exporter.values.snapshot import Job, Rating
 from tests.causes.synthetic import LATENT
 from tests.making import H100
 from tests.reporting import CLOCK, Desk, anybody, said

@@ -20,7 +20,7 @@ from ofu_exporter.flops import Counting, Passes, dense_peak, fixed, read
 from ofu_exporter.recording import Header, Writer
 from ofu_exporter.slurm import job_files
 from ofu_exporter.slurm.job_files import JobFile
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
 from tests.causes.synthetic import LATENT
 from tests.making import H100, gpu, reading
 from tests.running import Agent, agent, call, until

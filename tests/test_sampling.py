@@ -9,10 +9,13 @@ from itertools import pairwise
 
 import pytest
 
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.lanes import Pace
 from ofu_exporter.sampling import Plan, Sampler
-from ofu_exporter.values.snapshot import ClockSample, Fault, Gpu, Reading, Snapshot
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, Fault, Reading
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import Snapshot
 from tests.making import gpu
 
 PACE = Pace(interval=0.1, clock_interval=0.05, reprobe=0.3)

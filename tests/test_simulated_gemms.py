@@ -13,7 +13,7 @@ import pytest
 from ofu_exporter import profiles, simulated_gemms, tiles
 from ofu_exporter.overhead import overhead
 from ofu_exporter.simulated_gemms import Loop
-from ofu_exporter.values.snapshot import Reading
+from ofu_exporter.values.reading import Reading
 from tests.profiles.tracing import kernel, operator
 from tests.sources.test_simulate import Node, of
 

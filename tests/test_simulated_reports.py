@@ -10,8 +10,9 @@ from ofu_exporter.mfu_report import ModelBody
 from ofu_exporter.report_mfu import counted_job
 from ofu_exporter.reports import ReportBook
 from ofu_exporter.simulated_reports import REPORTING, SimulatedReports
+from ofu_exporter.values.job import Job
 from ofu_exporter.values.reported import ReportsView, Verdict
-from ofu_exporter.values.snapshot import Job, JobView, Snapshot
+from ofu_exporter.values.snapshot import JobView, Snapshot
 from tests.making import FakeClock
 from tests.ticking import EPOCH, Node, whole
 

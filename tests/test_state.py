@@ -27,7 +27,8 @@ from ofu_exporter.state import (
     find_in_file,
     open_store,
 )
-from ofu_exporter.values.snapshot import GpuUsage, GpuView, Job, JobView, Snapshot
+from ofu_exporter.values.job import GpuUsage, Job
+from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.making import gpu, health
 from tests.running import until
 

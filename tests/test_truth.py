@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from ofu_exporter import truth
-from ofu_exporter.errors import Reason, Rejection
 from ofu_exporter.truth import Doubt
-from ofu_exporter.values.snapshot import Evidence, GpuView, Reading
+from ofu_exporter.values.reading import Evidence, Reading
+from ofu_exporter.values.reasons import Reason, Rejection
+from ofu_exporter.values.snapshot import GpuView
 from tests.making import reading
 from tests.ticking import Node
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.cycles import CycleTrust
-from ofu_exporter.errors import Reason, Rejection
-from ofu_exporter.values.snapshot import ClockSample, Reading
+from ofu_exporter.values.reading import ClockSample, Reading
+from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.window import Outcome, mean_clock, measure
 from tests.making import H100_RATING, reading
 

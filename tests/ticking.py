@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from ofu_exporter.pipeline import State, Tick, step
-from ofu_exporter.values.snapshot import (
-    Claim,
-    Fault,
-    Gpu,
-    Job,
-    JobView,
-    Ownership,
-    Reading,
-    SchedulerHealth,
-    Snapshot,
-)
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.job import Claim, Job, Ownership
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.snapshot import JobView, SchedulerHealth, Snapshot
 from tests.making import gpu, health, reading
 
 EPOCH = 1_800_000_000.0

@@ -33,8 +33,8 @@ from ofu_exporter.flops.passes import plan
 from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import total
 from ofu_exporter.gpus import Row, find
+from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reported import Bound
-from ofu_exporter.values.snapshot import Gpu
 
 Edit = Callable[[Sequence[Term]], Sequence[Term]]
 

@@ -18,9 +18,12 @@ from ofu_exporter import __version__, recording
 from ofu_exporter.assembly import Configured, build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.config import Settings, seconds
-from ofu_exporter.errors import ConfigError, OfuError, Reason, SourceError
+from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.logs import configure_logging
-from ofu_exporter.values.snapshot import Fault, Gpu, Reading, Snapshot, SourceHealth
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 
 
 @click.command()

@@ -16,7 +16,8 @@ import click
 from ofu_exporter import __version__
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.config import Given
-from ofu_exporter.errors import ConfigError, GpuError, Reason
+from ofu_exporter.errors import ConfigError, GpuError
+from ofu_exporter.values.reasons import Reason
 
 if TYPE_CHECKING:
     from contextlib import ExitStack

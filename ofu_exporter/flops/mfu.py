@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ofu_exporter import gpus
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.counting import Count, Total
-from ofu_exporter.values.snapshot import Gpu
+from ofu_exporter.values.gpu import Gpu
 
 SAME = 0.01
 """Two peaks or ratios that differ by less are taken for the same."""

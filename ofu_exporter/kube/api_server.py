@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 
-from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
+from ofu_exporter.values.reasons import SchedulerReason
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 SECONDS = 5.0

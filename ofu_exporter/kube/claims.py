@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.errors import ClaimRejection
 from ofu_exporter.kube import dra
 from ofu_exporter.kube.gpu_pods import GpuPod, PodName
 from ofu_exporter.kube.workloads import Workload
 from ofu_exporter.values import device_names
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import ClaimRejection
 
 
 class Member(NamedTuple):

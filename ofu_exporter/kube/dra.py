@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.kube.api_server import Get
 from ofu_exporter.kube.pod_resources import ClaimedDevice
+from ofu_exporter.values.reasons import SchedulerReason
 
 DRIVER = "gpu.nvidia.com"
 _VERSIONS = ("v1", "v1beta2", "v1beta1")

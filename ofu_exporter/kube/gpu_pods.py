@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from ofu_exporter.errors import ClaimRejection
 from ofu_exporter.kube import dra
 from ofu_exporter.kube.pod_resources import PodResources
 from ofu_exporter.kube.workloads import is_sane
+from ofu_exporter.values.reasons import ClaimRejection
 
 PodName = tuple[str, str]
 """Namespace and name."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.kube.unary import Channel, Reply
+from ofu_exporter.values.reasons import SchedulerReason
 
 SECONDS = 5.0
 """How long kubelet may take to answer."""

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from ofu_exporter.errors import ClaimRejection, SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.kube.api_server import ApiServer, Get
 from ofu_exporter.kube.gpu_pods import PodName
 from ofu_exporter.kube.workloads import Workload
+from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 log = logging.getLogger(__name__)
 

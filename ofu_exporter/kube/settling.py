@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Set
 from pathlib import Path
 
-from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.kube.gpu_pods import PodName
+from ofu_exporter.values.reasons import SchedulerReason
 
 SETTLE_SECONDS = 30.0
 """So long a kubelet that was restarted may leave out pods that it had, from when it lists the first."""

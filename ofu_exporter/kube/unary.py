@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
+from ofu_exporter.values.reasons import SchedulerReason
 
 if TYPE_CHECKING:
     from h2.connection import H2Connection

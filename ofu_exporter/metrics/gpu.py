@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ofu_exporter.metrics.spec import GPU_LABELS, MetricSpec, Rows, by_label, single
-from ofu_exporter.values.snapshot import GpuView, Snapshot, Window
+from ofu_exporter.values.reading import Window
+from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 
 class GpuMetric(NamedTuple):

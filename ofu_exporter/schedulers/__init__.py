@@ -19,7 +19,7 @@ from typing import Protocol, cast
 from pydantic import BaseModel
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.values.snapshot import Claim
+from ofu_exporter.values.job import Claim
 
 
 class Scheduler(Protocol):

@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ofu_exporter.errors import ClaimRejection
 from ofu_exporter.slurm.trusted_files import Contents, Refused, opened, read_all
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import ClaimRejection
 
 DIRECTORY = Path("/run/ofu-exporter/jobs")
 """Where the files are unless told otherwise; memory, so a new boot finds none."""

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ofu_exporter.errors import ClaimRejection
 from ofu_exporter.slurm.job_files import SCHEDULER, is_job_id
 from ofu_exporter.slurm.trusted_files import Contents, Refused, read_all
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import ClaimRejection
 
 _DEVICE = re.compile(r"(\d{1,4})(?:\.(\d{1,4}))?")
 

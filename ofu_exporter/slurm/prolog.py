@@ -18,7 +18,7 @@ from ofu_exporter.errors import SchedulerError
 from ofu_exporter.slurm import job_files, job_tokens
 from ofu_exporter.slurm.job_files import MAX_GPUS, SCHEDULER, JobFile
 from ofu_exporter.slurm.squeue import Answer
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
 

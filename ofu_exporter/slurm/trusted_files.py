@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from ofu_exporter.errors import ClaimRejection, OfuError, SchedulerError, SchedulerReason
+from ofu_exporter.errors import OfuError, SchedulerError
+from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 MAX_FILES = 4096
 MAX_BYTES = 64 << 10

@@ -19,7 +19,8 @@ from typing import Protocol, cast
 from pydantic import BaseModel
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.values.snapshot import Clock, Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Clock, Fault, Reading
 
 __all__ = ["Clock", "Probe", "Source", "SourceModule", "automatic", "load", "names", "summary"]
 

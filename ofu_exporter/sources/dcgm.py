@@ -18,17 +18,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from ofu_exporter.config import Seconds
 from ofu_exporter.dcgm_samples import Anchor
 from ofu_exporter.dcgm_session import Session
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.host_engine import EMBEDDED, HostEngine, Wall, running
 from ofu_exporter.libdcgm import DcgmError, Library
 from ofu_exporter.sources import Clock
-from ofu_exporter.values.snapshot import (
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,
     SHORTEST_WINDOW_SECONDS,
     Fault,
-    Gpu,
     Reading,
 )
+from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)
 

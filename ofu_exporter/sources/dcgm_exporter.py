@@ -18,18 +18,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.config import Seconds
 from ofu_exporter.dcgm_page import Page, Row, parse
-from ofu_exporter.errors import GpuError, PageError, Reason, SourceError
+from ofu_exporter.errors import GpuError, PageError, SourceError
 from ofu_exporter.page_client import PageClient
 from ofu_exporter.sources import Clock
-from ofu_exporter.values.snapshot import (
+from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,
     SHORTEST_WINDOW_SECONDS,
     ClockSample,
     Fault,
-    Gpu,
-    GpuKey,
     Reading,
 )
+from ofu_exporter.values.reasons import Reason
 
 AUTO_RANK = 2
 

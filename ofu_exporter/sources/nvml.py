@@ -15,11 +15,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from ofu_exporter import mig
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.gpm import Series, Target
 from ofu_exporter.nvml_errors import DRIVER_NOT_LOADED, LIBRARY_MISMATCH, ask, code, errors, reason
 from ofu_exporter.sources import Clock
-from ofu_exporter.values.snapshot import Fault, Gpu, GpuKey, Reading
+from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
 
 AUTO_RANK: int | None = 0
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter import recording
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources import Clock
-from ofu_exporter.values.snapshot import ClockSample, Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, Fault, Reading
+from ofu_exporter.values.reasons import Reason
 
 AUTO_RANK = None
 

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter import simulated_gemms
 from ofu_exporter.sources import Clock
-from ofu_exporter.values.snapshot import ClockSample, CycleTotals, Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
 
 AUTO_RANK = None
 

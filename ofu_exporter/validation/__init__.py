@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple, Protocol
 
 from ofu_exporter.profiles import Profile
 from ofu_exporter.tiles import Gemm
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Reading
 from ofu_exporter.values.reported import Bound
-from ofu_exporter.values.snapshot import Gpu, Reading
 
 Kind = Literal["aligned", "unaligned", "square", "noise", "clock"]
 """Why a product is run: random multiples of 16, random sides, the curve over sizes, clock noise, clock domains."""

@@ -17,7 +17,7 @@ from ofu_exporter import gpus
 from ofu_exporter.gpu_rows import Row
 from ofu_exporter.validation import Trial
 from ofu_exporter.validation.results import Result, steady_windows
-from ofu_exporter.values.snapshot import Gpu, Rating
+from ofu_exporter.values.gpu import Gpu, Rating
 
 BUSY = 0.3
 """Windows with less tensor activity say nothing of the highest clock under tensor load."""

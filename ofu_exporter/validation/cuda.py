@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter import profiles
-from ofu_exporter.errors import ConfigError, Reason, SourceError
+from ofu_exporter.errors import ConfigError, SourceError
 from ofu_exporter.profiles import Profile
 from ofu_exporter.validation import Mark, Product
 from ofu_exporter.validation.torch_products import Call, build
+from ofu_exporter.values.reasons import Reason
 
 CHUNK_SECONDS = 0.05
 CHUNKS_QUEUED = 2

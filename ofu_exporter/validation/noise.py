@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ofu_exporter.validation import Trial
 from ofu_exporter.validation.results import steady_windows
-from ofu_exporter.values.snapshot import Rating
+from ofu_exporter.values.gpu import Rating
 
 INTERVALS = (1.0, 5.0, 10.0, 20.0, 30.0)
 """Seconds between two reads: the paper's, and one."""

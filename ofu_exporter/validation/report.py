@@ -13,7 +13,7 @@ from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.noise import Noise
 from ofu_exporter.validation.results import Result, result
 from ofu_exporter.validation.storage import Header
-from ofu_exporter.values.snapshot import Rating
+from ofu_exporter.values.gpu import Rating
 
 SIMULATED = "SIMULATED: no GPU was measured. It shows that the tool works, not that OFU does."
 

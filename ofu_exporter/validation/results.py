@@ -11,7 +11,8 @@ from ofu_exporter import window
 from ofu_exporter.cycles import CycleTrust
 from ofu_exporter.tiles import adjusted_utilization
 from ofu_exporter.validation import Mark, Product, Tiling, Trial
-from ofu_exporter.values.snapshot import Rating, Window
+from ofu_exporter.values.gpu import Rating
+from ofu_exporter.values.reading import Window
 
 SETTLE_SECONDS = 1.0
 """The first part of a run is not compared: the clock is on its way down from that of an idle card."""

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ofu_exporter.errors import ConfigError, GpuError, Reason
+from ofu_exporter.errors import ConfigError, GpuError
 from ofu_exporter.overhead import overhead
 from ofu_exporter.profiles import Profile
 from ofu_exporter.validation import Machine, Product, Tiling, Trial, Watch
 from ofu_exporter.validation.storage import Store
+from ofu_exporter.values.reasons import Reason
 
 Progress = Callable[[int, int, Product], None]
 """Called with the number of a product, the number of all, and the product, before it is run."""

@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ofu_exporter import gpus, tiles
-from ofu_exporter.errors import GpuError, Reason
+from ofu_exporter.errors import GpuError
 from ofu_exporter.lanes import Pace
 from ofu_exporter.profiles import Launches, Profile
 from ofu_exporter.sources import simulate
 from ofu_exporter.sources.simulate import Phase, Probe
 from ofu_exporter.validation import Mark, Product
-from ofu_exporter.values.snapshot import Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Reading
+from ofu_exporter.values.reasons import Reason
 
 FULL_LOAD_CLOCK_HZ, CLOCK_STD_HZ = 1352e6, 32e6
 """Of an H100 at its power limit, as the paper measured."""

@@ -18,7 +18,8 @@ from pydantic import TypeAdapter
 from ofu_exporter import recording
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.validation import Mark, Product, Tiling, Trial
-from ofu_exporter.values.snapshot import Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Reading
 
 FORMAT = "ofu-validation"
 VERSION = 1

@@ -6,9 +6,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ofu_exporter.errors import GpuError, OfuError, Reason, SourceError
+from ofu_exporter.errors import GpuError, OfuError, SourceError
 from ofu_exporter.sampling import Sampler
-from ofu_exporter.values.snapshot import Fault, Gpu, Reading, Snapshot, SourceHealth
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 
 AnswerT = TypeVar("AnswerT")
 

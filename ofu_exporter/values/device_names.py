@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ofu_exporter.values.snapshot import Gpu, GpuKey
+from ofu_exporter.values.gpu import Gpu, GpuKey
 
 _REPLICA = re.compile(r"(?:::\d+|/vgpu\d+)$")
 """One of several shares of a device: NVIDIA's time slicing and MPS, GKE's time sharing."""

@@ -18,7 +18,8 @@ from ofu_exporter.cycles import CycleTrust
 from ofu_exporter.gpus import rate
 from ofu_exporter.sources.simulate import STEP_SECONDS, Options, Phase, Probe, Source
 from ofu_exporter.validation.noise import TABLE_SECONDS, TWO_SIDED_95, expected_std
-from ofu_exporter.values.snapshot import Rating, Reading
+from ofu_exporter.values.gpu import Rating
+from ofu_exporter.values.reading import Reading
 from tests.making import FakeClock
 
 CLOCK_HZ, CLOCK_STD_HZ = 1352e6, 32e6

@@ -14,7 +14,7 @@ from pathlib import Path
 from ofu_exporter.exposition import Page
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.sources import dcgm
-from ofu_exporter.values.snapshot import Reading
+from ofu_exporter.values.reading import Reading
 from tests.bench.sampler import spent
 from tests.doubles.dcgm import SCENARIO_VARIABLE, Scenario, load
 from tests.making import FakeClock, health

@@ -15,7 +15,7 @@ from pathlib import Path
 from ofu_exporter.boot import boot_id
 from ofu_exporter.slurm import job_files
 from ofu_exporter.slurm.job_files import JobFile
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
 from tests.running import Agent, agent, until
 
 GPUS = 8

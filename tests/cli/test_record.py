@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter import recording
-from ofu_exporter.values.snapshot import Reading
+from ofu_exporter.values.reading import Reading
 from tests.running import COMMAND, bare_environment, call, until
 
 QUICK = ("--source", "simulate", "--simulated-gpus", "2", "--interval", "0.2s")

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.kube import pod_resources
 from ofu_exporter.kube.pod_resources import ClaimedDevice, PluginDevice, PodResources
 from ofu_exporter.schedulers import kubernetes
+from ofu_exporter.values.reasons import SchedulerReason
 from tests.doubles.kubelet import CLASSES, GPU, Message, claimed, make, pod, response
 from tests.doubles.kubelet import given as devices_of
 from tests.running import SOON

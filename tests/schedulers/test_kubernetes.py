@@ -14,13 +14,14 @@ from pathlib import Path
 import grpc
 import pytest
 
-from ofu_exporter.errors import SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.kube import api_server as asking
 from ofu_exporter.kube import dra, pod_resources, pods, settling, unary, workloads
 from ofu_exporter.kube.pod_resources import ClaimedDevice
 from ofu_exporter.schedulers import kubernetes
 from ofu_exporter.values import device_names
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import SchedulerReason
 from tests.doubles import api_server as doubles
 from tests.doubles.api_server import ApiServer
 from tests.doubles.kubelet import (

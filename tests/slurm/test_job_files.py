@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.errors import ClaimRejection, SchedulerError
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.slurm import job_files
 from ofu_exporter.slurm.job_files import JobFile
 from ofu_exporter.slurm.trusted_files import Refused
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import ClaimRejection
 
 JOB = Job(
     "slurm",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.errors import ClaimRejection
 from ofu_exporter.slurm import job_map
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import ClaimRejection
 
 
 def test_the_files_of_gpus_become_the_gpus_of_jobs(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ofu_exporter.slurm import job_files, prolog
 from ofu_exporter.slurm.job_files import JobFile
 from ofu_exporter.slurm.prolog import Node
 from ofu_exporter.slurm.squeue import Answer
-from ofu_exporter.values.snapshot import Claim, Job
+from ofu_exporter.values.job import Claim, Job
 
 NOW = 5000.0
 ENVIRON = {

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.errors import ClaimRejection, SchedulerError, SchedulerReason
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.slurm import trusted_files
 from ofu_exporter.slurm.trusted_files import MAX_BYTES, MAX_FILES, Contents, Refused
+from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 NOBODY = 65534

@@ -9,11 +9,13 @@ import pytest
 
 from ofu_exporter import sources
 from ofu_exporter.dcgm_samples import CYCLES_ELAPSED, CYCLES_TENSOR, PIPES, TENSOR
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.host_engine import HostEngine
 from ofu_exporter.libdcgm import GPU, Entity, Library
 from ofu_exporter.sources import dcgm
-from ofu_exporter.values.snapshot import ClockSample, CycleTotals, Evidence, Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
+from ofu_exporter.values.reasons import Reason
 from tests.dcgm_node import START, DcgmNode, node
 from tests.doubles.dcgm import Value
 

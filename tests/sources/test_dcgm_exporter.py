@@ -19,9 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter import dcgm_page
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources import dcgm_exporter as dcgm
-from ofu_exporter.values.snapshot import ClockSample, Fault, Reading
+from ofu_exporter.values.reading import ClockSample, Fault, Reading
+from ofu_exporter.values.reasons import Reason
 from tests.making import H100, FakeClock
 
 PAGES = Path(__file__).parents[1] / "pages"

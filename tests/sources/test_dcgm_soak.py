@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import GpuError
-from ofu_exporter.values.snapshot import Fault, Reading
+from ofu_exporter.values.reading import Fault, Reading
 from tests.dcgm_node import START, DcgmNode
 from tests.doubles import dcgm as double
 

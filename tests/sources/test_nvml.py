@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter import gpm, sources
-from ofu_exporter.errors import Reason, SourceError
+from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import nvml
-from ofu_exporter.values.snapshot import ClockSample, CycleTotals, Fault, Gpu, Reading
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
+from ofu_exporter.values.reasons import Reason
 from tests.doubles import nvml as double
 from tests.nvml_node import START, NvmlNode, failure
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.errors import Reason
 from ofu_exporter.sources.nvml import GpuProbe
-from ofu_exporter.values.snapshot import Fault, Reading
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
 from tests.nvml_node import START, NvmlNode, failure
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter import recording
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources import replay
-from ofu_exporter.values.snapshot import Fault, Reading
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
 from tests.making import FakeClock, fault, gpu, reading
 
 EPOCH = 500.0

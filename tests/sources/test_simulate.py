@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ofu_exporter.sources import simulate
-from ofu_exporter.values.snapshot import Reading
+from ofu_exporter.values.reading import Reading
 from tests.making import FakeClock
 
 

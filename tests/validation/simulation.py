@@ -12,7 +12,7 @@ from ofu_exporter.validation import Product, Trial
 from ofu_exporter.validation.session import Session
 from ofu_exporter.validation.simulated import Machine
 from ofu_exporter.validation.storage import Header, Store
-from ofu_exporter.values.snapshot import Rating
+from ofu_exporter.values.gpu import Rating
 
 PACE = Pace(0.5, 0.05)
 

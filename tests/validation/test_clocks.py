@@ -12,7 +12,7 @@ from ofu_exporter.config import Settings
 from ofu_exporter.validation import Trial, clocks, plan
 from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.results import result
-from ofu_exporter.values.snapshot import Gpu, Rating
+from ofu_exporter.values.gpu import Gpu, Rating
 from tests.validation.simulation import bench
 
 PRECISIONS = ("bf16", "fp8", "int8", "fp64")

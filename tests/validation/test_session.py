@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.errors import ConfigError, GpuError, Reason
+from ofu_exporter.errors import ConfigError, GpuError
 from ofu_exporter.profiles import Launches, Profile
 from ofu_exporter.validation.session import runnable, tiling
-from ofu_exporter.values.snapshot import Reading
+from ofu_exporter.values.reading import Reading
+from ofu_exporter.values.reasons import Reason
 from tests.profiles.tracing import FLASH, NVJET, XMMA
 from tests.validation.simulation import bench, product
 

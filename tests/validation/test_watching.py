@@ -9,12 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from ofu_exporter.errors import GpuError, Reason, SourceError
+from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.lanes import Pace
 from ofu_exporter.sampling import Plan, Sampler
 from ofu_exporter.sources import dcgm_exporter, simulate
 from ofu_exporter.validation import watching
 from ofu_exporter.validation.watching import Watch
+from ofu_exporter.values.reasons import Reason
 from tests.running import page_server
 
 PACE = Pace(0.1, 0.02)

@@ -1,0 +1,58 @@
+"""One GPU as its source describes it, and what it is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LOW_PRECISION = "low_precision"
+"""Clock domain of FP8, FP16, BF16, TF32, INT8 and everything else that is not FP64."""
+FP64 = "fp64"
+"""Clock domain of FP64 tensor instructions (arXiv:2605.20799, section IV-D)."""
+
+GpuKey = tuple[str, str]
+"""(uuid, MIG GPU-instance id or ""): what identifies a measured device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU, or one MIG instance of it, as its source describes it. None or "" = the source does not say."""
+
+    index: str
+    uuid: str
+    instance: str = ""
+    profile: str = ""
+    name: str = ""
+    pci_bus_id: str = ""
+    pci_device_id: str = ""
+    """Four hexadecimal digits, lower case, of NVIDIA's vendor id 10de."""
+    driver: str = ""
+    sm_count: int | None = None
+    compute_capability: tuple[int, int] | None = None
+    max_sm_clock_hz: float | None = None
+    memory_bytes: int | None = None
+    minor: int | None = None
+    """N of /dev/nvidiaN, by which Slurm and some device plugins name the GPU."""
+    mig_uuid: str = ""
+
+    @property
+    def key(self) -> GpuKey:
+        return (self.uuid, self.instance)
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """What one GPU is measured against."""
+
+    tensor_clock_hz: Mapping[str, float]
+    """Highest clock of the tensor pipe per clock domain (`low_precision`, `fp64`)."""
+    peak_flops: Mapping[str, float]
+    """Dense peak per precision; empty when not known."""
+    origin: str
+    """published (the table), configured (the user's row) or estimated (the card's own maximum SM clock)."""
+    model: str = ""
+    """Key of the row, "" when estimated."""
+    max_sm_clock_hz: float | None = None
+    """Highest SM clock of the model, to tell a clock from another field's value."""
+    sm_count: int | None = None
+    """SMs of the model, for a source that does not tell how many the GPU has."""

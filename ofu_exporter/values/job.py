@@ -1,0 +1,86 @@
+"""One job as its scheduler describes it, what it holds, and what it had of each GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ofu_exporter.values.gpu import GpuKey
+
+JobKey = tuple[str, str]
+"""(scheduler, job id): what identifies a job on this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job as its scheduler describes it. "" or None = the scheduler does not say."""
+
+    scheduler: str
+    job_id: str
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    namespace: str = ""
+    array_job_id: str = ""
+    array_task_id: str = ""
+    nodes: str = ""
+    """The job's nodes, as the scheduler writes them."""
+    started: float | None = None
+    """Unix time at which it began."""
+    uid: str = ""
+    """What tells two jobs apart that were given the same id one after the other."""
+    token_sha256: str = field(default="", repr=False)
+    """Of the token with which the job may report, in hexadecimal; shown nowhere."""
+    aliases: tuple[str, ...] = ()
+    """Other ids by which the job may call itself when it reports: its pods."""
+
+    @property
+    def key(self) -> JobKey:
+        return (self.scheduler, self.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The devices of this node that a scheduler has given to one job."""
+
+    job: Job
+    devices: tuple[str, ...]
+    """As the scheduler names them; `devices.parse` says which forms are understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What all schedulers together say from one instant on."""
+
+    at: float
+    """Seconds, on the monotonic clock of the readings."""
+    claims: tuple[Claim, ...]
+
+
+class Stretch(NamedTuple):
+    """A stretch of time in which one GPU was observed for one job."""
+
+    start: float
+    """Seconds on the monotonic clock."""
+    end: float
+    utilization_seconds: float
+    """Integral of OFU over it."""
+    variance: float
+    """Of that integral, from the clock samples; s^2."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUsage:
+    """What one job had of one GPU of this node."""
+
+    index: str
+    key: GpuKey
+    held_seconds: float = 0.0
+    """Time for which the job had the GPU, measured or not."""
+    observed_seconds: float = 0.0
+    """Time of it in which OFU was measured."""
+    utilization_seconds: float = 0.0
+    """Integral of OFU over that time."""
+    recent: tuple[Stretch, ...] = ()
+    """The last minutes of that time, oldest first."""

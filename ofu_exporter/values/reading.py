@@ -1,0 +1,94 @@
+"""What a source measured on one GPU in one window, and the window with its OFU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reasons import Reason
+
+Clock = Callable[[], float]
+"""Returns seconds, monotonic."""
+SHORTEST_WINDOW_SECONDS = 0.1
+"""The hardware refreshes its counters at best this often; what is read faster is invalid."""
+LONGEST_WINDOW_SECONDS = 30.0
+"""Beyond this DCGM's ratio is an average of averages (arXiv:2605.20799, section IV-C)."""
+MAX_RATIO = 1.001
+"""Activity may exceed 1 by this rounding: the two counters behind it are not read in one instant."""
+
+
+class ClockSample(NamedTuple):
+    """One point read of the SM clock."""
+
+    at: float
+    """Seconds, on the clock of the reading it belongs to."""
+    hz: float
+
+
+class CycleTotals(NamedTuple):
+    """Cumulative cycle counters as the driver returned them at the end of a window."""
+
+    elapsed: float
+    tensor: float
+
+
+class Evidence(NamedTuple):
+    """What else a source knows of a window that shows whether the GPU worked in it. None = not known."""
+
+    graphics_active: float | None = None
+    """Share of the time in which the graphics or compute engine was busy."""
+    other_active: float | None = None
+    """Activity of the busiest pipe besides the tensor pipes: integer, FP64, FP32 and FP16 are all known."""
+    power: float | None = None
+    """Power draw at the end of the window, as a share of the limit in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a source measured on one GPU over one window. Ratios are 0..1; absent counters are None."""
+
+    gpu: Gpu
+    start: float
+    end: float
+    """Seconds on a monotonic clock; the window is (start, end]."""
+    tensor_active: float | None = None
+    pipes: Mapping[str, float] = field(default_factory=dict)
+    """Activity per tensor pipe: hmma, imma, dmma, dfma; only those the source has."""
+    clocks: tuple[ClockSample, ...] = ()
+    cycles: CycleTotals | None = None
+    pace: float = 0.0
+    """Seconds within which its source has the next reading, where that is not the sampler's interval."""
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why one GPU has no reading for a window that ended at `at`."""
+
+    gpu: Gpu
+    at: float
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What was measured on one GPU in one window, and the OFU made of it where both inputs are there."""
+
+    start: float
+    end: float
+    tensor_active: float | None
+    pipes: Mapping[str, float]
+    sm_clock_hz: float | None
+    utilization: float | None = None
+    """OFU over the window; above 1 is legal when the clock ran above the tensor clock."""
+    stderr: float | None = None
+    """Standard error of the OFU from the clock samples; 0 with cycle counters, None when unknown."""
+    clock_method: str = ""
+    """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start

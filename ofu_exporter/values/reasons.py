@@ -1,0 +1,267 @@
+"""Every reason why something is not measured, believed or accepted, and what the user can do about it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Reason(str, Enum):
+    """Why a GPU, or a whole source, is not measured; the label value of `ofu_gpu_unavailable`."""
+
+    STARTING = "starting"
+    NO_LIBRARY = "no_library"
+    NO_DRIVER = "no_driver"
+    DRIVER_MISMATCH = "driver_mismatch"
+    DRIVER_REPLACED = "driver_replaced"
+    NO_PERMISSION = "no_permission"
+    NO_GPU = "no_gpu"
+    NOT_SUPPORTED = "not_supported"
+    NO_INSTANCE = "no_gpu_instance"
+    COUNTER_BUSY = "counter_busy"
+    LOST = "lost"
+    HUNG = "hung"
+    STALE = "stale"
+    UNCHANGED = "unchanged"
+    NO_TENSOR_COUNTER = "no_tensor_counter"
+    NO_CLOCK = "no_clock"
+    BLANK = "blank"
+    IMPOSSIBLE = "impossible"
+    IMPLAUSIBLE = "implausible"
+    UNKNOWN_MODEL = "unknown_model"
+    DUPLICATE = "duplicate_uuid"
+    UNREACHABLE = "unreachable"
+    NOT_METRICS = "not_metrics"
+    BAD_RECORDING = "bad_recording"
+    RECORDING_ENDED = "recording_ended"
+    FAILED = "failed"
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about it, one sentence."""
+        return ADVICE[self]
+
+
+ADVICE: dict[Reason, str] = {
+    Reason.STARTING: "Wait: the first window is not complete yet.",
+    Reason.NO_LIBRARY: (
+        "Install the NVIDIA driver, or make libnvidia-ml.so.1 visible here "
+        "(in a container: the nvidia runtime class or toolkit); for --source dcgm, install DCGM's "
+        "client library, libdcgm.so.4."
+    ),
+    Reason.NO_DRIVER: "Load the NVIDIA kernel driver; `nvidia-smi` must work on this node first.",
+    Reason.DRIVER_MISMATCH: (
+        "The driver (or DCGM) was replaced under the running agent or is half upgraded: restart the agent, "
+        "and the node if that is not enough."
+    ),
+    Reason.DRIVER_REPLACED: (
+        "The driver was unloaded or replaced under the running agent, which ends with exit code 6: "
+        "let its supervisor (systemd, Kubernetes) start it anew."
+    ),
+    Reason.NO_PERMISSION: (
+        "Give the agent access to /dev/nvidia*; GPUs before Hopper also need root "
+        "or NVreg_RestrictProfilingToAdminUsers=0."
+    ),
+    Reason.NO_GPU: "No GPU is visible here: check the node, the container's devices or the exporter.",
+    Reason.NOT_SUPPORTED: (
+        "This GPU has no GPM counters (Hopper and newer have them): read it through dcgm-exporter "
+        "with --source dcgm-exporter, or through DCGM with --source dcgm --dcgm-pre-hopper."
+    ),
+    Reason.NO_INSTANCE: (
+        "MIG is on and the GPU is not divided, so nothing can run on it: make an instance "
+        "(`nvidia-smi mig -cgi PROFILE -C`), or turn MIG off."
+    ),
+    Reason.COUNTER_BUSY: (
+        "Another program holds the counters (Nsight, a second profiler): stop it, or wait until it ends; "
+        "where DCGM was paused for it, `ofu-exporter resume`."
+    ),
+    Reason.LOST: "The GPU fell off the bus: look for Xid messages in `dmesg`, drain the node, reset the GPU.",
+    Reason.HUNG: (
+        "A call of the source does not return: with nvml look for Xid messages in `dmesg` and drain "
+        "the node, with dcgm restart nv-hostengine, with dcgm-exporter restart that exporter."
+    ),
+    Reason.STALE: "No new sample came in time: see ofu_exporter_read_failures_total and the log.",
+    Reason.UNCHANGED: (
+        "The other exporter has repeated the same values for too long to be believed: restart it, "
+        "and keep energy or power among its counters so that a live GPU is seen to be alive."
+    ),
+    Reason.NO_TENSOR_COUNTER: (
+        "The source has no tensor activity for this GPU: enable DCGM_FI_PROF_PIPE_TENSOR_ACTIVE "
+        "(DCGM_FI_PROF_TENSOR_UTIL_RATIO since 4.9) in dcgm-exporter's counters, "
+        "or use --source nvml on Hopper and newer."
+    ),
+    Reason.NO_CLOCK: (
+        "The source has no SM clock for this GPU: enable DCGM_FI_DEV_SM_CLOCK "
+        "(DCGM_FI_DEV_SM_CLOCK_HERTZ since 4.9) in dcgm-exporter's counters."
+    ),
+    Reason.BLANK: "The counter answered that it has no value yet: wait one window; if it stays, restart its source.",
+    Reason.IMPOSSIBLE: (
+        "The counter gave a value that cannot be (see ofu_gpu_rejected_samples_total): "
+        "if it stays, restart its source and report it."
+    ),
+    Reason.IMPLAUSIBLE: (
+        "The counters contradict each other or stand still (the detail says which): "
+        "restart the source (DCGM, or the driver), and compare with `nvidia-smi dmon`."
+    ),
+    Reason.UNKNOWN_MODEL: (
+        "The tensor clock of this model is not known and the source tells no maximum SM clock: "
+        "add a row under `gpus` in the configuration."
+    ),
+    Reason.DUPLICATE: "Two GPUs claim this uuid: the first is measured, fix the source that names them.",
+    Reason.UNREACHABLE: (
+        "Start the other exporter and point --url at it, or start DCGM's nv-hostengine and point "
+        "--dcgm-address at it."
+    ),
+    Reason.NOT_METRICS: "What answers at --url is not a Prometheus page: point --url at dcgm-exporter's /metrics.",
+    Reason.BAD_RECORDING: "Point --path at a file that `ofu-exporter record` wrote.",
+    Reason.RECORDING_ENDED: "The recording is over; replay it again, or add --loop.",
+    Reason.FAILED: "An unexpected error: see the log, and report it.",
+}
+
+
+class SchedulerReason(str, Enum):
+    """Why it is not known who owns the GPUs; the label value of `ofu_exporter_scheduler_unavailable`."""
+
+    STARTING = "starting"
+    ABSENT = "absent"
+    UNREACHABLE = "unreachable"
+    SETTLING = "settling"
+    NO_PERMISSION = "no_permission"
+    RATE_LIMITED = "rate_limited"
+    TOO_LARGE = "too_large"
+    BAD_ANSWER = "bad_answer"
+    UNTRUSTED = "untrusted"
+    NO_LIBRARY = "no_library"
+    FAILED = "failed"
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about it, one sentence."""
+        return SCHEDULER_ADVICE[self]
+
+
+SCHEDULER_ADVICE: dict[SchedulerReason, str] = {
+    SchedulerReason.STARTING: "Wait: the scheduler has not been asked yet.",
+    SchedulerReason.ABSENT: (
+        "This node has no such scheduler: mount its socket or directory, or leave it out of --scheduler."
+    ),
+    SchedulerReason.UNREACHABLE: "Nothing answers: see whether kubelet runs, and that its socket is mounted.",
+    SchedulerReason.SETTLING: (
+        "Wait: kubelet was restarted and does not list all of its pods yet; if it stays, "
+        "see whether kubelet reaches the API server."
+    ),
+    SchedulerReason.NO_PERMISSION: (
+        "Give the agent's user access to the socket or directory that the detail names."
+    ),
+    SchedulerReason.RATE_LIMITED: "Too many programs ask kubelet at once; the agent asks again by itself.",
+    SchedulerReason.TOO_LARGE: "The answer is larger than any node's should be: report it, with the number of pods.",
+    SchedulerReason.BAD_ANSWER: "What answers is not what it should be, or speaks another version: report it.",
+    SchedulerReason.UNTRUSTED: (
+        "The directory of job files can be written by others: make it root's (or the agent's) with mode 0755."
+    ),
+    SchedulerReason.NO_LIBRARY: "Install the extra: pip install 'ofu-exporter[kubernetes]'.",
+    SchedulerReason.FAILED: "An unexpected error: see the log, and report it.",
+}
+
+
+class ClaimRejection(str, Enum):
+    """Why something a scheduler said was not believed; label value of `ofu_exporter_scheduler_rejected_total`."""
+
+    NOT_A_FILE = "not_a_file"
+    FOREIGN_OWNER = "foreign_owner"
+    WRITABLE_BY_OTHERS = "writable_by_others"
+    TOO_LARGE = "too_large"
+    NOT_TEXT = "not_text"
+    MALFORMED = "malformed"
+    BAD_JOB_ID = "bad_job_id"
+    OTHER_BOOT = "other_boot"
+    EXPIRED = "expired"
+    UNREADABLE = "unreadable"
+    TOO_MANY = "too_many"
+    UNKNOWN_DEVICE = "unknown_device"
+    CONTESTED = "contested"
+
+
+class Rejection(str, Enum):
+    """Why one sample was not believed; the label value of `ofu_gpu_rejected_samples_total`."""
+
+    TENSOR_OUT_OF_RANGE = "tensor_out_of_range"
+    CLOCK_OUT_OF_RANGE = "clock_out_of_range"
+    NOT_A_NUMBER = "not_a_number"
+    WINDOW_TOO_SHORT = "window_too_short"
+    WINDOW_TOO_LONG = "window_too_long"
+    OVERLAP = "overlap"
+    DUPLICATE = "duplicate_uuid"
+    CYCLES_IMPLAUSIBLE = "cycles_implausible"
+    FROZEN = "frozen"
+    ZERO_WHILE_BUSY = "zero_while_busy"
+    CLOCK_ZERO = "clock_zero"
+    TIME_BACKWARDS = "time_backwards"
+
+
+class ReportRejection(str, Enum):
+    """Why a report was refused; the label value of `ofu_exporter_rejected_reports_total`."""
+
+    MALFORMED = "malformed"
+    OUT_OF_RANGE = "out_of_range"
+    IN_FUTURE = "in_future"
+    TOO_OLD = "too_old"
+    OVERLAP = "overlap"
+    UNKNOWN_JOB = "unknown_job"
+    NOT_YOURS = "not_yours"
+    NO_TOKEN = "no_token"
+    WRONG_TOKEN = "wrong_token"
+    NOT_LOCAL = "not_local"
+    NOT_JSON = "not_json"
+    TOO_LARGE = "too_large"
+    TOO_SLOW = "too_slow"
+    TOO_MANY = "too_many"
+    TOO_MANY_JOBS = "too_many_jobs"
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the answer."""
+        return REPORT_STATUS[self]
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about it, one sentence."""
+        return REPORT_ADVICE[self]
+
+
+REPORT_STATUS: dict[ReportRejection, int] = {
+    ReportRejection.MALFORMED: 422,
+    ReportRejection.OUT_OF_RANGE: 422,
+    ReportRejection.IN_FUTURE: 422,
+    ReportRejection.TOO_OLD: 422,
+    ReportRejection.OVERLAP: 409,
+    ReportRejection.UNKNOWN_JOB: 404,
+    ReportRejection.NOT_YOURS: 403,
+    ReportRejection.NO_TOKEN: 401,
+    ReportRejection.WRONG_TOKEN: 401,
+    ReportRejection.NOT_LOCAL: 403,
+    ReportRejection.NOT_JSON: 415,
+    ReportRejection.TOO_LARGE: 413,
+    ReportRejection.TOO_SLOW: 408,
+    ReportRejection.TOO_MANY: 429,
+    ReportRejection.TOO_MANY_JOBS: 429,
+}
+REPORT_ADVICE: dict[ReportRejection, str] = {
+    ReportRejection.MALFORMED: "Send the fields that /openapi.json describes; `loc` names the one at fault.",
+    ReportRejection.OUT_OF_RANGE: "Send a value that can be: an MFU is a ratio, 0.4 and not 40.",
+    ReportRejection.IN_FUTURE: "Set the clocks of the job and of the node by the same time, and send Unix seconds.",
+    ReportRejection.TOO_OLD: "Report within minutes: what was measured then is not known any more.",
+    ReportRejection.OVERLAP: "Let one process per node report each interval once (local rank 0).",
+    ReportRejection.UNKNOWN_JOB: "Report to the node on which the job has its GPUs, under its scheduler's job id.",
+    ReportRejection.NOT_YOURS: "Send the job's own token (OFU_EXPORTER_TOKEN_FILE) or one of the site's.",
+    ReportRejection.NO_TOKEN: "Send `Authorization: Bearer TOKEN`: the site's, or on the job's node the job's own.",
+    ReportRejection.WRONG_TOKEN: "Send a token that stands in the agent's --report-token-file now.",
+    ReportRejection.NOT_LOCAL: (
+        "Report from the node itself, to its loopback address or the Unix socket and past any proxy, "
+        "or give the agent a --report-token-file."
+    ),
+    ReportRejection.NOT_JSON: "Send a JSON body with `Content-Type: application/json`.",
+    ReportRejection.TOO_LARGE: "Send one report per request, 256 KiB at most.",
+    ReportRejection.TOO_SLOW: "Send the whole body within 10 seconds.",
+    ReportRejection.TOO_MANY: "Wait as long as Retry-After says, and report less often.",
+    ReportRejection.TOO_MANY_JOBS: "Wait until jobs have ended: the agent keeps reports of so many at once, no more.",
+}
