@@ -86,12 +86,20 @@ def own(path: list[str]) -> Iterator[str]:
 
 
 def foreign(tree: ast.AST) -> Iterator[str]:
-    """The top-level names of what a tree imports from outside of the package."""
-    for node in ast.walk(tree):
+    """The top-level names of what a tree imports when it runs; names for types alone are left out."""
+    for node in executed(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             yield node.module.partition(".")[0]
+
+
+def executed(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node but those below `if TYPE_CHECKING`."""
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+            yield from executed(child)
 
 
 def circle(imports: Mapping[str, Iterable[str]]) -> list[str]:
