@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.errors import ConfigError, ReportError
-from ofu_exporter.secret_files import read_secret, stamp
+from ofu_exporter.support.secret_files import read_secret, stamp
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 

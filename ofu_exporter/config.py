@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.durations import Seconds, duration, seconds
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS
-
-_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
-
-
-def seconds(value: object) -> object:
-    """Read a duration: 5, "5", "5s", "500ms", "2m", "1h"; anything else is left for pydantic to refuse."""
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(ms|s|m|h|)\s*", str(value))
-    if match is None or isinstance(value, bool):
-        raise ValueError(f"{value!r} is not a duration such as 5s, 500ms or 1m")
-    return float(match[1]) * _UNITS[match[2]]
-
-
-def duration(value: float) -> str:
-    """Seconds as `seconds` reads them, in hours where they are whole."""
-    return f"{value / 3600:g}h" if value >= 3600 and value % 3600 == 0 else f"{value:g}s"
-
-
-Seconds = Annotated[float, BeforeValidator(seconds)]
 
 
 def shown(field: FieldInfo, value: object) -> str:

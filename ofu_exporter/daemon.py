@@ -26,14 +26,14 @@ from ofu_exporter.feeds import Feeds
 from ofu_exporter.http_limits import Guard
 from ofu_exporter.job_book import JobBook
 from ofu_exporter.job_report import resumed
-from ofu_exporter.logs import configure_logging
 from ofu_exporter.pipeline import State
 from ofu_exporter.reports import ReportBook
 from ofu_exporter.sampling import Sampler
 from ofu_exporter.server import Doors, Server
 from ofu_exporter.simulated_reports import SCHEDULER as SIMULATED
 from ofu_exporter.state import Keeper
-from ofu_exporter.systemd import Notifier
+from ofu_exporter.support.logs import configure_logging
+from ofu_exporter.support.systemd import Notifier
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ofu_exporter.access import Access, Writer
 from ofu_exporter.errors import ReportError
-from ofu_exporter.rate_limit import RateLimit
+from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.reasons import ReportRejection
 
 Scope = MutableMapping[str, Any]

@@ -20,9 +20,9 @@ from ofu_exporter.intervals import Interval, interval_of
 from ofu_exporter.job_report import ReportedMfu
 from ofu_exporter.jobs import GRACE_SECONDS
 from ofu_exporter.mfu_report import Comparison, MfuAnswer, MfuReport
-from ofu_exporter.rate_limit import RateLimit
 from ofu_exporter.report_entry import Entry, Owner, Policy, owner_of
 from ofu_exporter.report_mfu import Hardware, Stated
+from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.reasons import ReportRejection

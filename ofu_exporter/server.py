@@ -17,7 +17,7 @@ import uvicorn
 from ofu_exporter.config import Settings, host_and_port
 from ofu_exporter.connections import Connection, Crowd
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.secret_files import read_secret
+from ofu_exporter.support.secret_files import read_secret
 
 BACKLOG = 2048
 """So many clients wait instead of being refused while the agent is busy."""

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from ofu_exporter.boot import boot_id
 from ofu_exporter.job_report import JobReport, report
+from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.snapshot import JobView, Snapshot
 

@@ -11,7 +11,7 @@ import click
 
 from ofu_exporter.assembly import build_attribution, build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
-from ofu_exporter.logs import configure_logging
+from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth

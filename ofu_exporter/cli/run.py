@@ -12,7 +12,7 @@ from ofu_exporter import recording
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.config import Given
 from ofu_exporter.daemon import Daemon
-from ofu_exporter.logs import configure_logging
+from ofu_exporter.support.logs import configure_logging
 
 DEMO = {
     "source": Given("simulate", "demo"),

@@ -17,7 +17,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from ofu_exporter.config import Seconds
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.kube import dra, pod_resources, workloads
 from ofu_exporter.kube.api_server import ApiServer, Get
@@ -26,6 +25,7 @@ from ofu_exporter.kube.gpu_pods import Finder
 from ofu_exporter.kube.pod_resources import PodResources
 from ofu_exporter.kube.pods import Pods
 from ofu_exporter.kube.settling import Settling
+from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.job import Claim
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 

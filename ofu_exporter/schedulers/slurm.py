@@ -19,11 +19,11 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ofu_exporter.boot import boot_id
-from ofu_exporter.config import Seconds
 from ofu_exporter.slurm import job_files, job_map
 from ofu_exporter.slurm.job_files import JobFile
 from ofu_exporter.slurm.trusted_files import Contents, Refusal, look
+from ofu_exporter.support.boot import boot_id
+from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.job import Claim
 from ofu_exporter.values.reasons import ClaimRejection
 

@@ -13,11 +13,11 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from ofu_exporter.boot import boot_id
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.slurm import job_files, job_tokens
 from ofu_exporter.slurm.job_files import MAX_GPUS, SCHEDULER, JobFile
 from ofu_exporter.slurm.squeue import Answer
+from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 
 DRIVER = Path("/proc/driver/nvidia/gpus")

@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ofu_exporter.config import Seconds
 from ofu_exporter.dcgm_samples import Anchor
 from ofu_exporter.dcgm_session import Session
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.host_engine import EMBEDDED, HostEngine, Wall, running
 from ofu_exporter.libdcgm import DcgmError, Library
 from ofu_exporter.sources import Clock
+from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ofu_exporter.config import Seconds
 from ofu_exporter.dcgm_page import Page, Row, parse
 from ofu_exporter.errors import GpuError, PageError, SourceError
-from ofu_exporter.page_client import PageClient
 from ofu_exporter.sources import Clock
+from ofu_exporter.support.durations import Seconds
+from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.boot import boot_id
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers import slurm
 from ofu_exporter.schedulers.slurm import FULL_SECONDS, SETTLE_SECONDS, Options, Scheduler
 from ofu_exporter.slurm import job_files
 from ofu_exporter.slurm.job_files import JobFile
 from ofu_exporter.slurm.trusted_files import Contents
+from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import SchedulerReason
 from tests.making import FakeClock

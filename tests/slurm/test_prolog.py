@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.boot import boot_id
 from ofu_exporter.slurm import job_files, prolog
 from ofu_exporter.slurm.job_files import JobFile
 from ofu_exporter.slurm.prolog import Node
 from ofu_exporter.slurm.squeue import Answer
+from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 
 NOW = 5000.0

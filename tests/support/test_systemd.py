@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.systemd import Notifier
+from ofu_exporter.support.systemd import Notifier
 from tests.running import SOON, agent, until
 
 WATCHDOG_SECONDS = 0.8

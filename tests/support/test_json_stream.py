@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter import json_stream
-from ofu_exporter.json_stream import members
+from ofu_exporter.support import json_stream
+from ofu_exporter.support.json_stream import members
 
 NAMES = st.text(max_size=5).filter(lambda name: name != "events")
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.rate_limit import RateLimit
+from ofu_exporter.support.rate_limit import RateLimit
 
 
 def test_a_burst_passes_and_the_next_waits_for_one_to_drip_in() -> None:
