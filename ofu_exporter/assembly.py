@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
 from pydantic import BaseModel
 
 from ofu_exporter import schedulers, sources
 from ofu_exporter.access import Access, SiteTokens
 from ofu_exporter.attribution import Asked, Attribution
-from ofu_exporter.config import GpuSetting, Settings
 from ofu_exporter.divergence import Thresholds
 from ofu_exporter.gpus import Row, custom_row
 from ofu_exporter.lanes import Pace
@@ -21,19 +18,8 @@ from ofu_exporter.pipeline import State
 from ofu_exporter.report_entry import Policy
 from ofu_exporter.sampling import Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
+from ofu_exporter.settings import Configured, GpuSetting, Settings
 from ofu_exporter.values.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Configured:
-    """Settings, and the options of every source and scheduler that they may use."""
-
-    settings: Settings
-    sources: Mapping[str, BaseModel]
-    """Options by the source's name, in the order in which they are tried."""
-    schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
-    """Options by the scheduler's name."""
-    file: Path | None = None
 
 
 def rows(settings: Iterable[GpuSetting]) -> list[Row]:

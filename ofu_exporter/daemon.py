@@ -11,15 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ofu_exporter.api import create_app
-from ofu_exporter.assembly import (
-    Configured,
-    build_access,
-    build_attribution,
-    build_sampler,
-    report_policy,
-)
+from ofu_exporter.assembly import build_access, build_attribution, build_sampler, report_policy
 from ofu_exporter.attribution import Attribution
-from ofu_exporter.config import Settings
 from ofu_exporter.errors import DriverReplacedError, OfuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.feeds import Feeds
@@ -30,6 +23,7 @@ from ofu_exporter.pipeline import State
 from ofu_exporter.reports import ReportBook
 from ofu_exporter.sampling import Sampler
 from ofu_exporter.server import Doors, Server
+from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.simulated_reports import SCHEDULER as SIMULATED
 from ofu_exporter.state import Keeper
 from ofu_exporter.support.logs import configure_logging

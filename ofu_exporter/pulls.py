@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ofu_exporter.config import PullSetting
 from ofu_exporter.errors import ConfigError, OfuError, PageError
 from ofu_exporter.flops.readers import serving
 from ofu_exporter.flops.reports import Job
+from ofu_exporter.settings import PullSetting
 from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.reasons import Reason
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import uvicorn
 
-from ofu_exporter.config import Settings, host_and_port
 from ofu_exporter.connections import Connection, Crowd
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.settings import Settings, host_and_port
 from ofu_exporter.support.secret_files import read_secret
 
 BACKLOG = 2048

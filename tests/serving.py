@@ -10,10 +10,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ofu_exporter.config import Settings
 from ofu_exporter.connections import Crowd
 from ofu_exporter.http_limits import WRITER, App, Receive, Scope, Send
 from ofu_exporter.server import Doors, Server
+from ofu_exporter.settings import Settings
 from tests.running import SOON, until
 
 

@@ -16,8 +16,9 @@ from pydantic.fields import FieldInfo
 from ofu_exporter import metrics as names
 from ofu_exporter import schedulers, sources
 from ofu_exporter.cli import cli
+from ofu_exporter.cli.layers import shown
 from ofu_exporter.cli.settings import option_models
-from ofu_exporter.config import FILE_ONLY, Settings, shown
+from ofu_exporter.settings import FILE_ONLY, Settings
 from ofu_exporter.values.reasons import (
     ClaimRejection,
     Reason,

@@ -14,10 +14,10 @@ import yaml
 from pydantic import ValidationError
 
 from ofu_exporter import pulls
-from ofu_exporter.config import PullSetting, Settings
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.mfu_report import MfuReport
 from ofu_exporter.pulls import Pulls
+from ofu_exporter.settings import PullSetting, Settings
 from tests.running import SOON, page_server, until
 
 NOW = 1_700_000_000.0

@@ -13,10 +13,10 @@ import pytest
 import trustme
 
 from ofu_exporter.access import Access
-from ofu_exporter.config import Settings
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.http_limits import Guard
 from ofu_exporter.server import listen, listen_unix, tls_context
+from ofu_exporter.settings import Settings
 from tests.serving import Client, post, serving, tell
 
 

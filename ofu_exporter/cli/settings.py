@@ -12,12 +12,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ofu_exporter import schedulers, sources
-from ofu_exporter.assembly import Configured
-from ofu_exporter.config import (
-    FILE_ONLY,
+from ofu_exporter.cli.layers import (
     Given,
     Layer,
-    Settings,
     build,
     check_known,
     environment_layer,
@@ -26,6 +23,7 @@ from ofu_exporter.config import (
     shown,
 )
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.settings import FILE_ONLY, Configured, Settings
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 

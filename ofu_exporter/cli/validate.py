@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter import __version__
+from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import load, setting_flags
-from ofu_exporter.config import Given
 from ofu_exporter.errors import ConfigError, GpuError
 from ofu_exporter.values.reasons import Reason
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from ofu_exporter.assembly import Configured
+    from ofu_exporter.settings import Configured
     from ofu_exporter.validation import Machine, Product, Trial, Watch
     from ofu_exporter.validation.plan import Size
     from ofu_exporter.validation.report import Report

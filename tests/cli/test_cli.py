@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from ofu_exporter import __version__, metrics, sources
 from ofu_exporter.cli import cli
-from ofu_exporter.config import FILE_ONLY, Settings
+from ofu_exporter.settings import FILE_ONLY, Settings
 from tests.running import COMMAND, call
 
 

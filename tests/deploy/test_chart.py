@@ -15,7 +15,7 @@ import yaml
 
 from ofu_exporter import __version__
 from ofu_exporter.cli.settings import load
-from ofu_exporter.config import Settings
+from ofu_exporter.settings import Settings
 from tests.deploy import values_schema, values_table
 from tests.deploy.chart import (
     CHART,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.config import Settings, host_and_port
+from ofu_exporter.settings import Settings, host_and_port
 from tests.deploy.promtool import ALERTS, ROOT, RULES, read_yaml, the_alert
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from ofu_exporter.cli import cli
-from ofu_exporter.config import Settings, host_and_port
+from ofu_exporter.settings import Settings, host_and_port
 from tests.deploy import locked
 from tests.deploy.chart import ROOT, need, run
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ofu_exporter.cli.settings import option_models
-from ofu_exporter.config import Settings
+from ofu_exporter.settings import Settings
 
 PREFIX = "#/definitions/"
 Schema = dict[str, Any]

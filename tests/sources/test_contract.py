@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from ofu_exporter import sources
-from ofu_exporter.config import Settings
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.settings import Settings
 
 every_source = pytest.mark.parametrize("name", sources.names())
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from ofu_exporter import gpus
-from ofu_exporter.config import Settings
+from ofu_exporter.settings import Settings
 from ofu_exporter.validation import Trial, clocks, plan
 from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.results import result

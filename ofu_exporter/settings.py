@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.durations import Seconds, duration, seconds
+from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS
-
-
-def shown(field: FieldInfo, value: object) -> str:
-    """A value of the setting as people write it: only a duration has a unit."""
-    if value is None or value == "":
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    is_duration = any(getattr(each, "func", None) is seconds for each in field.metadata)
-    if isinstance(value, float):
-        return duration(value) if is_duration else f"{value:g}"
-    return str(value)
-
 
 FILE_ONLY = frozenset({"gpus", "pull"})
 """Settings that are tables of tables: neither a flag nor a variable can say them."""
@@ -194,97 +179,13 @@ def host_and_port(listen: str) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)
 
 
-class Given(NamedTuple):
-    """One setting as it was given, and where."""
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Settings, and the options of every source and scheduler that they may use."""
 
-    value: object
-    origin: str
-
-
-Layer = Mapping[str, Given]
-ModelT = TypeVar("ModelT", bound=BaseModel)
-
-
-def file_layer(path: Path) -> dict[str, Given]:
-    """The settings of a YAML file. Raises ConfigError that names the file and, where known, the line."""
-    import yaml  # noqa: PLC0415 - most starts have no file, and the parser costs memory
-
-    try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"configuration file {path}: {error}") from error
-    except yaml.YAMLError as error:
-        text = " ".join(str(error).replace('"<unicode string>", ', "").split())
-        raise ConfigError(f"configuration file {path} is not YAML: {text}") from error
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        detail = f"configuration file {path} has a value that YAML cannot make"
-        raise ConfigError(f"{detail}: {type(error).__name__}: {error}") from error
-    if loaded is None:
-        return {}
-    if not isinstance(loaded, dict):
-        raise ConfigError(f"configuration file {path}: the top level must be `key: value` lines")
-    return {
-        str(key).replace("-", "_"): Given(value, f"{key} in {path}")
-        for key, value in loaded.items()
-    }
-
-
-def environment_layer(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, Given]:
-    """The settings of the OFU_... variables. Raises ConfigError for one that is no setting.
-
-    OFU_EXPORTER_... and OFU_TEST_... are left alone: Kubernetes makes the first kind for every pod
-    that runs beside a Service called ofu-exporter.
-    """
-    layer = {}
-    for name, value in environ.items():
-        if not name.startswith("OFU_") or name.startswith(("OFU_EXPORTER_", "OFU_TEST_")):
-            continue
-        key = name.removeprefix("OFU_").lower()
-        if key == "config":
-            continue
-        layer[key] = Given(value, name)
-    check_known(layer, known)
-    return layer
-
-
-def merge(*layers: Layer) -> dict[str, Given]:
-    """Later layers win."""
-    merged: dict[str, Given] = {}
-    for layer in layers:
-        merged.update(layer)
-    return merged
-
-
-def check_known(layer: Layer, known: Iterable[str]) -> None:
-    """Raise ConfigError for the first key that is no setting, with the nearest that is."""
-    names = sorted(known)
-    for key, given in layer.items():
-        if key not in names:
-            near = difflib.get_close_matches(key, names, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(names)}"
-            raise ConfigError(f"unknown setting {given.origin}{hint}")
-
-
-def build(model: type[ModelT], layer: Layer, owner: str = "the agent") -> ModelT:
-    """Make a model of the keys that are its own. Raises ConfigError that names setting and origin."""
-    own = {key: given for key, given in layer.items() if key in model.model_fields}
-    try:
-        return model.model_validate({key: given.value for key, given in own.items()})
-    except ValidationError as error:
-        raise ConfigError(
-            "; ".join(_explain(item, own, owner) for item in error.errors())
-        ) from error
-
-
-def _explain(item: Any, own: Layer, owner: str) -> str:
-    location = [str(part) for part in item["loc"]]
-    given = own.get(location[0]) if location else None
-    message = item["msg"].removeprefix("Value error, ")
-    if item["type"] == "missing" and given is None:
-        flag = location[0].replace("_", "-")
-        return (
-            f"{owner} needs --{flag} (or OFU_{location[0].upper()}, or {location[0]} in the file)"
-        )
-    inner = ".".join(location[1:])
-    where = (given.origin if given else ".".join(location)) + (f" ({inner})" if inner else "")
-    return f"{where}: {message}"
+    settings: Settings
+    sources: Mapping[str, BaseModel]
+    """Options by the source's name, in the order in which they are tried."""
+    schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
+    """Options by the scheduler's name."""
+    file: Path | None = None

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ofu_exporter.assembly import Configured
+from ofu_exporter.cli.layers import Given, file_layer, merge
 from ofu_exporter.cli.settings import load
-from ofu_exporter.config import Given, Settings, file_layer, host_and_port, merge
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.settings import Configured, Settings, host_and_port
 from ofu_exporter.sources.dcgm_exporter import Options as DcgmOptions
 from ofu_exporter.sources.simulate import Options as SimulateOptions
 from ofu_exporter.support.durations import seconds
