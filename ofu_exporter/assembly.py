@@ -11,7 +11,7 @@ from ofu_exporter import schedulers, sources
 from ofu_exporter.access import Access, SiteTokens
 from ofu_exporter.attribution import Asked, Attribution
 from ofu_exporter.divergence import Thresholds
-from ofu_exporter.gpus import Row, custom_row
+from ofu_exporter.hardware.gpu_models import Row, custom_row
 from ofu_exporter.lanes import Pace
 from ofu_exporter.opening import Candidate
 from ofu_exporter.pipeline import State

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from ofu_exporter.divergence import MFU_LIMIT, Divergence
-from ofu_exporter.gpus import PRECISIONS
+from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.values.reported import Bound, Compared, LikelyCause, Verdict
 
 UNIX_LIMIT = 1e11

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ofu_exporter import truth
 from ofu_exporter.cycles import CycleTrust
-from ofu_exporter.gpus import Row
+from ofu_exporter.hardware.gpu_models import Row
 from ofu_exporter.truth import OVERLAP_SECONDS, Doubt
 from ofu_exporter.values.gpu import Gpu, Rating
 from ofu_exporter.values.job import Job

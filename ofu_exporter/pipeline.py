@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter.gpus import Row, rate
+from ofu_exporter.hardware.gpu_models import Row, rate
 from ofu_exporter.holdings import NOBODY, History, Resolved, changed, resolve, sole_holder
 from ofu_exporter.jobs import Jobs, JobState, credit, forget, hold, take_holders, views
 from ofu_exporter.observation import GpuState, expire, reject, take_fault, take_reading, view

@@ -16,7 +16,7 @@ from ofu_exporter.causes import Facts, Job
 from ofu_exporter.divergence import MFU_LIMIT, Divergence
 from ofu_exporter.errors import ConfigError, ReportError
 from ofu_exporter.flops.mfu import SAME, peak_mistakes, ratio_mistakes
-from ofu_exporter.gpus import find
+from ofu_exporter.hardware.gpu_models import find
 from ofu_exporter.mfu_report import MfuReport, ModelBody
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import ReportRejection

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ofu_exporter.gpus import Row
+from ofu_exporter.hardware.gpu_models import Row
 from ofu_exporter.lanes import Inbox, Pace
 from ofu_exporter.notices import log_changes
 from ofu_exporter.opening import Candidate

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ofu_exporter import tiles
-from ofu_exporter.tiles import Gemm
+from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware.tiles import Gemm
 
 KERNELS = (
     "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT",

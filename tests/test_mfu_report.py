@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ofu_exporter.gpus import PRECISIONS
+from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.mfu_report import DEEPEST, MOST_LAYERS, MfuReport
 from tests.flops.counting import config
 from tests.reporting import said

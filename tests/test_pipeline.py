@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.gpus import custom_row
+from ofu_exporter.hardware.gpu_models import custom_row
 from ofu_exporter.pipeline import FORGET_AFTER_SECONDS, State, Tick, step
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading

@@ -11,7 +11,7 @@ import pytest
 from ofu_exporter import flops
 from ofu_exporter.divergence import compare_sums
 from ofu_exporter.errors import ReportError
-from ofu_exporter.gpus import rate
+from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.pipeline import State, Tick, step
 from ofu_exporter.report_mfu import Hardware, causes, flops_per_token, hardware, problem, stated
 from ofu_exporter.values.gpu import Gpu

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter import profiles, simulated_gemms, tiles
-from ofu_exporter.overhead import overhead
+from ofu_exporter import simulated_gemms
+from ofu_exporter.hardware import profiles, tiles
+from ofu_exporter.hardware.tile_overhead import overhead
 from ofu_exporter.simulated_gemms import Loop
 from ofu_exporter.values.reading import Reading
-from tests.profiles.tracing import kernel, operator
+from tests.hardware.profiles.tracing import kernel, operator
 from tests.sources.test_simulate import Node, of
 
 F_T = 1830e6

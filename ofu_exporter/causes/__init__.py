@@ -32,7 +32,7 @@ from ofu_exporter.flops.models import own_terms
 from ofu_exporter.flops.passes import plan
 from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import total
-from ofu_exporter.gpus import Row, find
+from ofu_exporter.hardware.gpu_models import Row, find
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reported import Bound
 

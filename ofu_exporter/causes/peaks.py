@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from ofu_exporter import gpus
 from ofu_exporter.causes import Cause, Facts, Hypothesis, Side
+from ofu_exporter.hardware import gpu_models
 
 SAME = 0.01
 """Peaks that differ by less are one peak."""
@@ -110,8 +110,8 @@ def _device(facts: Facts) -> Iterator[Hypothesis]:
     right, own = facts.right_peak(), facts.row()
     if right is None or own is None or facts.precision is None:
         return
-    names: dict[float, list[gpus.Row]] = {}
-    for row in gpus.ROWS:
+    names: dict[float, list[gpu_models.Row]] = {}
+    for row in gpu_models.ROWS:
         ratio = _device_ratio(facts, row)
         if ratio is not None and abs(ratio - 1) > SAME:
             known = next((each for each in names if abs(each / ratio - 1) <= SAME), ratio)
@@ -127,7 +127,7 @@ def _device(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _device_ratio(facts: Facts, row: gpus.Row) -> float | None:
+def _device_ratio(facts: Facts, row: gpu_models.Row) -> float | None:
     """The right peak over that of another model."""
     seconds, right = 0.0, facts.right_peak()
     for precision, share in (facts.precision or {}).items():
@@ -138,7 +138,7 @@ def _device_ratio(facts: Facts, row: gpus.Row) -> float | None:
     return None if right is None else right * seconds
 
 
-def _rarity(own: gpus.Row, rows: list[gpus.Row]) -> float | None:
+def _rarity(own: gpu_models.Row, rows: list[gpu_models.Row]) -> float | None:
     families = {row.key.partition("-")[0] for row in rows}
     if own.key.partition("-")[0] in families:
         return SAME_FAMILY

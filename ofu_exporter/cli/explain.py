@@ -114,7 +114,7 @@ def _above_zero(name: str, value: Any) -> Any:
 def _check(facts: Facts) -> None:
     """Raise ConfigError for a GPU, a precision or a share that can't be."""
     from ofu_exporter.flops import dense_peak, effective_peak
-    from ofu_exporter.gpus import PRECISIONS
+    from ofu_exporter.hardware.gpu_models import PRECISIONS
 
     if unknown := sorted({*(facts.precision or {})} - {*PRECISIONS}):
         raise ConfigError(f"precision: {unknown[0]!r} is not known; known: {', '.join(PRECISIONS)}")

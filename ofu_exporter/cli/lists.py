@@ -34,9 +34,9 @@ def list_schedulers() -> None:
 @listing.command("gpus")
 def list_gpus() -> None:
     """GPU models and what they are rated at."""
-    from ofu_exporter import gpus
+    from ofu_exporter.hardware import gpu_models
 
-    click.echo(gpus.markdown())
+    click.echo(gpu_models.markdown())
 
 
 @listing.command("metrics")

@@ -12,7 +12,7 @@ from ofu_exporter.cli.step import FORMAT
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ofu_exporter.overhead import Overhead
+    from ofu_exporter.hardware.tile_overhead import Overhead
 
 LEAST_ATTRIBUTED = 0.5
 """Of less of the time in tensor kernels, an overhead is not told as the job's."""
@@ -42,15 +42,15 @@ def profile(
 
     A PyTorch trace recorded with shapes says all; what Nsight Systems and Nsight Compute write needs --shapes.
     """
-    from ofu_exporter import gemm_shapes, overhead, profiles
+    from ofu_exporter.hardware import gemm_csv, profiles, tile_overhead
 
     if post != (job is not None):
         raise ConfigError("--post needs --job" if post else "--job is for --post")
     ofu = options["ofu"]
     if ofu is not None and not 0 <= ofu < float("inf"):
         raise ConfigError(f"--ofu: {ofu!r} is not a ratio")
-    given = gemm_shapes.read(shapes) if shapes else ()
-    found = overhead.overhead([profiles.read(file) for file in files], given)
+    given = gemm_csv.read(shapes) if shapes else ()
+    found = tile_overhead.overhead([profiles.read(file) for file in files], given)
     known = report(found, options["gpu"], ofu)
     as_json = options["format_"] == "json"
     click.echo(json.dumps(known, indent=2) if as_json else table(found, known))
@@ -88,7 +88,7 @@ def report(found: Overhead, gpu: str | None = None, ofu: float | None = None) ->
     """What was found, as plain data; None for what is not known."""
     from dataclasses import asdict
 
-    from ofu_exporter.tiles import adjusted_utilization
+    from ofu_exporter.hardware.tiles import adjusted_utilization
 
     ratio = found.overhead_ratio
     name, peak = _peak(found, gpu)

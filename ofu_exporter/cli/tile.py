@@ -12,7 +12,7 @@ from ofu_exporter.cli.step import FORMAT
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ofu_exporter.tiles import Cost, Gemm, Kernel
+    from ofu_exporter.hardware.tiles import Cost, Gemm, Kernel
 
 SIDES = ("m", "n", "k")
 
@@ -40,7 +40,7 @@ def tile(kernel_name: str, format_: str, **options: Any) -> None:
 
     KERNEL_NAME is as a profiler shows it. The answer is a lower bound where the name does not say all.
     """
-    from ofu_exporter import tiles
+    from ofu_exporter.hardware import tiles
 
     kernel = tiles.parse(kernel_name)
     cost = tiles.cost(kernel, _gemms(options))
@@ -50,7 +50,7 @@ def tile(kernel_name: str, format_: str, **options: Any) -> None:
 def _gemms(options: dict[str, Any]) -> list[Gemm]:
     from dataclasses import replace
 
-    from ofu_exporter import gemm_shapes
+    from ofu_exporter.hardware import gemm_csv
 
     sides = {name: options[name] for name in SIDES}
     given = [name for name in ("group", "groups") if options[name]]
@@ -68,14 +68,14 @@ def _gemms(options: dict[str, Any]) -> list[Gemm]:
     if options["group"]:
         found = [_group(text) for text in options["group"]]
     elif options["groups"]:
-        found = [shape.gemm for shape in gemm_shapes.read(options["groups"])]
+        found = [shape.gemm for shape in gemm_csv.read(options["groups"])]
     else:
         found = [_single(sides, 1 if batch is None else batch)]
     return [replace(each, m=each.n, n=each.m) for each in found] if options["row_major"] else found
 
 
 def _single(sides: dict[str, int | None], batch: int) -> Gemm:
-    from ofu_exporter.tiles import Gemm
+    from ofu_exporter.hardware.tiles import Gemm
 
     if missing := [f"--{name}" for name, value in sides.items() if value is None]:
         raise ConfigError(f"the product needs {', '.join(missing)} too")
@@ -83,7 +83,7 @@ def _single(sides: dict[str, int | None], batch: int) -> Gemm:
 
 
 def _group(text: str) -> Gemm:
-    from ofu_exporter.tiles import Gemm
+    from ofu_exporter.hardware.tiles import Gemm
 
     try:
         m, n, k = (int(side) for side in text.split(","))

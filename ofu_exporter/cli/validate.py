@@ -240,13 +240,13 @@ def _report(
     configured: Configured, header: Header, trials: Sequence[Trial], options: Mapping[str, Any]
 ) -> Report:
     """Raises GpuError when nothing is known that the GPU could be measured against."""
-    from ofu_exporter import gpus
     from ofu_exporter.assembly import rows
+    from ofu_exporter.hardware import gpu_models
     from ofu_exporter.validation import report
     from ofu_exporter.validation.accuracy import Bounds
 
     extra = rows(configured.settings.gpus)
-    rating = gpus.rate(header.gpu, extra)
+    rating = gpu_models.rate(header.gpu, extra)
     if rating is None:
         raise GpuError(Reason.UNKNOWN_MODEL, header.gpu.name)
     if options["clocks"]:

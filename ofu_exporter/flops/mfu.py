@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ofu_exporter import gpus
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.counting import Count, Total
+from ofu_exporter.hardware import gpu_models
 from ofu_exporter.values.gpu import Gpu
 
 SAME = 0.01
@@ -70,7 +70,7 @@ class Utilization:
 
 def _hint(gpu: str) -> str:
     """The names that the text is part of, else the nearest, else all."""
-    known = [name for each in gpus.ROWS for name in each.names]
+    known = [name for each in gpu_models.ROWS for name in each.names]
     within = [name for name in known if gpu and gpu.lower() in name.lower()]
     near = within or difflib.get_close_matches(gpu, known, 1)
     if near:
@@ -88,16 +88,16 @@ def dense_peak(gpu: str, precision: str) -> float:
         raise ConfigError(
             f"gpu: {gpu!r} is a MIG instance, whose share of the peak is not known; give --peak-tflops"
         )
-    row = gpus.find(Gpu(index="", uuid="", name=gpu))
+    row = gpu_models.find(Gpu(index="", uuid="", name=gpu))
     if row is None:
         raise ConfigError(f"gpu: {gpu!r} is not known; {_hint(gpu)}")
-    if precision not in gpus.PRECISIONS:
+    if precision not in gpu_models.PRECISIONS:
         raise ConfigError(
-            f"precision: {precision!r} is not known; known: {', '.join(gpus.PRECISIONS)}"
+            f"precision: {precision!r} is not known; known: {', '.join(gpu_models.PRECISIONS)}"
         )
     peak = row.peak_flops(precision)
     if peak is None:
-        rated = [name for name in gpus.PRECISIONS if row.peak_flops(name) is not None]
+        rated = [name for name in gpu_models.PRECISIONS if row.peak_flops(name) is not None]
         raise ConfigError(
             f"precision: {gpu} has no known dense peak in {precision}; known: {', '.join(rated) or 'none'}"
         )
@@ -171,8 +171,8 @@ def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -
     found = []
     if _same(peak_flops, 2 * right):
         found.append(f"the sparse (2:4) peak of {said}, twice the dense one, which halves MFU")
-    for name in gpus.PRECISIONS:
-        row = gpus.find(Gpu(index="", uuid="", name=gpu))
+    for name in gpu_models.PRECISIONS:
+        row = gpu_models.find(Gpu(index="", uuid="", name=gpu))
         other = row.peak_flops(name) if row else None
         if other is not None and name not in precision and _same(peak_flops, other):
             found.append(f"the {name} peak, though the job computes in {said}")

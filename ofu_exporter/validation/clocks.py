@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from ofu_exporter import gpus
-from ofu_exporter.gpu_rows import Row
+from ofu_exporter.hardware import gpu_models
+from ofu_exporter.hardware.gpu_rows import Row
 from ofu_exporter.validation import Trial
 from ofu_exporter.validation.results import Result, steady_windows
 from ofu_exporter.values.gpu import Gpu, Rating
@@ -56,7 +56,7 @@ def domains(
     extra: Sequence[Row] = (),
 ) -> tuple[Domain, ...]:
     """What was measured of every precision. `published` are dense peaks in FLOP/s that the user gives."""
-    row = gpus.find(gpu, extra)
+    row = gpu_models.find(gpu, extra)
     highest = _highest_clocks(trials, rating)
     found = []
     for precision in dict.fromkeys(each.product.precision for each in results):

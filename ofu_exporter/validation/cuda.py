@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ofu_exporter import profiles
 from ofu_exporter.errors import ConfigError, SourceError
-from ofu_exporter.profiles import Profile
+from ofu_exporter.hardware import profiles
+from ofu_exporter.hardware.profiles import Profile
 from ofu_exporter.validation import Mark, Product
 from ofu_exporter.validation.torch_products import Call, build
 from ofu_exporter.values.reasons import Reason

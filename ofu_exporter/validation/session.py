@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.errors import ConfigError, GpuError
-from ofu_exporter.overhead import overhead
-from ofu_exporter.profiles import Profile
+from ofu_exporter.hardware.profiles import Profile
+from ofu_exporter.hardware.tile_overhead import overhead
 from ofu_exporter.validation import Machine, Product, Tiling, Trial, Watch
 from ofu_exporter.validation.storage import Store
 from ofu_exporter.values.reasons import Reason

@@ -11,10 +11,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ofu_exporter import gpus, tiles
 from ofu_exporter.errors import GpuError
+from ofu_exporter.hardware import gpu_models, tiles
+from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.lanes import Pace
-from ofu_exporter.profiles import Launches, Profile
 from ofu_exporter.sources import simulate
 from ofu_exporter.sources.simulate import Phase, Probe
 from ofu_exporter.validation import Mark, Product
@@ -141,7 +141,7 @@ class Machine:
         options = simulate.Options(simulated_gpus=1, seed=seed, simulated_cycles=cycles)
         (self.probe,) = simulate.Source(options, self.clock).open()
         (self._gpu,) = self.probe.gpus()
-        row = gpus.find(self._gpu)
+        row = gpu_models.find(self._gpu)
         assert row is not None
         self._flops_per_cycle = dict(row.chip.flops_per_cycle_per_sm)
         self._seed = seed

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.profiles.tracing import ADD, FLASH, H100, NVJET, kernel, launch, operator
+from tests.hardware.profiles.tracing import ADD, FLASH, H100, NVJET, kernel, launch, operator
 from tests.running import COMMAND
 
 GEMM_EVERY = 4

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.profile import NO_KERNELS
-from ofu_exporter.profiles import NO_SHAPE
-from tests.profiles import tracing
-from tests.profiles.test_ncu import BF16, long
-from tests.profiles.test_nsys import SUM
-from tests.profiles.tracing import ADD, FLASH, FP8, H100, NVJET, kernel, operator, write
+from ofu_exporter.hardware.profiles import NO_SHAPE
+from tests.hardware.profiles import tracing
+from tests.hardware.profiles.test_ncu import BF16, long
+from tests.hardware.profiles.test_nsys import SUM
+from tests.hardware.profiles.tracing import ADD, FLASH, FP8, H100, NVJET, kernel, operator, write
 from tests.running import call
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.profiles import NO_SHAPE
-from tests.profiles.test_ncu import BF16, long
-from tests.profiles.test_nsys import SUM
-from tests.profiles.tracing import FLASH, FP8, NVJET, kernel, operator, write
+from ofu_exporter.hardware.profiles import NO_SHAPE
+from tests.hardware.profiles.test_ncu import BF16, long
+from tests.hardware.profiles.test_nsys import SUM
+from tests.hardware.profiles.tracing import FLASH, FP8, NVJET, kernel, operator, write
 from tests.running import Agent, agent, call, page_server, until
 
 JOB = "1001"

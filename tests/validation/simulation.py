@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ofu_exporter.gpus import rate
+from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.lanes import Pace
 from ofu_exporter.validation import Product, Trial
 from ofu_exporter.validation.session import Session

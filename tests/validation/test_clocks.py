@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from ofu_exporter import gpus
+from ofu_exporter.hardware import gpu_models
 from ofu_exporter.settings import Settings
 from ofu_exporter.validation import Trial, clocks, plan
 from ofu_exporter.validation.clocks import Domain
@@ -26,7 +26,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
 
 
 def found(trials: list[Trial], gpu: Gpu, published: dict[str, float]) -> dict[str, Domain]:
-    rating = gpus.rate(gpu)
+    rating = gpu_models.rate(gpu)
     assert rating is not None
     results = [each for trial in trials if (each := result(trial, rating))]
     domains = clocks.domains(trials, results, gpu, rating, published)
@@ -92,13 +92,13 @@ def test_the_proposed_setting_is_one_that_the_agent_takes(trials: list[Trial]) -
     (read,) = Settings.model_validate(yaml.safe_load(setting)).gpus
     assert read.tensor_clock_hz == 1830e6
     assert read.fp64_clock_hz == 1980e6
-    custom = gpus.custom_row(
+    custom = gpu_models.custom_row(
         names=(read.name,),
         sm_count=read.sm_count,
         tensor_clock_hz=read.tensor_clock_hz,
         flops_per_cycle_per_sm=read.flops_per_cycle_per_sm,
     )
-    rating = gpus.rate(gpu, [custom])
+    rating = gpu_models.rate(gpu, [custom])
     assert isinstance(rating, Rating)
     assert rating.peak_flops["bf16"] == pytest.approx(989.4e12, rel=0.001)
     assert "_rates(bf16=4096, fp8=8192, int8=8192, fp64=256)" in row

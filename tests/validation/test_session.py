@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError, GpuError
-from ofu_exporter.profiles import Launches, Profile
+from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.validation.session import runnable, tiling
 from ofu_exporter.values.reading import Reading
 from ofu_exporter.values.reasons import Reason
-from tests.profiles.tracing import FLASH, NVJET, XMMA
+from tests.hardware.profiles.tracing import FLASH, NVJET, XMMA
 from tests.validation.simulation import bench, product
 
 PRODUCTS = [product(m=side, seconds=3.0) for side in (1024, 2048, 3072, 4096)]

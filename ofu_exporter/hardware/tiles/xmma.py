@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.tiles import NO_CLUSTER, SPLIT, UNCONFIRMED, Kernel, number, side
+from ofu_exporter.hardware.tiles import NO_CLUSTER, SPLIT, UNCONFIRMED, Kernel, number, side
 
 EXAMPLE = (
     "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x32_stage4_warpsize2x2x1_tensor16x8x16"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.gpu_rows import PRECISIONS, ROWS, Chip, Row
+from ofu_exporter.hardware.gpu_rows import PRECISIONS, ROWS, Chip, Row
 from ofu_exporter.values.gpu import Gpu, Rating
 
 __all__ = [

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter import tiles
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.tiles import Gemm, Kernel
+from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware.tiles import Gemm, Kernel
 
 SIDE = st.integers(1, 20_000)
 GEMMS = st.builds(Gemm, SIDE, SIDE, SIDE, st.integers(1, 8))

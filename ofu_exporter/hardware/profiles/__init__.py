@@ -20,9 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
-from ofu_exporter import tiles
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.tiles import Gemm
+from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware.tiles import Gemm
 
 HEAD_BYTES = 1 << 16
 TEXT = "utf-8-sig"

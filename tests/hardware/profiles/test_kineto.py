@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter import profiles
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.profiles import Launches, kineto
-from ofu_exporter.tiles import Gemm
-from tests.profiles import tracing
-from tests.profiles.tracing import (
+from ofu_exporter.hardware import profiles
+from ofu_exporter.hardware.profiles import Launches, kineto
+from ofu_exporter.hardware.tiles import Gemm
+from tests.hardware.profiles import tracing
+from tests.hardware.profiles.tracing import (
     ADD,
     FLASH,
     H100,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter import tiles
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.gpus import PRECISIONS
+from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware.gpu_models import PRECISIONS
 
 Tile = tuple[int, int, int | None]
 Cluster = tuple[int, int] | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.tiles import SPLIT, Kernel, side, wider
+from ofu_exporter.hardware.tiles import SPLIT, Kernel, side, wider
 
 EXAMPLE = "nvjet_sm90_hsh_256x160_64x4_2x1"
 

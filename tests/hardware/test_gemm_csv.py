@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter import gemm_shapes
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.gemm_shapes import Shape
-from ofu_exporter.tiles import Gemm
+from ofu_exporter.hardware import gemm_csv
+from ofu_exporter.hardware.gemm_csv import Shape
+from ofu_exporter.hardware.tiles import Gemm
 
 
 def test_lines_are_read(tmp_path: Path) -> None:
     file = tmp_path / "shapes.csv"
     file.write_text('kernel,k,n,m,batch,launches\n"f(int, int)",3,2,1,4,5\n,6,5,4,,\n')
-    assert gemm_shapes.read(file) == (
+    assert gemm_csv.read(file) == (
         Shape(Gemm(1, 2, 3, 4), "f(int, int)", 5),
         Shape(Gemm(4, 5, 6)),
     )
@@ -36,7 +36,7 @@ def test_what_cannot_be_used_is_named(text: str, error: str, tmp_path: Path) -> 
     file = tmp_path / "shapes.csv"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        gemm_shapes.read(file)
+        gemm_csv.read(file)
     assert str(caught.value).startswith(str(file))
     assert error in str(caught.value)
 
@@ -47,4 +47,4 @@ def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Pa
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(ConfigError, match=r"shapes\.csv"):
-        gemm_shapes.read(file)
+        gemm_csv.read(file)

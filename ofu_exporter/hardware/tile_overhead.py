@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ofu_exporter import tiles
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.gemm_shapes import Shape
-from ofu_exporter.profiles import Launches, Profile
-from ofu_exporter.tiles import Gemm
+from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware.gemm_csv import Shape
+from ofu_exporter.hardware.profiles import Launches, Profile
+from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.values.reported import Bound
 
 NO_GRAMMAR = "its name is of no known grammar"

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.profiles import NO_SHAPE, Profile, Tally, naming
+from ofu_exporter.hardware.profiles import NO_SHAPE, Profile, Tally, naming
 
 MADE_BY = "nsys export --type sqlite report.nsys-rep"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.tiles import NO_CLUSTER, SPLIT, UNCONFIRMED, Kernel, number, side, wider
+from ofu_exporter.hardware.tiles import NO_CLUSTER, SPLIT, UNCONFIRMED, Kernel, number, side, wider
 
 EXAMPLE = "cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_f16_f16_128x128x64_2x1x1_0_ttt_align8"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.tiles import LARGEST_SIDE, Gemm
+from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
 
 NEEDED = ("m", "n", "k")
 COLUMNS = (*NEEDED, "batch", "kernel", "launches")

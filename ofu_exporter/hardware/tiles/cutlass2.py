@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.tiles import SPLIT, UNCONFIRMED, Kernel, side, wider
+from ofu_exporter.hardware.tiles import SPLIT, UNCONFIRMED, Kernel, side, wider
 
 EXAMPLE = "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8"
 

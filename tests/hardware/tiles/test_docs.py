@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ofu_exporter import profiles, tiles
+from ofu_exporter.hardware import profiles, tiles
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = "docs/tiles.md"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.tiles import NO_TILE_K, SPLIT, UNCONFIRMED, Kernel, number, side
+from ofu_exporter.hardware.tiles import NO_TILE_K, SPLIT, UNCONFIRMED, Kernel, number, side
 
 EXAMPLE = "ampere_s16816gemm_bf16_128x128_ldg8_stages_32x5_tn"
 

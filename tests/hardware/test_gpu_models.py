@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.gpus import (
+from ofu_exporter.hardware.gpu_models import (
     PRECISIONS,
     ROWS,
     Row,
@@ -26,7 +26,7 @@ from ofu_exporter.gpus import (
 )
 from ofu_exporter.values.gpu import Gpu, Rating
 
-REPO = Path(__file__).parents[1]
+REPO = Path(__file__).parents[2]
 FACTS = REPO.parent / "shared" / "facts" / "gpus.csv"
 
 BY_KEY = {row.key: row for row in ROWS}
@@ -447,7 +447,7 @@ def test_the_page_shows_what_the_command_prints() -> None:
     shown = "\n".join(line for line in page.splitlines() if line.startswith("|"))
     assert shown.endswith(markdown())
     printed = subprocess.run(
-        [sys.executable, "-m", "ofu_exporter.gpus"],
+        [sys.executable, "-m", "ofu_exporter.hardware.gpu_models"],
         cwd=REPO,
         env={"PYTHONIOENCODING": "utf-8"},
         capture_output=True,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter import profiles
 from ofu_exporter.errors import ConfigError
-from tests.profiles.tracing import ADD, FLASH, NVJET
+from ofu_exporter.hardware import profiles
+from tests.hardware.profiles.tracing import ADD, FLASH, NVJET
 
 
 @pytest.mark.parametrize("content", [b"", b"a,b,c\n1,2,3\n", b"\x00\x01", b"NVPROF"])

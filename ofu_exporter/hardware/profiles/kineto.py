@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from ofu_exporter import tiles
-from ofu_exporter.profiles import Profile, Tally, naming, on_tensor_pipe
+from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware.profiles import Profile, Tally, naming, on_tensor_pipe
+from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
 from ofu_exporter.support.json_stream import members
-from ofu_exporter.tiles import LARGEST_SIDE, Gemm
 
 MADE_BY = "torch.profiler.profile(record_shapes=True) and export_chrome_trace('trace.json.gz')"
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter import tiles
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import effective_peak
-from ofu_exporter.gemm_shapes import Shape
-from ofu_exporter.overhead import NO_GRAMMAR, OTHER, Overhead, overhead
-from ofu_exporter.profiles import NO_SHAPE, Launches, Profile
-from ofu_exporter.tiles import Gemm
-from tests.profiles.tracing import FLASH, FP8, NVJET, XMMA
+from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware.gemm_csv import Shape
+from ofu_exporter.hardware.profiles import NO_SHAPE, Launches, Profile
+from ofu_exporter.hardware.tile_overhead import NO_GRAMMAR, OTHER, Overhead, overhead
+from ofu_exporter.hardware.tiles import Gemm
+from tests.hardware.profiles.tracing import FLASH, FP8, NVJET, XMMA
 
 FITTING, ODD = Gemm(2048, 2048, 1024), Gemm(2176, 3000, 4096)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter import profiles
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.profiles import NO_SHAPE, Launches, ncu
-from tests.profiles.tracing import ADD, FP8, NVJET, rounded
+from ofu_exporter.hardware import profiles
+from ofu_exporter.hardware.profiles import NO_SHAPE, Launches, ncu
+from tests.hardware.profiles.tracing import ADD, FP8, NVJET, rounded
 
 BF16 = "sm__ops_path_tensor_src_bf16_dst_fp32"
 LONG = (

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter import profiles
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.profiles import NO_SHAPE, Launches
-from tests.profiles.tracing import ADD, FLASH, H100, NVJET, rounded
+from ofu_exporter.hardware import profiles
+from ofu_exporter.hardware.profiles import NO_SHAPE, Launches
+from tests.hardware.profiles.tracing import ADD, FLASH, H100, NVJET, rounded
 
 SUM = f"""\
 Generating SQLite file report.sqlite from report.nsys-rep

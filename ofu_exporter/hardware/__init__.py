@@ -1,0 +1,1 @@
+"""What GPUs are rated at, and what kernels on them execute."""
