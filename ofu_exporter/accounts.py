@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ofu_exporter.jobs import observed
+from ofu_exporter.ofu.job_state import observed
 from ofu_exporter.values.job import GpuUsage
 from ofu_exporter.values.reported import NOTHING, Compared
 

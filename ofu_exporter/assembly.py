@@ -10,11 +10,11 @@ from pydantic import BaseModel
 from ofu_exporter import schedulers, sources
 from ofu_exporter.access import Access, SiteTokens
 from ofu_exporter.attribution import Asked, Attribution
-from ofu_exporter.divergence import Thresholds
 from ofu_exporter.hardware.gpu_models import Row, custom_row
 from ofu_exporter.lanes import Pace
+from ofu_exporter.ofu.divergence import Thresholds
+from ofu_exporter.ofu.tick import State
 from ofu_exporter.opening import Candidate
-from ofu_exporter.pipeline import State
 from ofu_exporter.report_entry import Policy
 from ofu_exporter.sampling import Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler

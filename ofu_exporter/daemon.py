@@ -19,7 +19,7 @@ from ofu_exporter.feeds import Feeds
 from ofu_exporter.http_limits import Guard
 from ofu_exporter.job_book import JobBook
 from ofu_exporter.job_report import resumed
-from ofu_exporter.pipeline import State
+from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports import ReportBook
 from ofu_exporter.sampling import Sampler
 from ofu_exporter.server import Doors, Server

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from ofu_exporter import divergence
 from ofu_exporter.causes import Cause, Facts, Hypothesis, Side, causes
-from ofu_exporter.divergence import Divergence, Thresholds
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.ofu import divergence
+from ofu_exporter.ofu.divergence import Divergence, Thresholds
 
 POINT = 0.01
 """The standard error of OFU where none is given."""

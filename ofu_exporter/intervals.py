@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ofu_exporter.accounts import SLACK_SECONDS
 from ofu_exporter.errors import ReportError
-from ofu_exporter.jobs import RECENT_SECONDS
 from ofu_exporter.mfu_report import MfuReport
+from ofu_exporter.ofu.job_state import RECENT_SECONDS
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.reasons import ReportRejection
 

@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, computed_field
 
-from ofu_exporter import divergence
-from ofu_exporter.jobs import STEP, JobState
+from ofu_exporter.ofu import divergence
+from ofu_exporter.ofu.job_state import STEP, JobState
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import Adjusted, Causes, Compared, ReportsView, Verdict

@@ -19,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from ofu_exporter.divergence import MFU_LIMIT, Divergence
 from ofu_exporter.hardware.gpu_models import PRECISIONS
+from ofu_exporter.ofu.divergence import MFU_LIMIT, Divergence
 from ofu_exporter.values.reported import Bound, Compared, LikelyCause, Verdict
 
 UNIX_LIMIT = 1e11

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ofu_exporter import divergence
 from ofu_exporter.accounts import Account, recent, summed, time_mean
-from ofu_exporter.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.mfu_report import MfuReport
+from ofu_exporter.ofu import divergence
+from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.report_mfu import Hardware
 from ofu_exporter.values.job import GpuUsage, JobKey
 from ofu_exporter.values.reported import NOTHING, Adjusted, Causes, Compared, ReportsView, Verdict

@@ -13,11 +13,11 @@ from functools import lru_cache
 
 from ofu_exporter import explain, flops
 from ofu_exporter.causes import Facts, Job
-from ofu_exporter.divergence import MFU_LIMIT, Divergence
 from ofu_exporter.errors import ConfigError, ReportError
 from ofu_exporter.flops.mfu import SAME, peak_mistakes, ratio_mistakes
 from ofu_exporter.hardware.gpu_models import find
 from ofu_exporter.mfu_report import MfuReport, ModelBody
+from ofu_exporter.ofu.divergence import MFU_LIMIT, Divergence
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared, LikelyCause

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ofu_exporter.errors import GpuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.metrics.spec import GPU_LABELS
-from ofu_exporter.pipeline import State, Tick, step
+from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import nvml
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import Claim, Job, Ownership

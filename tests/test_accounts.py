@@ -22,7 +22,7 @@ from ofu_exporter.accounts import (
     take,
     time_mean,
 )
-from ofu_exporter.jobs import RECENT_SECONDS, observed
+from ofu_exporter.ofu.job_state import RECENT_SECONDS, observed
 from ofu_exporter.values.job import GpuUsage, Stretch
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS
 from ofu_exporter.values.reported import Compared

@@ -15,7 +15,7 @@ from ofu_exporter.api import create_app, unready
 from ofu_exporter.exposition import Page
 from ofu_exporter.http_limits import Guard
 from ofu_exporter.job_book import JobBook
-from ofu_exporter.pipeline import State, Tick, step
+from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports import ReportBook
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as text_form
 from ofu_exporter import metrics
 from ofu_exporter.errors import ReportError
 from ofu_exporter.exposition import Page
-from ofu_exporter.pipeline import State, Tick, step
+from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.report_entry import Policy
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.exposition import Page
-from ofu_exporter.pipeline import State, Tick, step
+from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Reading
 from ofu_exporter.values.snapshot import SchedulerHealth

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ofu_exporter.job_report import GpuReport, JobReport, merged, report, resumed
 from ofu_exporter.job_summary import one_line, text
-from ofu_exporter.jobs import views
+from ofu_exporter.ofu.job_state import views
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import (

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ofu_exporter import explain, report_mfu
-from ofu_exporter.divergence import Thresholds
 from ofu_exporter.errors import ReportError
 from ofu_exporter.flops import dense_peak
 from ofu_exporter.job_report import report as job_report
-from ofu_exporter.jobs import GRACE_SECONDS
+from ofu_exporter.ofu.divergence import Thresholds
+from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.report_entry import Policy
 from ofu_exporter.reports import (
     EXPLAIN_SECONDS,

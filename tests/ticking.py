@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ofu_exporter.pipeline import State, Tick, step
+from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Fault, Reading

@@ -50,8 +50,8 @@ def explain(format_: str, **options: Any) -> None:
 
     What is not said about the job excludes no cause; each fact that is said may.
     """
-    from ofu_exporter import divergence
     from ofu_exporter import explain as package
+    from ofu_exporter.ofu import divergence
 
     divergence.check(options["mfu"], options["ofu"], options["ofu_stderr"])
     facts = _facts(options)

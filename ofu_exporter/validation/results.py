@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ofu_exporter import window
-from ofu_exporter.cycles import CycleTrust
 from ofu_exporter.hardware.tiles import adjusted_utilization
+from ofu_exporter.ofu import window
+from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.validation import Mark, Product, Tiling, Trial
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import Window

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from ofu_exporter.exposition import Page
-from ofu_exporter.pipeline import State, Tick, step
+from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import dcgm
 from ofu_exporter.values.reading import Reading
 from tests.bench.sampler import spent

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ofu_exporter.exposition import Page
-from ofu_exporter.pipeline import State, Tick, step
+from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import Probe, nvml
 from ofu_exporter.values.reading import Fault, Reading
 from tests.doubles.nvml import SCENARIO_VARIABLE, Scenario, load

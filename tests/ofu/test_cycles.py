@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.cycles import AGREEING_WINDOWS, CycleTrust, CycleVerdict, Expected, judge
+from ofu_exporter.ofu.cycles import AGREEING_WINDOWS, CycleTrust, CycleVerdict, Expected, judge
 from ofu_exporter.values.reading import CycleTotals
 
 EXPECTED = Expected(

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.cycles import CycleTrust
+from ofu_exporter.ofu.cycles import CycleTrust
+from ofu_exporter.ofu.window import Outcome, mean_clock, measure
 from ofu_exporter.values.reading import ClockSample, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
-from ofu_exporter.window import Outcome, mean_clock, measure
 from tests.making import H100_RATING, reading
 
 

@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from ofu_exporter.jobs import GRACE_SECONDS, GRAIN_SECONDS, MOST_ENDED, RECENT_SECONDS, observed
+from ofu_exporter.ofu.job_state import (
+    GRACE_SECONDS,
+    GRAIN_SECONDS,
+    MOST_ENDED,
+    RECENT_SECONDS,
+    observed,
+)
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reasons import ClaimRejection
 from tests.making import fault, gpu, reading

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from ofu_exporter.divergence import Thresholds, compare
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.ofu.divergence import Thresholds, compare
 from ofu_exporter.values.reported import Verdict
 
 

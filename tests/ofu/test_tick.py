@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.hardware.gpu_models import custom_row
-from ofu_exporter.pipeline import FORGET_AFTER_SECONDS, State, Tick, step
+from ofu_exporter.ofu.tick import FORGET_AFTER_SECONDS, State, Tick, step
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection

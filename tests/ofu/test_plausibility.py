@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from ofu_exporter import truth
-from ofu_exporter.truth import Doubt
+from ofu_exporter.ofu import plausibility
+from ofu_exporter.ofu.plausibility import Doubt
 from ofu_exporter.values.reading import Evidence, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
@@ -26,7 +26,7 @@ def run(readings: Iterable[Reading]) -> list[Rejection]:
     """What was not believed of windows one after another."""
     doubt, rejected = Doubt(), []
     for each in readings:
-        doubt, rejection, _ = truth.judge(doubt, each)
+        doubt, rejection, _ = plausibility.judge(doubt, each)
         rejected += [rejection] if rejection else []
     return rejected
 
@@ -158,10 +158,10 @@ def test_one_clock_read_of_zero_is_not_the_clock() -> None:
 
 
 def test_time_runs_backwards_when_a_window_ends_before_it_begins_or_before_the_last() -> None:
-    assert truth.runs_backwards(reading(10, 5), None)
-    assert truth.runs_backwards(reading(5, 10), 12.0)
-    assert not truth.runs_backwards(reading(5, 10), 10.0)
-    assert not truth.runs_backwards(reading(5, 10), None)
+    assert plausibility.runs_backwards(reading(10, 5), None)
+    assert plausibility.runs_backwards(reading(5, 10), 12.0)
+    assert not plausibility.runs_backwards(reading(5, 10), 10.0)
+    assert not plausibility.runs_backwards(reading(5, 10), None)
 
 
 # --- what the tick makes of it -----------------------------------------------------------------------

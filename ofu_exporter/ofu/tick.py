@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.hardware.gpu_models import Row, rate
-from ofu_exporter.holdings import NOBODY, History, Resolved, changed, resolve, sole_holder
-from ofu_exporter.jobs import Jobs, JobState, credit, forget, hold, take_holders, views
-from ofu_exporter.observation import GpuState, expire, reject, take_fault, take_reading, view
+from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading, view
+from ofu_exporter.ofu.holders import NOBODY, History, Resolved, changed, resolve, sole_holder
+from ofu_exporter.ofu.job_state import Jobs, JobState, credit, forget, hold, take_holders, views
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.job import Claim, JobKey, Ownership

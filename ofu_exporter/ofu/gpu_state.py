@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter import truth
-from ofu_exporter.cycles import CycleTrust
 from ofu_exporter.hardware.gpu_models import Row
-from ofu_exporter.truth import OVERLAP_SECONDS, Doubt
+from ofu_exporter.ofu import plausibility
+from ofu_exporter.ofu.cycles import CycleTrust
+from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS, Doubt
+from ofu_exporter.ofu.window import measure
 from ofu_exporter.values.gpu import Gpu, Rating
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading, Window
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
-from ofu_exporter.window import measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def take_reading(
     refused = _refused(known, reading)
     if refused is not None:
         return refused, None
-    verdict = truth.judge(known.doubt, reading)
+    verdict = plausibility.judge(known.doubt, reading)
     known = replace(known, doubt=verdict.doubt)
     if verdict.rejection is not None:
         return _disbelieve(known, verdict.rejection, verdict.detail), None
@@ -96,7 +96,7 @@ def take_reading(
 
 def _refused(known: GpuState, reading: Reading) -> GpuState | None:
     """What is known when a reading cannot be used, whatever it says; None when it can."""
-    if truth.runs_backwards(reading, known.sampled_at):
+    if plausibility.runs_backwards(reading, known.sampled_at):
         return _disbelieve(known, Rejection.TIME_BACKWARDS, "the source's time runs backwards")
     until = known.counted_before if known.sampled_at is None else known.sampled_at
     if reading.start < until - OVERLAP_SECONDS:

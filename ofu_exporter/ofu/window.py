@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ofu_exporter import cycles, ofu
-from ofu_exporter.cycles import CycleTrust, Expected
+from ofu_exporter.ofu import cycles, formula
+from ofu_exporter.ofu.cycles import CycleTrust, Expected
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,
@@ -137,15 +137,15 @@ def _computed(
     active = verdict.tensor_active if verdict.tensor_active is not None else tensor_active
     pipes, refused_pipes = _believable_pipes(reading.pipes)
     refused = [*refused, *refused_pipes]
-    domains = ofu.activity_by_domain(active, pipes)
-    value = ofu.utilization_over_domains(domains, hz, rating.tensor_clock_hz)
+    domains = formula.activity_by_domain(active, pipes)
+    value = formula.utilization_over_domains(domains, hz, rating.tensor_clock_hz)
     if counted:
         method, stderr = "cycles", 0.0
     elif clock.std_hz is None:
         method, stderr = "point", None
     else:
         method = "polled"
-        stderr = ofu.standard_error(value, hz, clock.std_hz, clock.samples)
+        stderr = formula.standard_error(value, hz, clock.std_hz, clock.samples)
     window = Window(
         start=reading.start,
         end=reading.end,
