@@ -7,7 +7,6 @@ import platform
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
@@ -38,8 +37,8 @@ from ofu_exporter.metrics.gpu import GPU_METRICS, SAMPLE_AGE
 from ofu_exporter.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
 from ofu_exporter.metrics.report import REPORT_METRICS
 from ofu_exporter.metrics.spec import MetricSpec, Rows
+from ofu_exporter.ofu.freshness import fresh, stale
 from ofu_exporter.values.gpu import GpuKey
-from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 GZIP_FROM_BYTES = 1024
@@ -262,36 +261,3 @@ def answer_ages(snapshot: Snapshot, now: float) -> Metric:
         if health.answered_at is not None:
             family.add_metric((health.name,), now - health.answered_at)
     return family
-
-
-def stale(snapshot: Snapshot, now: float) -> frozenset[GpuKey]:
-    """The GPUs whose window has become too old since the snapshot was made."""
-    return frozenset(
-        view.gpu.key for view in snapshot.gpus if view.window and now > view.fresh_until
-    )
-
-
-def fresh(snapshot: Snapshot, now: float) -> Snapshot:
-    """The snapshot without what has become too old.
-
-    Where that is every window there was, the sampler hangs, and no report is compared any more either.
-    """
-    old = stale(snapshot, now)
-    if not old:
-        return snapshot
-    if all(view.window is None or view.gpu.key in old for view in snapshot.gpus):
-        snapshot = _without_comparisons(snapshot)
-    views = tuple(
-        replace(view, window=None, reason=Reason.STALE) if view.gpu.key in old else view
-        for view in snapshot.gpus
-    )
-    return replace(snapshot, gpus=views)
-
-
-def _without_comparisons(snapshot: Snapshot) -> Snapshot:
-    jobs = tuple(
-        replace(view, reports=view.reports.of_the_past()) if view.reports else view
-        for view in snapshot.jobs
-    )
-    unowned = tuple((job_id, reports.of_the_past()) for job_id, reports in snapshot.unowned_reports)
-    return replace(snapshot, jobs=jobs, unowned_reports=unowned)

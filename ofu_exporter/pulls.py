@@ -17,7 +17,7 @@ from typing import Any
 
 from ofu_exporter.errors import ConfigError, OfuError, PageError
 from ofu_exporter.flops.readers import serving
-from ofu_exporter.flops.reports import Job
+from ofu_exporter.flops.statements import Job
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.reasons import Reason

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ofu_exporter import explain, flops
-from ofu_exporter.causes import Facts, Job
+from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError, ReportError
+from ofu_exporter.flops import explain
+from ofu_exporter.flops.causes import Facts, Job
 from ofu_exporter.flops.mfu import SAME, peak_mistakes, ratio_mistakes
 from ofu_exporter.hardware.gpu_models import find
 from ofu_exporter.mfu_report import MfuReport, ModelBody

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
-from ofu_exporter.flops.reports import Job
+from ofu_exporter.flops.statements import Job
 from ofu_exporter.log_lines import Line
 from ofu_exporter.log_tail import Drop, LogTail, Report, stamp
 

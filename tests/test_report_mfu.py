@@ -18,7 +18,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
 from ofu_exporter.values.snapshot import GpuView
-from tests.causes.synthetic import LATENT
+from tests.flops.causes.synthetic import LATENT
 from tests.flops.counting import config
 from tests.making import H100, gpu, health, reading
 from tests.reporting import said

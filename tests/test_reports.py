@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter import explain, report_mfu
+from ofu_exporter import report_mfu
 from ofu_exporter.errors import ReportError
-from ofu_exporter.flops import dense_peak
+from ofu_exporter.flops import dense_peak, explain
 from ofu_exporter.job_report import report as job_report
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
@@ -26,7 +26,7 @@ from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Verdict
-from tests.causes.synthetic import LATENT
+from tests.flops.causes.synthetic import LATENT
 from tests.making import H100
 from tests.reporting import CLOCK, Desk, anybody, said
 from tests.ticking import EPOCH, whole

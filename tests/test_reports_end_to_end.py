@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ofu_exporter.causes import Job as CountedJob
 from ofu_exporter.client import Reporter
 from ofu_exporter.flops import Counting, Passes, dense_peak, fixed, read
+from ofu_exporter.flops.causes import Job as CountedJob
 from ofu_exporter.recording import Header, Writer
 from ofu_exporter.slurm import job_files
 from ofu_exporter.slurm.job_files import JobFile
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
-from tests.causes.synthetic import LATENT
+from tests.flops.causes.synthetic import LATENT
 from tests.making import H100, gpu, reading
 from tests.running import Agent, agent, call, until
 

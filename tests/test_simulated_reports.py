@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter import simulated_reports
-from ofu_exporter.causes import Facts, causes
+from ofu_exporter.flops.causes import Facts, causes
 from ofu_exporter.mfu_report import ModelBody
 from ofu_exporter.report_mfu import counted_job
 from ofu_exporter.reports import ReportBook

@@ -13,9 +13,9 @@ from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, shares, step
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ofu_exporter.causes import Facts, Job
-    from ofu_exporter.explain import Candidate, Explanation, Observation
     from ofu_exporter.flops import Lengths
+    from ofu_exporter.flops.causes import Facts, Job
+    from ofu_exporter.flops.explain import Candidate, Explanation, Observation
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -50,7 +50,7 @@ def explain(format_: str, **options: Any) -> None:
 
     What is not said about the job excludes no cause; each fact that is said may.
     """
-    from ofu_exporter import explain as package
+    from ofu_exporter.flops import explain as package
     from ofu_exporter.ofu import divergence
 
     divergence.check(options["mfu"], options["ofu"], options["ofu_stderr"])
@@ -63,8 +63,8 @@ def explain(format_: str, **options: Any) -> None:
 
 
 def _facts(options: Mapping[str, Any]) -> Facts:
-    from ofu_exporter.causes import Facts
     from ofu_exporter.flops import Recompute
+    from ofu_exporter.flops.causes import Facts
 
     job, executed = _job(options)
     again, peak = options["recompute"], _above_zero("peak_tflops", options["peak_tflops"])
@@ -85,7 +85,7 @@ def _facts(options: Mapping[str, Any]) -> Facts:
 
 def _job(options: Mapping[str, Any]) -> tuple[Job | None, Lengths | None]:
     """What a step is counted from, and its samples as they are padded."""
-    from ofu_exporter.causes import Job
+    from ofu_exporter.flops.causes import Job
 
     if options["config"] is None:
         _refuse_without_config(options)

@@ -98,9 +98,8 @@ def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
 
 def _causes(config: Path, options: Mapping[str, Any], reported: float, right: float) -> list[str]:
     """What may have made a reported MFU another than the right one."""
-    from ofu_exporter import explain
-    from ofu_exporter.causes import Facts, Job
-    from ofu_exporter.flops import Recompute
+    from ofu_exporter.flops import Recompute, explain
+    from ofu_exporter.flops.causes import Facts, Job
 
     (model, lengths, executed), chosen = step(config, options), how(options)
     facts = Facts(

@@ -51,7 +51,7 @@ def tail(log: Path, framework: str, **options: Any) -> None:
     LOG is a file, which may come later, be rotated or truncated, or - for standard input. The
     token is taken from OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE.
     """
-    from ofu_exporter.flops.reports import Job
+    from ofu_exporter.flops.statements import Job
     from ofu_exporter.log_tail import LogTail
 
     once = options["once"]

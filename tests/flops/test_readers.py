@@ -10,7 +10,7 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.readers import deepspeed, serving
-from ofu_exporter.flops.reports import Job, Reported
+from ofu_exporter.flops.statements import Job, Reported
 
 H100_PEAK = 989.4e12
 

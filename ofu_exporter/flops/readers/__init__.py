@@ -13,7 +13,7 @@ from functools import cache
 from typing import Protocol, cast
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.reports import Job, Reported
+from ofu_exporter.flops.statements import Job, Reported
 
 
 class Reader(Protocol):

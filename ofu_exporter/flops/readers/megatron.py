@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ofu_exporter.flops.reports import Job, Reported, found, number, ratio
+from ofu_exporter.flops.statements import Job, Reported, found, number, ratio
 
 _ITERATION = re.compile(r"\biteration\s+(\d+)\s*/")
 _THROUGHPUT = re.compile(r"(?:throughput|compute) per GPU \(TFLOP/s/GPU\):\s*([^\s|]+)")

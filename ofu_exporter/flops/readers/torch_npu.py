@@ -11,7 +11,7 @@ import csv
 import io
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.reports import Job, Reported, found, number, ratio
+from ofu_exporter.flops.statements import Job, Reported, found, number, ratio
 
 COLUMN = "aic_cube_fops"
 STEP = "Step Id"

@@ -13,7 +13,7 @@ import json
 import re
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.reports import Job, Reported, found, number
+from ofu_exporter.flops.statements import Job, Reported, found, number
 
 _KEY = "perf/mfu/"
 _VALUE = r"\s*(?:np\.\w+\()?([^\s,)]+)"

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from ofu_exporter.causes import Cause, Facts, Hypothesis, Side, causes
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side, causes
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import Divergence, Thresholds
 

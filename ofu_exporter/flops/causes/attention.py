@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.causes import Cause, Facts, Hypothesis, Side, without
 from ofu_exporter.flops import Part, Per, Term
+from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side, without
 
 
 def _full(facts: Facts) -> Iterator[Hypothesis]:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter import flops
-from ofu_exporter.causes import Facts, Job, Side, causes
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.explain import Observation, explain, of_report
 from ofu_exporter.flops import Lora, Passes, Recompute
+from ofu_exporter.flops.causes import Facts, Job, Side, causes
+from ofu_exporter.flops.explain import Observation, explain, of_report
 from ofu_exporter.values.reported import Verdict
-from tests.causes.synthetic import BERT, BF16, H100, HYBRID, LATENT, LLAMA, Step
+from tests.flops.causes.synthetic import BERT, BF16, H100, HYBRID, LATENT, LLAMA, Step
 from tests.flops.counting import CONFIGS, NAMES, config
 
 PROMISED = (
@@ -214,6 +214,6 @@ def test_a_report_against_the_right_mfu() -> None:
 
 
 def test_the_page_names_every_cause() -> None:
-    text = (Path(__file__).parents[2] / "docs/explain.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/explain.md").read_text()
     for cause in causes():
         assert f"| `{cause.slug}` |" in text

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from ofu_exporter.causes import Cause, Facts, Hypothesis, Side
+from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side
 from ofu_exporter.hardware import gpu_models
 
 SAME = 0.01

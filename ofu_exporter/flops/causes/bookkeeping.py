@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.causes import Cause, Facts, Hypothesis, Side
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import How, conventions, count
+from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side
 
 SMALL = (2, 4, 8)
 """Parallel groups that are taken for the world, where the number of GPUs isn't known."""

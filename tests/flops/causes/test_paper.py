@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter import flops
-from ofu_exporter.causes import Facts, Job
-from ofu_exporter.explain import Explanation, Observation, explain
+from ofu_exporter.flops.causes import Facts, Job
+from ofu_exporter.flops.explain import Explanation, Observation, explain
 from ofu_exporter.values.reported import Verdict
-from tests.causes.synthetic import BF16, LATENT
+from tests.flops.causes.synthetic import BF16, LATENT
 from tests.flops.counting import config
 
 MIXED = "*-MEMEM-*EMEM-MEME"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ofu_exporter.causes import Cause, Facts, Hypothesis, Job, Side
 from ofu_exporter.flops import Lengths, Part, Recompute, fixed
+from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Job, Side
 
 TEXTBOOK = 4 / 3
 """A forward pass again beside a forward and a backward of two."""

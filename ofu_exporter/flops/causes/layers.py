@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ofu_exporter.causes import Cause, Facts, Hypothesis, Side
+from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side
 from ofu_exporter.flops.shapes import (
     Decoder,
     Experts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.causes import Cause, Facts, Hypothesis, Side
+from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side
 
 WORST = 0.12
 """The most that shapes of large models lose (arXiv:2605.20799, section IV-A); small matrices lose half."""

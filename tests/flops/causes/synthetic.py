@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter import flops
-from ofu_exporter.causes import Facts, Job
-from ofu_exporter.explain import Explanation, Observation, explain
+from ofu_exporter.flops.causes import Facts, Job
+from ofu_exporter.flops.explain import Explanation, Observation, explain
 from tests.flops.counting import config
 
 H100 = "NVIDIA H100 80GB HBM3"

@@ -9,7 +9,7 @@ import pytest
 from ofu_exporter import flops
 from ofu_exporter.flops import Lora, Part, Passes, Recompute
 from ofu_exporter.values.reported import Verdict
-from tests.causes.synthetic import (
+from tests.flops.causes.synthetic import (
     A100,
     BERT,
     DEEPSEEK,

@@ -1,0 +1,42 @@
+"""What of a snapshot may still be shown as time goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import Snapshot
+
+
+def stale(snapshot: Snapshot, now: float) -> frozenset[GpuKey]:
+    """The GPUs whose window has become too old since the snapshot was made."""
+    return frozenset(
+        view.gpu.key for view in snapshot.gpus if view.window and now > view.fresh_until
+    )
+
+
+def fresh(snapshot: Snapshot, now: float) -> Snapshot:
+    """The snapshot without what has become too old.
+
+    Where that is every window there was, the sampler hangs, and no report is compared any more either.
+    """
+    old = stale(snapshot, now)
+    if not old:
+        return snapshot
+    if all(view.window is None or view.gpu.key in old for view in snapshot.gpus):
+        snapshot = _without_comparisons(snapshot)
+    views = tuple(
+        replace(view, window=None, reason=Reason.STALE) if view.gpu.key in old else view
+        for view in snapshot.gpus
+    )
+    return replace(snapshot, gpus=views)
+
+
+def _without_comparisons(snapshot: Snapshot) -> Snapshot:
+    jobs = tuple(
+        replace(view, reports=view.reports.of_the_past()) if view.reports else view
+        for view in snapshot.jobs
+    )
+    unowned = tuple((job_id, reports.of_the_past()) for job_id, reports in snapshot.unowned_reports)
+    return replace(snapshot, jobs=jobs, unowned_reports=unowned)
