@@ -17,15 +17,15 @@ from ofu_exporter.errors import DriverReplacedError, OfuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.feeds import Feeds
 from ofu_exporter.http_limits import Guard
-from ofu_exporter.job_book import JobBook
-from ofu_exporter.job_report import resumed
+from ofu_exporter.jobs.lookup import JobBook
+from ofu_exporter.jobs.state_writer import Keeper
+from ofu_exporter.jobs.totals import resumed
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports import ReportBook
 from ofu_exporter.sampling import Sampler
 from ofu_exporter.server import Doors, Server
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.simulated_reports import SCHEDULER as SIMULATED
-from ofu_exporter.state import Keeper
 from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.support.systemd import Notifier
 from ofu_exporter.values.reasons import Reason
@@ -104,8 +104,8 @@ class Daemon:
 
     def _book(self) -> JobBook:
         if self._keeper is None:
-            return JobBook(self._page, self._node)
-        return JobBook(self._page, self._node, self._keeper.find)
+            return JobBook(self._page.snapshot, self._node)
+        return JobBook(self._page.snapshot, self._node, self._keeper.find)
 
     @property
     def url(self) -> str:

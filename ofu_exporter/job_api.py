@@ -7,9 +7,9 @@ from fastapi.responses import PlainTextResponse
 
 from ofu_exporter.exposition import Page
 from ofu_exporter.gpu_state import GpuState, gpu_state
-from ofu_exporter.job_book import JobBook
-from ofu_exporter.job_report import JobReport
-from ofu_exporter.job_summary import text
+from ofu_exporter.jobs.lookup import JobBook
+from ofu_exporter.jobs.summary import text
+from ofu_exporter.jobs.totals import JobReport
 
 
 def add_job_routes(app: FastAPI, page: Page, book: JobBook) -> None:

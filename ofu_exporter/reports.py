@@ -16,7 +16,7 @@ from ofu_exporter import report_mfu
 from ofu_exporter.accounts import Account, sums_of, take
 from ofu_exporter.errors import OfuError, ReportError
 from ofu_exporter.intervals import Interval, interval_of
-from ofu_exporter.job_report import ReportedMfu
+from ofu_exporter.jobs.totals import ReportedMfu
 from ofu_exporter.mfu_report import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS

@@ -14,7 +14,7 @@ from ofu_exporter.access import Access
 from ofu_exporter.api import create_app, unready
 from ofu_exporter.exposition import Page
 from ofu_exporter.http_limits import Guard
-from ofu_exporter.job_book import JobBook
+from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports import ReportBook
 from ofu_exporter.values.reasons import Reason
@@ -37,7 +37,9 @@ def client(page: Page) -> Iterator[httpx.Client]:
     """A client of the application as uvicorn really serves it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(
-            create_app(page, JobBook(page, "node1"), ReportBook(page.snapshot), Guard(Access())),
+            create_app(
+                page, JobBook(page.snapshot, "node1"), ReportBook(page.snapshot), Guard(Access())
+            ),
             log_config=None,
             lifespan="off",
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.job_report import JobReport
+from ofu_exporter.jobs.totals import JobReport
 from tests.job_node import SYNC, WINDOW, Node, seconds
 from tests.running import Agent, agent, until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.job_report import JobReport
+from ofu_exporter.jobs.totals import JobReport
 from tests.doubles.nvml import Scenario
 from tests.job_node import Node, seconds
 from tests.running import agent, until

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.job_report import JobReport, ReportedMfu
+from ofu_exporter.jobs.totals import JobReport, ReportedMfu
 from ofu_exporter.reports import REPORTS_AT_ONCE
 from tests.job_node import Node, seconds
 from tests.posting import Answer, post

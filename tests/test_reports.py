@@ -13,7 +13,7 @@ import pytest
 from ofu_exporter import report_mfu
 from ofu_exporter.errors import ReportError
 from ofu_exporter.flops import dense_peak, explain
-from ofu_exporter.job_report import report as job_report
+from ofu_exporter.jobs.totals import report as job_report
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.report_entry import Policy

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from ofu_exporter.errors import OfuError
-from ofu_exporter.gathering import ask, gather
-from ofu_exporter.job_report import JobReport, merged
-from ofu_exporter.job_summary import one_line, text
+from ofu_exporter.jobs.gather import ask, gather
+from ofu_exporter.jobs.state_file import find_in_file
+from ofu_exporter.jobs.summary import one_line, text
+from ofu_exporter.jobs.totals import JobReport, merged
 from ofu_exporter.slurm.admin_comment import Commands, SlurmError
 from ofu_exporter.slurm.squeue import find
-from ofu_exporter.state import find_in_file
 
 
 class NotKnownError(OfuError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ofu_exporter.exposition import Page
-from ofu_exporter.job_report import JobReport, merged, report
+from ofu_exporter.jobs.totals import JobReport, merged, report
+from ofu_exporter.values.snapshot import Snapshot
 
 Remembered = Callable[[str], tuple[JobReport, ...]]
 """Every earlier run of a job that the state file has."""
@@ -14,14 +14,20 @@ Remembered = Callable[[str], tuple[JobReport, ...]]
 class JobBook:
     """Answers for the jobs of one node."""
 
-    def __init__(self, page: Page, node: str, remembered: Remembered = lambda _: ()) -> None:
-        self._page = page
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot | None],
+        node: str,
+        remembered: Remembered = lambda _: (),
+    ) -> None:
+        """`snapshot`: the one that is shown now, None before the first."""
+        self._snapshot = snapshot
         self._node = node
         self._remembered = remembered
 
     def current(self) -> list[JobReport]:
         """The jobs that hold a GPU here, and those that ended a short while ago."""
-        snapshot = self._page.snapshot()
+        snapshot = self._snapshot()
         if snapshot is None:
             return []
         return [report(view, self._node, snapshot.source.simulated) for view in snapshot.jobs]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from ofu_exporter.job_report import JobReport
+from ofu_exporter.jobs.totals import JobReport
 
 MOST_AT_ONCE = 64
 MAX_ANSWER_BYTES = 4 << 20

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ofu_exporter.job_report import GpuReport, JobReport, merged, report, resumed
-from ofu_exporter.job_summary import one_line, text
+from ofu_exporter.jobs.summary import one_line, text
+from ofu_exporter.jobs.totals import GpuReport, JobReport, merged, report, resumed
 from ofu_exporter.ofu.job_state import views
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.job import GpuUsage, Job

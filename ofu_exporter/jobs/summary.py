@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ofu_exporter.job_report import GpuReport, JobReport, ReportedMfu
+from ofu_exporter.jobs.totals import GpuReport, JobReport, ReportedMfu
 
 
 def one_line(job: JobReport, of_nodes: int | None = None) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ofu_exporter.gathering import gather
-from ofu_exporter.job_report import JobReport, merged
+from ofu_exporter.jobs.gather import gather
+from ofu_exporter.jobs.totals import JobReport, merged
 
 JOB = JobReport(scheduler="slurm", job_id="7", nodes=("n",), began=1.0, updated=2.0, ended=2.0)
 

@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.job_report import report
-from ofu_exporter.state import (
+from ofu_exporter.jobs.state_file import (
     KEEP_SECONDS,
     MOST_ROWS,
     PRUNE_SECONDS,
-    Keeper,
     Store,
     find_in_file,
     open_store,
 )
+from ofu_exporter.jobs.state_writer import Keeper
+from ofu_exporter.jobs.totals import report
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.making import gpu, health
@@ -321,7 +321,7 @@ def test_a_full_disk_is_counted_and_the_next_write_makes_up_for_it(path: Path) -
         f"""
         import resource, signal
         from pathlib import Path
-        from tests.test_state import Page, VIEW, until, replace
+        from tests.jobs.test_state_file import Page, VIEW, until, replace
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         page = Page(VIEW)
         keeper = page.keeper(Path({str(path)!r}), interval=0.01)

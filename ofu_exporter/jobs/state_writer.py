@@ -1,0 +1,146 @@
+"""Writes the state file on a thread of its own, now and then and when a job ends."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ofu_exporter.jobs.state_file import (
+    BUSY_SECONDS,
+    PRUNE_SECONDS,
+    ResultT,
+    Saved,
+    Store,
+    log,
+    open_store,
+)
+from ofu_exporter.jobs.totals import JobReport, report
+from ofu_exporter.values.snapshot import JobView, Snapshot
+
+_Run = tuple[str, str, float]
+"""Scheduler, job id, and when it was first seen."""
+
+
+class Keeper:
+    """Writes what is to be remembered, on a thread of its own, now and then and when a job ends."""
+
+    def __init__(
+        self, path: Path, interval: float, current: Callable[[], Snapshot | None], node: str
+    ) -> None:
+        self._path = path
+        self._interval = interval
+        self._current = current
+        self._node = node
+        self._store: Store | None = None
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._pruned_at = -math.inf
+        self._problem = ""
+        self._ended: set[_Run] = set()
+        """Jobs whose last totals are in the file."""
+        self._thread = threading.Thread(target=self._run, name="ofu-state", daemon=True)
+        self.writes: dict[str, int] = {"written": 0, "failed": 0}
+        self.set_aside = 0
+
+    def open(self) -> Saved:
+        """Read what an earlier agent left; nothing when there is nothing or it cannot be read."""
+        return self._attempt(Store.load, Saved((), {}))
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Write soon: a job ended."""
+        self._wake.set()
+
+    def stop(self, timeout: float) -> None:
+        """Write for the last time."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(timeout)
+
+    def find(self, job_id: str) -> tuple[JobReport, ...]:
+        """Look a job up that may have left the page; nothing when the file cannot be read.
+
+        A disk that hangs under the writer is not waited for: who asks holds a thread of the server.
+        """
+        return self._attempt(lambda store: store.find(job_id), (), patience=BUSY_SECONDS)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.wait(self._interval)
+            self._wake.clear()
+            snapshot = self._current()
+            if snapshot is not None:
+                self._write(snapshot)
+        with self._lock:
+            self._close()
+
+    def _write(self, snapshot: Snapshot) -> None:
+        if self._attempt(lambda store: self._save(store, snapshot), False):
+            self.writes["written"] += 1
+            self._ended = {_run_of(view) for view in snapshot.jobs if view.ended is not None}
+
+    def _save(self, store: Store, snapshot: Snapshot) -> bool:
+        news = [view for view in snapshot.jobs if _run_of(view) not in self._ended]
+        reports = [report(view, self._node, snapshot.source.simulated) for view in news]
+        marks = {
+            view.gpu.key: view.sampled_at for view in snapshot.gpus if view.sampled_at is not None
+        }
+        store.save(reports, marks)
+        if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
+            store.prune(time.time())
+            self._pruned_at = time.monotonic()
+        return True
+
+    def _attempt(
+        self, work: Callable[[Store], ResultT], otherwise: ResultT, patience: float = -1
+    ) -> ResultT:
+        """Work on the store. A failure is counted and logged once; what is in memory goes on.
+
+        `patience`: how many seconds to wait for others who work on it; -1 = as long as it takes.
+        """
+        if not self._lock.acquire(timeout=patience):
+            return otherwise
+        try:
+            result = work(self._opened())
+        except (sqlite3.Error, OSError) as error:
+            self._fail(error)
+            return otherwise
+        else:
+            self._problem = ""
+            return result
+        finally:
+            self._lock.release()
+
+    def _opened(self) -> Store:
+        """The store; one that is opened anew is told of all jobs on the page, of those that ended too."""
+        if self._store is not None and not self._store.is_there():
+            log.error("state file %s was removed or replaced: opened anew", self._path)
+            self._close()
+        if self._store is None:
+            self._ended.clear()
+            self._store, aside = open_store(self._path)
+            self.set_aside += aside is not None
+        return self._store
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _fail(self, error: Exception) -> None:
+        self.writes["failed"] += 1
+        if str(error) != self._problem:
+            log.error("state file %s cannot be used: %s", self._path, error)
+        self._problem = str(error)
+        self._close()
+
+
+def _run_of(view: JobView) -> _Run:
+    return (*view.job.key, view.began)
