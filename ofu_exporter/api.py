@@ -15,7 +15,7 @@ from ofu_exporter.http_limits import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.job_api import add_job_routes
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.report_api import add_report_routes
-from ofu_exporter.reports import ReportBook
+from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 

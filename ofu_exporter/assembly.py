@@ -15,7 +15,7 @@ from ofu_exporter.lanes import Pace
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.opening import Candidate
-from ofu_exporter.report_entry import Policy
+from ofu_exporter.reports.entry import Policy
 from ofu_exporter.sampling import Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.settings import Configured, GpuSetting, Settings

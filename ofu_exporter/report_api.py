@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from ofu_exporter.access import Access, Writer
 from ofu_exporter.errors import ReportError
 from ofu_exporter.http_limits import WRITER, refusal
-from ofu_exporter.mfu_report import MfuAnswer, MfuReport
-from ofu_exporter.reports import UNOWNED, ReportBook
+from ofu_exporter.reports.book import UNOWNED, ReportBook
+from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 

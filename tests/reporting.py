@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ofu_exporter.mfu_report import MfuAnswer, MfuReport
-from ofu_exporter.report_entry import Policy
-from ofu_exporter.reports import ReportBook
+from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.reports.entry import Policy
+from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.snapshot import JobView, Snapshot
 from tests.making import FakeClock

@@ -16,7 +16,7 @@ from ofu_exporter.exposition import Page
 from ofu_exporter.http_limits import Guard
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.reports import ReportBook
+from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.making import FakeClock, fault, gpu, health, reading

@@ -17,7 +17,7 @@ from ofu_exporter import metrics
 from ofu_exporter.errors import ReportError
 from ofu_exporter.exposition import Page
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.report_entry import Policy
+from ofu_exporter.reports.entry import Policy
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.snapshot import Snapshot

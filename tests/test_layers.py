@@ -37,7 +37,18 @@ ROOMS["cli"] = set(ROOMS)
 ROOMS["__main__"] = {"cli"}
 """From the ground up: what each may import besides itself and the package's version."""
 
-BUILT = ("client", "values", "errors", "support", "settings", "hardware", "ofu", "flops", "jobs")
+BUILT = (
+    "client",
+    "values",
+    "errors",
+    "support",
+    "settings",
+    "hardware",
+    "ofu",
+    "flops",
+    "jobs",
+    "reports",
+)
 """Rooms that are in place; the others are still being moved into."""
 STANDARD_LIBRARY_ONLY = ("client", "values")
 FRAMEWORKS = {"lightning", "pytorch_lightning", "torch", "transformers"}

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ofu_exporter.mfu_report import MfuAnswer, MfuReport
 from ofu_exporter.report_api import PATH, Problems
+from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from tests.flops.counting import config
 from tests.from_schema import ANYTHING, spoilt, valid
 from tests.job_node import Node, seconds

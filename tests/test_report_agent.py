@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.jobs.totals import JobReport, ReportedMfu
-from ofu_exporter.reports import REPORTS_AT_ONCE
+from ofu_exporter.reports.book import REPORTS_AT_ONCE
 from tests.job_node import Node, seconds
 from tests.posting import Answer, post
 from tests.running import SOON, Agent, agent, until

@@ -15,9 +15,9 @@ import click
 from ofu_exporter.cli.step import shares
 
 if TYPE_CHECKING:
-    from ofu_exporter.log_lines import Line, LogFile, Pipe
-    from ofu_exporter.log_post import Poster
-    from ofu_exporter.log_tail import LogTail
+    from ofu_exporter.reports.tail.lines import Line, LogFile, Pipe
+    from ofu_exporter.reports.tail.poster import Poster
+    from ofu_exporter.reports.tail.statements import LogTail
 
 LOOK_SECONDS = 0.25
 """Time between two looks at a file."""
@@ -52,7 +52,7 @@ def tail(log: Path, framework: str, **options: Any) -> None:
     token is taken from OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE.
     """
     from ofu_exporter.flops.statements import Job
-    from ofu_exporter.log_tail import LogTail
+    from ofu_exporter.reports.tail.statements import LogTail
 
     once = options["once"]
     job = Job(options["gpus"], options["data_parallel_size"])
@@ -73,7 +73,7 @@ def _poster(framework: str, options: Mapping[str, Any]) -> Poster:
     from ofu_exporter.client import identity
     from ofu_exporter.client.channel import Channel
     from ofu_exporter.errors import ConfigError
-    from ofu_exporter.log_post import Poster
+    from ofu_exporter.reports.tail.poster import Poster
 
     job_id = options["job"] or identity.job_id(os.environ)
     if not job_id:
@@ -88,7 +88,7 @@ def _poster(framework: str, options: Mapping[str, Any]) -> Poster:
 
 def _open(log: Path, from_start: bool, once: bool) -> LogFile | Pipe:
     from ofu_exporter.errors import ConfigError
-    from ofu_exporter.log_lines import LogFile, Pipe
+    from ofu_exporter.reports.tail.lines import LogFile, Pipe
 
     if str(log) == "-":
         return Pipe(sys.stdin.fileno(), is_new=not from_start)

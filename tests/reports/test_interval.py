@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.intervals import AHEAD_SECONDS, FIRST_SECONDS, Interval, interval_of
 from ofu_exporter.ofu.job_state import RECENT_SECONDS
+from ofu_exporter.reports.interval import AHEAD_SECONDS, FIRST_SECONDS, Interval, interval_of
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.reasons import ReportRejection
 from tests.reporting import said

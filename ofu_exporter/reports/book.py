@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ofu_exporter import report_mfu
-from ofu_exporter.accounts import Account, sums_of, take
 from ofu_exporter.errors import OfuError, ReportError
-from ofu_exporter.intervals import Interval, interval_of
 from ofu_exporter.jobs.totals import ReportedMfu
-from ofu_exporter.mfu_report import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.report_entry import Entry, Owner, Policy, owner_of
-from ofu_exporter.report_mfu import Hardware, Stated
+from ofu_exporter.reports import stated as report_mfu
+from ofu_exporter.reports.coverage import Account, sums_of, take
+from ofu_exporter.reports.entry import Entry, Owner, Policy, owner_of
+from ofu_exporter.reports.interval import Interval, interval_of
+from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
+from ofu_exporter.reports.stated import Hardware, Stated
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.job import Job, JobKey

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from ofu_exporter.hardware.gpu_models import PRECISIONS
-from ofu_exporter.mfu_report import DEEPEST, MOST_LAYERS, MfuReport
+from ofu_exporter.reports.messages import DEEPEST, MOST_LAYERS, MfuReport
 from tests.flops.counting import config
 from tests.reporting import said
 

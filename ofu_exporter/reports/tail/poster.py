@@ -16,7 +16,7 @@ from ofu_exporter.client.channel import Answer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.client.intervals import Call, Intervals, NotUsable
 from ofu_exporter.client.intervals import Report as Averaged
-from ofu_exporter.log_tail import Report
+from ofu_exporter.reports.tail.statements import Report
 
 EVERY_SECONDS = 10.0
 """Shorter reports are averaged to one of about this length."""

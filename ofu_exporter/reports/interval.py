@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ofu_exporter.accounts import SLACK_SECONDS
 from ofu_exporter.errors import ReportError
-from ofu_exporter.mfu_report import MfuReport
 from ofu_exporter.ofu.job_state import RECENT_SECONDS
+from ofu_exporter.reports.coverage import SLACK_SECONDS
+from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.reasons import ReportRejection
 

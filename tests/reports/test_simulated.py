@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter import simulated_reports
 from ofu_exporter.flops.causes import Facts, causes
-from ofu_exporter.mfu_report import ModelBody
-from ofu_exporter.report_mfu import counted_job
-from ofu_exporter.reports import ReportBook
-from ofu_exporter.simulated_reports import REPORTING, SimulatedReports
+from ofu_exporter.reports import simulated
+from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.reports.messages import ModelBody
+from ofu_exporter.reports.simulated import REPORTING, SimulatedReports
+from ofu_exporter.reports.stated import counted_job
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reported import ReportsView, Verdict
 from ofu_exporter.values.snapshot import JobView, Snapshot
@@ -73,4 +73,4 @@ def test_the_over_report_is_what_the_formula_makes_of_its_model() -> None:
     (hypothesis,) = cause.hypotheses(facts)
     assert hypothesis.miscount is not None
     ratio = hypothesis.miscount(job).flops() / job.flops()
-    assert ratio == pytest.approx(simulated_reports._FULL_OVER_CAUSAL, rel=1e-4)
+    assert ratio == pytest.approx(simulated._FULL_OVER_CAUSAL, rel=1e-4)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ofu_exporter.errors import OfuError
-from ofu_exporter.mfu_report import MfuReport
 from ofu_exporter.ofu.job_state import observed
-from ofu_exporter.reports import ReportBook
+from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter import log_lines
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.log_lines import Line, LogFile, Pipe
+from ofu_exporter.reports.tail import lines
+from ofu_exporter.reports.tail.lines import Line, LogFile, Pipe
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_bytes_that_are_no_text_cost_only_themselves(log: Path) -> None:
 
 
 def test_a_line_without_end_needs_no_memory(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_lines, "LONGEST_LINE_BYTES", 100)
+    monkeypatch.setattr(lines, "LONGEST_LINE_BYTES", 100)
     append(log, "")
     source = LogFile(log, from_start=False)
     for _ in range(10):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.statements import Job
-from ofu_exporter.log_lines import Line
-from ofu_exporter.log_tail import Drop, LogTail, Report, stamp
+from ofu_exporter.reports.tail.lines import Line
+from ofu_exporter.reports.tail.statements import Drop, LogTail, Report, stamp
 
 NOW = 1_700_000_000.0
 

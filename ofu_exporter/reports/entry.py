@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ofu_exporter.accounts import Account, recent, summed, time_mean
-from ofu_exporter.mfu_report import MfuReport
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
-from ofu_exporter.report_mfu import Hardware
+from ofu_exporter.reports.coverage import Account, recent, summed, time_mean
+from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.values.job import GpuUsage, JobKey
 from ofu_exporter.values.reported import NOTHING, Adjusted, Causes, Compared, ReportsView, Verdict
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter import report_mfu
 from ofu_exporter.errors import ReportError
 from ofu_exporter.flops import dense_peak, explain
 from ofu_exporter.jobs.totals import report as job_report
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.report_entry import Policy
-from ofu_exporter.reports import (
+from ofu_exporter.reports import stated as report_mfu
+from ofu_exporter.reports.book import (
     EXPLAIN_SECONDS,
     MOST_UNOWNED,
     REPORTS_AT_ONCE,
 )
+from ofu_exporter.reports.entry import Policy
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection

@@ -13,10 +13,10 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from ofu_exporter import pulls
 from ofu_exporter.errors import ConfigError, OfuError
-from ofu_exporter.mfu_report import MfuReport
-from ofu_exporter.pulls import Pulls
+from ofu_exporter.reports import pulls
+from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.reports.pulls import Pulls
 from ofu_exporter.settings import PullSetting, Settings
 from tests.running import SOON, page_server, until
 
@@ -259,7 +259,7 @@ def test_a_setting_that_cannot_be_used_is_named(setting: dict[str, Any], field: 
 
 
 def test_the_example_in_the_documentation_is_accepted() -> None:
-    text = (Path(__file__).parents[1] / "docs" / "reporting.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "reporting.md").read_text()
     block = text.split("    pull:\n")[1].split("\n\n")[0]
     example = yaml.safe_load("pull:\n" + re.sub(r"^    ", "", block, flags=re.MULTILINE))
     assert Settings.model_validate(example).pull[0].every == 15.0

@@ -13,7 +13,7 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.report_mfu import Hardware, causes, flops_per_token, hardware, problem, stated
+from ofu_exporter.reports.stated import Hardware, causes, flops_per_token, hardware, problem, stated
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared

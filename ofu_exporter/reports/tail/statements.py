@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.statements import Job, Reported
-from ofu_exporter.log_lines import Line
+from ofu_exporter.reports.tail.lines import Line
 
 OLDEST_SECONDS = 600.0
 """The agent compares nothing that ended earlier."""

@@ -17,8 +17,8 @@ from ofu_exporter.flops import explain
 from ofu_exporter.flops.causes import Facts, Job
 from ofu_exporter.flops.mfu import SAME, peak_mistakes, ratio_mistakes
 from ofu_exporter.hardware.gpu_models import find
-from ofu_exporter.mfu_report import MfuReport, ModelBody
 from ofu_exporter.ofu.divergence import MFU_LIMIT, Divergence
+from ofu_exporter.reports.messages import MfuReport, ModelBody
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared, LikelyCause

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.accounts import (
+from ofu_exporter.ofu.job_state import RECENT_SECONDS, observed
+from ofu_exporter.reports.coverage import (
     GRAIN_SECONDS,
     PARTS,
     SETTLED_AFTER_SECONDS,
@@ -22,7 +23,6 @@ from ofu_exporter.accounts import (
     take,
     time_mean,
 )
-from ofu_exporter.ofu.job_state import RECENT_SECONDS, observed
 from ofu_exporter.values.job import GpuUsage, Stretch
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS
 from ofu_exporter.values.reported import Compared

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ofu_exporter.pulls import Pulls
-from ofu_exporter.reports import ReportBook
+from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.reports.pulls import Pulls
+from ofu_exporter.reports.simulated import SimulatedReports
 from ofu_exporter.settings import PullSetting
-from ofu_exporter.simulated_reports import SimulatedReports
 from ofu_exporter.values.snapshot import Snapshot
 
 STOP_SECONDS = 0.2
