@@ -16,12 +16,14 @@ from ofu_exporter.errors import OfuError, ReportError
 from ofu_exporter.jobs.totals import ReportedMfu
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports import stated as report_mfu
+from ofu_exporter.reports import model_count
+from ofu_exporter.reports.causes import likely_causes
 from ofu_exporter.reports.coverage import Account, sums_of, take
-from ofu_exporter.reports.entry import Entry, Owner, Policy, owner_of
+from ofu_exporter.reports.entry import Entry, Policy
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
-from ofu_exporter.reports.stated import Hardware, Stated
+from ofu_exporter.reports.owner import Owner, owner_of
+from ofu_exporter.reports.stated import Hardware, Stated, hardware, stated_mfu
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.job import Job, JobKey
@@ -227,7 +229,7 @@ class ReportBook:
             on, peak = entry.on, entry.peak_flops
         causes = Causes()
         try:
-            causes = report_mfu.causes(sums, found, facts, on, peak)
+            causes = likely_causes(sums, found, facts, on, peak)
         except OfuError as error:
             log.warning("job %s: no causes looked for: %s", receipt.owner.key[1], error)
         except Exception:  # a configuration is anybody's text; the verdict stands without a cause
@@ -314,9 +316,9 @@ def _anybody(job: Job | None) -> None:
 def _said(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _Said:
     """What a report comes to. Raises ReportError."""
     known = report if facts is None else report.with_facts(facts)
-    on = report_mfu.hardware(owner.gpus)
-    stated = report_mfu.stated(known, on)
-    if report.model is not None and (problem := report_mfu.problem(report.model)):
+    on = hardware(owner.gpus)
+    stated = stated_mfu(known, on)
+    if report.model is not None and (problem := model_count.problem(report.model)):
         # Its MFU needs no model: it is compared all the same.
         known = known.model_copy(update={"model": None})
         stated = replace(stated, warnings=(*stated.warnings, problem))

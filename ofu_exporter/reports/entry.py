@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.reports.coverage import Account, recent, summed, time_mean
 from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.stated import Hardware
-from ofu_exporter.values.job import GpuUsage, JobKey
+from ofu_exporter.values.job import GpuUsage
 from ofu_exporter.values.reported import NOTHING, Adjusted, Causes, Compared, ReportsView, Verdict
-from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
+from ofu_exporter.values.snapshot import JobView
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,33 +26,6 @@ class Policy:
     thresholds: Thresholds = DEFAULT
     unowned: bool = False
     """Whether reports of jobs without a GPU here are kept."""
-
-
-class Owner(NamedTuple):
-    """The job that a report is of, and what it has here."""
-
-    key: JobKey
-    view: JobView | None = None
-    gpus: tuple[GpuView, ...] = ()
-
-    @property
-    def run(self) -> str:
-        """Tells runs of one job id apart."""
-        return self.view.job.uid if self.view else ""
-
-    @property
-    def usage(self) -> Sequence[GpuUsage]:
-        return self.view.usage if self.view else ()
-
-
-def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
-    """A job with the GPUs that it has, or had if it has ended."""
-    if view.ended is not None:
-        had = {usage.key for usage in view.usage}
-        gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)
-    else:
-        gpus = tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
-    return Owner(view.job.key, view, gpus)
 
 
 @dataclass(slots=True)

@@ -19,8 +19,10 @@ from pydantic import (
     model_validator,
 )
 
+from ofu_exporter.errors import ReportError
 from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.ofu.divergence import MFU_LIMIT, Divergence
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Bound, Compared, LikelyCause, Verdict
 
 UNIX_LIMIT = 1e11
@@ -315,3 +317,8 @@ class MfuAnswer(BaseModel):
         description='"lower": the adjusted OFU is at most what it says; null: not said.'
     )
     warnings: tuple[str, ...]
+
+
+def out_of_range(field: str, detail: str) -> ReportError:
+    """The refusal of a field whose value cannot be used."""
+    return ReportError(ReportRejection.OUT_OF_RANGE, field, detail)

@@ -1,4 +1,4 @@
-"""The MFU that a report comes to, against the right dense peak, and the facts that it tells of its job.
+"""The MFU that a report comes to, against the right dense peak.
 
 OFU is a share of the dense peak of the precision in use, so an MFU against any other peak is converted before the two
 are compared. Equation numbers are those of arXiv:2605.20799.
@@ -9,37 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from ofu_exporter import flops
-from ofu_exporter.errors import ConfigError, ReportError
-from ofu_exporter.flops import explain
-from ofu_exporter.flops.causes import Facts, Job
 from ofu_exporter.flops.mfu import SAME, peak_mistakes, ratio_mistakes
 from ofu_exporter.hardware.gpu_models import find
-from ofu_exporter.ofu.divergence import MFU_LIMIT, Divergence
-from ofu_exporter.reports.messages import MfuReport, ModelBody
+from ofu_exporter.ofu.divergence import MFU_LIMIT
+from ofu_exporter.reports.messages import MfuReport, out_of_range
+from ofu_exporter.reports.model_count import flops_per_token
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Causes, Compared, LikelyCause
 from ofu_exporter.values.snapshot import GpuView
 
 ASSUMED = ("bf16", "fp16")
 """What a job computes in that does not say so: the first of these that its GPUs are rated in."""
-MODELS = 16
-"""So many counted models are remembered."""
-
-
-_UNCOUNTABLE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""What a configuration that is none can make of whoever counts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +60,7 @@ def hardware(views: Iterable[GpuView]) -> Hardware:
     return Hardware(len(found), names.pop() if len(names) == 1 else "", peaks)
 
 
-def stated(report: MfuReport, on: Hardware) -> Stated:
+def stated_mfu(report: MfuReport, on: Hardware) -> Stated:
     """The MFU of a report. Raises ReportError that names the field that cannot be used."""
     shares, warnings = _shares(report, on)
     peak = _peak(shares, on)
@@ -93,7 +74,9 @@ def stated(report: MfuReport, on: Hardware) -> Stated:
     if mfu is None:
         return Stated(None, peak, tuple(warnings))
     if not mfu <= MFU_LIMIT:
-        raise _wrong(_way(report), f"makes an MFU of {mfu:.3g} on this hardware, which cannot be")
+        raise out_of_range(
+            _way(report), f"makes an MFU of {mfu:.3g} on this hardware, which cannot be"
+        )
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
     return Stated(mfu, peak, tuple(warnings))
@@ -105,7 +88,9 @@ def _shares(report: MfuReport, on: Hardware) -> tuple[Mapping[str, float], list[
         assumed = next((name for name in ASSUMED if name in on.peaks), ASSUMED[0])
         return {assumed: 1.0}, []
     if abs(math.fsum(shares.values()) - 1) > 1e-6:
-        raise _wrong("precision", f"the shares add up to {math.fsum(shares.values()):.6g}, not 1")
+        raise out_of_range(
+            "precision", f"the shares add up to {math.fsum(shares.values()):.6g}, not 1"
+        )
     return shares, []
 
 
@@ -114,7 +99,7 @@ def _peak(shares: Mapping[str, float], on: Hardware) -> float | None:
     if not on.peaks:
         return None
     if missing := [name for name in shares if name not in on.peaks]:
-        raise _wrong(
+        raise out_of_range(
             "precision",
             f"{on.name or 'the GPUs'}: no known dense peak in {missing[0]}; known: {', '.join(on.peaks)}",
         )
@@ -129,11 +114,11 @@ def _mfu(
     if report.facts_only:
         return None
     if peak is None:
-        raise _wrong("peak_tflops", "is needed: the peak of these GPUs is not known")
+        raise out_of_range("peak_tflops", "is needed: the peak of these GPUs is not known")
     if report.tflops_per_gpu is not None:
         return report.tflops_per_gpu * 1e12 / peak
     if not report.gpus and not on.number:
-        raise _wrong("gpus", "is needed: the job has none that this agent measures")
+        raise out_of_range("gpus", "is needed: the job has none that this agent measures")
     if report.gpus is None:
         warnings.append(f"gpus is not given: the job's {on.number} on this node are taken for all")
     return _flops_per_second(report) / ((report.gpus or on.number) * peak)
@@ -146,117 +131,10 @@ def _flops_per_second(report: MfuReport) -> float:
     if report.flops_per_token is not None:
         return report.tokens_per_second * report.flops_per_token
     if report.model is None:
-        raise _wrong("tokens_per_second", "needs flops_per_token or model")
+        raise out_of_range("tokens_per_second", "needs flops_per_token or model")
     return report.tokens_per_second * flops_per_token(report.model)
-
-
-def problem(model: ModelBody) -> str | None:
-    """Why a model cannot be counted; None for one that can."""
-    try:
-        flops_per_token(model)
-    except ReportError as error:
-        return f"model: {error.detail}; it explains nothing"
-    return None
-
-
-def flops_per_token(model: ModelBody) -> float:
-    """Model FLOPs of a token. Raises ReportError for a model that cannot be counted."""
-    return _flops_per_token(model.model_dump_json())
-
-
-def counted_job(model: ModelBody) -> Job:
-    """What a step of a model is counted from. Raises ReportError for a model that cannot be counted."""
-    return _job(model.model_dump_json())
-
-
-@lru_cache(MODELS)
-def _flops_per_token(model: str) -> float:
-    job = _job(model)
-    return job.flops() / float(job.lengths.tokens())
-
-
-@lru_cache(MODELS)
-def _job(model: str) -> Job:
-    """The job of a model's JSON, which is what can be remembered by."""
-    body = ModelBody.model_validate_json(model)
-    try:
-        job = Job(
-            flops.read(body.config, body.ignore_fields),
-            flops.fixed(body.batch_size, tokens=body.seq_len),
-            flops.Counting(predictions=body.mtp),
-            flops.Passes(
-                forward_only=body.forward_only,
-                frozen=frozenset(body.freeze),
-                lora=None if body.lora_rank is None else flops.Lora(body.lora_rank),
-            ),
-        )
-        counted = job.flops()
-    except ConfigError as error:
-        raise _wrong("model", str(error)) from error
-    except _UNCOUNTABLE as error:
-        # A configuration is the reporter's own text: whatever it makes of the reader is its fault.
-        raise _wrong("model", f"cannot be counted: {type(error).__name__}: {error}") from error
-    if not counted > 0:
-        raise _wrong("model", "has no FLOPs at a length in tokens alone: give flops_per_token")
-    return job
-
-
-def facts(report: MfuReport, on: Hardware, peak_flops: float | None) -> Facts:
-    """What an explanation may use of a report. Raises ReportError for a model that cannot be counted."""
-    again = report.recompute
-    job = None if report.model is None else counted_job(report.model)
-    known = report.peak_tflops is not None or report.mfu is None
-    return Facts(
-        job=job,
-        forward_only=None if report.model is None else report.model.forward_only,
-        recompute=None if again is None else flops.Recompute(again),
-        gpu=on.name if on.is_in_table else None,
-        gpus=report.gpus,
-        precision=report.shares(),
-        peak_flops=peak_flops if known else None,
-        tile_overhead=report.tile_overhead,
-        tile_overhead_bound=report.tile_overhead_bound,
-    )
-
-
-def causes(
-    sums: Compared, divergence: Divergence, report: MfuReport, on: Hardware, peak: float | None
-) -> Causes:
-    """What may have made a job's reports differ from OFU; nothing where one of the two is 0.
-
-    Raises ConfigError for facts that contradict each other, ReportError for a model that cannot be counted.
-    """
-    if not sums.mfu or not sums.ofu:
-        return Causes()
-    error = max(explain.POINT, min(sums.standard_error, 1.0))
-    observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))
-    try:
-        found = explain.explain(observation, facts(report, on, peak), verdict=divergence)
-    except (
-        _UNCOUNTABLE
-    ) as error_:  # a mistake is looked for by changing the model that the report gave
-        raise _wrong("model", f"cannot be explained: {type(error_).__name__}: {error_}") from error_
-    fitting = (
-        LikelyCause(each.cause, each.expected_ratio, each.misfit, each.evidence)
-        for each in found.causes
-    )
-    return Causes(tuple(fitting), found.tied)
-
-
-def right_mfu(report: MfuReport, peak_flops: float | None) -> float | None:
-    """What the job's throughput comes to; None where model, throughput, GPUs or peak are not said."""
-    if report.model is None or report.tokens_per_second is None:
-        return None
-    if report.gpus is None or peak_flops is None:
-        return None
-    rate = report.tokens_per_second * flops_per_token(report.model)
-    return rate / (report.gpus * peak_flops)
 
 
 def _way(report: MfuReport) -> str:
     names = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
     return next(name for name in names if getattr(report, name) is not None)
-
-
-def _wrong(field: str, detail: str) -> ReportError:
-    return ReportError(ReportRejection.OUT_OF_RANGE, field, detail)

@@ -15,12 +15,13 @@ from ofu_exporter.flops import dense_peak, explain
 from ofu_exporter.jobs.totals import report as job_report
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports import stated as report_mfu
+from ofu_exporter.reports import book
 from ofu_exporter.reports.book import (
     EXPLAIN_SECONDS,
     MOST_UNOWNED,
     REPORTS_AT_ONCE,
 )
+from ofu_exporter.reports.causes import likely_causes
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.job import Job
@@ -209,13 +210,13 @@ def test_divergence_is_explained_when_it_begins_and_now_and_then(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[float] = []
-    look = report_mfu.causes
+    look = likely_causes
 
     def counted(*args: Any) -> Causes:
         looked.append(desk.clock.now)
         return look(*args)
 
-    monkeypatch.setattr(report_mfu, "causes", counted)
+    monkeypatch.setattr(book, "likely_causes", counted)
     for _ in range(100):
         desk.run(1.0, window=1.0)
         desk.report(mfu=0.9)
@@ -237,7 +238,7 @@ def test_of_many_reports_at_once_one_explains(desk: Desk, monkeypatch: pytest.Mo
         assert going_on.wait(20)
         return Causes()
 
-    monkeypatch.setattr(report_mfu, "causes", slow)
+    monkeypatch.setattr(book, "likely_causes", slow)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(desk.report, mfu=0.9)
         assert looking.wait(20)

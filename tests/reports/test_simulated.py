@@ -8,8 +8,8 @@ from ofu_exporter.flops.causes import Facts, causes
 from ofu_exporter.reports import simulated
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.messages import ModelBody
+from ofu_exporter.reports.model_count import counted_job
 from ofu_exporter.reports.simulated import REPORTING, SimulatedReports
-from ofu_exporter.reports.stated import counted_job
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reported import ReportsView, Verdict
 from ofu_exporter.values.snapshot import JobView, Snapshot

@@ -13,7 +13,9 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.reports.stated import Hardware, causes, flops_per_token, hardware, problem, stated
+from ofu_exporter.reports.causes import likely_causes
+from ofu_exporter.reports.model_count import flops_per_token, problem
+from ofu_exporter.reports.stated import Hardware, hardware, stated_mfu
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
@@ -37,14 +39,14 @@ EIGHT = hardware(views(*(gpu(index) for index in range(8))))
 
 
 def mfu(on: Hardware = EIGHT, **fields: Any) -> float:
-    found = stated(said(**fields), on).mfu
+    found = stated_mfu(said(**fields), on).mfu
     assert found is not None
     return found
 
 
 def refused(on: Hardware = EIGHT, **fields: Any) -> tuple[ReportRejection, str]:
     with pytest.raises(ReportError) as error:
-        stated(said(**fields), on)
+        stated_mfu(said(**fields), on)
     return error.value.reason, error.value.field
 
 
@@ -68,7 +70,7 @@ def test_every_way_to_say_it_comes_to_the_same() -> None:
 
 
 def test_without_a_world_size_the_gpus_on_this_node_are_taken_for_all() -> None:
-    found = stated(said(model_flops_per_second=0.4 * 8 * PEAK), EIGHT)
+    found = stated_mfu(said(model_flops_per_second=0.4 * 8 * PEAK), EIGHT)
     assert found.mfu == pytest.approx(0.4)
     assert "the job's 8 on this node are taken for all" in found.warnings[0]
 
@@ -92,7 +94,7 @@ def test_a_job_without_gpus_here_has_to_say_how_many_it_has() -> None:
 def test_an_mfu_against_another_peak_is_converted_and_the_peak_is_named(
     peak: float, name: str
 ) -> None:
-    found = stated(said(mfu=0.2, peak_tflops=peak / 1e12, precision="bf16"), EIGHT)
+    found = stated_mfu(said(mfu=0.2, peak_tflops=peak / 1e12, precision="bf16"), EIGHT)
     assert found.mfu == pytest.approx(0.2 * peak / PEAK)
     assert found.peak_flops == pytest.approx(PEAK)
     assert name in found.warnings[0]
@@ -101,14 +103,14 @@ def test_an_mfu_against_another_peak_is_converted_and_the_peak_is_named(
 
 @pytest.mark.parametrize("peak", [PEAK / 1e12, 989, 989.5, 990])
 def test_the_right_peak_in_three_digits_is_the_right_one(peak: float) -> None:
-    found = stated(said(mfu=0.4, peak_tflops=peak), EIGHT)
+    found = stated_mfu(said(mfu=0.4, peak_tflops=peak), EIGHT)
     assert found.mfu == pytest.approx(0.4, rel=1e-3)
     assert found.warnings == ()
 
 
 def test_the_peak_of_mixed_precision_is_the_harmonic_mean_by_flops() -> None:
     """arXiv:2605.20799, eq. 12."""
-    found = stated(said(mfu=0.3, precision={"bf16": 0.3, "fp8": 0.7}), EIGHT)
+    found = stated_mfu(said(mfu=0.3, precision={"bf16": 0.3, "fp8": 0.7}), EIGHT)
     assert found.peak_flops == pytest.approx(1 / (0.3 / PEAK + 0.7 / FP8))
     assert found.mfu == 0.3
     throughput = 0.3 * 8 * (found.peak_flops or 0.0)
@@ -120,17 +122,17 @@ def test_the_peak_of_mixed_precision_is_the_harmonic_mean_by_flops() -> None:
 def test_a_job_that_changes_its_precision_is_measured_against_the_new_peak() -> None:
     before = said(tflops_per_gpu=400, precision="bf16")
     after = said(tflops_per_gpu=400, precision="fp8").with_facts(before)
-    one, other = stated(before, EIGHT), stated(after, EIGHT)
+    one, other = stated_mfu(before, EIGHT), stated_mfu(after, EIGHT)
     assert one.peak_flops == pytest.approx(PEAK)
     assert other.peak_flops == pytest.approx(FP8)
     assert one.mfu == pytest.approx(2 * (other.mfu or 0.0))
 
 
 def test_who_does_not_say_the_precision_computes_in_bf16() -> None:
-    assert stated(said(mfu=0.4), EIGHT).peak_flops == pytest.approx(PEAK)
+    assert stated_mfu(said(mfu=0.4), EIGHT).peak_flops == pytest.approx(PEAK)
     volta = hardware(views(replace(gpu(name="Tesla V100-SXM2-32GB"), sm_count=80)))
     assert "bf16" not in volta.peaks
-    assert stated(said(mfu=0.4), volta).peak_flops == volta.peaks["fp16"]
+    assert stated_mfu(said(mfu=0.4), volta).peak_flops == volta.peaks["fp16"]
 
 
 def test_a_precision_that_the_gpus_lack_is_refused() -> None:
@@ -149,8 +151,8 @@ def test_gpus_of_which_no_peak_is_known_are_measured_against_the_one_that_is_sai
     on = hardware(views(UNKNOWN))
     assert on.peaks == {}
     assert not on.is_in_table
-    assert stated(said(mfu=0.4), on).peak_flops is None
-    found = stated(said(tflops_per_gpu=100, peak_tflops=250), on)
+    assert stated_mfu(said(mfu=0.4), on).peak_flops is None
+    found = stated_mfu(said(tflops_per_gpu=100, peak_tflops=250), on)
     assert found.mfu == pytest.approx(0.4)
     assert found.peak_flops == 250e12
     assert refused(on, tflops_per_gpu=100) == (ReportRejection.OUT_OF_RANGE, "peak_tflops")
@@ -194,19 +196,19 @@ def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> No
 @pytest.mark.parametrize("peak", [5e-324, 1e-300, 999999.0])
 @pytest.mark.parametrize("on", [EIGHT, hardware(views(UNKNOWN)), Hardware()])
 def test_whatever_is_said_the_mfu_is_a_number(peak: float, on: Hardware) -> None:
-    found = stated(said(mfu=0, peak_tflops=peak), on)
+    found = stated_mfu(said(mfu=0, peak_tflops=peak), on)
     assert found.mfu == 0.0
     assert found.peak_flops is None or math.isfinite(found.peak_flops)
 
 
 def test_an_mfu_above_one_is_taken_and_doubted() -> None:
-    found = stated(said(mfu=1.2), EIGHT)
+    found = stated_mfu(said(mfu=1.2), EIGHT)
     assert found.mfu == 1.2
     assert "over 100 % is impossible" in found.warnings[0]
 
 
 def test_facts_alone_come_to_no_mfu() -> None:
-    assert stated(said(gpus=64, precision="fp8"), EIGHT).mfu is None
+    assert stated_mfu(said(gpus=64, precision="fp8"), EIGHT).mfu is None
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,7 @@ def found(report: dict[str, Any], sums: Compared = SUMS) -> Causes:
     divergence = compare_sums(sums)
     assert divergence is not None
     of = said(**report)
-    return causes(sums, divergence, of, EIGHT, stated(of, EIGHT).peak_flops)
+    return likely_causes(sums, divergence, of, EIGHT, stated_mfu(of, EIGHT).peak_flops)
 
 
 def test_the_papers_latent_experts_are_the_first_cause() -> None:

@@ -1,0 +1,64 @@
+"""Why a reported MFU differs from OFU, looked for with what the job said."""
+
+from __future__ import annotations
+
+from ofu_exporter import flops
+from ofu_exporter.flops import explain
+from ofu_exporter.flops.causes import Facts
+from ofu_exporter.ofu.divergence import Divergence
+from ofu_exporter.reports.messages import MfuReport, out_of_range
+from ofu_exporter.reports.model_count import UNCOUNTABLE, counted_job, flops_per_token
+from ofu_exporter.reports.stated import Hardware
+from ofu_exporter.values.reported import Causes, Compared, LikelyCause
+
+
+def facts_of(report: MfuReport, on: Hardware, peak_flops: float | None) -> Facts:
+    """What an explanation may use of a report. Raises ReportError for a model that cannot be counted."""
+    again = report.recompute
+    job = None if report.model is None else counted_job(report.model)
+    known = report.peak_tflops is not None or report.mfu is None
+    return Facts(
+        job=job,
+        forward_only=None if report.model is None else report.model.forward_only,
+        recompute=None if again is None else flops.Recompute(again),
+        gpu=on.name if on.is_in_table else None,
+        gpus=report.gpus,
+        precision=report.shares(),
+        peak_flops=peak_flops if known else None,
+        tile_overhead=report.tile_overhead,
+        tile_overhead_bound=report.tile_overhead_bound,
+    )
+
+
+def likely_causes(
+    sums: Compared, divergence: Divergence, report: MfuReport, on: Hardware, peak: float | None
+) -> Causes:
+    """What may have made a job's reports differ from OFU; nothing where one of the two is 0.
+
+    Raises ConfigError for facts that contradict each other, ReportError for a model that cannot be counted.
+    """
+    if not sums.mfu or not sums.ofu:
+        return Causes()
+    error = max(explain.POINT, min(sums.standard_error, 1.0))
+    observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))
+    try:
+        found = explain.explain(observation, facts_of(report, on, peak), verdict=divergence)
+    except UNCOUNTABLE as fault:
+        # A mistake is looked for by changing the model that the report gave.
+        detail = f"cannot be explained: {type(fault).__name__}: {fault}"
+        raise out_of_range("model", detail) from fault
+    fitting = (
+        LikelyCause(each.cause, each.expected_ratio, each.misfit, each.evidence)
+        for each in found.causes
+    )
+    return Causes(tuple(fitting), found.tied)
+
+
+def right_mfu(report: MfuReport, peak_flops: float | None) -> float | None:
+    """What the job's throughput comes to; None where model, throughput, GPUs or peak are not said."""
+    if report.model is None or report.tokens_per_second is None:
+        return None
+    if report.gpus is None or peak_flops is None:
+        return None
+    rate = report.tokens_per_second * flops_per_token(report.model)
+    return rate / (report.gpus * peak_flops)

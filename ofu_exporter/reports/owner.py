@@ -1,0 +1,36 @@
+"""Whose job a report is about: the one that holds the GPUs here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ofu_exporter.values.job import GpuUsage, JobKey
+from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
+
+
+class Owner(NamedTuple):
+    """The job that a report is of, and what it has here."""
+
+    key: JobKey
+    view: JobView | None = None
+    gpus: tuple[GpuView, ...] = ()
+
+    @property
+    def run(self) -> str:
+        """Tells runs of one job id apart."""
+        return self.view.job.uid if self.view else ""
+
+    @property
+    def usage(self) -> Sequence[GpuUsage]:
+        return self.view.usage if self.view else ()
+
+
+def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
+    """A job with the GPUs that it has, or had if it has ended."""
+    if view.ended is not None:
+        had = {usage.key for usage in view.usage}
+        gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)
+    else:
+        gpus = tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
+    return Owner(view.job.key, view, gpus)
