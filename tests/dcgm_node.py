@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.libdcgm import GPU, Entity
-from ofu_exporter.sources import dcgm
+from ofu_exporter.sources.dcgm import driver
+from ofu_exporter.sources.dcgm.library import GPU, Entity
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from tests.doubles import dcgm as double
@@ -30,20 +30,20 @@ class DcgmNode:
         self.scenario = double.Scenario(path, gpus)
         self.scenario.at(EPOCH)
         self.source = self.made()
-        self.probe: dcgm.Probe | None = None
+        self.probe: driver.Probe | None = None
 
-    def made(self, **options: object) -> dcgm.Source:
-        return dcgm.Source(dcgm.Options.model_validate(options), lambda: self.now, self.unix)
+    def made(self, **options: object) -> driver.Source:
+        return driver.Source(driver.Options.model_validate(options), lambda: self.now, self.unix)
 
     def unix(self) -> float:
         return EPOCH + self.now - START + self.clock_was_set_by
 
-    def open(self, **options: object) -> dcgm.Probe:
+    def open(self, **options: object) -> driver.Probe:
         self.source = self.made(**options)
         (self.probe,) = self.source.open()
         return self.probe
 
-    def opened(self, **options: object) -> dcgm.Probe:
+    def opened(self, **options: object) -> driver.Probe:
         """A probe whose watches have brought their first two samples: the next window has no gap."""
         probe = self.open(**options)
         self.advance(float(str(options.get("dcgm_interval", 1.0))))
@@ -53,13 +53,13 @@ class DcgmNode:
         self.now += seconds
         self.scenario.at(self.unix())
 
-    def window(self, probe: dcgm.Probe, seconds: float = 5.0) -> list[Reading]:
+    def window(self, probe: driver.Probe, seconds: float = 5.0) -> list[Reading]:
         """The readings of the next seconds, of which none may be a fault."""
         events = self.events(probe, seconds)
         assert not [event for event in events if isinstance(event, Fault)], events
         return [event for event in events if isinstance(event, Reading)]
 
-    def events(self, probe: dcgm.Probe, seconds: float = 5.0) -> Sequence[Reading | Fault]:
+    def events(self, probe: driver.Probe, seconds: float = 5.0) -> Sequence[Reading | Fault]:
         self.advance(seconds)
         return probe.read()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import GpuError
-from ofu_exporter.sources import nvml
+from ofu_exporter.sources.nvml import driver
 from ofu_exporter.values.reading import Reading
 from tests.doubles import nvml as double
 
@@ -24,14 +24,14 @@ class NvmlNode:
         self.now = START
         self.scenario = double.Scenario(path)
         self.scenario.at(self.now)
-        self.source = nvml.Source(nvml.Options(), lambda: self.now)
-        self.probes: Sequence[nvml.GpuProbe] = ()
+        self.source = driver.Source(driver.Options(), lambda: self.now)
+        self.probes: Sequence[driver.GpuProbe] = ()
 
-    def open(self) -> Sequence[nvml.GpuProbe]:
+    def open(self) -> Sequence[driver.GpuProbe]:
         self.probes = self.source.open()
         return self.probes
 
-    def began(self) -> nvml.GpuProbe:
+    def began(self) -> driver.GpuProbe:
         """The first GPU's probe, with its first window begun."""
         probe = self.open()[0]
         assert probe.read() == ()
@@ -41,7 +41,7 @@ class NvmlNode:
         self.now += seconds
         self.scenario.at(self.now)
 
-    def window(self, probe: nvml.GpuProbe, seconds: float = 10.0) -> Reading:
+    def window(self, probe: driver.GpuProbe, seconds: float = 10.0) -> Reading:
         """What the probe measures over the next seconds."""
         self.advance(seconds)
         (reading,) = probe.read()

@@ -18,7 +18,7 @@ from ofu_exporter.errors import GpuError
 from ofu_exporter.exposition import Page
 from ofu_exporter.metrics.spec import GPU_LABELS
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.sources import nvml
+from ofu_exporter.sources.nvml import driver
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Fault, Reading
@@ -78,7 +78,7 @@ class Soak:
         library.test_reset()
         Scenario(folder / "scenario", GPUS).at(0.0)
         self.clock = FakeClock(0.0)
-        self._source = nvml.Source(nvml.Options(), self.clock)
+        self._source = driver.Source(driver.Options(), self.clock)
         self._probes = self._source.open()
         self._trouble: dict[int, Trouble] = {}
         self._hung_reported: set[int] = set()

@@ -48,8 +48,12 @@ BUILT = (
     "flops",
     "jobs",
     "reports",
+    "sources",
+    "schedulers",
 )
 """Rooms that are in place; the others are still being moved into."""
+DRIVERS = ("sources", "schedulers")
+"""Rooms of one folder for each driver."""
 STANDARD_LIBRARY_ONLY = ("client", "values")
 FRAMEWORKS = {"lightning", "pytorch_lightning", "torch", "transformers"}
 """What a job has anyway when it uses a callback of the client's."""
@@ -189,6 +193,8 @@ def test_a_package_import_inside_a_package_is_seen() -> None:
 
 @pytest.mark.parametrize("module", SOURCES)
 def test_every_file_says_its_job_in_its_first_sentence(module: str) -> None:
+    if module.partition(".")[0] in DRIVERS and SOURCES[module].stat().st_size == 0:
+        return  # a driver's folder; its driver.py says what it is
     doc = ast.get_docstring(TREES[module])
     assert doc, f"{module} has no docstring"
     assert doc.split("\n\n", maxsplit=1)[0].rstrip().endswith((".", ":"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.recording import Header, Writer
+from ofu_exporter.sources.replay.recording import Header, Writer
 from ofu_exporter.values.reading import ClockSample, Reading
 from tests.making import gpu
 from tests.prometheus_server import Prometheus

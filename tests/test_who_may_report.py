@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ofu_exporter.slurm import job_tokens
+from ofu_exporter.schedulers.slurm import job_tokens
 from tests.job_node import WINDOW, Node, seconds
 from tests.running import COMMAND, SOON, Agent, agent, bare_environment, until
 from tests.serving import Client, post

@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.slurm import job_files, job_tokens, prolog
-from ofu_exporter.slurm.squeue import ASK_SECONDS, Answer, Asker
+from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
+from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Answer, Asker
 
 
 class _Hook(click.Command):
@@ -60,7 +60,7 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
         **extra: Any,
     ) -> None:
         asking = _Asking(None if no_ask else Asker(os.environ, slurm_bin, ask_seconds))
-        node = prolog.Node(job_dir, tokens=token_dir or job_tokens.beside(job_dir))
+        node = hooks.Node(job_dir, tokens=token_dir or job_tokens.beside(job_dir))
         command(_checked(job_id), node, asking, **extra)
 
     for flag in (
@@ -103,9 +103,9 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 @job.command(cls=_Hook)
 @hook_flags
-def start(job_id: str, node: prolog.Node, asking: _Asking) -> None:
+def start(job_id: str, node: hooks.Node, asking: _Asking) -> None:
     """Write the file that says which GPUs the job has, and its token; a job without a GPU gets none."""
-    prolog.start(node, job_id, os.environ, asking.ask, time.time())
+    hooks.start(node, job_id, os.environ, asking.ask, time.time())
     asking.tell()
 
 
@@ -117,10 +117,10 @@ agent_flag = click.option(
 @job.command(cls=_Hook)
 @hook_flags
 @agent_flag
-def stop(job_id: str, node: prolog.Node, asking: _Asking, agent: str) -> None:
+def stop(job_id: str, node: hooks.Node, asking: _Asking, agent: str) -> None:
     """Remove the file of the job and its token, and say what its GPUs did if the agent tells in time."""
     deadline = time.monotonic() + STOP_SECONDS
-    had_gpus = prolog.stop(node, job_id, asking.ask, time.time())
+    had_gpus = hooks.stop(node, job_id, asking.ask, time.time())
     asking.tell()
     if had_gpus:
         from ofu_exporter.cli.job_end import summary_at_end

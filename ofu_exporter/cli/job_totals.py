@@ -13,8 +13,8 @@ from ofu_exporter.jobs.gather import ask, gather
 from ofu_exporter.jobs.state_file import find_in_file
 from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import JobReport, merged
-from ofu_exporter.slurm.admin_comment import Commands, SlurmError
-from ofu_exporter.slurm.squeue import find
+from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
+from ofu_exporter.schedulers.slurm.squeue import find
 
 
 class NotKnownError(OfuError):

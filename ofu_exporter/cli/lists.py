@@ -27,7 +27,7 @@ def list_schedulers() -> None:
     from ofu_exporter import schedulers
 
     for name in schedulers.names():
-        mark = "auto" if schedulers.load(name).AUTO else "on request"
+        mark = "auto" if name in schedulers.automatic() else "on request"
         click.echo(f"{name:15}{mark:12}{schedulers.summary(name)}")
 
 

@@ -10,9 +10,9 @@ import click
 from pydantic import ValidationError
 
 from ofu_exporter.errors import ConfigError, SourceError
-from ofu_exporter.host_engine import EMBEDDED, HostEngine
-from ofu_exporter.libdcgm import NOT_SUPPORTED, DcgmError, Library
-from ofu_exporter.sources.dcgm import Options
+from ofu_exporter.sources.dcgm.driver import Options
+from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine
+from ofu_exporter.sources.dcgm.library import NOT_SUPPORTED, DcgmError, Library
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 

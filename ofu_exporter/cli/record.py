@@ -14,11 +14,12 @@ from typing import Any
 
 import click
 
-from ofu_exporter import __version__, recording
+from ofu_exporter import __version__
 from ofu_exporter.assembly import build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.settings import Configured, Settings
+from ofu_exporter.sources.replay import recording
 from ofu_exporter.support.durations import seconds
 from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.values.gpu import Gpu

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from ofu_exporter import recording
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.daemon import Daemon
+from ofu_exporter.sources.replay import recording
 from ofu_exporter.support.logs import configure_logging
 
 DEMO = {

@@ -1,25 +1,25 @@
-"""What a scheduler is, and how one is found by its file's name.
+"""What a scheduler is, and how one is found by its folder's name.
 
-A scheduler is one module in this package that says which job owns which GPU of this node. Its file
-name is its registration (`slurm.py` is `--scheduler slurm`). It has three public names:
+A scheduler says which job owns which GPU of this node. It is one folder of this package, and the
+folder's name its registration (`slurm/` is `--scheduler slurm`). Its `driver.py` has three public
+names, everything else is its own:
 
 - `Options`: a frozen pydantic model; its fields become flags, environment variables and keys of
   the configuration file, with their defaults, checks and help;
-- `AUTO`: whether `auto` looks for it; False = never used unasked;
+- `AUTO_RANK`: its place in what `auto` looks for, lowest first; None = never used unasked;
 - `Scheduler`: built with its options, and used as the protocol below says.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Mapping, Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
-from pydantic import BaseModel
-
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.job import Claim
+
+if TYPE_CHECKING:  # a hook of Slurm's loads this package, and no library
+    from pydantic import BaseModel
 
 
 class Scheduler(Protocol):
@@ -49,30 +49,18 @@ class SchedulerModule(Protocol):
 
     __doc__: str | None
     Options: type[BaseModel]
-    AUTO: bool
+    AUTO_RANK: int | None
 
     def Scheduler(self, options: BaseModel) -> Scheduler:
         """Build the scheduler; touches nothing yet."""
 
 
-def names() -> list[str]:
-    """Every scheduler, by its public name."""
-    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
-
-
-def load(name: str) -> SchedulerModule:
-    """The module of one scheduler. Raises ConfigError that lists the known names."""
-    if name not in names():
-        raise ConfigError(f"unknown scheduler {name!r}; known: auto, none, {', '.join(names())}")
-    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-    return cast(SchedulerModule, module)
-
-
-def summary(name: str) -> str:
-    """The first line of a scheduler's docstring: what it reads."""
-    return (load(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
-
-
-def automatic() -> list[str]:
-    """The schedulers that `auto` looks for."""
-    return [name for name in names() if load(name).AUTO]
+_DRIVERS: Registry[SchedulerModule] = Registry(
+    __name__, "scheduler", inner="driver", reserved=("auto", "none")
+)
+names, load, summary, automatic = (
+    _DRIVERS.names,
+    _DRIVERS.load,
+    _DRIVERS.summary,
+    _DRIVERS.automatic,
+)

@@ -1,7 +1,7 @@
-"""What a counter source is, and how one is found by its file's name.
+"""What a counter source is, and how one is found by its folder's name.
 
-A source is one module in this package. Its file name is its registration (`dcgm_exporter.py` is
-`--source dcgm-exporter`). It has three public names:
+A source is one folder of this package, and the folder's name its registration (`dcgm_exporter/` is
+`--source dcgm-exporter`). Its `driver.py` has three public names, everything else is its own:
 
 - `Options`: a frozen pydantic model; its fields become flags, environment variables and keys of
   the configuration file, with their defaults, checks and help;
@@ -11,14 +11,12 @@ A source is one module in this package. Its file name is its registration (`dcgm
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Mapping, Sequence
-from typing import Protocol, cast
+from typing import Protocol
 
 from pydantic import BaseModel
 
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Clock, Fault, Reading
 
@@ -83,25 +81,10 @@ class SourceModule(Protocol):
         """Build the source; touches nothing yet."""
 
 
-def names() -> list[str]:
-    """Every source, by its public name."""
-    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
-
-
-def load(name: str) -> SourceModule:
-    """The module of one source. Raises ConfigError that lists the known names."""
-    if name not in names():
-        raise ConfigError(f"unknown source {name!r}; known: auto, {', '.join(names())}")
-    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-    return cast(SourceModule, module)
-
-
-def summary(name: str) -> str:
-    """The first line of a source's docstring: what it reads."""
-    return (load(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
-
-
-def automatic() -> list[str]:
-    """The sources that `auto` tries, best first."""
-    ranked = [(rank, name) for name in names() if (rank := load(name).AUTO_RANK) is not None]
-    return [name for _, name in sorted(ranked)]
+_DRIVERS: Registry[SourceModule] = Registry(__name__, "source", inner="driver", reserved=("auto",))
+names, load, summary, automatic = (
+    _DRIVERS.names,
+    _DRIVERS.load,
+    _DRIVERS.summary,
+    _DRIVERS.automatic,
+)

@@ -15,8 +15,8 @@ from ofu_exporter.errors import GpuError
 from ofu_exporter.hardware import gpu_models, tiles
 from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.lanes import Pace
-from ofu_exporter.sources import simulate
-from ofu_exporter.sources.simulate import Phase, Probe
+from ofu_exporter.sources.simulate import driver
+from ofu_exporter.sources.simulate.driver import Phase, Probe
 from ofu_exporter.validation import Mark, Product
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading
@@ -78,7 +78,7 @@ class Clock:
         self._step = step_seconds
         self._steps = 0
         # Between two steps of the simulation, so that rounding never moves a read into the next one.
-        self._start = 1000.0 + simulate.STEP_SECONDS / 2
+        self._start = 1000.0 + driver.STEP_SECONDS / 2
         self.listener: Callable[[], None] | None = None
 
     def __call__(self) -> float:
@@ -138,8 +138,8 @@ class Machine:
 
     def __init__(self, pace: Pace, seed: int, cycles: bool = False) -> None:
         self.clock = Clock(pace.step_seconds)
-        options = simulate.Options(simulated_gpus=1, seed=seed, simulated_cycles=cycles)
-        (self.probe,) = simulate.Source(options, self.clock).open()
+        options = driver.Options(simulated_gpus=1, seed=seed, simulated_cycles=cycles)
+        (self.probe,) = driver.Source(options, self.clock).open()
         (self._gpu,) = self.probe.gpus()
         row = gpu_models.find(self._gpu)
         assert row is not None

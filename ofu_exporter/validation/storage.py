@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ofu_exporter import recording
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.sources.replay import recording
 from ofu_exporter.validation import Mark, Product, Tiling, Trial
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.ofu import window
 from ofu_exporter.ofu.cycles import CycleTrust
-from ofu_exporter.sources.simulate import STEP_SECONDS, Options, Phase, Probe, Source
+from ofu_exporter.sources.simulate.driver import STEP_SECONDS, Options, Phase, Probe, Source
 from ofu_exporter.validation.noise import TABLE_SECONDS, TWO_SIDED_95, expected_std
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import Reading

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ofu_exporter.lanes import Pace
 from ofu_exporter.sampling import Plan, Sampler
-from ofu_exporter.sources import nvml
+from ofu_exporter.sources.nvml import driver
 from ofu_exporter.values.snapshot import Snapshot
 from tests.doubles.nvml import SCENARIO_VARIABLE, Scenario, load
 
@@ -69,7 +69,7 @@ def observe(scenario: Scenario, kind: str, windows: int) -> Watched:
     """Measure some windows, break one GPU, and measure so many more of the others."""
     watched = Watched()
     pace = Pace(WINDOW, WINDOW / 2)
-    source = ("nvml", lambda: nvml.Source(nvml.Options()))
+    source = ("nvml", lambda: driver.Source(driver.Options()))
     sampler = Sampler(Plan([source], pace), watched.publish, time.monotonic)
     watched.wanted = 5
     sampler.start()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ofu_exporter.exposition import Page
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.sources import dcgm
+from ofu_exporter.sources.dcgm import driver
 from ofu_exporter.values.reading import Reading
 from tests.bench.sampler import spent
 from tests.doubles.dcgm import SCENARIO_VARIABLE, Scenario, load
@@ -29,7 +29,7 @@ def measure(count: int, scenario: Scenario) -> tuple[float, float, float]:
     """Seconds per GPU and window: reading, tick, page."""
     clock = FakeClock(0.0)
     scenario.at(EPOCH)
-    source = dcgm.Source(dcgm.Options(), clock, lambda: EPOCH + clock.now)
+    source = driver.Source(driver.Options(), clock, lambda: EPOCH + clock.now)
     (probe,) = source.open()
     page = Page(clock, process=False)
     page.render()

@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from ofu_exporter.slurm import job_files
-from ofu_exporter.slurm.job_files import JobFile
+from ofu_exporter.schedulers.slurm import job_files
+from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from tests.running import Agent, agent, until

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ofu_exporter import daemon
-from ofu_exporter.kube.unary import Channel
-from ofu_exporter.schedulers import kubernetes
+from ofu_exporter.schedulers.kubernetes import driver
+from ofu_exporter.schedulers.kubernetes.grpc import Channel
 from tests.bench.exporters import resident_mib
 
 GPUS = 8
@@ -77,9 +77,7 @@ def size(path: Path) -> float:
 
 def measure(path: Path) -> tuple[float, float]:
     """Milliseconds of CPU, and of time, for one poll."""
-    scheduler = kubernetes.Scheduler(
-        kubernetes.Options(kubelet_socket=path, kubernetes_metadata="off")
-    )
+    scheduler = driver.Scheduler(driver.Options(kubelet_socket=path, kubernetes_metadata="off"))
     assert len(scheduler.claims()) == GPUS
     cpu, wall = time.thread_time(), time.perf_counter()
     for _ in range(POLLS):

@@ -25,8 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ofu_exporter.slurm import job_files
-from ofu_exporter.slurm.job_files import JobFile
+from ofu_exporter.schedulers.slurm import job_files
+from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from tests.running import Agent, agent, until

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from ofu_exporter.exposition import Page
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.sources import Probe, nvml
+from ofu_exporter.sources import Probe
+from ofu_exporter.sources.nvml import driver
 from ofu_exporter.values.reading import Fault, Reading
 from tests.doubles.nvml import SCENARIO_VARIABLE, Scenario, load
 from tests.making import FakeClock, health
@@ -43,7 +44,7 @@ def measure(count: int, scenario: Scenario) -> tuple[float, float, float]:
     """Seconds per GPU and window: reading, tick, page."""
     clock = FakeClock(0.0)
     scenario.at(0.0)
-    source = nvml.Source(nvml.Options(), clock)
+    source = driver.Source(driver.Options(), clock)
     probes = source.open()
     read_all(probes)
     page = Page(clock, process=False)

@@ -148,7 +148,7 @@ def test_the_hooks_do_not_wait_for_the_agents_libraries(hook: Hook) -> None:
         env={**ENVIRON, "OFU_JOB_DIR": str(hook.jobs)},
     )
     loaded = set(done.stdout.split())
-    assert "ofu_exporter.slurm.prolog" in loaded
+    assert "ofu_exporter.schedulers.slurm.hooks" in loaded
     assert not loaded & {"pydantic", "fastapi", "uvicorn", "prometheus_client", "httpx", "yaml"}
 
 

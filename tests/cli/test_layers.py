@@ -14,8 +14,8 @@ from ofu_exporter.cli.layers import Given, file_layer, merge
 from ofu_exporter.cli.settings import load
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Configured, Settings, host_and_port
-from ofu_exporter.sources.dcgm_exporter import Options as DcgmOptions
-from ofu_exporter.sources.simulate import Options as SimulateOptions
+from ofu_exporter.sources.dcgm_exporter.driver import Options as DcgmOptions
+from ofu_exporter.sources.simulate.driver import Options as SimulateOptions
 from ofu_exporter.support.durations import seconds
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter import recording
+from ofu_exporter.sources.replay import recording
 from ofu_exporter.values.reading import Reading
 from tests.running import COMMAND, bare_environment, call, until
 

@@ -26,8 +26,8 @@ from typing import Any
 
 import pynvml
 
-from ofu_exporter import gpm
-from ofu_exporter.gpm import CYCLES_ELAPSED, CYCLES_TENSOR
+from ofu_exporter.sources.nvml import gpm
+from ofu_exporter.sources.nvml.gpm import CYCLES_ELAPSED, CYCLES_TENSOR
 from ofu_exporter.validation import Machine, Product, cuda
 from tests.bench import agent_cost
 from tests.running import COMMAND, bare_environment, call

@@ -12,7 +12,8 @@ import pytest
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.lanes import Pace
 from ofu_exporter.sampling import Plan, Sampler
-from ofu_exporter.sources import dcgm_exporter, simulate
+from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
+from ofu_exporter.sources.simulate import driver as simulate
 from ofu_exporter.validation import watching
 from ofu_exporter.validation.watching import Watch
 from ofu_exporter.values.reasons import Reason

@@ -9,13 +9,11 @@ would in a formula.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
-from typing import Protocol, cast
+from typing import Protocol
 
 from ofu_exporter.flops import (
     Counting,
@@ -33,6 +31,7 @@ from ofu_exporter.flops.passes import plan
 from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import total
 from ofu_exporter.hardware.gpu_models import Row, find
+from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reported import Bound
 
@@ -163,9 +162,10 @@ class _Module(Protocol):
     CAUSES: tuple[Cause, ...]
 
 
+_MODULES: Registry[_Module] = Registry(__name__, "subject of causes")
+
+
 @cache
 def causes() -> tuple[Cause, ...]:
     """Every cause, in the order of their modules' names."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = [cast(_Module, importlib.import_module(f"{__name__}.{name}")) for name in names]
-    return tuple(cause for module in modules for cause in module.CAUSES)
+    return tuple(cause for name in _MODULES.names() for cause in _MODULES.load(name).CAUSES)

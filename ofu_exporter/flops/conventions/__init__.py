@@ -10,15 +10,12 @@ A convention is one module in this package; its file name is what `--convention`
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Sequence
-from functools import cache
-from typing import Protocol, cast
+from typing import Protocol
 
-from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.models import Counting, Model
 from ofu_exporter.flops.terms import Term
+from ofu_exporter.support.registry import Registry
 
 
 class Convention(Protocol):
@@ -35,20 +32,5 @@ class Convention(Protocol):
         """What it is known to count otherwise than this model executes."""
 
 
-@cache
-def names() -> tuple[str, ...]:
-    """Every convention."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
-
-
-@cache
-def load(name: str) -> Convention:
-    """The module of one convention. Raises ConfigError that lists the known names."""
-    if name not in names():
-        raise ConfigError(f"unknown convention {name!r}; known: {', '.join(names())}")
-    return cast(Convention, importlib.import_module(f"{__name__}.{name}"))
-
-
-def summary(name: str) -> str:
-    """The first line of a convention's docstring: what it counts."""
-    return (load(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
+_MODULES: Registry[Convention] = Registry(__name__, "convention")
+names, load, summary = _MODULES.names, _MODULES.load, _MODULES.summary

@@ -9,15 +9,14 @@ A family is one module in this package; its file name is the family's name. It h
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Collection
 from functools import cache
-from typing import Protocol, cast
+from typing import Protocol
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.support.registry import Registry
 
 
 class Family(Protocol):
@@ -31,17 +30,8 @@ class Family(Protocol):
         """Read a configuration. Raises ConfigError that names the field it cannot be sure of."""
 
 
-@cache
-def names() -> tuple[str, ...]:
-    """Every family, by the name of its file."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
-
-
-def load(name: str) -> Family:
-    """The module of one family. Raises ConfigError that lists the known names."""
-    if name not in names():
-        raise ConfigError(f"unknown family {name!r}; known: {', '.join(names())}")
-    return cast(Family, importlib.import_module(f"{__name__}.{name}"))
+_MODULES: Registry[Family] = Registry(__name__, "family")
+names, load = _MODULES.names, _MODULES.load
 
 
 @cache

@@ -7,13 +7,12 @@ that takes the output line by line, as it is written.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 from typing import Protocol, cast
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.statements import Job, Reported
+from ofu_exporter.support.registry import Registry
 
 
 class Reader(Protocol):
@@ -23,6 +22,10 @@ class Reader(Protocol):
 
     def read(self, text: str, job: Job) -> list[Reported]:
         """Every statement in the text. Raises ConfigError when there is none, or one can't be read."""
+
+
+_MODULES: Registry[Reader] = Registry(__name__, "reader")
+names, load, summary = _MODULES.names, _MODULES.load, _MODULES.summary
 
 
 class Follower(Protocol):
@@ -44,22 +47,9 @@ class LogReader(Reader, Protocol):
 
 
 @cache
-def names() -> tuple[str, ...]:
-    """Every reader, by the name of its file."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
-
-
-@cache
 def log_names() -> tuple[str, ...]:
     """The readers of logs."""
     return tuple(name for name in names() if hasattr(load(name), "follow"))
-
-
-def load(name: str) -> Reader:
-    """The module of one reader. Raises ConfigError that lists the known names."""
-    if name not in names():
-        raise ConfigError(f"unknown reader {name!r}; known: {', '.join(names())}")
-    return cast(Reader, importlib.import_module(f"{__name__}.{name}"))
 
 
 def follower(name: str, job: Job) -> Follower:
@@ -67,8 +57,3 @@ def follower(name: str, job: Job) -> Follower:
     if name not in log_names():
         raise ConfigError(f"unknown log {name!r}; known: {', '.join(log_names())}")
     return cast(LogReader, load(name)).follow(job)
-
-
-def summary(name: str) -> str:
-    """The first line of a reader's docstring: what it reads."""
-    return (load(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]

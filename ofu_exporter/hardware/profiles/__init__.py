@@ -10,19 +10,18 @@ A reader is one module in this package; its file name is the format's name. It h
 from __future__ import annotations
 
 import csv
-import importlib
-import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import tiles
 from ofu_exporter.hardware.tiles import Gemm
+from ofu_exporter.support.registry import Registry
 
 HEAD_BYTES = 1 << 16
 TEXT = "utf-8-sig"
@@ -86,15 +85,8 @@ class Reader(Protocol):
         """The profile in a file. Raises ConfigError that names the file."""
 
 
-@cache
-def names() -> tuple[str, ...]:
-    """Every format, by the name of its reader's file."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
-
-
-def load(name: str) -> Reader:
-    """The reader of a format."""
-    return cast(Reader, importlib.import_module(f"{__name__}.{name}"))
+_MODULES: Registry[Reader] = Registry(__name__, "format")
+names, load = _MODULES.names, _MODULES.load
 
 
 def read(path: Path) -> Profile:

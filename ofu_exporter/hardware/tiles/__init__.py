@@ -11,14 +11,12 @@ the kernel's m is N and its n is M.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Protocol, cast
+from typing import Protocol
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.reported import Bound
 
 UNCONFIRMED = "no counted FLOPs confirm that kernels of this family run no more than their tiles"
@@ -146,16 +144,8 @@ class Family(Protocol):
         """The kernel that a name describes, or None where the name is not of this family."""
 
 
-@cache
-def names() -> tuple[str, ...]:
-    """Every family, by the name of its file."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
-
-
-@cache
-def load(name: str) -> Family:
-    """The module of one family."""
-    return cast(Family, importlib.import_module(f"{__name__}.{name}"))
+_MODULES: Registry[Family] = Registry(__name__, "grammar")
+names, load = _MODULES.names, _MODULES.load
 
 
 def find(name: str) -> Kernel | None:

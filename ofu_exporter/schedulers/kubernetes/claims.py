@@ -1,0 +1,131 @@
+"""Makes one claim of all the pods of a job on this node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ofu_exporter.schedulers.kubernetes import dra
+from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPod, PodName
+from ofu_exporter.schedulers.kubernetes.workloads import Workload
+from ofu_exporter.values import device_names
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import ClaimRejection
+
+
+class Member(NamedTuple):
+    """A pod, and what it says of its job if that is known."""
+
+    pod: GpuPod
+    workload: Workload | None
+    name: str = ""
+    """Of the pod."""
+
+    @property
+    def started(self) -> float | None:
+        return self.workload.started if self.workload else None
+
+
+JobName = tuple[str, str]
+"""Namespace and name."""
+
+
+def by_job(
+    scheduler: str,
+    pods: Mapping[PodName, Member],
+    uuids: Mapping[str, str],
+    rejected: Counter[str],
+) -> list[Claim]:
+    """The claims, in an order that does not change by itself, as kubelet's does."""
+    jobs: dict[JobName, list[Member]] = {}
+    for (namespace, pod_name), member in sorted(pods.items(), key=lambda item: item[0]):
+        if member.workload is not None and member.workload.over:
+            rejected[ClaimRejection.EXPIRED.value] += 1
+            continue
+        name = member.workload.name if member.workload else pod_name
+        jobs.setdefault((namespace, name), []).append(member._replace(name=pod_name))
+    newest = _newest(jobs.values())
+    sharers = _sharers(jobs)
+    claims = []
+    for key, members in sorted(jobs.items()):
+        held = {
+            *_plugin_devices(members, newest, rejected),
+            *_claimed_devices(key, members, sharers, uuids),
+        }
+        if held:
+            claims.append(Claim(_job(scheduler, *key, members), tuple(sorted(held))))
+    return claims
+
+
+def _newest(jobs: Iterable[Sequence[Member]]) -> Mapping[str, float]:
+    """When the last pod started that holds a device, for those that say when they did."""
+    newest: dict[str, float] = {}
+    for member in (member for members in jobs for member in members):
+        if (started := member.started) is not None:
+            newest |= {name: max(newest.get(name, started), started) for name in member.pod.devices}
+    return newest
+
+
+def _plugin_devices(
+    members: Iterable[Member], newest: Mapping[str, float], rejected: Counter[str]
+) -> Iterable[str]:
+    """Kubelets before 1.34 may list a pod that has ended beside the one that has its GPU now."""
+    for member in members:
+        for name in member.pod.devices:
+            started = member.started
+            if started is None or started >= newest[name] or device_names.parse(name).shared:
+                yield name
+            else:
+                rejected[ClaimRejection.EXPIRED.value] += 1
+
+
+def _sharers(jobs: Mapping[JobName, Sequence[Member]]) -> Mapping[str, list[JobName]]:
+    sharers: dict[str, list[JobName]] = {}
+    for key, members in jobs.items():
+        for name in {name for member in members for name in member.pod.claimed}:
+            sharers.setdefault(name, []).append(key)
+    return sharers
+
+
+def _claimed_devices(
+    key: JobName,
+    members: Iterable[Member],
+    sharers: Mapping[str, list[JobName]],
+    uuids: Mapping[str, str],
+) -> Iterable[str]:
+    """A device of a ResourceClaim that several jobs use is shared on purpose: it is named as a share."""
+    for member in members:
+        for name in member.pod.claimed:
+            among = sharers[name]
+            share = f"::{among.index(key)}"
+            is_share = len(among) > 1 or name in member.pod.shares
+            yield dra.device(name, uuids) + (share if is_share else "")
+
+
+def _job(scheduler: str, namespace: str, name: str, members: Sequence[Member]) -> Job:
+    """What the pods of a job say together.
+
+    A pod of an earlier job of the same name may still be ending: the newest pod says which it is.
+    """
+    workloads = [member.workload for member in members if member.workload]
+    newest_first = sorted(workloads, key=lambda workload: -(workload.started or 0.0))
+    uid = next((workload.uid for workload in newest_first if workload.uid), "")
+    own = [workload for workload in newest_first if workload.uid in ("", uid)]
+    starts = [workload.started for workload in own if workload.started is not None]
+    return Job(
+        scheduler=scheduler,
+        job_id=f"{namespace}/{name}",
+        name=name,
+        user=_first(workload.user for workload in own),
+        account=_first(workload.account for workload in own),
+        partition=_first(workload.queue for workload in own),
+        namespace=namespace,
+        started=min(starts, default=None),
+        uid=uid,
+        aliases=tuple(f"{namespace}/{member.name}" for member in members if member.name != name),
+    )
+
+
+def _first(words: Iterable[str]) -> str:
+    return next((word for word in sorted(words) if word), "")

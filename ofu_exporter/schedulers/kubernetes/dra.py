@@ -1,0 +1,76 @@
+"""Which GPUs are given out through ResourceClaims, by the names that NVIDIA's DRA driver gives them.
+
+The driver calls a GPU `gpu-N` after /dev/nvidiaN, and a MIG device after its profile and place, which
+does not tell the instance. The uuids of both are in the ResourceSlices that it writes for each node;
+only MIG devices that are made when they are asked for have none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from ofu_exporter.errors import SchedulerError
+from ofu_exporter.schedulers.kubernetes.api_server import Get
+from ofu_exporter.schedulers.kubernetes.pod_resources import ClaimedDevice
+from ofu_exporter.values.reasons import SchedulerReason
+
+DRIVER = "gpu.nvidia.com"
+_VERSIONS = ("v1", "v1beta2", "v1beta1")
+_GPU = re.compile(r"gpu-(\d+)")
+_CDI = re.compile(
+    rf"k8s\.{re.escape(DRIVER)}/(?:device=|claim=[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}-)(.+)"
+)
+"""How the driver names a device to the container runtime: alike for all claims, or for one of them."""
+
+
+def names(claimed: ClaimedDevice) -> list[str]:
+    """What the driver calls the GPUs of a claim; empty where they are no GPUs of NVIDIA's."""
+    if claimed.driver:
+        return [claimed.device] if claimed.driver == DRIVER and claimed.device else []
+    found = [_CDI.fullmatch(name) for name in claimed.cdi]
+    return [match[1] for match in found if match]
+
+
+def device(name: str, uuids: Mapping[str, str]) -> str:
+    """The name by which a GPU is found; a name that says nothing stays as it is."""
+    if name in uuids:
+        return uuids[name]
+    match = _GPU.fullmatch(name)
+    return f"nvidia{match[1]}" if match else name
+
+
+def uuids(get: Get, node: str) -> dict[str, str]:
+    """The uuid of every device that the driver offers on a node. Raises SchedulerError."""
+    selector = quote(f"spec.nodeName={node},spec.driver={DRIVER}", safe="")
+    for version in _VERSIONS:
+        document = get(
+            f"/apis/resource.k8s.io/{version}/resourceslices"
+            f"?fieldSelector={selector}&resourceVersion=0"
+        )
+        if document is not None:
+            return read(document)
+    return {}
+
+
+def read(document: object) -> dict[str, str]:
+    """The uuids in a list of ResourceSlices, of any version. Raises SchedulerError."""
+    try:
+        return dict(_uuids(document))
+    except (AttributeError, TypeError, KeyError, IndexError) as error:
+        detail = f"API server: no ResourceSlices: {type(error).__name__}: {error}"
+        raise SchedulerError(SchedulerReason.BAD_ANSWER, detail) from error
+
+
+def _uuids(document: object) -> list[tuple[str, str]]:
+    found = []
+    for item in document["items"] or ():  # type: ignore[index]
+        if item["spec"]["driver"] != DRIVER:
+            continue
+        for offered in item["spec"].get("devices") or ():
+            attributes = offered.get("basic", offered).get("attributes") or {}
+            uuid = (attributes.get("uuid") or {}).get("string")
+            if isinstance(uuid, str) and uuid:
+                found.append((str(offered["name"]), uuid))
+    return found

@@ -1,0 +1,164 @@
+"""Asks kubelet which pod has which GPU, and, if allowed, the API server which job the pod is part of.
+
+Kubelet's pod-resources socket tells the devices of every pod of this node. A pod's labels and owner,
+which only the API server has, tell its job: `kube.workloads` says how. Without them every pod is a
+job of its own, as is one that the API server does not know.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from ofu_exporter.errors import SchedulerError
+from ofu_exporter.schedulers.kubernetes import dra, pod_resources, workloads
+from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
+from ofu_exporter.schedulers.kubernetes.claims import Member, by_job
+from ofu_exporter.schedulers.kubernetes.gpu_pods import Finder
+from ofu_exporter.schedulers.kubernetes.kubelet_restart import Settling
+from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
+from ofu_exporter.schedulers.kubernetes.pods import Pods
+from ofu_exporter.support.durations import Seconds
+from ofu_exporter.values.job import Claim
+from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
+
+log = logging.getLogger(__name__)
+
+AUTO_RANK = 0
+
+NAME = "kubernetes"
+MAX_GPU_PODS = 4096
+"""A GPU can be divided by seven and each part shared by many, but no node runs so many pods."""
+
+
+class Options(BaseModel):
+    """Where kubelet is, and what may be asked of the API server."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kubelet_socket: Path = Field(
+        default=Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+        description="Socket on which kubelet says which pod has which device.",
+        examples=["FILE"],
+    )
+    kubernetes_poll: Seconds = Field(
+        default=5.0, ge=0.5, description="Time between two questions to kubelet.", examples=["5s"]
+    )
+    kubernetes_resources: str = Field(
+        default="",
+        description="More resources (with commas) that are GPUs, "
+        "besides nvidia.com/gpu, nvidia.com/gpu.* and nvidia.com/mig-*.",
+        examples=["NAME"],
+    )
+    kubernetes_metadata: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="Ask the API server for the job that a pod is part of; "
+        "auto: where this pod has a token.",
+    )
+    kubernetes_user_label: str = Field(
+        default="", description="Label or annotation of a pod with its user.", examples=["KEY"]
+    )
+    kubernetes_account_label: str = Field(
+        default="", description="Label or annotation of a pod with its account.", examples=["KEY"]
+    )
+    node_name: str = Field(
+        default="",
+        description="This node's name in Kubernetes; needed for MIG devices given out by DRA.",
+        examples=["NAME"],
+    )
+
+    @field_validator("kubernetes_metadata", mode="before")
+    @classmethod
+    def _yaml_takes_on_for_true(cls, value: object) -> object:
+        return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+    @property
+    def more_resources(self) -> list[str]:
+        """`kubernetes_resources`, taken apart."""
+        names = (name.strip() for name in self.kubernetes_resources.split(","))
+        return [name for name in names if name]
+
+
+class Scheduler:
+    """The pods of this node that hold GPUs, by job."""
+
+    def __init__(
+        self,
+        options: Options,
+        api: ApiServer | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._api = api or ApiServer()
+        self._rejected: Counter[str] = Counter()
+        self._finder = Finder(options.more_resources, self._rejected)
+        read = partial(
+            workloads.read,
+            user_label=options.kubernetes_user_label,
+            account_label=options.kubernetes_account_label,
+        )
+        self._pods = Pods(self._api, read, self._rejected, clock)
+        self._settling = Settling(options.kubelet_socket, clock)
+        self._uuids: Mapping[str, str] = {}
+        self._uuids_failed = False
+        self._has_answered = False
+
+    @property
+    def poll_seconds(self) -> float:
+        return self._options.kubernetes_poll
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        return dict(+self._rejected)
+
+    def claims(self) -> Sequence[Claim]:
+        kubelet = self._settling.kubelet()
+        pods = self._finder.find(self._listed())
+        if len(pods) > MAX_GPU_PODS:
+            detail = f"{self._options.kubelet_socket}: {len(pods)} pods with GPUs"
+            raise SchedulerError(SchedulerReason.TOO_LARGE, detail)
+        self._settling.check(kubelet, pods.keys())
+        learn = partial(self._learn_uuids, wanted=any(pod.claimed for pod in pods.values()))
+        known = self._pods.workloads(pods, self._asks_api, learn)
+        members = {name: Member(pods[name], workload) for name, workload in known.items()}
+        return by_job(NAME, members, self._uuids, self._rejected)
+
+    def close(self) -> None:
+        """No connection outlives its question."""
+
+    @property
+    def _asks_api(self) -> bool:
+        wanted = self._options.kubernetes_metadata
+        return wanted == "on" or (wanted == "auto" and self._api.configured)
+
+    def _listed(self) -> list[PodResources]:
+        try:
+            listed = pod_resources.ask(self._options.kubelet_socket, self._finder.marks)
+        except SchedulerError as error:
+            if error.reason is SchedulerReason.ABSENT and self._has_answered:
+                # The scheduler is here all the same: kubelet makes its socket anew when it starts.
+                raise SchedulerError(SchedulerReason.UNREACHABLE, error.detail) from error
+            raise
+        self._has_answered = True
+        return listed
+
+    def _learn_uuids(self, get: Get, wanted: bool) -> None:
+        """Read the ResourceSlices; a refusal costs nothing but the uuids."""
+        if not wanted or not self._options.node_name:
+            return
+        try:
+            self._uuids = dra.uuids(get, self._options.node_name)
+        except SchedulerError as error:
+            self._rejected[ClaimRejection.UNREADABLE.value] += 1
+            if not self._uuids_failed:
+                log.warning("the uuids of DRA devices are not known: %s", error.detail)
+            self._uuids_failed = True
+        else:
+            self._uuids_failed = False

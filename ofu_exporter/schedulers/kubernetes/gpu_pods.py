@@ -1,0 +1,81 @@
+"""Finds the pods that hold GPUs among all that kubelet lists."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from ofu_exporter.schedulers.kubernetes import dra
+from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
+from ofu_exporter.schedulers.kubernetes.workloads import is_sane
+from ofu_exporter.values.reasons import ClaimRejection
+
+PodName = tuple[str, str]
+"""Namespace and name."""
+
+RESOURCE = "nvidia.com/gpu"
+RESOURCE_PREFIXES = ("nvidia.com/gpu.", "nvidia.com/mig-")
+"""`nvidia.com/gpu.shared` is the device plugin's own name for shares; others rename alike."""
+_OBJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+
+
+@dataclass(slots=True)
+class GpuPod:
+    """What one pod holds."""
+
+    devices: set[str] = field(default_factory=set)
+    """From device plugins, as they name them."""
+    claimed: set[str] = field(default_factory=set)
+    """From ResourceClaims, as NVIDIA's DRA driver names them."""
+    shares: set[str] = field(default_factory=set)
+    """Those of `claimed` that are a share by design."""
+
+
+class Finder:
+    """Knows which resources are GPUs, and counts what cannot be believed."""
+
+    def __init__(self, more_resources: Iterable[str], rejected: Counter[str]) -> None:
+        self._resources = {RESOURCE, *more_resources}
+        self._rejected = rejected
+
+    @property
+    def marks(self) -> Collection[bytes]:
+        """One of these is in the bytes of every pod that holds a GPU."""
+        names = (*self._resources, *RESOURCE_PREFIXES, dra.DRIVER)
+        return tuple(name.encode() for name in names)
+
+    def find(self, listed: Iterable[PodResources]) -> dict[PodName, GpuPod]:
+        """The pods with GPUs."""
+        pods: dict[PodName, GpuPod] = {}
+        for entry in listed:
+            found = self._held(entry)
+            if not found.devices and not found.claimed:
+                continue
+            if not (_OBJECT_NAME.fullmatch(entry.namespace) and _OBJECT_NAME.fullmatch(entry.name)):
+                self._rejected[ClaimRejection.MALFORMED.value] += 1
+                continue
+            pod = pods.setdefault((entry.namespace, entry.name), found)
+            pod.devices |= found.devices
+            pod.claimed |= found.claimed
+            pod.shares |= found.shares
+        return pods
+
+    def _held(self, entry: PodResources) -> GpuPod:
+        pod = GpuPod()
+        for resource, name in entry.devices:
+            if resource in self._resources or resource.startswith(RESOURCE_PREFIXES):
+                self._add(pod.devices, name)
+        for claimed in entry.claimed:
+            for name in dra.names(claimed):
+                self._add(pod.claimed, name)
+                if claimed.share:
+                    pod.shares.add(name)
+        return pod
+
+    def _add(self, names: set[str], name: str) -> None:
+        if name and is_sane(name):
+            names.add(name)
+        else:
+            self._rejected[ClaimRejection.MALFORMED.value] += 1

@@ -1,0 +1,130 @@
+"""The pods that hold GPUs, and the jobs they belong to: asks the API server about each, rarely."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from ofu_exporter.errors import SchedulerError
+from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
+from ofu_exporter.schedulers.kubernetes.gpu_pods import PodName
+from ofu_exporter.schedulers.kubernetes.workloads import Workload
+from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
+
+log = logging.getLogger(__name__)
+
+PACE_SECONDS = 10.0
+"""Between two rounds of questions."""
+HOLD_SECONDS = 10.0
+"""So long a new pod is not reported while its job is awaited, so that the job does not change its name."""
+REFRESH_SECONDS = 600.0
+"""A pod that was made anew under its old name between two polls is noticed after this at the latest."""
+SLOWEST_SECONDS = 300.0
+"""Longest pause after failures, and the pause after a refusal."""
+
+
+@dataclass(slots=True)
+class _Known:
+    first_seen: float
+    ask_at: float
+    misses: int = 0
+    """How often the API server did not know it."""
+    workload: Workload | None = None
+
+
+class Pods:
+    """The pods of this node that hold a GPU now. Never raises: a pod without a known job is its own."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        read: Callable[[object], Workload],
+        rejected: Counter[str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._read = read
+        self._rejected = rejected
+        self._clock = clock
+        self._known: dict[PodName, _Known] = {}
+        self._next_round = 0.0
+        self._failures = 0
+
+    def workloads(
+        self, names: Iterable[PodName], ask: bool, more: Callable[[Get], None]
+    ) -> Mapping[PodName, Workload | None]:
+        """The job of each pod; None where it is not known. A pod whose job is awaited is left out.
+
+        `ask` is whether to ask the API server; `more` may ask it for more in a round of questions.
+        """
+        now = self._clock()
+        before = self._known
+        self._known = {name: before.get(name) or _Known(now, now) for name in names}
+        if ask:
+            self._round(now, more)
+        return {
+            name: pod.workload
+            for name, pod in self._known.items()
+            if not (ask and self._is_awaited(pod, now))
+        }
+
+    def _is_awaited(self, pod: _Known, now: float) -> bool:
+        """Whether the next answer may still come in time."""
+        until = pod.first_seen + HOLD_SECONDS
+        return pod.workload is None and now < until and max(self._next_round, pod.ask_at) <= until
+
+    def _round(self, now: float, more: Callable[[Get], None]) -> None:
+        due = [name for name, pod in self._known.items() if pod.ask_at <= now]
+        if not due or now < self._next_round:
+            return
+        self._next_round = now + PACE_SECONDS
+        try:
+            with self._api.connected() as get:
+                for name in due:
+                    self._take(self._known[name], get(_path(name)), now)
+                more(get)
+        except SchedulerError as error:
+            self._failed(error, now)
+            return
+        if self._failures:
+            log.info("the API server says again which job a pod belongs to")
+        self._failures = 0
+
+    def _take(self, pod: _Known, document: object, now: float) -> None:
+        """What is not there, or is no pod, leaves what was known before."""
+        try:
+            workload = None if document is None else self._read(document)
+        except ValueError:
+            self._rejected[ClaimRejection.MALFORMED.value] += 1
+            workload = None
+        if workload is None:
+            pod.ask_at = now + _pause(pod.misses)
+            pod.misses += 1
+            return
+        self._rejected[ClaimRejection.MALFORMED.value] += workload.rejected
+        pod.workload = workload
+        # Kubelet does not list a pod that has ended for long: it may soon be another of that name.
+        pod.ask_at = now + (PACE_SECONDS if workload.over else REFRESH_SECONDS)
+        pod.misses = 0
+
+    def _failed(self, error: SchedulerError, now: float) -> None:
+        self._rejected[ClaimRejection.UNREADABLE.value] += 1
+        if not self._failures:
+            log.warning("a pod's job is not known, so that it counts by itself: %s", error.detail)
+        refused = error.reason is SchedulerReason.NO_PERMISSION
+        self._next_round = now + (SLOWEST_SECONDS if refused else _pause(self._failures))
+        self._failures += 1
+
+
+def _pause(times: int) -> float:
+    return float(min(PACE_SECONDS * 2 ** min(times, 16), SLOWEST_SECONDS))
+
+
+def _path(name: PodName) -> str:
+    """From the API server's memory, not its database: a new pod is there before kubelet has it."""
+    namespace, pod = (quote(part, safe="") for part in name)
+    return f"/api/v1/namespaces/{namespace}/pods/{pod}?resourceVersion=0"

@@ -1,0 +1,84 @@
+"""Simulates jobs that come and go on a simulated node, for demonstrations and tests; never used unasked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from ofu_exporter.values.job import Claim, Job
+
+AUTO_RANK = None
+
+PAUSE_SECONDS = 20.0
+"""Between the end of a job and the start of the next on the same GPUs."""
+FIRST_JOB = 1001
+
+
+class Options(BaseModel):
+    """There is nothing to choose."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Jobs that have the same GPUs one after the other."""
+
+    name: str
+    user: str
+    account: str
+    gpus: tuple[str, ...]
+    seconds: float
+
+
+# On the GPUs on which source `simulate` runs the same kind of work; the last GPU is nobody's.
+QUEUES = (
+    Queue("llama-8b-train", "ada", "physics", ("0", "1", "2"), 900.0),
+    Queue("moe-pretrain", "grace", "ml", ("3",), 420.0),
+    Queue("chat-serving", "alan", "serving", ("4", "5"), 3600.0),
+    Queue("plane-wave-dft", "marie", "chemistry", ("6",), 240.0),
+)
+
+
+class Scheduler:
+    """The jobs of the moment: a function of the time since it was built."""
+
+    poll_seconds = 1.0
+    rejected: Mapping[str, int] = {}
+
+    def __init__(
+        self,
+        options: Options,  # noqa: ARG002 - as every scheduler
+        clock: Callable[[], float] = time.monotonic,
+        unix: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
+        self._begin = clock()
+        self._begin_unix = unix()
+
+    def claims(self) -> Sequence[Claim]:
+        elapsed = self._clock() - self._begin
+        running = (self._running(place, elapsed) for place in range(len(QUEUES)))
+        return [claim for claim in running if claim is not None]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _running(self, place: int, elapsed: float) -> Claim | None:
+        queue = QUEUES[place]
+        run, into = divmod(elapsed, queue.seconds + PAUSE_SECONDS)
+        if into >= queue.seconds:
+            return None
+        job = Job(
+            scheduler="simulate",
+            job_id=str(FIRST_JOB + place + len(QUEUES) * int(run)),
+            name=queue.name,
+            user=queue.user,
+            account=queue.account,
+            partition="demo",
+            started=self._begin_unix + run * (queue.seconds + PAUSE_SECONDS),
+        )
+        return Claim(job, queue.gpus)

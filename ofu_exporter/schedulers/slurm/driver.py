@@ -1,0 +1,215 @@
+"""Reads which Slurm job has which GPUs from the files that `ofu-exporter job` writes in its hooks.
+
+Slurm itself is never asked: the agents of a large cluster would keep its controller busy. A file
+counts until the job's epilog removes it, whatever its time limit was; `docs/slurm.md` says what
+becomes of the file of a job whose epilog did not run.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ofu_exporter.schedulers.slurm import job_files, job_map
+from ofu_exporter.schedulers.slurm.job_files import JobFile
+from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, look
+from ofu_exporter.support.boot import boot_id
+from ofu_exporter.support.durations import Seconds
+from ofu_exporter.values.job import Claim
+from ofu_exporter.values.reasons import ClaimRejection
+
+log = logging.getLogger(__name__)
+
+AUTO_RANK = 1
+
+SETTLE_SECONDS = 2.0
+"""So long after a change was seen, every poll reads anew.
+
+A second change within the same tick of the file system's clock leaves the directory's time as it
+was. Ticks are 1 to 10 ms in memory and on local disks, and 2 s at worst. It is counted on the
+monotonic clock: the directory's time says nothing of its age when the wall clock was set back.
+"""
+FULL_SECONDS = 10.0
+"""So often everything is read anew in any case: a file grows too old, its mode is put right."""
+
+ValueT = TypeVar("ValueT")
+_Stamp = tuple[object, ...]
+
+
+class Options(BaseModel):
+    """Where the files are, and how long they are believed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    job_dir: Path = Field(
+        default=job_files.DIRECTORY,
+        description="Directory of the files that `ofu-exporter job` writes.",
+        examples=["DIR"],
+    )
+    slurm_poll: Seconds = Field(
+        default=0.25, gt=0, description="Time between two looks at it.", examples=["0.25s"]
+    )
+    dcgm_job_dir: Path | None = Field(
+        default=None,
+        description="Directory of the job mapping written for dcgm-exporter, to be read as well.",
+        examples=["DIR"],
+    )
+    job_max_age: Seconds = Field(
+        default=30 * 86400.0,
+        gt=0,
+        description="A job that began longer ago is not believed.",
+        examples=["720h"],
+    )
+
+
+class _Watched(Generic[ValueT]):
+    """One directory, read again only when something in it may have changed."""
+
+    def __init__(
+        self,
+        directory: Path,
+        read: Callable[[Path], Contents[ValueT]],
+        clock: Callable[[], float],
+        watches_files: bool = False,
+    ) -> None:
+        self.directory = directory
+        self._read = read
+        self._clock = clock
+        self._watches_files = watches_files
+        self._contents: Contents[ValueT] = Contents()
+        self._stamp: _Stamp | None = None
+        self._settled_at = 0.0
+        self._read_at = 0.0
+
+    def contents(self) -> Contents[ValueT]:
+        """What is in it now; the same object as long as nothing can have changed. Raises SchedulerError."""
+        now = self._clock()
+        stamp = self._look()
+        if stamp != self._stamp:
+            self._settled_at = now + SETTLE_SECONDS
+        if now < self._settled_at or now - self._read_at >= FULL_SECONDS:
+            self._contents = self._read(self.directory)
+            self._read_at = now
+        self._stamp = stamp
+        return self._contents
+
+    def _look(self) -> _Stamp:
+        status = look(self.directory)
+        stamp: _Stamp = (status and (status.st_ino, status.st_mtime_ns, status.st_ctime_ns),)
+        return (*stamp, *self._files()) if self._watches_files else stamp
+
+    def _files(self) -> _Stamp:
+        """What changes when a file is written in place, which its directory does not show."""
+        stamps: list[object] = []
+        for name in self._contents.values:
+            with suppress(OSError):
+                status = os.lstat(f"{self.directory}/{name}")
+                stamps.append((name, status.st_mtime_ns, status.st_size))
+        return tuple(stamps)
+
+
+class Scheduler:
+    """The jobs that Slurm has put on this node."""
+
+    def __init__(
+        self,
+        options: Options,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._options = options
+        self._wall_clock = wall_clock
+        self._boot_id = boot_id()
+        self._files = _Watched(options.job_dir, job_files.read, clock)
+        self._map = (
+            _Watched(options.dcgm_job_dir, job_map.read, clock, watches_files=True)
+            if options.dcgm_job_dir
+            else None
+        )
+        if not os.path.exists(options.job_dir):  # Path.exists may raise
+            log.info(
+                "%s is not there: no Slurm job has begun on this node since its boot, or Slurm's prolog "
+                "is not set up (docs/slurm.md)",
+                options.job_dir,
+            )
+        self._seen: tuple[object, ...] = ()
+        self._claims: tuple[Claim, ...] = ()
+        self._refused: set[tuple[Path, str, int, ClaimRejection]] = set()
+        self._rejected: Counter[str] = Counter()
+
+    @property
+    def poll_seconds(self) -> float:
+        return self._options.slurm_poll
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        return dict(self._rejected)
+
+    def claims(self) -> Sequence[Claim]:
+        files = self._files.contents()
+        mapped = self._map.contents() if self._map else None
+        if not (self._seen and self._seen[0] is files and self._seen[1] is mapped):
+            self._claims = self._made(files, mapped)
+            self._seen = (files, mapped)
+        return self._claims
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _made(
+        self, files: Contents[JobFile], mapped: Contents[tuple[str, ...]] | None
+    ) -> tuple[Claim, ...]:
+        now = self._wall_clock()
+        refused = [(self._options.job_dir, refusal) for refusal in files.refused]
+        claims = {}
+        for name, file in files.values.items():
+            reason = self._doubt(file, now)
+            if reason is None:
+                claims[file.claim.job.job_id] = _in_the_past(file.claim, now)
+            else:
+                refused.append((self._options.job_dir, Refusal(name, 0, reason, "")))
+        if self._map and mapped:
+            refused += [(self._map.directory, refusal) for refusal in mapped.refused]
+            for claim in job_map.claims(mapped.values):
+                claims.setdefault(claim.job.job_id, claim)  # a job file says more
+        self._count(refused)
+        made = tuple(claims.values())
+        return self._claims if made == self._claims else made
+
+    def _doubt(self, file: JobFile, now: float) -> ClaimRejection | None:
+        """Why a file that is in order is not believed all the same."""
+        if self._boot_id and file.boot_id not in ("", self._boot_id):
+            return ClaimRejection.OTHER_BOOT
+        started = file.claim.job.started
+        if started is not None and now - started > self._options.job_max_age:
+            return ClaimRejection.EXPIRED
+        return None
+
+    def _count(self, refused: Sequence[tuple[Path, Refusal]]) -> None:
+        """Every file once for as long as it stays as it is, however often it is read."""
+        still = set()
+        for directory, (name, mtime_ns, reason, detail) in refused:
+            key = (directory, name, mtime_ns, reason)
+            still.add(key)
+            if key not in self._refused:
+                self._rejected[reason.value] += 1
+                why = f"{reason.value}: {detail}" if detail else reason.value
+                log.warning("%s is not believed (%s)", str(directory / name), why)
+        self._refused = still
+
+
+def _in_the_past(claim: Claim, now: float) -> Claim:
+    """A start that is yet to come was told by another clock than this node's: it is not known."""
+    started = claim.job.started
+    if started is None or started <= now:
+        return claim
+    return replace(claim, job=replace(claim.job, started=None))

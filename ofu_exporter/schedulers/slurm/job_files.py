@@ -1,0 +1,213 @@
+"""The files that say which job has which GPUs of this node: written by Slurm's hooks, read by the agent.
+
+One file per job, `JOBID.json`: one JSON object with `version` 1, `job_id`, `gpus` (device names that
+`devices.parse` understands), and, as far as they are known, `name`, `user`, `account`, `partition`,
+`array_job_id`, `array_task_id`, `nodes`, `started`, `ends` (Unix seconds; `ends` by the time limit),
+`boot_id` and `token_sha256` (of the token with which the job may report). A file is written under a
+temporary name and renamed, so it is there as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refused, opened, read_all
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import ClaimRejection
+
+DIRECTORY = Path("/run/ofu-exporter/jobs")
+"""Where the files are unless told otherwise; memory, so a new boot finds none."""
+SCHEDULER = "slurm"
+VERSION = 1
+MAX_CHARS = 256
+MAX_GPUS = 1024
+STALE_SECONDS = 60.0
+"""A temporary file so old was left by a writer that was killed."""
+
+_JOB_ID = re.compile(r"0|[1-9][0-9]{0,18}")
+_TEMPORARY = re.compile(r"\.[0-9]+\.[0-9a-f]+\.tmp")
+_SHA256 = re.compile(r"(?:[0-9a-f]{64})?")
+_TEXTS = ("name", "user", "account", "partition", "array_job_id", "array_task_id", "nodes")
+
+
+class JobFile(NamedTuple):
+    """What one file says."""
+
+    claim: Claim
+    ends: float | None = None
+    """Unix time at which the job's time limit is over, as it was at its start."""
+    boot_id: str = ""
+
+
+def is_job_id(text: str) -> bool:
+    """Whether this is a job id as Slurm writes it."""
+    return _JOB_ID.fullmatch(text) is not None
+
+
+def clean(text: str) -> str:
+    """The text as a file may hold it: a user's job name must not make the file unreadable."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return shown if len(shown) <= MAX_CHARS else shown[: MAX_CHARS - 3] + "..."
+
+
+def write(directory: Path, file: JobFile) -> None:
+    """Put a job's file in its place, in one step. Raises OSError and SchedulerError."""
+    job = file.claim.job
+    content = {
+        "version": VERSION,
+        "job_id": job.job_id,
+        "gpus": list(file.claim.devices),
+        **{name: clean(getattr(job, name)) for name in _TEXTS},
+        "started": job.started,
+        "ends": file.ends,
+        "boot_id": file.boot_id,
+        "token_sha256": job.token_sha256,
+    }
+    make(directory)
+    with opened(directory) as folder:
+        put(folder, f"{job.job_id}.json", json.dumps(content).encode())
+
+
+def make(directory: Path, mode: int = 0o755) -> None:
+    """Make the directory and those above it, whatever the umask: other users must be able to get in."""
+    if directory.exists():
+        return
+    for folder in (*reversed(directory.parents), directory):
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            folder.chmod(mode if folder == directory else 0o755)
+
+
+def put(
+    folder: int, name: str, content: bytes, mode: int = 0o644, owner: int | None = None
+) -> None:
+    """Put a file in its place in one step, with its mode and owner. Raises OSError."""
+    temporary = f".{name.partition('.')[0]}.{os.urandom(8).hex()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(temporary, flags, 0o600, dir_fd=folder)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+            os.fchmod(handle, mode)
+            if owner is not None:
+                os.fchown(handle, owner, -1)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def remove(directory: Path, job_id: str) -> bool:
+    """Take a job's file away; whether there was one. Raises OSError and SchedulerError."""
+    try:
+        with opened(directory) as folder:
+            os.unlink(f"{job_id}.json", dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def remove_temporaries(directory: Path, now: float) -> None:
+    """Take away what writers left that were killed. Raises OSError and SchedulerError."""
+    with suppress(FileNotFoundError), opened(directory) as folder:
+        for name in os.listdir(folder):
+            if _TEMPORARY.fullmatch(name):
+                remove_stale(folder, name, now)
+
+
+def remove_stale(folder: int, name: str, now: float) -> None:
+    """Take a file away, unless it was written just now. Raises OSError."""
+    with suppress(FileNotFoundError):
+        if now - os.lstat(name, dir_fd=folder).st_mtime > STALE_SECONDS:
+            os.unlink(name, dir_fd=folder)
+
+
+def read(directory: Path) -> Contents[JobFile]:
+    """Every file of the directory; nothing when there is none. Raises SchedulerError."""
+    return read_all(directory, parse, _age_order)
+
+
+def _age_order(name: str) -> int:
+    """Of too many files the newest jobs' are read."""
+    stem = name.removesuffix(".json")
+    return int(stem) if is_job_id(stem) else -1
+
+
+def parse(name: str, text: str) -> JobFile:
+    """What the file of this name says. Raises Refused."""
+    stem = name.removesuffix(".json")
+    if stem == name or not is_job_id(stem):
+        raise Refused(ClaimRejection.BAD_JOB_ID, "its name is not JOBID.json")
+    content = _object(text)
+    if content.get("version") != VERSION:
+        raise Refused(ClaimRejection.MALFORMED, f"version is not {VERSION}")
+    if content.get("job_id") != stem:
+        raise Refused(ClaimRejection.BAD_JOB_ID, "job_id is not that of its name")
+    started = _time(content, "started")
+    texts: dict[str, Any] = {key: _text(content, key) for key in _TEXTS}
+    token = _sha256(content)
+    job = Job(SCHEDULER, stem, started=started, uid=_run(started), token_sha256=token, **texts)
+    claim = Claim(job, _gpus(content))
+    return JobFile(claim, _time(content, "ends"), _text(content, "boot_id"))
+
+
+def _run(started: float | None) -> str:
+    """Tells runs of one job id apart: a requeued job keeps its id, and old ids are given again."""
+    return "" if started is None else f"{started:.0f}"
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refused(ClaimRejection.MALFORMED, f"not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise Refused(ClaimRejection.MALFORMED, "not a JSON object")
+    return content
+
+
+def _text(content: dict[str, Any], key: str) -> str:
+    value = content.get(key, "")
+    _check(value, key)
+    return str(value)
+
+
+def _check(value: object, key: str) -> None:
+    """Names become labels: what is not printable has no place in them, half a surrogate pair least of all."""
+    if not isinstance(value, str):
+        raise Refused(ClaimRejection.MALFORMED, f"{key} is not a string")
+    if len(value) > MAX_CHARS or not value.isprintable():
+        raise Refused(ClaimRejection.MALFORMED, f"{key} is too long or not printable")
+
+
+def _sha256(content: dict[str, Any]) -> str:
+    value = content.get("token_sha256", "")
+    if not isinstance(value, str) or not _SHA256.fullmatch(value):
+        raise Refused(ClaimRejection.MALFORMED, "token_sha256 is no SHA-256")
+    return value
+
+
+def _gpus(content: dict[str, Any]) -> tuple[str, ...]:
+    gpus = content.get("gpus")
+    if not isinstance(gpus, list) or not 0 < len(gpus) <= MAX_GPUS:
+        raise Refused(ClaimRejection.MALFORMED, "gpus is not a list of devices")
+    for name in gpus:
+        _check(name, "gpus")
+    return tuple(dict.fromkeys(gpus))
+
+
+def _time(content: dict[str, Any], key: str) -> float | None:
+    value = content.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Refused(ClaimRejection.MALFORMED, f"{key} is not a number")
+    if not (0 <= value < 1e11):  # no NaN either; 1e11 s is in the year 5138
+        raise Refused(ClaimRejection.MALFORMED, f"{key} is not a time")
+    return float(value)

@@ -1,0 +1,54 @@
+"""The tokens with which Slurm's jobs may report: one file per job, which only the job's user can read.
+
+The hooks write them as root. The agent never reads them: it knows their SHA-256 from the job's file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+from ofu_exporter.schedulers.slurm import job_files
+from ofu_exporter.schedulers.slurm.trusted_files import opened
+
+DIRECTORY_MODE = 0o711
+"""A user can open the file of his job, and cannot see which others there are."""
+
+
+def beside(job_directory: Path) -> Path:
+    """Where the tokens are unless told otherwise."""
+    return job_directory.parent / "tokens"
+
+
+def issue(directory: Path, job_id: str, user_id: str | None) -> str:
+    """Give a job a new token; its SHA-256 in hexadecimal, or "" when its user is not known.
+
+    Raises OSError and SchedulerError.
+    """
+    if not user_id or not user_id.isascii() or not user_id.isdecimal():
+        return ""
+    token = os.urandom(32).hex().encode()
+    job_files.make(directory, DIRECTORY_MODE)
+    with opened(directory) as folder:
+        job_files.put(folder, job_id, token + b"\n", 0o400, int(user_id))
+    return hashlib.sha256(token).hexdigest()
+
+
+def remove(directory: Path, job_id: str) -> None:
+    """Take a job's token away. Raises OSError and SchedulerError."""
+    with suppress(FileNotFoundError), opened(directory) as folder:
+        os.unlink(job_id, dir_fd=folder)
+
+
+def remove_orphans(directory: Path, jobs: Collection[str], now: float) -> None:
+    """Take away the tokens of all but these jobs. Raises OSError and SchedulerError.
+
+    Those that were just made stay: a hook writes the token before the job's file.
+    """
+    with suppress(FileNotFoundError), opened(directory) as folder:
+        for name in os.listdir(folder):
+            if job_files.is_job_id(name) and name not in jobs:
+                job_files.remove_stale(folder, name, now)

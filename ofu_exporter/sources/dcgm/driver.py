@@ -1,0 +1,190 @@
+"""Reads NVIDIA's DCGM: a host engine that runs on this node, or one of its own, GPUs and MIG instances.
+
+The host engine samples the counters at one interval for all; every sample since the last read is taken
+and weighted with its time. It must run on this node: its samples bear the time of the node's clock. A
+host engine of its own is started only when asked for, and never beside one that runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ofu_exporter.errors import GpuError, SourceError
+from ofu_exporter.sources import Clock
+from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine, Wall, running
+from ofu_exporter.sources.dcgm.library import DcgmError, Library
+from ofu_exporter.sources.dcgm.samples import Anchor
+from ofu_exporter.sources.dcgm.session import Session
+from ofu_exporter.support.durations import Seconds
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import (
+    LONGEST_WINDOW_SECONDS,
+    SHORTEST_WINDOW_SECONDS,
+    Fault,
+    Reading,
+)
+from ofu_exporter.values.reasons import Reason
+
+log = logging.getLogger(__name__)
+
+AUTO_RANK = 1
+
+
+class Options(BaseModel):
+    """Which host engine, and what it is asked to do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dcgm_address: str = Field(
+        default="127.0.0.1:5555",
+        pattern=r"^(embedded|unix:/.+|[^:/\s]+:\d{1,5})$",
+        description="Host engine of this node: HOST:PORT, unix:/PATH, or embedded to start one.",
+        examples=["ADDRESS"],
+    )
+    dcgm_interval: Seconds = Field(
+        default=1.0,
+        ge=SHORTEST_WINDOW_SECONDS,
+        le=LONGEST_WINDOW_SECONDS,
+        description="Time between two samples that the host engine takes.",
+        examples=["1s"],
+    )
+    dcgm_pre_hopper: bool = Field(
+        default=False,
+        description="Profile GPUs before Hopper too: other profilers get no counters meanwhile, "
+        "and the host engine must run as root.",
+    )
+
+
+class Source:
+    """The GPUs that a host engine sees."""
+
+    simulated = False
+
+    def __init__(
+        self, options: Options, clock: Clock = time.monotonic, wall: Wall = time.time
+    ) -> None:
+        self._options = options
+        self._clock = clock
+        self._wall = wall
+        self._library: Library | None = None
+        self._rejected: Counter[str] = Counter()
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        return dict(self._rejected)
+
+    def open(self) -> Sequence[Probe]:
+        try:
+            library = self._library = Library()
+            if self._options.dcgm_address == EMBEDDED:
+                _refuse_second(library)
+            probe = Probe(library, self._options, (self._clock, self._wall), self._rejected)
+            probe.connect()
+        except DcgmError as error:
+            self.close()
+            raise SourceError(error.reason, _named(self._options, error)) from error
+        except SourceError:
+            self.close()
+            raise
+        if not probe.gpus():
+            probe.close()
+            self.close()
+            raise SourceError(Reason.NO_GPU, f"{_named(self._options)} sees no GPU")
+        return [probe]
+
+    def close(self) -> None:
+        library, self._library = self._library, None
+        if library is not None:
+            library.close()
+
+
+class Probe:
+    """One host engine: when it goes, all its GPUs go; it is connected to again by itself."""
+
+    def __init__(
+        self, library: Library, options: Options, clocks: tuple[Clock, Wall], rejected: Counter[str]
+    ) -> None:
+        self._library = library
+        self._options = options
+        self._clock, self._wall = clocks
+        self._rejected = rejected
+        self._session: Session | None = None
+        self._gpus: Sequence[Gpu] = ()
+
+    def gpus(self) -> Sequence[Gpu]:
+        return self._gpus
+
+    def poll(self) -> None:
+        """The host engine samples the clock too, at its own interval."""
+
+    def connect(self) -> None:
+        """Begin anew: nothing that was sampled before is ever read. Raises DcgmError."""
+        self.close()
+        address = self._options.dcgm_address
+        engine = HostEngine(self._library, address, self._wall)
+        try:
+            self._session = Session(
+                engine,
+                self._options.dcgm_interval,
+                self._options.dcgm_pre_hopper,
+                self._now,
+                self._rejected,
+            )
+        except DcgmError:
+            engine.close()
+            raise
+        self._gpus = self._session.gpus()
+        log.info("reading the DCGM host engine at %s", address)
+
+    def read(self) -> Sequence[Reading | Fault]:
+        was_connected = self._session is not None
+        try:
+            if self._session is None:
+                self.connect()
+            assert self._session is not None
+            events = self._session.events()
+            self._gpus = self._session.gpus()
+        except DcgmError as error:
+            if error.is_disconnected:
+                self._reconnect(was_connected)
+            raise GpuError(error.reason, _named(self._options, error)) from error
+        return events
+
+    def _reconnect(self, was_connected: bool) -> None:
+        """Watch anew at once where the host engine is back already: the next window is whole then."""
+        self.close()
+        if was_connected:
+            with contextlib.suppress(DcgmError):
+                self.connect()
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _now(self) -> Anchor:
+        """Both clocks at one instant: read again when this thread was held up in between."""
+        for _ in range(5):
+            before, wall, after = self._clock(), self._wall(), self._clock()
+            if after - before < 0.002:
+                break
+        return Anchor(round(wall * 1e6), (before + after) / 2)
+
+
+def _refuse_second(library: Library) -> None:
+    """Raise SourceError when a host engine runs: two would take the counters from each other."""
+    address = running(library)
+    if address is not None:
+        detail = f"a host engine runs at {address}: a second one is not started beside it"
+        raise SourceError(Reason.COUNTER_BUSY, detail)
+
+
+def _named(options: Options, error: DcgmError | None = None) -> str:
+    where = f"DCGM at {options.dcgm_address}"
+    return f"{where}: {error}" if error else where

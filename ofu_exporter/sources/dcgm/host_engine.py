@@ -1,0 +1,321 @@
+"""A DCGM host engine: connects to one that runs or starts one in this process, watches fields, reads samples."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ofu_exporter.sources.dcgm.library import (
+    COMPUTE_INSTANCE,
+    EMPTY_GROUP,
+    FIRST_PROFILING_FIELD,
+    GPU_INSTANCE,
+    LIVE_DATA,
+    MOST_DEVICES,
+    NO_DATA,
+    OPERATION_MODE_AUTO,
+    ConnectParameters,
+    DcgmError,
+    EmbeddedParameters,
+    Entity,
+    Enumeration,
+    FieldValue2,
+    Handle,
+    Hierarchy,
+    Instance,
+    Library,
+    Sample,
+    decoded,
+    entity_pairs,
+    field_numbers,
+    version_word,
+)
+
+EMBEDDED = "embedded"
+"""The address that means: start a host engine in this process."""
+UNIX = "unix:"
+USUAL_ADDRESSES = ("127.0.0.1:5555", "unix:/tmp/nv-hostengine")
+"""Where a host engine of this node listens unless told otherwise."""
+
+CONNECT_TIMEOUT_SECONDS = 3.0
+KEPT_SECONDS = 120.0
+"""How long the host engine keeps samples for us: longer than any two reads are apart."""
+
+AHEAD_SECONDS = 0.1
+"""A sample may bear a time that is so far ahead; one from further ahead is not believed."""
+BEHIND_SECONDS = 2.0
+"""A sample bears the time at which the host engine began to take it, and is there when it ended: it may
+come to light behind a read, so each read goes back so far (DcgmCacheManager.cpp, BufferOrCacheLatestGpuValue)."""
+
+Wall = Callable[[], float]
+"""Returns unix time, the clock that DCGM stamps its samples with."""
+
+
+class HostEngine:
+    """One connection. Every call raises DcgmError."""
+
+    def __init__(self, library: Library, address: str, wall: Wall = time.time) -> None:
+        self._library = library
+        self.wall = wall
+        self._embedded = address == EMBEDDED
+        self._handle = self._start() if self._embedded else self._connect(address)
+
+    def close(self) -> None:
+        """Never raises. What was watched through this connection, the host engine drops with it."""
+        handle, self._handle = self._handle, 0
+        if handle:
+            end = "dcgmStopEmbedded" if self._embedded else "dcgmDisconnect"
+            self._library.try_call(end, handle)
+
+    def gpus(self) -> list[int]:
+        """Every GPU of the node, lost and unsupported ones too; the numbers stay while the engine runs."""
+        numbers, count = (ctypes.c_uint * MOST_DEVICES)(), ctypes.c_int()
+        self.call("dcgmGetAllDevices", numbers, ctypes.byref(count))
+        return list(numbers[: count.value])
+
+    def gpu_status(self, number: int) -> int:
+        """DcgmEntityStatus_t: 1 is well, 4 lost."""
+        status = ctypes.c_int()
+        self.call("dcgmGetGpuStatus", number, ctypes.byref(status))
+        return status.value
+
+    def instances(self) -> list[Instance]:
+        """Every MIG instance of the node, GPU instances and compute instances."""
+        hierarchy = Hierarchy(version=version_word(Hierarchy, 2))
+        self.call("dcgmGetGpuInstanceHierarchy", ctypes.byref(hierarchy))
+        return [
+            Instance(
+                entity=Entity(entry.entity.group, entry.entity.number),
+                parent=Entity(entry.parent.group, entry.parent.number),
+                instance=entry.instance,
+                profile=entry.profile,
+                slices=entry.slices,
+            )
+            for entry in hierarchy.entries[: hierarchy.count]
+            if entry.entity.group in (GPU_INSTANCE, COMPUTE_INSTANCE)
+        ]
+
+    def live(self, entities: Sequence[Entity], fields: Sequence[int]) -> list[Sample]:
+        """Have the driver asked now, for what is no profiling field.
+
+        Raises ValueError for a profiling field: the host engine dies of it.
+        """
+        if any(field >= FIRST_PROFILING_FIELD for field in fields):
+            raise ValueError(f"live values of profiling fields end the host engine: {fields}")
+        values = (FieldValue2 * (len(entities) * len(fields)))()
+        self.call(
+            "dcgmEntitiesGetLatestValues",
+            entity_pairs(entities),
+            len(entities),
+            field_numbers(fields),
+            len(fields),
+            LIVE_DATA,
+            values,
+        )
+        return [decoded(Entity(raw.group, raw.number), raw) for raw in values]
+
+    def watch(self, entities: Sequence[Entity], fields: Sequence[int], seconds: float) -> Watch:
+        """Have the host engine sample these fields of these entities at this interval."""
+        watch = Watch(self, fields, seconds)
+        try:
+            watch.begin(entities, self.wall())
+        except DcgmError:
+            watch.close()
+            raise
+        return watch
+
+    def unwatch(self, entities: Sequence[Entity], fields: Sequence[int]) -> None:
+        """Have these fields of these entities sampled for us no longer; never raises for less than the connection.
+
+        Watches are kept by entity and field, so it does not matter which watch they came from.
+        """
+        ended = Watch(self, fields, 1.0)
+        try:
+            ended.gather(entities)
+        except DcgmError as error:
+            if error.is_disconnected:
+                raise
+        finally:
+            ended.close()
+
+    def pause(self) -> None:
+        """Let go of the counters of GPUs before Hopper, for another profiler."""
+        self.call("dcgmProfPause")
+
+    def resume(self) -> None:
+        """Take them again."""
+        self.call("dcgmProfResume")
+
+    def call(self, name: str, *arguments: Any) -> None:
+        self._library.call(name, self._handle, *arguments)
+
+    def try_call(self, name: str, *arguments: Any) -> None:
+        """For what may fail without harm."""
+        self._library.try_call(name, self._handle, *arguments)
+
+    def _connect(self, address: str) -> int:
+        parameters = ConnectParameters(
+            version=version_word(ConnectParameters, 2),
+            timeout_ms=int(CONNECT_TIMEOUT_SECONDS * 1000),
+            address_is_unix_socket=address.startswith(UNIX),
+        )
+        handle = Handle()
+        where = address.removeprefix(UNIX).encode()
+        self._library.call("dcgmConnect_v2", where, ctypes.byref(parameters), ctypes.byref(handle))
+        return handle.value
+
+    def _start(self) -> int:
+        parameters = EmbeddedParameters(
+            version=version_word(EmbeddedParameters, 2), mode=OPERATION_MODE_AUTO
+        )
+        self._library.call("dcgmStartEmbedded_v2", ctypes.byref(parameters))
+        return int(parameters.handle)
+
+
+class Watch:
+    """Fields of entities that the host engine samples for us, and how far the samples were read."""
+
+    def __init__(self, engine: HostEngine, fields: Sequence[int], seconds: float) -> None:
+        self._engine = engine
+        self.fields = tuple(fields)
+        self.entities: list[Entity] = []
+        self.refused: dict[Entity, DcgmError] = {}
+        """Entities that the host engine would not watch."""
+        self._seconds = seconds
+        self._group: int | None = None
+        self._field_group: int | None = None
+        self._first_micros = 0
+        """Nothing from before is ever read."""
+        self._since_micros = 0
+        self._read: set[_Name] = set()
+        """What the next read will find again."""
+        self.failed: Entity | None = None
+        """At which entity the last read broke off."""
+
+    def begin(self, entities: Sequence[Entity], unix: float) -> None:
+        """Raises DcgmError when nothing at all can be watched."""
+        self.gather(entities)
+        self.skip_to(unix)
+        interval_micros = round(self._seconds * 1e6)
+        # A limit on the number as well: with none, values have been seen to stand still.
+        most = math.ceil(KEPT_SECONDS / self._seconds) + 16
+        self._call("dcgmWatchFields", interval_micros, KEPT_SECONDS, most)
+
+    def gather(self, entities: Sequence[Entity]) -> None:
+        """Make the groups. Raises DcgmError when not one entity can be in it."""
+        # Names of field groups must differ from those of every other client of the host engine.
+        name = f"ofu-exporter-{secrets.token_hex(6)}".encode()
+        self._group = self._made("dcgmGroupCreate", EMPTY_GROUP, name)
+        for entity in entities:
+            self._add(entity)
+        if not self.entities:
+            raise next(iter(self.refused.values()))
+        numbers = field_numbers(self.fields)
+        count = len(self.fields)
+        self._field_group = self._made("dcgmFieldGroupCreate", count, numbers, name)
+
+    def skip_to(self, unix: float) -> None:
+        """Leave out what was sampled before."""
+        self._first_micros = self._since_micros = round(unix * 1e6)
+        self._read.clear()
+
+    def samples(self) -> list[Sample]:
+        """Every sample that was not read yet, each field's in order of time.
+
+        Raises DcgmError and says in `failed` where: the host engine answers field by field, entity by
+        entity, and the first that it refuses ends the read (DcgmApi.cpp, helperGetValuesSince). The next
+        read finds again what this one did.
+        """
+        found: list[Sample] = []
+
+        def take(group: int, number: int, values: Any, count: int, _: object) -> int:
+            entity = Entity(group, number)
+            found.extend(decoded(entity, values[index]) for index in range(count))
+            return 0
+
+        following = ctypes.c_longlong(self._since_micros)
+        try:
+            self._call(
+                "dcgmGetValuesSince_v2",
+                self._since_micros,
+                ctypes.byref(following),
+                Enumeration(take),
+                None,
+            )
+        except DcgmError as error:
+            if error.code != NO_DATA:
+                self.failed = self._first_silent(found)
+                raise
+        new = [sample for sample in found if _name(sample) not in self._read]
+        self._go_on_from(following.value)
+        self._read = {_name(s) for s in found if s.micros >= self._since_micros}
+        return new
+
+    def _go_on_from(self, micros: int) -> None:
+        """However far ahead samples are stamped, no further than now: they would hide all that follow."""
+        latest = round((self._engine.wall() + AHEAD_SECONDS) * 1e6) + 1
+        since = min(micros, latest) - round(BEHIND_SECONDS * 1e6)
+        self._since_micros = max(since, self._first_micros)
+
+    def _first_silent(self, found: Sequence[Sample]) -> Entity | None:
+        """The entity of which not every field was answered: each is, at least that it has no data."""
+        heard = {(sample.entity, sample.field) for sample in found}
+        return next(
+            (e for e in self.entities if any((e, field) not in heard for field in self.fields)),
+            None,
+        )
+
+    def drop(self, entity: Entity) -> None:
+        """Go on without an entity that is there no more."""
+        if entity in self.entities:
+            self.entities.remove(entity)
+            self._engine.try_call("dcgmGroupRemoveEntity", self._group, *entity)
+
+    def close(self) -> None:
+        """Never raises."""
+        if self._field_group is not None:
+            self._engine.try_call("dcgmUnwatchFields", self._group, self._field_group)
+            self._engine.try_call("dcgmFieldGroupDestroy", self._field_group)
+        if self._group is not None:
+            self._engine.try_call("dcgmGroupDestroy", self._group)
+        self._group = self._field_group = None
+
+    def _add(self, entity: Entity) -> None:
+        try:
+            self._engine.call("dcgmGroupAddEntity", self._group, *entity)
+        except DcgmError as error:
+            if error.is_disconnected:
+                raise
+            self.refused[entity] = error
+        else:
+            self.entities.append(entity)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        self._engine.call(name, self._group, self._field_group, *arguments)
+
+    def _made(self, name: str, *arguments: Any) -> int:
+        """The handle that a call makes."""
+        handle = Handle()
+        self._engine.call(name, *arguments, ctypes.byref(handle))
+        return handle.value
+
+
+_Name = tuple[Entity, int, int]
+
+
+def _name(sample: Sample) -> _Name:
+    return (sample.entity, sample.field, sample.micros)
+
+
+def running(library: Library, addresses: Sequence[str] = USUAL_ADDRESSES) -> str | None:
+    """The address of a host engine that runs on this node; None when none answers."""
+    for address in addresses:
+        with suppress(DcgmError):
+            HostEngine(library, address).close()
+            return address
+    return None

@@ -1,0 +1,212 @@
+"""One connection to a host engine, from its first look to its last sample: readings, or why there are none."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from ofu_exporter.sources.dcgm.devices import UNTOLD, Census, Device, Problem, count, describe
+from ofu_exporter.sources.dcgm.host_engine import AHEAD_SECONDS, HostEngine
+from ofu_exporter.sources.dcgm.library import REASONS, Entity, Sample
+from ofu_exporter.sources.dcgm.samples import TENSOR, Anchor, DeviceSamples
+from ofu_exporter.sources.dcgm.watches import RETRY_SECONDS, Watching
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""Time between two looks at which GPUs and instances there are."""
+PATIENCE_INTERVALS = 3
+"""For so many intervals, and a second, a device that is watched may bring no value: then it is a fault."""
+CLOCK_STEP_SECONDS = 0.1
+"""The node's clock was set when it moves by more than this against the monotonic one between two reads."""
+
+PRE_HOPPER = (
+    "profiling GPUs before Hopper is off: it takes their counters from every other profiler, and has "
+    "hung A10 and A40; --dcgm-pre-hopper turns it on"
+)
+
+
+class _Row:
+    """One device: what it is, its samples, and when it was last heard of."""
+
+    def __init__(self, device: Device, interval: float, now: float) -> None:
+        self.device = device
+        self.samples = DeviceSamples(device.gpu, interval)
+        self.begun = now
+        self.heard = now
+
+
+class Session:
+    """Lives as long as its connection: DcgmError of a connection that is gone ends it."""
+
+    def __init__(
+        self,
+        engine: HostEngine,
+        interval: float,
+        pre_hopper: bool,
+        now: Callable[[], Anchor],
+        rejected: Counter[str],
+    ) -> None:
+        self._engine = engine
+        self._interval = interval
+        self._patience = PATIENCE_INTERVALS * interval + 1.0
+        self._pre_hopper = pre_hopper
+        self._now = now
+        self._rejected = rejected
+        self._watching = Watching(engine, interval)
+        self._census: Census | None = None
+        self._rows: dict[Entity, _Row] = {}
+        self._blind_until = 0
+        """Microseconds: up to this time of the node's clock nothing that the host engine has is believed."""
+        self._read_at = now()
+        self._looked_at = 0.0
+        self._look(self._read_at.seconds)
+
+    def gpus(self) -> list[Gpu]:
+        return [row.device.gpu for row in self._rows.values()]
+
+    def events(self) -> list[Reading | Fault]:
+        """What was measured since the last call, and why not. Raises DcgmError."""
+        started = self._now().seconds
+        if started - self._looked_at >= LOOK_SECONDS:
+            self._look(started)
+        samples = self._watching.samples(started)
+        now = self._now()  # after the call, so that no sample is from the future
+        if self._was_set(now):
+            log.warning("the node's clock was set: samples are taken anew from here")
+            self._rejected["clock_set"] += 1
+        if self._blind_until:
+            return self._wait(now)
+        self._take_in(samples, now)
+        return [event for row in self._rows.values() for event in self._events(row, now)]
+
+    def close(self) -> None:
+        """Never raises."""
+        self._watching.close()
+        self._engine.close()
+
+    def _look(self, now: float) -> None:
+        self._looked_at = now
+        census = count(self._engine, self._census)
+        if census != self._census:
+            known = [row.device for row in self._rows.values()]
+            devices = describe(self._engine, census, known)
+            is_told = all(device.problem != UNTOLD for device in devices)
+            self._census = census if is_told else None
+            self._take_devices([self._permitted(device) for device in devices], now)
+        self._watching.update([row.device for row in self._rows.values()], now)
+
+    def _permitted(self, device: Device) -> Device:
+        if device.problem is None and not device.gpm and not self._pre_hopper:
+            return replace(device, problem=(Reason.NOT_SUPPORTED, PRE_HOPPER))
+        return device
+
+    def _take_devices(self, devices: Sequence[Device], now: float) -> None:
+        """Go on with the devices that were there, and begin with those that are new."""
+        rows = {}
+        for device in devices:
+            row = self._rows.get(device.entity)
+            if row is None or _is_another(row.device.gpu, device.gpu):
+                # Numbers of instances are given out again: what bears one now may be another.
+                self._watching.renew(device.entity)
+                row = _Row(device, self._interval, now)
+            row.device, row.samples.gpu = device, device.gpu
+            rows[device.entity] = row
+        self._rows = rows
+
+    def _was_set(self, now: Anchor) -> bool:
+        """Whether somebody set the node's clock since the last read."""
+        before, self._read_at = self._read_at, now
+        set_by = now.seconds - before.seconds_at(now.micros)
+        if abs(set_by) <= CLOCK_STEP_SECONDS:
+            return False
+        # Where the clock would be: no sample that was taken before bears a later time.
+        self._blind_until = max(now.micros, self._blind_until, now.micros + round(set_by * 1e6))
+        return True
+
+    def _wait(self, now: Anchor) -> list[Reading | Fault]:
+        """Believe nothing until the clock is where it was.
+
+        Set back, a host engine takes no sample that it does not hold to be due, and what it has from
+        before comes to light when its time comes again (DcgmCacheManager.cpp, ActuallyUpdateAllFields;
+        DcgmGpmManager.cpp, MaybeFetchNewSample).
+        """
+        left = (self._blind_until - now.micros) * 1e-6
+        if left <= 0.0:
+            self._blind_until = 0
+            self._begin_anew(now)
+        if left <= self._patience:
+            return []
+        detail = (
+            "the node's clock was set back: the host engine takes no samples for another "
+            f"{left:.0f} s, unless it is restarted"
+        )
+        return [
+            Fault(row.device.gpu, now.seconds, *(row.device.problem or (Reason.STALE, detail)))
+            for row in self._rows.values()
+        ]
+
+    def _begin_anew(self, now: Anchor) -> None:
+        """No window reaches over this instant, and no sample from before it is read."""
+        self._watching.skip_to(now.micros * 1e-6)
+        for row in self._rows.values():
+            row.samples.forget()
+            row.begun = row.heard = now.seconds
+
+    def _take_in(self, samples: Sequence[Sample], now: Anchor) -> None:
+        listening: dict[Entity, list[_Row]] = {}
+        for row in self._rows.values():
+            for entity in {row.device.entity, row.device.parent}:
+                listening.setdefault(entity, []).append(row)
+        latest = now.micros + round(AHEAD_SECONDS * 1e6)
+        for sample in samples:
+            if sample.micros > latest:
+                self._rejected["timestamp_in_future"] += 1
+                continue
+            for row in listening.get(sample.entity, ()):
+                if row.samples.add(sample) and sample.field == TENSOR:
+                    row.heard = now.seconds
+
+    def _events(self, row: _Row, now: Anchor) -> Iterator[Reading | Fault]:
+        yield from row.samples.readings(now)
+        backwards = row.samples.take_disordered()
+        if backwards:
+            self._rejected["timestamp_backwards"] += backwards
+        problem = row.device.problem or self._problem(row, now.seconds)
+        if problem is not None:
+            yield Fault(row.device.gpu, now.seconds, *problem)
+
+    def _problem(self, row: _Row, now: float) -> Problem | None:
+        """Why a device that should be measured is not."""
+        entity = row.device.entity
+        refusal = self._watching.refusal(entity)
+        if refusal is not None:
+            return refusal.reason, str(refusal)
+        if now - row.heard > self._patience:
+            since = self._watching.since(entity)
+            if since is not None and now - since > RETRY_SECONDS:
+                self._watching.renew(entity)
+            return Reason.STALE, f"no sample for {now - row.heard:.0f} s"
+        code = row.samples.last_code
+        if code and now - row.begun > self._patience:
+            return REASONS.get(code, Reason.FAILED), self._why_blank(row.device, code)
+        return None
+
+    def _why_blank(self, device: Device, code: int) -> str:
+        if not device.gpm:
+            return (
+                f"the tensor counter has no value ({code}): profiling is paused "
+                "(`ofu-exporter resume`), or another profiler has the counters"
+            )
+        if device.gpu.instance:
+            return f"the tensor counter has no value ({code}): no compute instance, or nothing yet"
+        return f"the tensor counter has no value ({code})"
+
+
+def _is_another(known: Gpu, found: Gpu) -> bool:
+    return (known.key, known.profile, known.mig_uuid) != (found.key, found.profile, found.mig_uuid)

@@ -1,0 +1,234 @@
+"""Which fields of which devices a host engine samples for us, and what becomes of a watch that fails.
+
+All watches have one interval. Devices that come get a watch of their own and those that go are taken
+out of theirs, so that a change on one GPU costs no other GPU a sample. A counter that a device turns
+out not to have is watched no longer: the host engine would log an error for it at every interval.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from ofu_exporter.sources.dcgm.devices import Device
+from ofu_exporter.sources.dcgm.host_engine import HostEngine, Watch
+from ofu_exporter.sources.dcgm.library import (
+    GPU,
+    NOT_WATCHED,
+    OF_ONE_ENTITY,
+    DcgmError,
+    Entity,
+    Sample,
+)
+from ofu_exporter.sources.dcgm.samples import (
+    CYCLES_ELAPSED,
+    CYCLES_TENSOR,
+    GPU_PERCENT,
+    OTHER_PIPES,
+    PIPES,
+    POWER_LIMIT_WATTS,
+    POWER_WATTS,
+    SM_CLOCK_MHZ,
+    TENSOR,
+)
+
+log = logging.getLogger(__name__)
+
+TRIAL_INTERVALS = 4
+"""What has brought no value so long after the tensor counter did, is not there."""
+RETRY_SECONDS = 30.0
+"""Time between two attempts to watch what could not be watched."""
+
+_WITH_PIPES = (TENSOR, *PIPES.values())
+_WITH_OTHERS = (*_WITH_PIPES, *OTHER_PIPES)
+_WITH_CYCLES = (*_WITH_OTHERS, CYCLES_ELAPSED, CYCLES_TENSOR)
+"""Of whole GPUs only: no instance has these counters. Before DCGM 4.6 nobody has."""
+_OF_THE_DRIVER = (SM_CLOCK_MHZ, GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS)
+"""Of whole GPUs, and no profiling fields."""
+
+
+class Watching:
+    """The watches of one connection. Calls raise DcgmError only when the connection is gone."""
+
+    def __init__(self, engine: HostEngine, interval: float) -> None:
+        self._engine = engine
+        self._interval = interval
+        self._watches: list[Watch] = []
+        self._clock_watches: list[Watch] = []
+        self._watched: dict[Entity, float] = {}
+        """Since when each device has been watched."""
+        self._refused: dict[Entity, tuple[DcgmError, float]] = {}
+        """Why a device is not watched, and when that was last tried."""
+        self._clockless: set[Entity] = set()
+        """GPUs whose clock could not be watched, and that were said to be so."""
+        self._trials: dict[Entity, float] = {}
+        """When it is decided which counters a device has."""
+        self._brought: dict[Entity, set[int]] = {}
+        """The fields that have brought a value, while that is not decided."""
+
+    def update(self, devices: Sequence[Device], now: float) -> None:
+        """Watch what is new or was refused a while ago; let go of what is not there any more."""
+        present = {device.entity for device in devices}
+        for entity in [*self._watched.keys() - present, *self._refused.keys() - present]:
+            self.renew(entity)
+        new = [device for device in devices if self._is_due(device, now)]
+        for alike in _alike(new):
+            self._watch(alike, now)
+        self._watch_clocks({device.parent for device in devices if device.problem is None})
+
+    def samples(self, now: float) -> list[Sample]:
+        """Every sample since the last call, and again those from ahead of the time."""
+        # The clocks last, so that none is read before the counters it belongs to.
+        watches = (*self._watches, *self._clock_watches)
+        found = [sample for watch in watches for sample in self._read(watch, now)]
+        self._try_out(found, now)
+        return found
+
+    def _read(self, watch: Watch, now: float) -> list[Sample]:
+        """The samples of a watch. An entity whose samples are refused is taken out: it would hide the others'."""
+        while watch.entities:
+            try:
+                return watch.samples()
+            except DcgmError as error:
+                if error.is_disconnected:
+                    raise
+                log.debug("no samples: %s", error)
+                if watch.failed is None or error.code not in OF_ONE_ENTITY:
+                    break
+                self._take_out(watch.failed, watch, (error, now))
+        return []
+
+    def _take_out(self, entity: Entity, watch: Watch, why: tuple[DcgmError, float]) -> None:
+        """One that the host engine just forgot is watched anew at once, another one later."""
+        if SM_CLOCK_MHZ in watch.fields:
+            self._clock_watches = _dropped(self._clock_watches, entity)
+            return
+        self.renew(entity)
+        if why[0].code != NOT_WATCHED:
+            self._refused[entity] = why
+
+    def since(self, entity: Entity) -> float | None:
+        """Since when a device has been watched; None when it is not."""
+        return self._watched.get(entity)
+
+    def refusal(self, entity: Entity) -> DcgmError | None:
+        """Why a device is not watched."""
+        refused = self._refused.get(entity)
+        return refused[0] if refused else None
+
+    def renew(self, entity: Entity) -> None:
+        """Have a device watched anew at the next update, if it is there then."""
+        for known in (self._watched, self._refused, self._trials, self._brought):
+            known.pop(entity, None)
+        self._watches = _dropped(self._watches, entity)
+
+    def skip_to(self, unix: float) -> None:
+        """Leave out everything that was sampled before."""
+        for watch in (*self._watches, *self._clock_watches):
+            watch.skip_to(unix)
+
+    def close(self) -> None:
+        """Never raises."""
+        for watch in (*self._watches, *self._clock_watches):
+            watch.close()
+        self._watches, self._clock_watches = [], []
+
+    def _is_due(self, device: Device, now: float) -> bool:
+        if device.problem is not None or device.entity in self._watched:
+            return False
+        refused = self._refused.get(device.entity)
+        return refused is None or now - refused[1] >= RETRY_SECONDS
+
+    def _watch(self, alike: Sequence[Device], now: float) -> None:
+        """Watch devices of one kind together, with as many of their counters as the engine knows."""
+        entities = [device.entity for device in alike]
+        for fields in _choices(alike[0]):
+            try:
+                watch = self._engine.watch(entities, fields, self._interval)
+            except DcgmError as error:
+                if error.is_disconnected:
+                    raise
+                self._refused.update((entity, (error, now)) for entity in entities)
+                continue
+            self._watches.append(watch)
+            for entity in watch.entities:
+                self._refused.pop(entity, None)
+                self._watched[entity] = now
+                self._brought[entity] = set()
+            self._refused.update((entity, (e, now)) for entity, e in watch.refused.items())
+            return
+        if len(alike) > 1:  # one that cannot be watched must not keep the others from it
+            for device in alike:
+                self._watch([device], now)
+
+    def _watch_clocks(self, gpus: set[Entity]) -> None:
+        watched = {entity for watch in self._clock_watches for entity in watch.entities}
+        for gone in watched - gpus:
+            self._clock_watches = _dropped(self._clock_watches, gone)
+        if new := sorted(gpus - watched):
+            self._watch_clocks_of(new)
+
+    def _watch_clocks_of(self, gpus: Sequence[Entity]) -> None:
+        try:
+            self._clock_watches.append(self._engine.watch(gpus, _OF_THE_DRIVER, self._interval))
+        except DcgmError as error:
+            if error.is_disconnected:
+                raise
+            if len(gpus) == 1:
+                first = gpus[0] not in self._clockless
+                self._clockless.add(gpus[0])
+                say = log.warning if first else log.debug
+                say("the SM clock of GPU %d cannot be watched: %s", gpus[0].number, error)
+                return
+            for gpu in gpus:
+                self._watch_clocks_of([gpu])
+
+    def _try_out(self, samples: Iterable[Sample], now: float) -> None:
+        """Learn which counters bring values, and watch the others no longer."""
+        if not self._brought:
+            return
+        for sample in samples:
+            if sample.value is not None and sample.entity in self._brought:
+                self._brought[sample.entity].add(sample.field)
+                if sample.field == TENSOR:
+                    self._trials.setdefault(sample.entity, now + TRIAL_INTERVALS * self._interval)
+        over = {entity for entity, until in self._trials.items() if now >= until}
+        silent: dict[tuple[int, ...], list[Entity]] = {}
+        for watch in self._watches:
+            for entity in over.intersection(watch.entities):
+                fields = tuple(f for f in watch.fields if f not in self._brought[entity])
+                silent.setdefault(fields, []).append(entity)
+        for fields, entities in silent.items():
+            if fields:
+                self._engine.unwatch(entities, fields)
+        for entity in over:
+            del self._trials[entity], self._brought[entity]
+
+
+def _dropped(watches: Sequence[Watch], entity: Entity) -> list[Watch]:
+    """The watches without an entity; those of nothing else end."""
+    for watch in watches:
+        watch.drop(entity)
+        if not watch.entities:
+            watch.close()
+    return [watch for watch in watches if watch.entities]
+
+
+def _alike(devices: Sequence[Device]) -> list[list[Device]]:
+    """Devices that may be watched in one group: before Hopper only those of one model."""
+    groups: dict[tuple[bool, int, str], list[Device]] = {}
+    for device in devices:
+        model = "" if device.gpm else device.gpu.name
+        groups.setdefault((device.gpm, device.entity.group, model), []).append(device)
+    return list(groups.values())
+
+
+def _choices(device: Device) -> Sequence[tuple[int, ...]]:
+    """Sets of fields to try, best first. A host engine refuses a set with a field it does not know.
+
+    Before Hopper one counter only: several would be measured in turns, each part of the time.
+    """
+    if not device.gpm:
+        return ((TENSOR,),)
+    of_whole = (_WITH_CYCLES, _WITH_OTHERS) if device.entity.group == GPU else ()
+    return (*of_whole, _WITH_PIPES, (TENSOR,))

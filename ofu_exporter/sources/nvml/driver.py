@@ -1,0 +1,247 @@
+"""Reads GPM counters and the SM clock through NVML (Hopper and newer, MIG instances too), needs no root.
+
+At any error of the driver everything held of that GPU is dropped and begun anew at the next read,
+so no window spans time in which the GPU was not watched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ofu_exporter.errors import GpuError, SourceError
+from ofu_exporter.sources import Clock
+from ofu_exporter.sources.nvml import mig
+from ofu_exporter.sources.nvml.gpm import Series, Target
+from ofu_exporter.sources.nvml.nvml_errors import (
+    DRIVER_NOT_LOADED,
+    LIBRARY_MISMATCH,
+    ask,
+    code,
+    errors,
+    reason,
+)
+from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
+
+AUTO_RANK: int | None = 0
+
+CORES_PER_SM: Mapping[tuple[int, int | None], int] = {
+    (7, None): 64,
+    (8, 0): 64,
+    (8, 6): 128,
+    (8, 7): 128,
+    (8, 9): 128,
+    (9, 0): 128,
+    (10, None): 128,
+    (11, None): 128,
+    (12, None): 128,
+}
+"""By compute capability; a minor version of None stands for all of them."""
+
+
+class Options(BaseModel):
+    """This source has no settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Source:
+    """The GPUs of this node, through the driver's own library."""
+
+    simulated = False
+    rejected: Mapping[str, int] = MappingProxyType({})
+
+    def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
+        self._options = options
+        self._clock = clock
+        self._nvml: ModuleType | None = None
+
+    def open(self) -> Sequence[GpuProbe]:
+        """One probe per GPU. Asks the driver about none of them: one that hangs must not stop here."""
+        import pynvml  # noqa: PLC0415 - the vendor's library, loaded only where this source is used
+
+        try:
+            pynvml.nvmlInit()
+            self._nvml = pynvml
+            count = pynvml.nvmlDeviceGetCount()
+        except errors(pynvml) as error:
+            self.close()
+            raise SourceError(reason(error), str(error)) from error
+        if count == 0:
+            self.close()
+            raise SourceError(Reason.NO_GPU, "the driver sees no GPU")
+        driver = ask(pynvml, pynvml.nvmlSystemGetDriverVersion) or ""
+        return [GpuProbe(pynvml, index, driver, self._clock) for index in range(count)]
+
+    def close(self) -> None:
+        nvml, self._nvml = self._nvml, None
+        if nvml is not None:
+            ask(nvml, nvml.nvmlShutdown)
+
+
+class GpuProbe:
+    """One GPU, driven by one thread, which also closes it; it finds its GPU again by itself."""
+
+    def __init__(self, nvml: ModuleType, index: int, driver: str, clock: Clock) -> None:
+        self._nvml = nvml
+        self._index = index
+        self._clock = clock
+        self._uuid: str | None = None
+        self._whole = Gpu(index=str(index), uuid=f"index-{index}", driver=driver)
+        self._gpus: tuple[Gpu, ...] = (self._whole,)
+        self._handle: Any = None
+        self._divided = False
+        self._series: dict[GpuKey, Series] = {}
+
+    def gpus(self) -> Sequence[Gpu]:
+        """The GPU, or its instances; until the first successful read a placeholder for the uuid."""
+        return self._gpus
+
+    def poll(self) -> None:
+        """Read the clock into the windows that are open. A failure costs this clock read only."""
+        open_series = list(self._series.values())
+        if not open_series:
+            return
+        try:
+            clocks = open_series[0].read_clock()
+        except errors(self._nvml) as error:
+            raise GpuError(reason(error), str(error)) from error
+        for series in open_series:
+            series.note(clocks)
+
+    def read(self) -> Sequence[Reading | Fault]:
+        try:
+            if self._handle is None:
+                self._handle = self._find()
+                self._whole = self._described(self._handle)
+            self._look_for_instances()
+            events = [self._read_one(gpu) for gpu in self._gpus]
+        except GpuError:
+            self.close()
+            raise
+        except errors(self._nvml) as error:
+            self.close()
+            raise self._failure(error) from error
+        return tuple(event for event in events if event is not None)
+
+    def close(self) -> None:
+        self._handle = None
+        for key in list(self._series):
+            self._drop(key)
+
+    def _look_for_instances(self) -> None:
+        """See what the GPU is now: what changed since the last window is begun anew."""
+        before = {gpu.key: gpu for gpu in self._gpus}
+        self._divided = mig.is_on(self._nvml, self._handle, self._divided)
+        if self._divided:
+            instances = mig.instances(self._nvml, self._handle)
+            self._gpus = tuple(self._part(instance) for instance in instances) or (self._whole,)
+        else:
+            self._gpus = (self._whole,)
+        now = {gpu.key: gpu for gpu in self._gpus}
+        for key in list(self._series):
+            if now.get(key) != before.get(key):
+                self._drop(key)
+        if self._divided and self._gpus == (self._whole,):
+            raise GpuError(Reason.NO_INSTANCE, "MIG is on and there is no GPU instance")
+
+    def _part(self, instance: mig.Instance) -> Gpu:
+        return replace(
+            self._whole,
+            instance=str(instance.id),
+            profile=instance.profile,
+            mig_uuid=instance.mig_uuid,
+            sm_count=instance.sm_count,
+            memory_bytes=instance.memory_bytes,
+        )
+
+    def _read_one(self, gpu: Gpu) -> Reading | Fault | None:
+        """End the window of a GPU or an instance, or begin its first. An instance fails by itself."""
+        try:
+            series = self._series.get(gpu.key)
+            if series is not None:
+                return series.end_window(gpu)
+            self._begin(gpu)
+        except errors(self._nvml) as error:
+            if not gpu.instance:
+                raise
+            self._drop(gpu.key)
+            known = self._failure(error)
+            return Fault(gpu, self._clock(), known.reason, known.detail)
+        return None
+
+    def _begin(self, gpu: Gpu) -> None:
+        if not self._nvml.nvmlGpmQueryDeviceSupport(self._handle).isSupportedDevice:
+            raise GpuError(Reason.NOT_SUPPORTED, "the driver has no GPM counters for this GPU")
+        target = Target(self._handle, int(gpu.instance) if gpu.instance else None)
+        # Known to the probe before it holds anything of the driver's, so that close() frees it.
+        series = self._series[gpu.key] = Series(self._nvml, target, self._clock)
+        series.begin()
+
+    def _drop(self, key: GpuKey) -> None:
+        series = self._series.pop(key, None)
+        if series is not None:
+            series.close()
+
+    def _failure(self, error: Exception) -> GpuError:
+        """A driver that has answered this process and is gone or another one now was replaced under it."""
+        if self._uuid is not None and code(error) in (DRIVER_NOT_LOADED, LIBRARY_MISMATCH):
+            return GpuError(Reason.DRIVER_REPLACED, str(error))
+        if reason(error) is Reason.NOT_SUPPORTED:
+            return GpuError(Reason.NOT_SUPPORTED, "the driver has no GPM counters for this GPU")
+        return GpuError(reason(error), str(error))
+
+    def _find(self) -> Any:
+        """The handle of this GPU: the one at its index, unless another GPU is there now.
+
+        Not by uuid at once: to look for a uuid the driver may have to wake every GPU, and one that
+        hangs would then take this one with it.
+        """
+        handle = self._nvml.nvmlDeviceGetHandleByIndex(self._index)
+        uuid = self._nvml.nvmlDeviceGetUUID(handle)
+        if self._uuid is None:
+            self._uuid = uuid
+        elif uuid != self._uuid:
+            handle = self._nvml.nvmlDeviceGetHandleByUUID(self._uuid)
+        return handle
+
+    def _described(self, handle: Any) -> Gpu:
+        """The GPU with all that the driver tells of it; what it does not tell costs no measurement."""
+        nvml = self._nvml
+        pci = ask(nvml, nvml.nvmlDeviceGetPciInfo, handle)
+        memory = ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+        max_mhz = ask(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM)
+        capability = ask(nvml, nvml.nvmlDeviceGetCudaComputeCapability, handle)
+        cores = ask(nvml, nvml.nvmlDeviceGetNumGpuCores, handle)
+        return replace(
+            self._whole,
+            uuid=self._uuid or self._whole.uuid,
+            name=ask(nvml, nvml.nvmlDeviceGetName, handle) or "",
+            pci_bus_id=_text(pci.busId) if pci else "",
+            pci_device_id=f"{pci.pciDeviceId >> 16:04x}" if pci else "",
+            sm_count=_sm_count(cores, capability),
+            compute_capability=capability,
+            max_sm_clock_hz=max_mhz * 1e6 if max_mhz else None,
+            memory_bytes=memory.total if memory else None,
+            minor=ask(nvml, nvml.nvmlDeviceGetMinorNumber, handle),
+        )
+
+
+def _text(value: str | bytes) -> str:
+    """Bindings differ in whether they decode the strings inside structures."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _sm_count(cores: int | None, capability: tuple[int, int] | None) -> int | None:
+    """Number of SMs; None when the driver or this table does not tell."""
+    if not cores or capability is None:
+        return None
+    per_sm = CORES_PER_SM.get(capability) or CORES_PER_SM.get((capability[0], None))
+    return cores // per_sm if per_sm and cores % per_sm == 0 else None

@@ -1,0 +1,178 @@
+"""The GPM samples of one GPU or MIG instance, made into windows.
+
+A window is what lies between two samples, and the sample that ends one window begins the next:
+windows tile time without a gap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ofu_exporter.sources.nvml.nvml_errors import INVALID_ARGUMENT, NOT_SUPPORTED, SUCCESS, ask
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import (
+    SHORTEST_WINDOW_SECONDS,
+    Clock,
+    ClockSample,
+    CycleTotals,
+    Evidence,
+    Reading,
+)
+
+MOST_CLOCK_SAMPLES = 4096
+"""Bounds the memory of a window that nobody ends."""
+
+# nvml.h, nvmlGpmMetricId_t. Bare numbers: bindings before 13.595 have no names for the cycles.
+GRAPHICS, ANY_TENSOR = 1, 5
+PIPES = {"hmma": 7, "dmma": 8, "imma": 9}
+OTHER_PIPES = (4, 11, 12, 13)  # integer, FP64, FP32, FP16
+CYCLES_ELAPSED, CYCLES_TENSOR = 248, 250
+CYCLES = (CYCLES_ELAPSED, CYCLES_TENSOR)
+INSTANCE_METRICS = (ANY_TENSOR, *PIPES.values(), GRAPHICS, *OTHER_PIPES)
+"""DCGM has the cycle counters of whole GPUs only; they are not asked of an instance."""
+METRICS = (*INSTANCE_METRICS, *CYCLES)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is sampled: a GPU, or one of its GPU instances."""
+
+    handle: Any
+    """Of the GPU, in both cases; its clock is the instances' clock."""
+    instance: int | None = None
+    """GPU-instance id."""
+
+
+class Series:
+    """The samples taken of one target through one handle; the first error ends it."""
+
+    def __init__(self, nvml: ModuleType, target: Target, clock: Clock) -> None:
+        self.target = target
+        self._nvml = nvml
+        self._clock = clock
+        self._asked = METRICS if target.instance is None else INSTANCE_METRICS
+        self._query = nvml.c_nvmlGpmMetricsGet_t()
+        self._query.version = nvml.NVML_GPM_METRICS_GET_VERSION
+        # The sample that began the window, then the one to end it with; they take turns.
+        self._samples: list[Any] = []
+        self._start = math.nan
+        self._clocks: list[ClockSample] = []
+
+    def begin(self) -> None:
+        """Take the sample that begins the first window."""
+        for _ in range(2):
+            self._samples.append(self._nvml.nvmlGpmSampleAlloc())
+        self._start = self._take(self._samples[0])
+        self._clocks = self._clock_read(self._start)
+
+    def read_clock(self) -> list[ClockSample]:
+        """One read of the SM clock, or none from a GPU that has no such clock."""
+        return self._clock_read()
+
+    def note(self, clocks: list[ClockSample]) -> None:
+        """Take clock reads into the window that is open."""
+        self._clocks += clocks
+        if len(self._clocks) > MOST_CLOCK_SAMPLES:
+            del self._clocks[1::2]  # every other one: what is left still covers the whole window
+
+    def end_window(self, gpu: Gpu) -> Reading | None:
+        """The window that ends now, the next one begun. None = too early to end it."""
+        if self._clock() - self._start < SHORTEST_WINDOW_SECONDS:
+            return None
+        end = self._take(self._samples[1])
+        edge = self._clock_read(end)
+        values = self._metrics()
+        reading = Reading(
+            gpu=gpu,
+            start=self._start,
+            end=end,
+            tensor_active=_ratio(values, ANY_TENSOR),
+            pipes={pipe: values[id_] / 100 for pipe, id_ in PIPES.items() if id_ in values},
+            clocks=(*self._clocks, *edge),
+            cycles=_cycles(values),
+            evidence=self._evidence(values),
+        )
+        self._samples.reverse()
+        self._start, self._clocks = end, edge
+        return reading
+
+    def close(self) -> None:
+        while self._samples:
+            ask(self._nvml, self._nvml.nvmlGpmSampleFree, self._samples.pop())
+
+    def _take(self, sample: Any) -> float:
+        """Returns when. After the call: a driver that made us wait answers with what it has then."""
+        if self.target.instance is None:
+            self._nvml.nvmlGpmSampleGet(self.target.handle, sample)
+        else:
+            self._nvml.nvmlGpmMigSampleGet(self.target.handle, self.target.instance, sample)
+        return self._clock()
+
+    def _clock_read(self, at: float | None = None) -> list[ClockSample]:
+        try:
+            mhz = self._nvml.nvmlDeviceGetClockInfo(self.target.handle, self._nvml.NVML_CLOCK_SM)
+        except self._nvml.NVMLError_NotSupported:
+            return []
+        return [ClockSample(self._clock() if at is None else at, mhz * 1e6)]
+
+    def _evidence(self, values: Mapping[int, float]) -> Evidence:
+        """What else shows whether the GPU worked. Power is the whole GPU's: of an instance it says nothing."""
+        others = [values[id_] / 100 for id_ in OTHER_PIPES if id_ in values]
+        whole = len(others) == len(OTHER_PIPES)
+        return Evidence(
+            graphics_active=_ratio(values, GRAPHICS),
+            other_active=max(others) if whole else None,
+            power=self._power() if self.target.instance is None else None,
+        )
+
+    def _power(self) -> float | None:
+        nvml, handle = self._nvml, self.target.handle
+        milliwatts = ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
+        limit = ask(nvml, nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+        return milliwatts / limit if milliwatts is not None and limit else None
+
+    def _metrics(self) -> dict[int, float]:
+        """What the driver answers for this window; a metric it has no value for is left out."""
+        self._ask_driver()
+        answers = [
+            (id_, metric.nvmlReturn, metric.value)
+            for id_, metric in zip(self._asked, self._query.metrics, strict=False)
+        ]
+        values = {id_: value for id_, code, value in answers if code == SUCCESS}
+        if not values:
+            raise self._nvml.NVMLError(answers[0][1])
+        # Activity is what this is for: it is asked for again whatever the answer was.
+        refused = [id_ for id_, code, _ in answers if code in (INVALID_ARGUMENT, NOT_SUPPORTED)]
+        self._asked = tuple(id_ for id_ in self._asked if id_ == ANY_TENSOR or id_ not in refused)
+        return values
+
+    def _ask_driver(self) -> None:
+        query = self._query
+        query.sample1, query.sample2 = self._samples
+        query.numMetrics = len(self._asked)
+        for metric, id_ in zip(query.metrics, self._asked, strict=False):
+            # An entry that the driver passes over must not repeat the window before.
+            metric.metricId, metric.nvmlReturn, metric.value = id_, SUCCESS, math.nan
+        try:
+            self._nvml.nvmlGpmMetricsGet(query)
+        except self._nvml.NVMLError_InvalidArgument:
+            if CYCLES_ELAPSED not in self._asked and CYCLES_TENSOR not in self._asked:
+                raise
+            # A driver from before the cycle counters may refuse the whole call for their ids.
+            self._asked = tuple(id_ for id_ in self._asked if id_ not in CYCLES)
+            self._ask_driver()
+
+
+def _ratio(values: Mapping[int, float], id_: int) -> float | None:
+    """From percent."""
+    return values[id_] / 100 if id_ in values else None
+
+
+def _cycles(values: Mapping[int, float]) -> CycleTotals | None:
+    if CYCLES_ELAPSED in values and CYCLES_TENSOR in values:
+        return CycleTotals(elapsed=values[CYCLES_ELAPSED], tensor=values[CYCLES_TENSOR])
+    return None

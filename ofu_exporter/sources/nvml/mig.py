@@ -1,0 +1,102 @@
+"""The GPU instances that a GPU is divided into by MIG, asked anew each time: no handle of one is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ofu_exporter.sources.nvml.nvml_errors import (
+    FUNCTION_NOT_FOUND,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    code,
+    errors,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One GPU instance. None or "" = the driver does not tell."""
+
+    id: int
+    profile: str = ""
+    """Such as 3g.40gb."""
+    mig_uuid: str = ""
+    """What CUDA and schedulers call it: of its compute instance, told only when it has just one."""
+    sm_count: int | None = None
+    """Told only when its compute instances fill it."""
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One MIG device as NVML lists it: a compute instance inside a GPU instance."""
+
+    uuid: str
+    name: str
+    attributes: Any
+    """None where the driver does not tell."""
+
+
+def is_on(nvml: ModuleType, handle: Any, before: bool) -> bool:
+    """Whether the GPU is in MIG mode; as before where the driver does not tell just now."""
+    try:
+        return bool(nvml.nvmlDeviceGetMigMode(handle)[0])
+    except errors(nvml) as error:
+        return before and code(error) not in (NOT_SUPPORTED, FUNCTION_NOT_FOUND)
+
+
+def instances(nvml: ModuleType, handle: Any) -> list[Instance]:
+    """What the GPU is divided into now, by instance id. Raises the binding's errors.
+
+    An instance without a compute instance is not listed: nothing can run on it.
+    """
+    parts: dict[int, list[_Part]] = {}
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+            parts.setdefault(nvml.nvmlDeviceGetGpuInstanceId(device), []).append(
+                _part(nvml, device)
+            )
+        except errors(nvml) as error:
+            if code(error) != NOT_FOUND:  # an index that is free, or an instance that goes just now
+                raise
+    return [_instance(id_, inside) for id_, inside in sorted(parts.items())]
+
+
+def _part(nvml: ModuleType, device: Any) -> _Part:
+    try:
+        attributes = nvml.nvmlDeviceGetAttributes_v2(device)
+    except errors(nvml) as error:
+        if code(error) not in (NOT_SUPPORTED, FUNCTION_NOT_FOUND):
+            raise
+        attributes = None
+    name = nvml.nvmlDeviceGetName(device)
+    return _Part(nvml.nvmlDeviceGetUUID(device), name, attributes)
+
+
+def _instance(id_: int, parts: list[_Part]) -> Instance:
+    told = [part.attributes for part in parts if part.attributes is not None]
+    if len(told) < len(parts):
+        return Instance(id_, _profile(parts), _uuid(parts))
+    slices = sum(each.computeInstanceSliceCount for each in told)
+    fills = slices == told[0].gpuInstanceSliceCount
+    return Instance(
+        id=id_,
+        profile=_profile(parts),
+        mig_uuid=_uuid(parts),
+        sm_count=sum(each.multiprocessorCount for each in told) if fills else None,
+        memory_bytes=told[0].memorySizeMB << 20,
+    )
+
+
+def _uuid(parts: list[_Part]) -> str:
+    return parts[0].uuid if len(parts) == 1 else ""
+
+
+def _profile(parts: list[_Part]) -> str:
+    """From a name such as `NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb`: what stands before g is the instance's."""
+    _, _, profile = parts[0].name.rpartition(" MIG ")
+    first, _, rest = profile.partition(".")
+    return rest if first.endswith("c") and rest else profile

@@ -1,0 +1,122 @@
+"""Replays a recording at the pace at which it was made; never used unasked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ofu_exporter.errors import GpuError, SourceError
+from ofu_exporter.sources import Clock
+from ofu_exporter.sources.replay import recording
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, Fault, Reading
+from ofu_exporter.values.reasons import Reason
+
+AUTO_RANK = None
+
+
+class Options(BaseModel):
+    """Which recording."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Path = Field(description="The recording to replay.", examples=["FILE"])
+    loop: bool = Field(default=False, description="Start again when the recording ends.")
+
+
+class Probe:
+    """A whole recording: its GPUs come out of one file, in the order they were written."""
+
+    def __init__(self, path: Path, first: recording.Recording, loop: bool, clock: Clock) -> None:
+        self._path = path
+        self._recording = first
+        self._loop = loop
+        self._clock = clock
+        self._epoch = clock()
+        self._length = 0.0
+        self._next: Reading | Fault | None = None
+        self._gpus: dict[Gpu, None] = {}
+
+    @property
+    def damaged(self) -> Sequence[str]:
+        return self._recording.damaged
+
+    def gpus(self) -> Sequence[Gpu]:
+        return list(self._gpus)
+
+    def poll(self) -> None:
+        """The clock reads are in the recording."""
+
+    def read(self) -> Sequence[Reading | Fault]:
+        now = self._clock()
+        due: list[Reading | Fault] = []
+        while (event := self._peek()) is not None and self._epoch + _end(event) <= now:
+            due.append(_shifted(event, self._epoch))
+            self._length = max(self._length, _end(event))
+            self._gpus[event.gpu] = None
+            self._next = None
+        if not due and self._next is None:
+            self._end_reached()
+        return due
+
+    def close(self) -> None:
+        """The file is read to its end or dropped with the generator that reads it."""
+
+    def _peek(self) -> Reading | Fault | None:
+        if self._next is None:
+            self._next = next(self._recording.events, None)
+        return self._next
+
+    def _end_reached(self) -> None:
+        if not self._loop or self._length <= 0:
+            raise GpuError(Reason.RECORDING_ENDED, f"{self._path} is over")
+        try:
+            again = recording.read(self._path)
+        except SourceError as error:
+            raise GpuError(error.reason, error.detail) from error
+        self._epoch += self._length
+        self._recording = again
+
+
+class Source:
+    """A recording as a source."""
+
+    def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
+        self._options = options
+        self._clock = clock
+        self._simulated = False
+        self._probe: Probe | None = None
+
+    @property
+    def simulated(self) -> bool:
+        return self._simulated
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        damaged = len(self._probe.damaged) if self._probe else 0
+        return {"damaged_line": damaged} if damaged else {}
+
+    def open(self) -> Sequence[Probe]:
+        path = self._options.path
+        first = recording.read(path)
+        self._simulated = first.header.simulated
+        self._probe = Probe(path, first, self._options.loop, self._clock)
+        return [self._probe]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _end(event: Reading | Fault) -> float:
+    return event.at if isinstance(event, Fault) else event.end
+
+
+def _shifted(event: Reading | Fault, by: float) -> Reading | Fault:
+    if isinstance(event, Fault):
+        return replace(event, at=event.at + by)
+    clocks = tuple(ClockSample(sample.at + by, sample.hz) for sample in event.clocks)
+    return replace(event, start=event.start + by, end=event.end + by, clocks=clocks)

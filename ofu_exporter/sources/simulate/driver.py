@@ -1,0 +1,262 @@
+"""Simulates a node of H100 GPUs at work, for demonstrations and tests; never used unasked.
+
+The clock under full load moves as the paper measured it on an H100 (arXiv:2605.20799, section
+IV-C: 1,201 to 1,558 MHz, mean 1,352, standard deviation 32). Everything is a function of the seed
+and of the time since `open`, so two runs with one seed agree. Every uuid starts with `SIMULATED-`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ofu_exporter.sources import Clock
+from ofu_exporter.sources.simulate.gemms import Loop, draw
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
+
+AUTO_RANK = None
+
+STEP_SECONDS = 0.1
+"""The simulated clock changes this often."""
+_MEMORY_SECONDS = 0.5
+"""How long the clock stays near where it was: correlation time of its noise."""
+_MAX_CLOCK_HZ = 1980e6
+
+
+class Options(BaseModel):
+    """What is simulated."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    simulated_gpus: int = Field(default=8, ge=1, le=72, description="Number of simulated GPUs.")
+    seed: int = Field(default=1, description="Seed of the simulated clocks and loads.")
+    simulated_cycles: bool = Field(
+        default=False, description="Whether the simulated driver has cycle counters."
+    )
+    simulated_gemms: bool = Field(
+        default=False,
+        description="Whether simulated GPUs multiply random matrices, in tiles, instead of other work.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of time in which a workload keeps the tensor pipes equally busy."""
+
+    seconds: float
+    tensor_active: float
+    clock_hz: float
+    clock_std_hz: float = 0.0
+    pipe: str = "hmma"
+    useful_share: float = 1.0
+    """Of the tensor cycles: what is not spent on tiles that are not full."""
+
+
+_GEMM_CLOCK_HZ = 1352e6
+_GEMM_CLOCK_STD_HZ = 32e6
+WORKLOADS: Mapping[str, tuple[Phase, ...]] = {
+    "training": (
+        Phase(2.4, 0.74, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
+        Phase(0.4, 0.02, 1755e6, 20e6),
+        Phase(0.2, 0.0, 1980e6),
+    ),
+    "pretraining": (
+        Phase(5.0, 0.82, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
+        Phase(0.3, 0.05, 1755e6, 20e6),
+    ),
+    "inference": (
+        Phase(0.3, 0.61, 1500e6, 40e6),
+        Phase(1.9, 0.11, 1980e6),
+        Phase(0.5, 0.0, 1980e6),
+    ),
+    "int8 inference": (
+        Phase(0.8, 0.45, 1620e6, 30e6, "imma"),
+        Phase(0.9, 0.04, 1980e6, pipe="imma"),
+    ),
+    "fp64 solver": (Phase(3.0, 0.58, 1640e6, 25e6, "dmma"), Phase(1.0, 0.0, 1980e6)),
+    "idle": (Phase(60.0, 0.0, 345e6),),
+}
+_NODE = (
+    *("training",) * 3,
+    "pretraining",
+    "inference",
+    "int8 inference",
+    "fp64 solver",
+    "idle",
+)
+
+
+LOOPS = 12
+"""Products that a simulated GPU runs in turn, where it runs products."""
+
+
+def _gemm_phases(loops: Sequence[Loop]) -> tuple[Phase, ...]:
+    return tuple(
+        Phase(
+            loop.seconds,
+            loop.tensor_active,
+            _GEMM_CLOCK_HZ,
+            _GEMM_CLOCK_STD_HZ,
+            useful_share=loop.useful_share,
+        )
+        for loop in loops
+    )
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Cycles since the simulation began."""
+
+    elapsed: float = 0.0
+    tensor: float = 0.0
+    hmma: float = 0.0
+    imma: float = 0.0
+    dmma: float = 0.0
+    useful: float = 0.0
+    """Tensor cycles that compute what the work needs."""
+
+
+class Probe:
+    """One simulated GPU."""
+
+    def __init__(self, index: int, options: Options, clock: Clock) -> None:
+        workload = _NODE[index % len(_NODE)]
+        self._gpu = Gpu(
+            index=str(index),
+            uuid=f"SIMULATED-{options.seed}-{index}",
+            name="NVIDIA H100 80GB HBM3",
+            pci_bus_id=f"00000000:{index + 1:02X}:00.0",
+            pci_device_id="2330",
+            driver="simulated",
+            sm_count=132,
+            compute_capability=(9, 0),
+            max_sm_clock_hz=_MAX_CLOCK_HZ,
+            memory_bytes=80 << 30,
+        )
+        self._random = random.Random(f"{options.seed}/{index}")
+        self.loops = draw(self._random, LOOPS) if options.simulated_gemms else ()
+        """The products that it runs, over and over; empty with other work."""
+        self._phases = _gemm_phases(self.loops) or WORKLOADS[workload]
+        self._told: Phase | None = None
+        self._period = math.fsum(phase.seconds for phase in self._phases)
+        self._offset = self._random.random() * self._period
+        self._has_cycles = options.simulated_cycles
+        self._clock = clock
+        self._epoch = clock()
+        self._steps = 0
+        self._noise = self._random.gauss(0, 1)
+        self._totals = _Totals()
+        self._before: tuple[float, _Totals] | None = None
+        self._clocks: list[ClockSample] = []
+
+    def gpus(self) -> Sequence[Gpu]:
+        return [self._gpu]
+
+    def do(self, phase: Phase | None) -> None:
+        """Do this from now on; None = its own work again."""
+        self._advance(self._clock())
+        self._told = phase
+
+    def poll(self) -> None:
+        at = self._clock()
+        self._advance(at)
+        self._clocks.append(ClockSample(at, round(self._clock_hz(), -6)))
+
+    def read(self) -> Sequence[Reading | Fault]:
+        self.poll()
+        at = self._clocks[-1].at
+        if self._before is not None and self._totals.elapsed <= self._before[1].elapsed:
+            return []  # the window is shorter than a step: it goes on
+        now = _Totals(*(getattr(self._totals, name) for name in _Totals.__slots__))
+        before, self._before = self._before, (at, now)
+        clocks, self._clocks = tuple(self._clocks), [self._clocks[-1]]
+        if before is None:
+            return []
+        return [self._reading(before, (at, now), clocks)]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    @property
+    def useful_cycles(self) -> float:
+        """Tensor cycles so far, without those on tiles that are not full: what MFU counts."""
+        return self._totals.useful
+
+    def _reading(
+        self,
+        before: tuple[float, _Totals],
+        after: tuple[float, _Totals],
+        clocks: tuple[ClockSample, ...],
+    ) -> Reading:
+        (start, old), (end, new) = before, after
+        elapsed = new.elapsed - old.elapsed
+        return Reading(
+            gpu=self._gpu,
+            start=start,
+            end=end,
+            tensor_active=(new.tensor - old.tensor) / elapsed,
+            pipes={
+                pipe: (getattr(new, pipe) - getattr(old, pipe)) / elapsed
+                for pipe in ("hmma", "imma", "dmma")
+            },
+            clocks=clocks,
+            cycles=CycleTotals(new.elapsed, new.tensor) if self._has_cycles else None,
+        )
+
+    def _advance(self, at: float) -> None:
+        """Bring the totals up to `at`, in whole steps."""
+        memory = math.exp(-STEP_SECONDS / _MEMORY_SECONDS)
+        fresh = math.sqrt(1 - memory * memory)
+        while (self._steps + 1) * STEP_SECONDS <= at - self._epoch:
+            self._steps += 1
+            self._noise = memory * self._noise + fresh * self._random.gauss(0, 1)
+            phase = self._phase()
+            cycles = self._clock_hz() * STEP_SECONDS
+            tensor = cycles * phase.tensor_active
+            totals = self._totals
+            totals.elapsed += cycles
+            totals.tensor += tensor
+            totals.useful += tensor * phase.useful_share
+            setattr(totals, phase.pipe, getattr(totals, phase.pipe) + tensor)
+
+    def _phase(self) -> Phase:
+        if self._told is not None:
+            return self._told
+        into = (self._steps * STEP_SECONDS + self._offset) % self._period
+        for phase in self._phases:
+            if into < phase.seconds:
+                return phase
+            into -= phase.seconds
+        return self._phases[-1]
+
+    def _clock_hz(self) -> float:
+        """The paper's extremes are 4.7 and 6.4 standard deviations from its mean."""
+        phase = self._phase()
+        noise = min(max(self._noise, -4.7), 6.4)
+        return min(phase.clock_hz + noise * phase.clock_std_hz, _MAX_CLOCK_HZ)
+
+
+class Source:
+    """A simulated node."""
+
+    simulated = True
+    rejected: Mapping[str, int] = {}
+
+    def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
+        self._options = options
+        self._clock = clock
+
+    def open(self) -> Sequence[Probe]:
+        return [
+            Probe(index, self._options, self._clock)
+            for index in range(self._options.simulated_gpus)
+        ]
+
+    def close(self) -> None:
+        """Nothing is held."""

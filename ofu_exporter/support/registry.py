@@ -1,0 +1,63 @@
+"""Finds the modules of a package by their names: to lie in it is to be registered."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar, cast
+
+from ofu_exporter.errors import ConfigError
+
+ModuleT = TypeVar("ModuleT")
+
+
+class Registry(Generic[ModuleT]):
+    """The modules of one package. `ModuleT` is a protocol: what each of them offers."""
+
+    def __init__(
+        self, package: str, kind: str, *, inner: str = "", reserved: Sequence[str] = ()
+    ) -> None:
+        """`kind`: what one of them is, for errors.
+
+        `inner`: where each lies in a folder of its own, the file of the folder that is loaded. Its public name is
+        the folder's, with dashes. `reserved`: words that a user may give in the place of a name.
+        """
+        self._package = package
+        self._kind = kind
+        self._inner = inner
+        self._reserved = reserved
+        self._names: tuple[str, ...] = ()
+
+    def names(self) -> tuple[str, ...]:
+        """Every module, by its public name."""
+        if not self._names:
+            found = pkgutil.iter_modules(sys.modules[self._package].__path__)
+            self._names = tuple(sorted(self._public(module.name) for module in found))
+        return self._names
+
+    def load(self, name: str) -> ModuleT:
+        """One module. Raises ConfigError that lists the known names."""
+        if name not in self.names():
+            known = ", ".join([*self._reserved, *self.names()])
+            raise ConfigError(f"unknown {self._kind} {name!r}; known: {known}")
+        inside = f".{name.replace('-', '_')}.{self._inner}" if self._inner else f".{name}"
+        return cast(ModuleT, importlib.import_module(self._package + inside))
+
+    def summary(self, name: str) -> str:
+        """The first line of a module's docstring: what it is."""
+        return (self._module(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
+
+    def automatic(self) -> list[str]:
+        """The modules that `auto` tries, best first: by their AUTO_RANK; None = never unasked."""
+        ranks = {name: self._module(name).AUTO_RANK for name in self.names()}
+        return sorted(
+            (name for name in ranks if ranks[name] is not None), key=lambda name: ranks[name]
+        )
+
+    def _module(self, name: str) -> Any:
+        return self.load(name)
+
+    def _public(self, module: str) -> str:
+        return module.replace("_", "-") if self._inner else module

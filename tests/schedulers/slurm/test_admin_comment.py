@@ -1,0 +1,119 @@
+"""The summary of a job over its nodes, in the AdminComment of a real Slurm without a database."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
+from tests.running import Agent, agent, until
+from tests.schedulers.slurm.cluster import DEPLOYED, PROGRAM, Cluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+
+
+@pytest.fixture(scope="module")
+def measuring(cluster: Cluster) -> Iterator[Agent]:
+    flags = ("--interval", "0.3s", "--clock-interval", "0.1s", "--slurm-poll", "0.05s")
+    where = ("--scheduler", "slurm", "--job-dir", str(cluster.jobs))
+    with agent("run", "--source", "simulate", *flags, *where) as running:
+        yield running
+
+
+@pytest.fixture
+def running_job(
+    cluster: Cluster, measuring: Agent, request: pytest.FixtureRequest
+) -> Iterator[str]:
+    """A job with two GPUs, of which something has been observed."""
+    gate = request.node.name
+    job_id = cluster.submit("--gres=gpu:2", "--job-name=llama AdminComment=x", until_open=gate)
+    until(lambda: measuring.value("ofu_job_gpu_seconds_total", job_id=job_id))
+    yield job_id
+    cluster.open(gate)
+    until(lambda: cluster.state(job_id) == "COMPLETED")
+
+
+def slurm(cluster: Cluster) -> Commands:
+    return Commands(cluster.environ, "/usr/bin")
+
+
+def port(measuring: Agent) -> str:
+    return measuring.url.rpartition(":")[2]
+
+
+def gather(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, "job", "gather", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=cluster.environ,
+    )
+
+
+def comment(cluster: Cluster, job_id: str) -> str:
+    shown = cluster.call("scontrol", "show", "job", job_id)
+    found = re.search(r"^\s*AdminComment=(.*)$", shown, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def test_the_line_is_written_while_the_job_runs(
+    cluster: Cluster, measuring: Agent, running_job: str
+) -> None:
+    done = gather(
+        cluster, running_job, "--nodes", "localhost", "--port", port(measuring), "--write"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "(AdminComment, by scontrol)" in done.stdout
+    written = comment(cluster, running_job)
+    assert written.startswith("ofu=")
+    assert "gpus=2" in written
+    assert "nodes=1/1" in written
+    assert written.endswith("simulated=yes")
+
+
+def test_every_job_that_runs_gets_its_line(
+    cluster: Cluster, measuring: Agent, running_job: str
+) -> None:
+    subprocess.run(
+        [DEPLOYED / "comment-running-jobs.sh", "--port", port(measuring)],
+        check=True,
+        timeout=60,
+        env={
+            **cluster.environ,
+            "OFU_EXPORTER_PROGRAM": str(PROGRAM),
+            "OFU_EXPORTER_STATE": str(cluster.root / "state"),
+        },
+    )
+    assert comment(cluster, running_job).startswith("ofu=")
+
+
+def test_a_line_is_replaced_by_a_later_one(cluster: Cluster, running_job: str) -> None:
+    for line in ("ofu=1.0%", "ofu=2.0%"):
+        assert slurm(cluster).write(running_job, line) == "scontrol"
+    assert comment(cluster, running_job) == "ofu=2.0%"
+
+
+def test_a_comment_of_somebody_else_stays(cluster: Cluster, running_job: str) -> None:
+    cluster.call("scontrol", "update", f"jobid={running_job}", "admincomment=JS1:blob")
+    with pytest.raises(SlurmError, match="somebody else"):
+        slurm(cluster).write(running_job, "ofu=1.0%")
+    assert comment(cluster, running_job) == "JS1:blob"
+
+
+def test_a_job_that_ended_cannot_be_written_without_a_database(
+    cluster: Cluster, measuring: Agent
+) -> None:
+    job_id = cluster.submit("--gres=gpu:1")
+    until(lambda: cluster.state(job_id) == "COMPLETED")
+    with pytest.raises(SlurmError, match="scontrol update"):
+        slurm(cluster).write(job_id, "ofu=1.0%")
+
+
+def test_a_list_of_nodes_is_taken_apart(cluster: Cluster) -> None:
+    assert slurm(cluster).hostnames("n[1-3],m7") == ["n1", "n2", "n3", "m7"]
+    assert slurm(cluster).hostnames("n1,n2") == ["n1", "n2"]

@@ -1,0 +1,317 @@
+"""What the slurm scheduler makes of its directories: every claim once, in time, and nothing from doubtful files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ofu_exporter.errors import SchedulerError
+from ofu_exporter.schedulers.slurm import driver, job_files
+from ofu_exporter.schedulers.slurm.driver import FULL_SECONDS, SETTLE_SECONDS, Options, Scheduler
+from ofu_exporter.schedulers.slurm.job_files import JobFile
+from ofu_exporter.schedulers.slurm.trusted_files import Contents
+from ofu_exporter.support.boot import boot_id
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import SchedulerReason
+from tests.making import FakeClock
+
+DAY = 86400.0
+
+
+class Node:
+    """A scheduler over two directories, and the clocks that it reads."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.jobs = path / "jobs"
+        self.map = path / "map"
+        self.clock = FakeClock()
+        self.wall = FakeClock(1_800_000_000.0)
+        chosen = Options(job_dir=self.jobs, dcgm_job_dir=self.map, **options)
+        self.scheduler = Scheduler(chosen, self.clock, self.wall)
+
+    def write(self, job_id: str, *gpus: str, **changed: Any) -> Path:
+        """A job's file, with whatever the test wants to be different."""
+        self.jobs.mkdir(exist_ok=True)
+        content = {"version": 1, "job_id": job_id, "gpus": gpus, **changed}
+        (self.jobs / ".new").write_text(json.dumps(content))
+        return (self.jobs / ".new").rename(self.jobs / f"{job_id}.json")
+
+    def map_line(self, device: str, job_id: str) -> None:
+        self.map.mkdir(exist_ok=True)
+        with (self.map / device).open("a") as file:
+            file.write(f"{job_id}\n")
+
+    def owners(self) -> dict[str, tuple[str, ...]]:
+        return {claim.job.job_id: claim.devices for claim in self.scheduler.claims()}
+
+    def settle(self) -> None:
+        """Let pass what is waited for after a change."""
+        self.clock.now += SETTLE_SECONDS
+        self.owners()
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        return self.scheduler.rejected
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Every reading of the job files."""
+    seen: list[Path] = []
+    real = job_files.read
+
+    def read(directory: Path) -> Contents[JobFile]:
+        seen.append(directory)
+        return real(directory)
+
+    monkeypatch.setattr(job_files, "read", read)
+    return seen
+
+
+def test_a_file_is_a_claim(node: Node) -> None:
+    node.write("7", "GPU-a", "1", name="train", user="ada", started=1_799_999_000)
+    job = Job("slurm", "7", name="train", user="ada", started=1_799_999_000.0, uid="1799999000")
+    assert list(node.scheduler.claims()) == [Claim(job, ("GPU-a", "1"))]
+
+
+def test_it_says_that_no_prolog_has_run_yet(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    scheduler = Scheduler(Options(job_dir=tmp_path / "jobs"))
+    assert scheduler.claims() == ()
+    assert f"{tmp_path / 'jobs'} is not there" in caplog.text
+    caplog.clear()
+    Scheduler(Options(job_dir=tmp_path))
+    assert not caplog.text
+
+
+def test_jobs_come_and_go_at_the_next_look(node: Node) -> None:
+    assert node.owners() == {}, (
+        "no directory is no jobs: it is in memory, and made by the first job"
+    )
+    seven = node.write("7", "0")
+    assert node.owners() == {"7": ("0",)}
+    node.settle()
+    node.write("8", "1")
+    assert node.owners() == {"7": ("0",), "8": ("1",)}
+    node.settle()
+    seven.unlink()
+    assert node.owners() == {"8": ("1",)}
+    node.settle()
+    (node.jobs / "8.json").unlink()
+    node.jobs.rmdir()
+    assert node.owners() == {}
+
+
+def test_two_jobs_on_one_gpu_are_both_told(node: Node) -> None:
+    node.write("7", "0")
+    node.write("8", "0")
+    assert node.owners() == {"7": ("0",), "8": ("0",)}
+
+
+def test_nothing_is_read_again_while_nothing_changes(tmp_path: Path, reads: list[Path]) -> None:
+    node = Node(tmp_path)
+    node.write("7", "0")
+    node.owners()
+    node.settle()
+    reads.clear()
+    before = node.scheduler.claims()
+    node.clock.now += FULL_SECONDS - SETTLE_SECONDS - 0.1
+    assert node.scheduler.claims() is before
+    assert reads == []
+
+
+def test_a_second_change_in_the_same_tick_is_seen(node: Node) -> None:
+    """The directory's time does not show it."""
+    seven = node.write("7", "0")
+    status = node.jobs.stat()
+    node.owners()
+    seven.unlink()
+    node.write("8", "0")
+    os.utime(node.jobs, ns=(status.st_atime_ns, status.st_mtime_ns))
+    node.clock.now += 0.25
+    assert node.owners() == {"8": ("0",)}
+
+
+def test_claims_that_stay_the_same_are_the_same_object(node: Node) -> None:
+    """So that who asks need not compare them."""
+    node.write("7", "0")
+    before = node.scheduler.claims()
+    node.clock.now += 0.25
+    assert node.scheduler.claims() is before, "though it was read anew"
+
+
+# What is not believed.
+
+
+def test_a_bad_file_costs_itself_and_is_counted_and_logged_once(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.write("7", "0")
+    node.write("8", "1", version=2)
+    (node.jobs / "README").write_text("hello")
+    for _ in range(5):
+        assert node.owners() == {"7": ("0",)}
+        node.clock.now += FULL_SECONDS
+    assert node.rejected == {"malformed": 1, "bad_job_id": 1}
+    assert {record.getMessage() for record in caplog.records} == {
+        f"{node.jobs}/8.json is not believed (malformed: version is not 1)",
+        f"{node.jobs}/README is not believed (bad_job_id: its name is not JOBID.json)",
+    }
+    assert len(caplog.records) == 2
+
+
+def test_a_bad_file_that_is_written_anew_and_still_bad_is_counted_again(node: Node) -> None:
+    for version in (2, 3):
+        path = node.write("8", "1", version=version)
+        os.utime(path, (version, version))
+        node.owners()
+        node.settle()
+    assert node.rejected == {"malformed": 2}
+
+
+def test_a_bad_file_that_is_put_right_is_believed(node: Node) -> None:
+    path = node.write("7", "0")
+    path.chmod(0o666)
+    assert node.owners() == {}
+    node.settle()
+    path.chmod(0o644)
+    node.clock.now += FULL_SECONDS
+    assert node.owners() == {"7": ("0",)}
+
+
+def test_a_job_of_another_boot_holds_nothing(node: Node) -> None:
+    node.write("7", "0", boot_id="another")
+    node.write("8", "1", boot_id=boot_id())
+    assert node.owners() == {"8": ("1",)}
+    assert node.rejected == {"other_boot": 1}
+
+
+def test_a_job_too_old_holds_nothing_even_if_its_file_does_not_change(node: Node) -> None:
+    node.write("7", "0", started=node.wall.now - 30 * DAY + 60)
+    assert node.owners() == {"7": ("0",)}
+    node.settle()
+    for seconds in (FULL_SECONDS, 120.0):
+        node.clock.now += seconds
+        node.wall.now += seconds
+        held = node.owners()
+    assert (held, node.rejected) == ({}, {"expired": 1})
+
+
+def test_a_time_limit_that_has_passed_changes_nothing(node: Node) -> None:
+    """It may have been extended; the agent does not ask."""
+    node.write("7", "0", started=node.wall.now - 2 * DAY, ends=node.wall.now - DAY)
+    assert node.owners() == {"7": ("0",)}
+
+
+def test_a_start_that_is_yet_to_come_is_not_known(node: Node) -> None:
+    node.write("7", "0", started=node.wall.now + 0.5)
+    (claim,) = node.scheduler.claims()
+    assert claim.job.started is None
+    assert claim.job.uid, "it is the same run of the job all along"
+    node.wall.now += 1
+    node.clock.now += 1
+    (later,) = node.scheduler.claims()
+    assert (later.job.started, later.job.uid) == (node.wall.now - 0.5, claim.job.uid)
+
+
+def test_a_clock_that_is_set_back_neither_hides_a_job_nor_makes_it_negative(node: Node) -> None:
+    node.write("7", "0", started=node.wall.now - 60)
+    node.owners()
+    node.settle()
+    node.wall.now -= 365 * DAY
+    node.clock.now += FULL_SECONDS
+    (claim,) = node.scheduler.claims()
+    assert claim.job.started is None
+
+
+def untrusted(path: Path) -> None:
+    path.chmod(0o777)
+
+
+def linked(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("spoil", [untrusted, linked])
+@pytest.mark.parametrize("which", ["jobs", "map"])
+def test_a_directory_that_is_not_trusted_says_nothing_until_it_is(
+    node: Node, which: str, spoil: Callable[[Path], None]
+) -> None:
+    node.write("7", "0")
+    node.map_line("1", "8")
+    assert len(node.owners()) == 2
+    node.settle()
+    path = getattr(node, which)
+    spoil(path)
+    for _ in range(2):
+        with pytest.raises(SchedulerError) as caught:
+            node.scheduler.claims()
+        assert caught.value.reason is SchedulerReason.UNTRUSTED
+        assert str(path) in caught.value.detail
+    if path.is_symlink():
+        path.unlink()
+        path.with_name("elsewhere").rename(path)
+    path.chmod(0o755)
+    assert len(node.owners()) == 2
+
+
+# dcgm-exporter's job mapping.
+
+
+def test_the_mapping_for_dcgm_exporter_is_read_as_well(node: Node) -> None:
+    node.map_line("0", "7")
+    node.map_line("3.2", "7")
+    assert list(node.scheduler.claims()) == [Claim(Job("slurm", "7"), ("0", "3.2"))]
+
+
+def test_a_job_file_says_more_than_the_mapping(node: Node) -> None:
+    node.map_line("0", "7")
+    node.map_line("1", "8")
+    node.write("7", "GPU-a", name="train")
+    claims = {claim.job.job_id: claim for claim in node.scheduler.claims()}
+    assert (claims["7"].job.name, claims["7"].devices) == ("train", ("GPU-a",))
+    assert claims["8"].devices == ("1",)
+
+
+def test_a_line_written_in_place_is_seen(node: Node) -> None:
+    """The directory's time does not change with it."""
+    node.map_line("0", "7")
+    node.owners()
+    node.settle()
+    node.clock.now += 1
+    node.map_line("0", "8")
+    assert node.owners() == {"7": ("0",), "8": ("0",)}
+    node.settle()
+    (node.map / "0").write_text("")
+    assert node.owners() == {}
+
+
+def test_a_bad_file_of_the_mapping_is_named(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.map_line("0", "seven")
+    assert node.owners() == {}
+    assert node.rejected == {"bad_job_id": 1}
+    assert str(node.map / "0") in caplog.text
+
+
+def test_without_a_mapping_none_is_read(tmp_path: Path) -> None:
+    scheduler = Scheduler(Options(job_dir=tmp_path / "jobs"))
+    assert (list(scheduler.claims()), scheduler.poll_seconds) == ([], 0.25)
+    scheduler.close()
+
+
+def test_its_summary_is_one_line() -> None:
+    assert driver.__doc__
+    assert len(driver.__doc__.split("\n", maxsplit=1)[0]) <= 100

@@ -1,0 +1,257 @@
+"""What the hooks make of a job's environment, and which files they clear away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.schedulers.slurm import hooks, job_files
+from ofu_exporter.schedulers.slurm.hooks import Node
+from ofu_exporter.schedulers.slurm.job_files import JobFile
+from ofu_exporter.schedulers.slurm.squeue import Answer
+from ofu_exporter.support.boot import boot_id
+from ofu_exporter.values.job import Claim, Job
+
+NOW = 5000.0
+ENVIRON = {
+    "SLURM_JOB_GPUS": "0,1",
+    "SLURM_JOB_USER": "ada",
+    "SLURM_JOB_PARTITION": "gpu",
+    "SLURM_NODELIST": "n[1-2]",
+}
+INFORMATION = """\
+Model: 		 NVIDIA H100 80GB HBM3
+IRQ:   		 44
+GPU UUID: 	 {uuid}
+Bus Location: 	 0000:{number}7:00.0
+Device Minor: 	 {number}
+GPU Firmware: 	 535.104.12
+GPU Excluded:	 No
+"""
+
+
+class Slurm:
+    """Answers about the jobs that it was told of, and remembers what it was asked."""
+
+    def __init__(self, **answers: Answer | None) -> None:
+        self.answers = {name.removeprefix("job"): answer for name, answer in answers.items()}
+        self.asked: list[str] = []
+
+    def __call__(self, job_id: str) -> Answer | None:
+        self.asked.append(job_id)
+        return self.answers.get(job_id)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """Its driver numbers the GPUs otherwise than the bus does."""
+    for number, uuid in enumerate(("GPU-b", "GPU-a")):
+        folder = tmp_path / "driver" / f"0000:{1 - number}7:00.0"
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(INFORMATION.format(uuid=uuid, number=number))
+    return Node(tmp_path / "jobs", tmp_path / "driver")
+
+
+def write(
+    node: Node, job_id: str, *gpus: str, ends: float | None = None, boot: str | None = None
+) -> None:
+    claim = Claim(Job("slurm", job_id), gpus)
+    job_files.write(node.directory, JobFile(claim, ends, boot_id() if boot is None else boot))
+
+
+def left(node: Node) -> set[str]:
+    return set(job_files.read(node.directory).values)
+
+
+# Which GPUs a job has.
+
+
+@pytest.mark.parametrize(
+    ("environ", "gpus"),
+    [
+        ({"SLURM_JOB_GPUS": "0,1"}, ("GPU-b", "GPU-a")),
+        ({"SLURM_JOB_GPUS": "1", "CUDA_VISIBLE_DEVICES": "0"}, ("GPU-a",)),
+        ({"SLURM_JOB_GPUS": "0", "CUDA_VISIBLE_DEVICES": "GPU-x,GPU-y"}, ("GPU-x", "GPU-y")),
+        ({"SLURM_JOB_GPUS": "0", "CUDA_VISIBLE_DEVICES": "MIG-x"}, ("MIG-x",)),
+        ({"SLURM_JOB_GPUS": "0", "CUDA_VISIBLE_DEVICES": "MIG-x,1"}, ("GPU-b",)),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, ("GPU-a",)),
+        ({"SLURM_JOB_GPUS": "", "CUDA_VISIBLE_DEVICES": "1"}, ()),
+        ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, ()),
+        ({}, ()),
+        ({"SLURM_JOB_GPUS": "0-1"}, ("GPU-b", "GPU-a")),
+        ({"SLURM_JOB_GPUS": "gpu:1"}, ("GPU-a",)),
+        ({"SLURM_JOB_GPUS": "gpu:h100:0-1"}, ("GPU-b", "GPU-a")),
+        ({"SLURM_JOB_GPUS": " 0, 1 "}, ("GPU-b", "GPU-a")),
+        ({"SLURM_JOB_GPUS": "1,1,0"}, ("GPU-a", "GPU-b")),
+        ({"SLURM_JOB_GPUS": "0,7"}, ("GPU-b", "7")),
+        ({"SLURM_JOB_GPUS": "1-0"}, ()),
+        ({"SLURM_JOB_GPUS": "0,none,-1,1.5,99999"}, ("GPU-b",)),
+    ],
+)
+def test_which_gpus_a_job_has(node: Node, environ: dict[str, str], gpus: tuple[str, ...]) -> None:
+    assert hooks.devices(environ, node.driver) == gpus
+
+
+def test_without_a_driver_numbers_stay_numbers(tmp_path: Path) -> None:
+    assert hooks.devices({"SLURM_JOB_GPUS": "0,1"}, tmp_path / "nowhere") == ("0", "1")
+
+
+def test_a_uuid_that_the_driver_does_not_tell_is_none(node: Node) -> None:
+    hidden = INFORMATION.format(uuid="GPU-????????-????-????-????-????????????", number=2)
+    for name, text in (("0", hidden), ("1", "Model: x\n"), ("2", "\xff")):
+        (node.driver / name).mkdir()
+        (node.driver / name / "information").write_text(text, encoding="latin-1")
+    (node.driver / "3").touch()
+    assert hooks.uuids_by_minor(node.driver) == {0: "GPU-b", 1: "GPU-a"}
+
+
+def test_a_senseless_range_is_no_work_without_end(node: Node) -> None:
+    assert len(hooks.devices({"SLURM_JOB_GPUS": "0-9999,0-9999"}, node.driver)) == 1024
+
+
+# What is written.
+
+
+def test_what_the_environment_lacks_slurm_is_asked_for(node: Node) -> None:
+    slurm = Slurm(job7=Answer("R", "5", "2", 4990.0, 8590.0, "physics", "train"))
+    file = hooks.start(node, "7", ENVIRON, slurm, NOW)
+    assert file == JobFile(
+        Claim(
+            Job(
+                "slurm",
+                "7",
+                name="train",
+                user="ada",
+                account="physics",
+                partition="gpu",
+                array_job_id="5",
+                array_task_id="2",
+                nodes="n[1-2]",
+                started=4990.0,
+            ),
+            ("GPU-b", "GPU-a"),
+        ),
+        ends=8590.0,
+        boot_id=boot_id(),
+    )
+    (written,) = job_files.read(node.directory).values.values()
+    assert written.claim.job.name == "train"
+
+
+def test_where_slurm_does_not_answer_the_rest_is_written(node: Node) -> None:
+    file = hooks.start(node, "7", ENVIRON, Slurm(), NOW + 0.4)
+    assert file is not None
+    job = file.claim.job
+    assert (job.user, job.name, job.started, file.ends) == ("ada", "", 5000.0, None)
+    assert left(node) == {"7.json"}
+
+
+def test_the_environment_wins_and_spares_the_question(node: Node) -> None:
+    told = {
+        "SLURM_JOB_NAME": "train",
+        "SLURM_JOB_ACCOUNT": "physics",
+        "SLURM_JOB_START_TIME": "4995",
+        "SLURM_JOB_END_TIME": "8595",
+        "SLURM_ARRAY_JOB_ID": "6",
+        "SLURM_ARRAY_TASK_ID": "1",
+        "SLURM_JOB_NODELIST": "n3",
+    }
+    slurm = Slurm(job7=Answer("R", name="other"))
+    file = hooks.start(node, "7", {**ENVIRON, **told}, slurm, NOW)
+    assert file is not None
+    job = file.claim.job
+    assert (job.name, job.account, job.started, file.ends) == ("train", "physics", 4995.0, 8595.0)
+    assert (job.array_job_id, job.array_task_id, job.nodes) == ("6", "1", "n3")
+    assert slurm.asked == []
+
+
+def test_a_job_name_cannot_make_its_file_unreadable(node: Node) -> None:
+    slurm = Slurm(job7=Answer("R", name="x\n\x00\ud800" * 200))
+    hooks.start(node, "7", ENVIRON, slurm, NOW)
+    assert left(node) == {"7.json"}
+
+
+def test_a_job_without_a_gpu_has_no_file(node: Node) -> None:
+    assert hooks.start(node, "7", {}, Slurm(), NOW) is None
+    assert not node.directory.exists()
+
+
+def test_the_end_takes_the_file_away(node: Node) -> None:
+    hooks.start(node, "7", ENVIRON, Slurm(), NOW)
+    assert hooks.stop(node, "7", Slurm(), NOW)
+    assert left(node) == set()
+    assert not hooks.stop(node, "7", Slurm(), NOW), "and it may come twice"
+
+
+def test_a_requeued_job_writes_its_file_anew(node: Node) -> None:
+    hooks.start(node, "7", ENVIRON, Slurm(job7=Answer("R", started=4000.0)), NOW)
+    hooks.start(node, "7", ENVIRON, Slurm(job7=Answer("R", started=4999.0)), NOW)
+    (file,) = job_files.read(node.directory).values.values()
+    assert file.claim.job.started == 4999.0
+
+
+# What is cleared away.
+
+
+@pytest.mark.parametrize(
+    ("answer", "stays"),
+    [
+        (Answer(), False),
+        (Answer("CD"), False),
+        (Answer("PD"), False),
+        (Answer("CG"), False),
+        (Answer("R"), True),
+        (Answer("S"), True),
+        (None, True),
+    ],
+)
+def test_who_gets_a_gpu_asks_after_its_last_owner(
+    node: Node, answer: Answer | None, stays: bool
+) -> None:
+    """One that is completing elsewhere has left this node, or its GPU would not have been given away."""
+    write(node, "3", "GPU-a")
+    hooks.start(node, "7", ENVIRON, Slurm(job3=answer), NOW)
+    assert ("3.json" in left(node)) is stays
+    assert "7.json" in left(node)
+
+
+@pytest.mark.parametrize(
+    ("answer", "stays"),
+    [(Answer(), False), (Answer("TO"), False), (Answer("CG"), True), (Answer("R"), True)],
+)
+@pytest.mark.parametrize("hook", ["start", "stop"])
+def test_a_job_past_its_time_limit_is_asked_after(
+    node: Node, hook: str, answer: Answer, stays: bool
+) -> None:
+    """Its own epilog may be under way."""
+    write(node, "3", "GPU-z", ends=NOW - 1)
+    if hook == "start":
+        hooks.start(node, "7", ENVIRON, Slurm(job3=answer), NOW)
+    else:
+        hooks.stop(node, "7", Slurm(job3=answer), NOW)
+    assert ("3.json" in left(node)) is stays
+
+
+def test_nobody_asks_after_a_job_that_is_in_no_ones_way(node: Node) -> None:
+    write(node, "3", "GPU-z", ends=NOW + 1)
+    write(node, "4", "GPU-y")
+    slurm = Slurm()
+    hooks.stop(node, "7", slurm, NOW)
+    assert slurm.asked == []
+    assert left(node) == {"3.json", "4.json"}
+
+
+def test_a_job_of_an_earlier_boot_is_over_without_a_question(node: Node) -> None:
+    write(node, "3", "GPU-z", boot="another")
+    write(node, "4", "GPU-y", boot="")
+    slurm = Slurm()
+    hooks.stop(node, "7", slurm, NOW)
+    assert (left(node), slurm.asked) == ({"4.json"}, [])
+
+
+def test_the_stop_of_one_job_leaves_another_on_the_same_gpu(node: Node) -> None:
+    write(node, "3", "GPU-a")
+    write(node, "7", "GPU-a")
+    hooks.stop(node, "7", Slurm(job3=Answer()), NOW)
+    assert left(node) == {"3.json"}

@@ -1,0 +1,221 @@
+"""Job files: written in one step, read with suspicion."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.errors import SchedulerError
+from ofu_exporter.schedulers.slurm import job_files
+from ofu_exporter.schedulers.slurm.job_files import JobFile
+from ofu_exporter.schedulers.slurm.trusted_files import Refused
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import ClaimRejection
+
+JOB = Job(
+    "slurm",
+    "4711",
+    name="train llama",
+    user="ada",
+    account="physics",
+    partition="gpu",
+    array_job_id="4700",
+    array_task_id="11",
+    nodes="n[1-2]",
+    started=1000.0,
+    uid="1000",
+)
+FILE = JobFile(Claim(JOB, ("GPU-a", "3")), ends=4600.0, boot_id="b")
+LEAST = {"version": 1, "job_id": "7", "gpus": ["0"]}
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "jobs"
+
+
+def parse(**changed: Any) -> JobFile:
+    return job_files.parse("7.json", json.dumps({**LEAST, **changed}))
+
+
+def refusal(**changed: Any) -> ClaimRejection:
+    with pytest.raises(Refused) as caught:
+        parse(**changed)
+    return caught.value.reason
+
+
+def test_what_was_written_is_read(jobs: Path) -> None:
+    job_files.write(jobs, FILE)
+    assert job_files.read(jobs).values == {"4711.json": FILE}
+    assert [path.name for path in jobs.iterdir()] == ["4711.json"], "no temporary file is left"
+
+
+def test_everybody_can_read_and_root_alone_can_write(jobs: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        job_files.write(jobs, FILE)
+    finally:
+        os.umask(before)
+    for path, mode in ((jobs.parent, 0o755), (jobs, 0o755), (jobs / "4711.json", 0o644)):
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_directory_that_is_there_is_left_as_it_is(jobs: Path) -> None:
+    jobs.mkdir(parents=True, mode=0o700)
+    job_files.write(jobs, FILE)
+    assert stat.S_IMODE(jobs.stat().st_mode) == 0o700
+
+
+def test_a_file_is_replaced_as_a_whole(jobs: Path) -> None:
+    job_files.write(jobs, FILE)
+    with (jobs / "4711.json").open() as before:
+        job_files.write(jobs, FILE._replace(ends=None))
+        assert json.load(before)["ends"] == 4600.0, "who has the old one open reads it to its end"
+    assert job_files.read(jobs).values["4711.json"].ends is None
+
+
+def test_nothing_is_written_where_others_could_have_put_it(jobs: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    jobs.parent.mkdir()
+    jobs.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SchedulerError):
+        job_files.write(jobs, FILE)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_write_that_fails_leaves_nothing(jobs: Path) -> None:
+    (jobs / "4711.json").mkdir(parents=True)
+    with pytest.raises(OSError, match="directory"):
+        job_files.write(jobs, FILE)
+    assert [path.name for path in jobs.iterdir()] == ["4711.json"]
+
+
+def test_removing_says_whether_there_was_a_file(jobs: Path) -> None:
+    assert not job_files.remove(jobs, "4711")
+    job_files.write(jobs, FILE)
+    assert job_files.remove(jobs, "4711")
+    assert not job_files.remove(jobs, "4711")
+
+
+def test_what_killed_writers_left_is_removed_after_a_minute(jobs: Path) -> None:
+    jobs.mkdir(parents=True)
+    now = time.time()
+    for name, age in ((".1.00ff.tmp", 61), (".2.00ff.tmp", 59), (".lock", 61), ("3.json", 61)):
+        (jobs / name).touch()
+        os.utime(jobs / name, (now - age, now - age))
+    job_files.remove_temporaries(jobs, now)
+    assert {path.name for path in jobs.iterdir()} == {".2.00ff.tmp", ".lock", "3.json"}
+    job_files.remove_temporaries(jobs / "nowhere", now)
+
+
+def test_only_three_fields_are_needed() -> None:
+    assert parse() == JobFile(Claim(Job("slurm", "7"), ("0",)))
+
+
+def test_fields_that_a_later_version_may_add_are_left_alone() -> None:
+    assert parse(color="red") == parse()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["7", "seven.json", "7.json.json", "07.json", "-7.json", "\u0667.json", "7.txt", ".json"],
+)
+def test_a_name_that_is_no_job(name: str) -> None:
+    with pytest.raises(Refused) as caught:
+        job_files.parse(name, json.dumps(LEAST))
+    assert caught.value.reason is ClaimRejection.BAD_JOB_ID
+
+
+@pytest.mark.parametrize("job_id", ["8", "07", 7, None, ""])
+def test_a_file_must_be_about_the_job_of_its_name(job_id: object) -> None:
+    assert refusal(job_id=job_id) is ClaimRejection.BAD_JOB_ID
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"version": 2},
+        {"version": None},
+        {"gpus": None},
+        {"gpus": []},
+        {"gpus": "0"},
+        {"gpus": [0]},
+        {"gpus": ["0"] * 2000},
+        {"gpus": ["G\nPU"]},
+        {"name": 5},
+        {"name": None},
+        {"name": "x" * 257},
+        {"name": "a\nb"},
+        {"name": "\x1b[31m"},
+        {"name": "\u202egnp"},
+        {"name": "\ud800"},
+        {"nodes": ["n1"]},
+        {"started": "1000"},
+        {"started": True},
+        {"started": -1},
+        {"started": math.nan},
+        {"started": math.inf},
+        {"started": 1e12},
+        {"ends": []},
+        {"boot_id": 1},
+    ],
+)
+def test_what_is_malformed(changed: dict[str, Any]) -> None:
+    assert refusal(**changed) is ClaimRejection.MALFORMED
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '"7"', "[" * 60_000, '{"version": 1, "started": ' + "9" * 5000 + "}"]
+)
+def test_what_is_not_a_json_object(text: str) -> None:
+    with pytest.raises(Refused) as caught:
+        job_files.parse("7.json", text)
+    assert caught.value.reason is ClaimRejection.MALFORMED
+
+
+def test_a_device_named_twice_is_one() -> None:
+    assert parse(gpus=["1", "0", "1"]).claim.devices == ("1", "0")
+
+
+def test_two_runs_of_a_job_id_are_told_apart() -> None:
+    """A requeued job keeps its id."""
+    first, second = parse(started=1000).claim.job, parse(started=2000).claim.job
+    assert first.key == second.key
+    assert first.uid != second.uid
+
+
+@given(st.text(max_size=600))
+def test_whatever_a_user_calls_a_job_its_file_can_be_read(name: str) -> None:
+    assert parse(name=job_files.clean(name)).claim.job.name == job_files.clean(name)
+
+
+@given(st.text())
+def test_a_good_name_stays_as_it_is(name: str) -> None:
+    if name.isprintable() and len(name) <= 256:
+        assert job_files.clean(name) == name
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*LEAST, "name", "started", "ends", "nodes"]), json_values))
+def test_any_json_is_read_or_refused(changed: dict[str, Any]) -> None:
+    try:
+        file = parse(**changed)
+    except Refused:
+        return
+    assert file.claim.devices
+    assert file.claim.job.started is None or 0 <= file.claim.job.started < math.inf

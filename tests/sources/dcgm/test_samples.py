@@ -1,0 +1,177 @@
+"""Samples made into windows: each second of a sample counts once, and no second without one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ofu_exporter.sources.dcgm.library import GPU, NO_DATA, Entity, Sample
+from ofu_exporter.sources.dcgm.samples import (
+    CYCLES_ELAPSED,
+    CYCLES_TENSOR,
+    MOST_POINTS,
+    PIPES,
+    SM_CLOCK_MHZ,
+    TENSOR,
+    Anchor,
+    DeviceSamples,
+)
+from ofu_exporter.values.reading import CycleTotals, Reading
+from tests.making import gpu
+
+EPOCH_MICROS = 1_800_000_000_000_000
+ENTITY = Entity(GPU, 0)
+
+
+def sample(field: int, second: float, value: float | None) -> Sample:
+    code = NO_DATA if value is None else 0
+    return Sample(ENTITY, field, code, EPOCH_MICROS + round(second * 1e6), value)
+
+
+def anchor(second: float) -> Anchor:
+    """The clock of readings is 50 s at the epoch of the samples."""
+    return Anchor(EPOCH_MICROS + round(second * 1e6), 50.0 + second)
+
+
+def device(*points: tuple[float, float | None], interval: float = 1.0) -> DeviceSamples:
+    made = DeviceSamples(gpu(), interval)
+    for second, value in points:
+        made.add(sample(TENSOR, second, value))
+    return made
+
+
+def spans(readings: list[Reading]) -> list[tuple[float, float]]:
+    return [(round(r.start - 50.0, 6), round(r.end - 50.0, 6)) for r in readings]
+
+
+values = st.one_of(st.none(), st.floats(0.0, 1.0))
+steps = st.floats(0.1, 4.0)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(steps, values, st.booleans()), max_size=60))
+def test_each_second_counts_once_however_it_is_read(
+    samples: list[tuple[float, float | None, bool]],
+) -> None:
+    made = DeviceSamples(gpu(), 1.0)
+    second, before = 0.0, None
+    expected_seconds = expected_busy = 0.0
+    found: list[Reading] = []
+    for step, value, is_read in samples:
+        second = round(second + step, 6)
+        made.add(sample(TENSOR, second, value))
+        length = round(step, 6)
+        if before is not None and value is not None and length <= 2.5:
+            expected_seconds += length
+            expected_busy += length * value
+        before = value
+        if is_read:
+            found += made.readings(anchor(second))
+    found += made.readings(anchor(second))
+    assert math.fsum(r.end - r.start for r in found) == pytest.approx(expected_seconds, abs=1e-3)
+    busy = math.fsum((r.tensor_active or 0.0) * (r.end - r.start) for r in found)
+    assert busy == pytest.approx(expected_busy, abs=1e-3)
+    for earlier, later in itertools.pairwise(found):
+        assert earlier.end <= later.start
+    assert all(r.end - r.start <= 30.0 + 1e-6 for r in found)
+
+
+def test_a_hole_is_not_measured() -> None:
+    made = device((0, 0.5), (1, 0.5), (2, 0.5), (10, 0.5), (11, 0.5))
+    assert spans(made.readings(anchor(11))) == [(0, 2), (10, 11)]
+
+
+def test_windows_tile_though_the_clocks_drift() -> None:
+    made = device((0, 0.5), (1, 0.5))
+    (first,) = made.readings(anchor(1))
+    made.add(sample(TENSOR, 2, 0.5))
+    drifted = Anchor(EPOCH_MICROS + 2_000_000, 52.0 - 0.003)
+    (second,) = made.readings(drifted)
+    assert second.start == first.end
+
+
+def test_samples_too_close_for_a_window_wait_for_more() -> None:
+    made = device((0, 0.5), (0.05, 0.5))
+    assert made.readings(anchor(0.05)) == []
+    made.add(sample(TENSOR, 0.1, 0.5))
+    assert spans(made.readings(anchor(0.1))) == [(0, 0.1)]
+
+
+def test_repetitions_and_what_has_no_time_are_no_news() -> None:
+    made = DeviceSamples(gpu(), 1.0)
+    assert made.add(sample(TENSOR, 1, 0.5))
+    assert not made.add(sample(TENSOR, 1, 0.7))
+    assert not made.add(Sample(ENTITY, TENSOR, NO_DATA, 0, None))
+    assert made.take_disordered() == 0
+
+
+def test_what_is_out_of_order_is_counted_once() -> None:
+    made = device((1, 0.5), (3, 0.5))
+    assert not made.add(sample(TENSOR, 2, 0.9))
+    assert (made.take_disordered(), made.take_disordered()) == (1, 0)
+
+
+@pytest.mark.parametrize("behind", [-0.4, -0.002, 0.001, 0.1, 0.4])
+def test_other_fields_are_polled_before_or_after_in_the_same_round(behind: float) -> None:
+    """One after the other, those of all GPUs mixed, and each is stamped when it is polled."""
+    made = device((0, 0.5), (1, 0.5), (2, 0.5))
+    for second in (0, 1, 2):
+        made.add(sample(PIPES["hmma"], second + behind, 0.25))
+        made.add(sample(SM_CLOCK_MHZ, second - 0.003, 1000 + second))
+        made.add(sample(CYCLES_ELAPSED, second + behind, 100.0 * second))
+        made.add(sample(CYCLES_TENSOR, second + behind, 50.0 * second))
+    (reading,) = made.readings(anchor(2))
+    assert reading.pipes == {"hmma": pytest.approx(0.25)}
+    assert [clock.hz for clock in reading.clocks] == [1000e6, 1001e6, 1002e6]
+    assert reading.cycles == CycleTotals(200.0, 100.0)
+
+
+def test_a_pipe_that_another_client_watches_faster_counts_with_all_its_samples() -> None:
+    made = device((0, 0.5), (1, 0.5), (2, 0.5))
+    for tenth in range(21):
+        made.add(sample(PIPES["hmma"], tenth / 10 + 0.03, tenth / 100))
+    (reading,) = made.readings(anchor(2))
+    assert reading.pipes == {"hmma": pytest.approx(0.105)}
+
+
+def test_a_pipe_with_a_hole_in_the_window_is_absent_from_it() -> None:
+    made = device(*((second, 0.5) for second in range(6)))
+    for second in (0, 1, 5):
+        made.add(sample(PIPES["hmma"], second, 0.25))
+    (reading,) = made.readings(anchor(5))
+    assert reading.pipes == {}
+
+
+@pytest.mark.parametrize("blank", [0, 1, 2])
+def test_a_pipe_that_was_blank_in_the_window_is_absent_from_it(blank: int) -> None:
+    made = device((0, 0.5), (1, 0.5), (2, 0.5))
+    for second in (0, 1, 2):
+        made.add(sample(PIPES["hmma"], second, None if second == blank else 0.25))
+    (reading,) = made.readings(anchor(2))
+    assert reading.pipes == {}
+
+
+def test_cycles_that_were_not_sampled_at_the_end_of_the_window_are_none() -> None:
+    made = device((0, 0.5), (1, 0.5))
+    made.add(sample(CYCLES_ELAPSED, 1, 100.0))
+    made.add(sample(CYCLES_TENSOR, 0.5, 50.0))
+    (reading,) = made.readings(anchor(1))
+    assert reading.cycles is None
+
+
+def test_nothing_is_used_of_what_was_forgotten() -> None:
+    made = device((0, 0.5), (1, 0.5))
+    made.forget()
+    made.add(sample(TENSOR, 2, 0.5))
+    assert made.readings(anchor(2)) == []
+
+
+def test_memory_is_bounded_where_no_window_can_be_made() -> None:
+    made = DeviceSamples(gpu(), 1.0)
+    for second in range(3 * MOST_POINTS):
+        made.add(sample(SM_CLOCK_MHZ, second, 1000))
+    assert all(len(series.points) <= MOST_POINTS for series in made._series.values())

@@ -1,0 +1,592 @@
+"""What the nvml source promises, shown on a stand-in for the driver's library."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter import sources
+from ofu_exporter.errors import SourceError
+from ofu_exporter.sources.nvml import driver, gpm
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
+from ofu_exporter.values.reasons import Reason
+from tests.doubles import nvml as double
+from tests.nvml_node import START, NvmlNode, failure
+
+REBOOT_CYCLES = 1e12
+"""The stand-in's cycle counters begin here, as those of a node that has been up for a while."""
+
+
+# --- windows ---------------------------------------------------------------------------------------
+
+
+def test_the_first_read_only_begins_a_window(bench: NvmlNode) -> None:
+    (probe,) = bench.open()
+    assert probe.read() == ()
+    assert bench.window(probe).start == START
+
+
+def test_the_ratio_is_the_mean_over_the_window_however_activity_changed_in_it(
+    bench: NvmlNode,
+) -> None:
+    bench.scenario.gpu(0, tensor=0.2, hmma=0.1)
+    probe = bench.began()
+    bench.advance(4.0)
+    bench.scenario.gpu(0, tensor=0.7, hmma=0.6)
+    reading = bench.window(probe, 6.0)
+    assert reading.tensor_active == pytest.approx(0.5)
+    assert reading.pipes == pytest.approx({"hmma": 0.4, "dmma": 0.0, "imma": 0.0})
+
+
+def test_windows_tile_time_without_a_gap(bench: NvmlNode) -> None:
+    probe = bench.began()
+    busy_seconds, readings = 0.0, []
+    for length, tensor in [(10.0, 0.9), (0.125, 0.1), (3.5, 0.0), (29.0, 1.0), (0.5, 0.25)]:
+        bench.scenario.gpu(0, tensor=tensor)
+        readings.append(bench.window(probe, length))
+        busy_seconds += length * tensor
+    assert readings[0].start == START
+    assert [r.end for r in readings[:-1]] == [r.start for r in readings[1:]]
+    assert sum(r.end - r.start for r in readings) == bench.now - START
+    measured = sum((r.tensor_active or 0.0) * (r.end - r.start) for r in readings)
+    assert measured == pytest.approx(busy_seconds)
+
+
+def test_a_read_too_soon_for_the_hardware_leaves_the_window_open(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, tensor=0.5)
+    probe = bench.began()
+    bench.advance(0.0625)
+    assert probe.read() == ()
+    reading = bench.window(probe, 0.0625)
+    assert (reading.start, reading.end) == (START, START + 0.125)
+    assert reading.tensor_active == pytest.approx(0.5)
+
+
+def test_a_value_that_is_not_a_number_is_passed_on_to_be_counted(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, nan=1)
+    assert math.isnan(bench.window(bench.began()).tensor_active or 0.0)
+
+
+# --- the clock -------------------------------------------------------------------------------------
+
+
+def test_a_window_has_clock_reads_at_both_ends_and_those_polled_between(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, clock_mhz=[1400, 1300, 1350])
+    probe = bench.began()
+    bench.advance(1.0)
+    probe.poll()
+    first = bench.window(probe, 1.0)
+    assert first.clocks == (
+        ClockSample(START, 1400e6),
+        ClockSample(START + 1.0, 1300e6),
+        ClockSample(START + 2.0, 1350e6),
+    )
+    second = bench.window(probe, 1.0)
+    assert second.clocks == (ClockSample(START + 2.0, 1350e6), ClockSample(START + 3.0, 1400e6))
+
+
+def test_a_poll_before_the_first_window_is_nothing(bench: NvmlNode) -> None:
+    (probe,) = bench.open()
+    probe.poll()
+    assert probe.read() == ()
+    assert len(bench.window(probe).clocks) == 2
+
+
+def test_a_failed_poll_costs_one_clock_read_and_not_the_window(bench: NvmlNode) -> None:
+    probe = bench.began()
+    bench.scenario.error("nvmlDeviceGetClockInfo", 999, gpu=0)
+    assert failure(probe.poll).reason is Reason.FAILED
+    bench.scenario.error("nvmlDeviceGetClockInfo", 0, gpu=0)
+    reading = bench.window(probe)
+    assert (reading.start, len(reading.clocks)) == (START, 2)
+
+
+def test_a_gpu_without_a_clock_is_measured_without_one(bench: NvmlNode) -> None:
+    bench.scenario.error("nvmlDeviceGetClockInfo", 3, gpu=0)
+    probe = bench.began()
+    probe.poll()
+    reading = bench.window(probe)
+    assert (reading.clocks, reading.tensor_active) == ((), 0.0)
+
+
+def test_a_window_that_nobody_ends_keeps_its_span_and_a_bounded_number_of_reads(
+    bench: NvmlNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpm, "MOST_CLOCK_SAMPLES", 8)
+    probe = bench.began()
+    for _ in range(50):
+        bench.now += 1.0
+        probe.poll()
+    clocks = bench.window(probe, 1.0).clocks
+    assert len(clocks) <= 9
+    assert (clocks[0].at, clocks[-1].at) == (START, START + 51.0)
+
+
+# --- cycle counters --------------------------------------------------------------------------------
+
+
+def test_a_new_driver_gives_the_cycle_counters_as_they_stand(bench: NvmlNode) -> None:
+    bench.scenario.driver("595.45")
+    bench.scenario.gpu(0, tensor=0.25, clock_mhz=[1000])
+    probe = bench.began()
+    first, second = bench.window(probe).cycles, bench.window(probe).cycles
+    # 10 s at 1 GHz each, a quarter of it in the tensor pipe
+    assert first == CycleTotals(REBOOT_CYCLES + 10e9, REBOOT_CYCLES + 2.5e9)
+    assert second == CycleTotals(REBOOT_CYCLES + 20e9, REBOOT_CYCLES + 5e9)
+
+
+def test_counters_summed_over_the_sms_are_passed_on_as_they_are(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, cycles="summed", clock_mhz=[1000], cores=132 * 128)
+    cycles = bench.window(bench.began()).cycles
+    assert cycles is not None
+    assert cycles.elapsed == REBOOT_CYCLES + 132 * 10e9
+
+
+@pytest.mark.parametrize("strict_ids", [0, 1])
+def test_an_old_driver_has_no_cycles_and_all_the_rest(bench: NvmlNode, strict_ids: int) -> None:
+    bench.scenario.driver("550.54")
+    bench.scenario.gpu(0, tensor=0.5, strict_ids=strict_ids)
+    reading = bench.window(bench.began())
+    assert reading.cycles is None
+    assert reading.tensor_active == pytest.approx(0.5)
+
+
+def test_one_cycle_counter_alone_is_none(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, cycles="per_sm")
+    bench.scenario.metric_error(0, gpm.CYCLES_ELAPSED, 999)
+    assert bench.window(bench.began()).cycles is None
+
+
+# --- metrics that do not answer --------------------------------------------------------------------
+
+
+def test_a_metric_that_fails_is_absent_and_the_others_stay(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, tensor=0.5, hmma=0.5)
+    bench.scenario.metric_error(0, gpm.PIPES["imma"], 999)
+    probe = bench.began()
+    reading = bench.window(probe)
+    assert reading.pipes == pytest.approx({"hmma": 0.5, "dmma": 0.0})
+    assert reading.tensor_active == pytest.approx(0.5)
+    bench.scenario.metric_error(0, gpm.PIPES["imma"], 0)
+    assert "imma" in bench.window(probe).pipes
+
+
+@pytest.mark.parametrize("code", [2, 3, 999])
+def test_activity_that_fails_is_not_zero_and_is_asked_for_again(bench: NvmlNode, code: int) -> None:
+    bench.scenario.gpu(0, tensor=0.5)
+    bench.scenario.metric_error(0, gpm.ANY_TENSOR, code)
+    probe = bench.began()
+    assert bench.window(probe).tensor_active is None
+    bench.scenario.metric_error(0, gpm.ANY_TENSOR, 0)
+    assert bench.window(probe).tensor_active == pytest.approx(0.5)
+
+
+def test_a_metric_the_driver_does_not_have_is_asked_for_again_after_a_reopen(
+    bench: NvmlNode,
+) -> None:
+    imma = gpm.PIPES["imma"]
+    bench.scenario.metric_error(0, imma, 3)
+    probe = bench.began()
+    assert "imma" not in bench.window(probe).pipes
+    bench.scenario.metric_error(0, imma, 0)
+    assert "imma" not in bench.window(probe).pipes
+    probe.close()
+    assert probe.read() == ()
+    assert "imma" in bench.window(probe).pipes
+
+
+def test_when_no_metric_answers_the_gpu_is_down_and_comes_back(bench: NvmlNode) -> None:
+    probe = bench.began()
+    for metric in gpm.METRICS:
+        bench.scenario.metric_error(0, metric, 19)
+    bench.advance(1.0)
+    assert failure(probe.read).reason is Reason.COUNTER_BUSY
+    bench.scenario.metric_error(0, gpm.ANY_TENSOR, 0)
+    assert probe.read() == ()
+    assert bench.window(probe).tensor_active == 0.0
+
+
+def test_a_metric_that_the_driver_passes_over_does_not_repeat_the_last_window(
+    bench: NvmlNode,
+) -> None:
+    bench.scenario.gpu(0, tensor=0.5)
+    probe = bench.began()
+    assert bench.window(probe).tensor_active == pytest.approx(0.5)
+    bench.scenario.gpu(0, mute=1)
+    assert math.isnan(bench.window(probe).tensor_active or 0.0)
+
+
+# --- what a GPU is ---------------------------------------------------------------------------------
+
+
+def test_a_gpu_is_described_by_its_first_read(bench: NvmlNode) -> None:
+    bench.scenario.driver("595.45")
+    (probe,) = bench.open()
+    assert probe.gpus() == (Gpu(index="0", uuid="index-0", driver="595.45"),)
+    probe.read()
+    known = Gpu(
+        index="0",
+        uuid="GPU-00000000-0000-0000-0000-000000000000",
+        name="NVIDIA H100 80GB HBM3",
+        pci_bus_id="00000000:1B:00.0",
+        pci_device_id="2330",
+        driver="595.45",
+        sm_count=132,
+        compute_capability=(9, 0),
+        max_sm_clock_hz=1980e6,
+        memory_bytes=85520809984,
+        minor=0,
+    )
+    assert probe.gpus() == (known,)
+    assert bench.window(probe).gpu == known
+
+
+def test_a_gpu_knows_the_number_of_its_device_file(bench: NvmlNode) -> None:
+    """Slurm names GPUs by it; after one was lost at boot it is not the index any more."""
+    bench.scenario.gpu(0, device_file=3)
+    probe = bench.began()
+    assert bench.window(probe).gpu.minor == 3
+
+
+@pytest.mark.parametrize(
+    ("capability", "cores", "sm_count"),
+    [
+        ((7, 0), 5120, 80),  # V100
+        ((7, 5), 2560, 40),  # T4
+        ((8, 0), 6912, 108),  # A100
+        ((8, 9), 18176, 142),  # L40S
+        ((9, 0), 16896, 132),  # H100 SXM
+        ((10, 0), 19456, 152),  # GB200
+        ((12, 0), 24064, 188),  # RTX PRO 6000
+        ((9, 0), 16897, None),
+        ((9, 9), 16896, None),
+        ((99, 0), 16896, None),
+        ((9, 0), 0, None),
+    ],
+)
+def test_the_number_of_sms_follows_from_the_cores(
+    bench: NvmlNode, capability: tuple[int, int], cores: int, sm_count: int | None
+) -> None:
+    bench.scenario.gpu(0, compute=capability, cores=cores)
+    assert bench.began().gpus()[0].sm_count == sm_count
+
+
+def test_what_the_driver_does_not_tell_costs_no_measurement(bench: NvmlNode) -> None:
+    for call in [
+        "Name",
+        "PciInfo_v3",
+        "MaxClockInfo",
+        "MemoryInfo",
+        "CudaComputeCapability",
+        "MinorNumber",
+    ]:
+        bench.scenario.error(f"nvmlDeviceGet{call}", 999, gpu=0)
+    bench.scenario.error("nvmlSystemGetDriverVersion", 999)
+    probe = bench.began()
+    assert probe.gpus() == (Gpu(index="0", uuid="GPU-00000000-0000-0000-0000-000000000000"),)
+    assert bench.window(probe).tensor_active == 0.0
+
+
+# --- opening ---------------------------------------------------------------------------------------
+
+
+def test_it_is_a_source(bench: NvmlNode) -> None:
+    source: sources.Source = bench.source
+    probes: Sequence[sources.Probe] = source.open()
+    assert len(probes) == 1
+    assert (source.simulated, dict(source.rejected)) == (False, {})
+    assert "nvml" in sources.automatic()
+    assert sources.summary("nvml").startswith("Reads GPM counters and the SM clock through NVML")
+
+
+def test_opening_asks_no_gpu_so_none_can_stop_it(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, lost=1)
+    bench.scenario.gpu(3, lost=1)
+    bench.scenario.gpu(2)
+    bench.scenario.gpu(1)
+    probes = bench.open()
+    assert [gpu.uuid for probe in probes for gpu in probe.gpus()] == [
+        *("index-0", "index-1", "index-2", "index-3")
+    ]
+
+
+@pytest.mark.parametrize("call", ["nvmlInitWithFlags", "nvmlDeviceGetCount_v2"])
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (4, Reason.NO_PERMISSION),
+        (9, Reason.NO_DRIVER),
+        (18, Reason.DRIVER_MISMATCH),
+        (999, Reason.FAILED),
+        (10, Reason.FAILED),
+    ],
+)
+def test_a_driver_that_cannot_be_used_says_why_and_can_be_tried_again(
+    bench: NvmlNode, call: str, code: int, reason: Reason
+) -> None:
+    bench.scenario.error(call, code)
+    for _ in range(2):
+        with pytest.raises(SourceError) as caught:
+            bench.open()
+        assert caught.value.reason is reason
+        assert bench.library.test_initialised() == 0
+    bench.scenario.error(call, 0)
+    assert bench.window(bench.began()).tensor_active == 0.0
+
+
+def test_a_library_too_old_for_its_binding_is_a_mismatch(
+    bench: NvmlNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pynvml
+
+    if not hasattr(pynvml, "NVMLLibraryMismatchError"):
+        pytest.skip("this binding is from before that error")
+
+    def too_old() -> None:
+        raise pynvml.NVMLLibraryMismatchError("unversioned call")
+
+    monkeypatch.setattr(pynvml, "nvmlInit", too_old)
+    with pytest.raises(SourceError) as caught:
+        bench.open()
+    assert caught.value.reason is Reason.DRIVER_MISMATCH
+
+
+def test_a_node_without_a_gpu_says_so(bench: NvmlNode) -> None:
+    bench.scenario = double.Scenario(bench.scenario.path, gpus=0)
+    with pytest.raises(SourceError) as caught:
+        bench.open()
+    assert caught.value.reason is Reason.NO_GPU
+    assert bench.library.test_initialised() == 0
+
+
+def test_closing_never_fails(bench: NvmlNode) -> None:
+    probe = bench.began()
+    probe.close()
+    probe.close()
+    bench.scenario.error("nvmlShutdown", 999)
+    bench.source.close()
+    bench.scenario.error("nvmlShutdown", 0)
+    bench.library.nvmlShutdown()
+    bench.source.close()
+    driver.Source(driver.Options()).close()
+
+
+def test_a_probe_whose_source_was_closed_says_there_is_no_driver(bench: NvmlNode) -> None:
+    probe = bench.began()
+    bench.source.close()
+    bench.advance(1.0)
+    assert failure(probe.read).reason is Reason.NO_DRIVER
+
+
+# --- a GPU that cannot be measured -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nvmlDeviceGetHandleByIndex_v2",
+        "nvmlDeviceGetUUID",
+        "nvmlGpmQueryDeviceSupport",
+        "nvmlGpmSampleGet",
+    ],
+)
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (3, Reason.NOT_SUPPORTED),
+        (4, Reason.NO_PERMISSION),
+        (10, Reason.FAILED),
+        (13, Reason.NOT_SUPPORTED),
+        (15, Reason.LOST),
+        (16, Reason.LOST),
+        (17, Reason.NO_PERMISSION),
+        (19, Reason.COUNTER_BUSY),
+        (999, Reason.FAILED),
+    ],
+)
+def test_a_gpu_that_cannot_be_read_says_why_at_each_read(
+    bench: NvmlNode, call: str, code: int, reason: Reason
+) -> None:
+    bench.scenario.error(call, code, gpu=0)
+    (probe,) = bench.open()
+    for _ in range(2):
+        error = failure(probe.read)
+        assert (error.reason, bench.samples_alive) == (reason, 0)
+        assert error.__cause__ is not None
+    bench.scenario.error(call, 0, gpu=0)
+    assert probe.read() == ()
+    assert bench.window(probe).start == START
+
+
+@pytest.mark.parametrize(
+    "call", ["nvmlGpmSampleGet", "nvmlGpmMetricsGet", "nvmlDeviceGetClockInfo"]
+)
+def test_an_error_in_a_window_frees_what_was_held_and_begins_anew(
+    bench: NvmlNode, call: str
+) -> None:
+    probe = bench.began()
+    assert bench.samples_alive == 2
+    bench.scenario.error(call, 999, gpu=0)
+    bench.advance(1.0)
+    assert failure(probe.read).reason is Reason.FAILED
+    assert bench.samples_alive == 0
+    bench.scenario.error(call, 0, gpu=0)
+    bench.advance(1.0)
+    assert probe.read() == ()
+    assert bench.window(probe).start == START + 2.0
+
+
+def test_no_memory_for_the_second_sample_frees_the_first(bench: NvmlNode) -> None:
+    import pynvml
+
+    (probe,) = bench.open()
+    real, calls = pynvml.nvmlGpmSampleAlloc, iter([None, pynvml.NVMLError(20)])
+
+    def alloc() -> object:
+        error = next(calls)
+        if error is not None:
+            raise error
+        return real()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pynvml, "nvmlGpmSampleAlloc", alloc)
+        assert failure(probe.read).reason is Reason.FAILED
+    assert bench.samples_alive == 0
+
+
+def test_a_gpu_before_hopper_is_not_supported(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, gpm=0, name="NVIDIA A100-SXM4-80GB")
+    (probe,) = bench.open()
+    for _ in range(2):
+        assert failure(probe.read).reason is Reason.NOT_SUPPORTED
+    assert probe.gpus()[0].name == "NVIDIA A100-SXM4-80GB"
+
+
+def test_a_gpu_cut_into_instances_says_so(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, mig=1)
+    error = failure(bench.open()[0].read)
+    assert error.reason is Reason.NO_INSTANCE
+    assert "MIG is on" in error.detail
+
+
+def test_a_lost_gpu_costs_the_others_nothing_and_comes_back_by_itself(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, tensor=0.2)
+    bench.scenario.gpu(1, tensor=0.8)
+    lost, other = bench.open()
+    lost.read(), other.read()
+    bench.scenario.gpu(0, lost=1)
+    for _ in range(2):
+        assert bench.window(other).tensor_active == pytest.approx(0.8)
+        assert failure(lost.read).reason is Reason.LOST
+    lost.poll()  # nothing to poll, nothing to say
+    bench.scenario.gpu(0, lost=0, tensor=0.6)
+    assert lost.read() == ()
+    back = bench.window(lost, 5.0)
+    assert (back.start, back.end) == (START + 20.0, START + 25.0)
+    assert back.tensor_active == pytest.approx(0.6)
+    assert [event.gpu.index for event in other.read()] == ["1"]
+
+
+def test_a_gpu_lost_from_the_start_gets_its_uuid_when_it_comes(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, lost=1, uuid="GPU-a")
+    (probe,) = bench.open()
+    assert failure(probe.read).reason is Reason.LOST
+    assert probe.gpus()[0].uuid == "index-0"
+    bench.scenario.gpu(0, lost=0)
+    probe.read()
+    assert probe.gpus()[0].uuid == "GPU-a"
+
+
+def test_a_gpu_found_under_another_number_is_still_itself(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, uuid="GPU-a", tensor=0.1)
+    bench.scenario.gpu(1, uuid="GPU-b", tensor=0.9)
+    probe = bench.began()
+    probe.close()
+    bench.scenario.gpu(0, uuid="GPU-b")
+    bench.scenario.gpu(1, uuid="GPU-a")
+    assert probe.read() == ()
+    reading = bench.window(probe)
+    assert reading.gpu.uuid == "GPU-a"
+    assert reading.tensor_active == pytest.approx(0.9)
+
+
+def test_a_gpu_replaced_by_another_is_lost(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, uuid="GPU-a")
+    probe = bench.began()
+    probe.close()
+    bench.scenario.gpu(0, uuid="GPU-c")
+    assert failure(probe.read).reason is Reason.LOST
+
+
+def test_a_gpu_that_hangs_costs_the_others_nothing(bench: NvmlNode) -> None:
+    bench.scenario.gpu(1, tensor=0.8)
+    stuck, other = bench.open()
+    stuck.read(), other.read()
+    bench.scenario.gpu(0, hang_seconds=60)
+    bench.advance(10.0)
+    answers: list[Sequence[Reading | Fault]] = []
+    thread = threading.Thread(target=lambda: answers.append(stuck.read()))
+    thread.start()
+    (meanwhile,) = other.read()
+    assert isinstance(meanwhile, Reading)
+    assert meanwhile.tensor_active == pytest.approx(0.8)
+    assert bench.window(other).end == START + 20.0
+    assert thread.is_alive()
+    bench.scenario.gpu(0, hang_seconds=0)
+    thread.join(10.0)
+    assert not thread.is_alive()
+    assert isinstance(reading := answers[0][0], Reading)
+    assert (reading.start, reading.end) == (START, START + 20.0)
+
+
+# --- in a process of its own -----------------------------------------------------------------------
+
+
+def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+OPEN = "from ofu_exporter.sources.nvml import driver as nvml; probe, = nvml.Source(nvml.Options()).open(); "
+
+
+def test_the_module_can_be_imported_without_the_vendors_library(tmp_path: Path) -> None:
+    code = "import ofu_exporter.sources.nvml.driver, sys; assert 'pynvml' not in sys.modules"
+    assert run(code, {}).stderr == ""
+
+
+def test_a_node_without_the_library_says_so(tmp_path: Path) -> None:
+    # An unreadable library comes before a real one that this machine may have.
+    (tmp_path / double.SONAME).touch()
+    done = run(OPEN, {"LD_LIBRARY_PATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert Reason.NO_LIBRARY.advice in done.stderr
+
+
+def test_a_new_process_finds_the_stand_in_and_time_runs(tmp_path: Path) -> None:
+    scenario = double.Scenario(tmp_path / "scenario")
+    scenario.gpu(0, tensor=0.5)
+    code = "import time; probe.read(); time.sleep(0.12); print(probe.read()[0].tensor_active)"
+    done = run(OPEN + code, scenario.environment())
+    assert done.stderr == ""
+    assert float(done.stdout) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("misuse", ["nvmlGpmSampleFree(s)", "nvmlGpmSampleGet(h, s)"])
+def test_the_stand_in_ends_a_program_that_uses_a_freed_sample(tmp_path: Path, misuse: str) -> None:
+    code = (
+        "from pynvml import *; nvmlInit(); h = nvmlDeviceGetHandleByIndex(0); "
+        f"s = nvmlGpmSampleAlloc(); nvmlGpmSampleFree(s); {misuse}"
+    )
+    done = run(code, double.Scenario(tmp_path / "scenario").environment())
+    assert done.returncode == -6
+    assert "freed twice" in done.stderr
