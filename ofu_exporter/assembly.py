@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from pydantic import BaseModel
 
 from ofu_exporter import schedulers, sources
-from ofu_exporter.access import Access, SiteTokens
 from ofu_exporter.attribution import Asked, Attribution
 from ofu_exporter.hardware.gpu_models import Row, custom_row
 from ofu_exporter.lanes import Pace
@@ -18,6 +17,7 @@ from ofu_exporter.opening import Candidate
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.sampling import Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
+from ofu_exporter.serving.access import Access, SiteTokens
 from ofu_exporter.settings import Configured, GpuSetting, Settings
 from ofu_exporter.values.snapshot import Snapshot
 

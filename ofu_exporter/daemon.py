@@ -10,12 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ofu_exporter.api import create_app
 from ofu_exporter.assembly import build_access, build_attribution, build_sampler, report_policy
 from ofu_exporter.attribution import Attribution
 from ofu_exporter.errors import DriverReplacedError, OfuError
-from ofu_exporter.exposition import Page
-from ofu_exporter.http_limits import Guard
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import Keeper
 from ofu_exporter.jobs.totals import resumed
@@ -24,7 +21,10 @@ from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.reports.simulated import SCHEDULER as SIMULATED
 from ofu_exporter.sampling import Sampler
-from ofu_exporter.server import Doors, Server
+from ofu_exporter.serving.app import create_app
+from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.server import Doors, Server
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.support.systemd import Notifier

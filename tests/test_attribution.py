@@ -14,8 +14,8 @@ from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reasons import SchedulerReason
 from ofu_exporter.values.snapshot import SchedulerHealth
-from tests.making import FakeClock
-from tests.running import until
+from tests.helpers.agent import until
+from tests.helpers.values import FakeClock
 
 ONE = Claim(Job("slurm", "1"), ("0",))
 TWO = Claim(Job("kubernetes", "ns/pod"), ("1",))

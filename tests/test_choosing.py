@@ -5,7 +5,7 @@ from __future__ import annotations
 from ofu_exporter.choosing import Choice, chosen
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
-from tests.making import fault, gpu, reading
+from tests.helpers.values import fault, gpu, reading
 
 H100, A30 = gpu(0), gpu(1)
 NAMED = {"nvml": [H100, A30], "page": [H100, A30]}

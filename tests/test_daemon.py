@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.nvml import Scenario
-from tests.running import Agent, agent, call, page_server, until
+from tests.helpers.agent import Agent, agent, call, page_server, until
 
 QUICK = ("--interval", "0.2s", "--clock-interval", "0.1s")
 

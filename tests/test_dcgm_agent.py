@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.values.reasons import Reason
 from tests.doubles import dcgm, nvml
-from tests.running import Agent, agent, call, until
+from tests.helpers.agent import Agent, agent, call, until
 
 FLAGS = ("--interval", "0.4s", "--dcgm-interval", "0.1s", "--scheduler", "none")
 ALONE = (*FLAGS, "--source", "dcgm")

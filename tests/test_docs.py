@@ -13,11 +13,11 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from ofu_exporter import metrics as names
 from ofu_exporter import schedulers, sources
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.layers import shown
 from ofu_exporter.cli.settings import option_models
+from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
 from ofu_exporter.values.reasons import (
     ClaimRejection,
@@ -26,7 +26,7 @@ from ofu_exporter.values.reasons import (
     ReportRejection,
     SchedulerReason,
 )
-from tests.running import agent
+from tests.helpers.agent import agent
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -9,8 +9,8 @@ import pytest
 
 from ofu_exporter.values.reasons import Reason
 from tests.doubles.nvml import Scenario
-from tests.running import Agent, agent, call, page_server, until
-from tests.ticking import EPOCH, Node
+from tests.helpers.agent import Agent, agent, call, page_server, until
+from tests.helpers.node import EPOCH, Node
 
 FLAGS = (
     *("run", "--source", "nvml", "--interval", "0.2s", "--clock-interval", "0.1s"),

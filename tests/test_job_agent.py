@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.jobs.totals import JobReport
-from tests.job_node import SYNC, WINDOW, Node, seconds
-from tests.running import Agent, agent, until
+from tests.helpers.agent import Agent, agent, until
+from tests.helpers.job_node import SYNC, WINDOW, Node, seconds
 
 
 @pytest.fixture

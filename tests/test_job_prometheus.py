@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.exposition import Page
 from ofu_exporter.ofu.tick import State, Tick, step
+from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Reading
 from ofu_exporter.values.snapshot import SchedulerHealth
-from tests.making import FakeClock, gpu, health, reading
-from tests.prometheus_server import Prometheus
-from tests.running import until
+from tests.helpers.agent import until
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.values import FakeClock, gpu, health, reading
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("job_prometheus")]
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ofu_exporter.lanes import Deadlines, Lane, Pace
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, Fault, Reading
-from tests.making import gpu
-from tests.running import SOON, until
+from tests.helpers.agent import SOON, until
+from tests.helpers.values import gpu
 
 
 @given(st.floats(0.05, 30), st.lists(st.floats(0, 100), min_size=1, max_size=30))

@@ -50,6 +50,7 @@ BUILT = (
     "reports",
     "sources",
     "schedulers",
+    "serving",
 )
 """Rooms that are in place; the others are still being moved into."""
 DRIVERS = ("sources", "schedulers")

@@ -8,8 +8,8 @@ import pytest
 
 from ofu_exporter.jobs.totals import JobReport
 from tests.doubles.nvml import Scenario
-from tests.job_node import Node, seconds
-from tests.running import agent, until
+from tests.helpers.agent import agent, until
+from tests.helpers.job_node import Node, seconds
 
 FIRST = "MIG-00000000-0000-0000-0001-000000000000"
 SECOND = "MIG-00000000-0000-0000-0002-000000000000"

@@ -13,8 +13,8 @@ from ofu_exporter.sources import Probe
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
-from tests.making import FakeClock
-from tests.running import until
+from tests.helpers.agent import until
+from tests.helpers.values import FakeClock
 
 
 class IdleProbe:

@@ -13,9 +13,9 @@ import pytest
 
 from ofu_exporter.sources.replay.recording import Header, Writer
 from ofu_exporter.values.reading import ClockSample, Reading
-from tests.making import gpu
-from tests.prometheus_server import Prometheus
-from tests.running import Agent, agent, page_server, until
+from tests.helpers.agent import Agent, agent, page_server, until
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.values import gpu
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("prometheus")]
 

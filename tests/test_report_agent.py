@@ -16,9 +16,9 @@ import pytest
 
 from ofu_exporter.jobs.totals import JobReport, ReportedMfu
 from ofu_exporter.reports.book import REPORTS_AT_ONCE
-from tests.job_node import Node, seconds
-from tests.posting import Answer, post
-from tests.running import SOON, Agent, agent, until
+from tests.helpers.agent import SOON, Agent, agent, until
+from tests.helpers.job_node import Node, seconds
+from tests.helpers.post import Answer, post
 
 
 @pytest.fixture

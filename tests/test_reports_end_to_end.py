@@ -22,8 +22,8 @@ from ofu_exporter.sources.replay.recording import Header, Writer
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from tests.flops.causes.synthetic import LATENT
-from tests.making import H100, gpu, reading
-from tests.running import Agent, agent, call, until
+from tests.helpers.agent import Agent, agent, call, until
+from tests.helpers.values import H100, gpu, reading
 
 pytestmark = pytest.mark.xdist_group("reports_end_to_end")
 """A verdict takes a minute of observed time: all of these tests share the one that they wait for."""

@@ -16,7 +16,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
-from tests.making import gpu
+from tests.helpers.values import gpu
 
 PACE = Pace(interval=0.1, clock_interval=0.05, reprobe=0.3)
 SOON = 10.0

@@ -11,7 +11,7 @@ import pytest
 
 from tests.bench import coverage
 from tests.doubles import nvml as double
-from tests.soaking import DIVIDED, FAULTS, GPUS, SPARED, Soak
+from tests.helpers.soak import DIVIDED, FAULTS, GPUS, SPARED, Soak
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def list_gpus() -> None:
 @listing.command("metrics")
 def list_metrics() -> None:
     """Every metric with its type, labels and meaning."""
-    from ofu_exporter import metrics
+    from ofu_exporter.serving import metrics
 
     for spec in metrics.specs():
         labels = "{" + ", ".join(spec.labels) + "}" if spec.labels else ""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.validation import Machine, Product, cuda
-from tests.running import agent, until
+from tests.helpers.agent import agent, until
 
 PAIRS = 10
 PRODUCT = Product("noise", "bf16", 4096, 4096, 4096, 10.0)

@@ -20,7 +20,7 @@ from ofu_exporter.sources.simulate.driver import STEP_SECONDS, Options, Phase, P
 from ofu_exporter.validation.noise import TABLE_SECONDS, TWO_SIDED_95, expected_std
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import Reading
-from tests.making import FakeClock
+from tests.helpers.values import FakeClock
 
 CLOCK_HZ, CLOCK_STD_HZ = 1352e6, 32e6
 """The paper's: an H100 under a sustained BF16 product."""

@@ -11,13 +11,13 @@ import os
 import tempfile
 from pathlib import Path
 
-from ofu_exporter.exposition import Page
 from ofu_exporter.ofu.tick import State, Tick, step
+from ofu_exporter.serving.page import Page
 from ofu_exporter.sources.dcgm import driver
 from ofu_exporter.values.reading import Reading
 from tests.bench.sampler import spent
 from tests.doubles.dcgm import SCENARIO_VARIABLE, Scenario, load
-from tests.making import FakeClock, health
+from tests.helpers.values import FakeClock, health
 
 EPOCH = 1.8e9
 WINDOW_SECONDS = 5.0

@@ -11,7 +11,7 @@ import time
 
 from ofu_exporter import flops
 from tests.flops.counting import NAMES, config
-from tests.making import H100
+from tests.helpers.values import H100
 
 RUNS = 300
 

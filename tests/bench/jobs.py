@@ -16,7 +16,7 @@ from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
-from tests.running import Agent, agent, until
+from tests.helpers.agent import Agent, agent, until
 
 GPUS = 8
 EVERY = 1000

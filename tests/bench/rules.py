@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.deploy.promtool import ALERTS, RULES, groups
-from tests.prometheus_server import Prometheus
-from tests.running import page_server, until
+from tests.helpers.agent import page_server, until
+from tests.helpers.prometheus_server import Prometheus
 
 SCRAPE = 15
 GPUS_PER_NODE = 8

@@ -13,13 +13,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ofu_exporter.exposition import Page
 from ofu_exporter.ofu.tick import State, Tick, step
+from ofu_exporter.serving.page import Page
 from ofu_exporter.sources import Probe
 from ofu_exporter.sources.nvml import driver
 from ofu_exporter.values.reading import Fault, Reading
 from tests.doubles.nvml import SCENARIO_VARIABLE, Scenario, load
-from tests.making import FakeClock, health
+from tests.helpers.values import FakeClock, health
 
 READS_PER_WINDOW = 10
 WINDOWS = 200

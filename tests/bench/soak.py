@@ -1,6 +1,6 @@
 """Lets a node of eight GPUs live through a day of random faults: `python -m tests.bench.soak [HOURS] [SEED]`.
 
-Time is accelerated; the checks of tests/soaking.py run after every window, and the first that does
+Time is accelerated; the checks of tests/helpers/soak.py run after every window, and the first that does
 not hold ends the run. Memory is the resident set of this process, the stand-in for the driver included.
 """
 
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.doubles.nvml import SCENARIO_VARIABLE, load
-from tests.soaking import DIVIDED, GPUS, SPARED, Soak
+from tests.helpers.soak import DIVIDED, GPUS, SPARED, Soak
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from tests.hardware.profiles.tracing import ADD, FLASH, H100, NVJET, kernel, launch, operator
-from tests.running import COMMAND
+from tests.helpers.agent import COMMAND
 
 GEMM_EVERY = 4
 """One launch in so many is a product; the others are what stands between products."""

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.doubles.nvml import Scenario
-from tests.job_node import Node
-from tests.running import call, page_server
+from tests.helpers.agent import call, page_server
+from tests.helpers.job_node import Node
 
 ROW = '{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"}'
 MIG = (

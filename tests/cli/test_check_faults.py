@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.doubles.nvml import SONAME, Scenario
-from tests.running import call
+from tests.helpers.agent import call
 
 DOCS = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 START, END = "<!-- generated: check -->\n", "<!-- end -->"

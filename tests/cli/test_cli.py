@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel
 
-from ofu_exporter import __version__, metrics, sources
+from ofu_exporter import __version__, sources
 from ofu_exporter.cli import cli
+from ofu_exporter.serving import metrics
 from ofu_exporter.settings import FILE_ONLY, Settings
-from tests.running import COMMAND, call
+from tests.helpers.agent import COMMAND, call
 
 
 def shown(*args: str) -> str:

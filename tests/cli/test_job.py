@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from ofu_exporter.cli import COMMANDS, cli
-from tests.running import COMMAND
+from tests.helpers.agent import COMMAND
 
 ENVIRON = {
     "SLURM_JOB_ID": "7",

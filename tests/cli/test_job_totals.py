@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.job_node import WINDOW, Node, seconds
-from tests.running import Agent, agent, call, until
+from tests.helpers.agent import Agent, agent, call, until
+from tests.helpers.job_node import WINDOW, Node, seconds
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.dcgm import Scenario, Value
-from tests.running import agent, call, until
+from tests.helpers.agent import agent, call, until
 
 A100: dict[str, Value] = {"gpm": 0, "cycles": 0, "compute": [8, 0], "name": "NVIDIA A100-SXM4-80GB"}
 

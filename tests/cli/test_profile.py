@@ -16,7 +16,7 @@ from tests.hardware.profiles import tracing
 from tests.hardware.profiles.test_ncu import BF16, long
 from tests.hardware.profiles.test_nsys import SUM
 from tests.hardware.profiles.tracing import ADD, FLASH, FP8, H100, NVJET, kernel, operator, write
-from tests.running import call
+from tests.helpers.agent import call
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from ofu_exporter.sources.replay import recording
 from ofu_exporter.values.reading import Reading
-from tests.running import COMMAND, bare_environment, call, until
+from tests.helpers.agent import COMMAND, bare_environment, call, until
 
 QUICK = ("--source", "simulate", "--simulated-gpus", "2", "--interval", "0.2s")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.report_server import ReportServer, refused, report_server
-from tests.running import COMMAND, SOON, agent, bare_environment, call, until
+from tests.helpers.agent import COMMAND, SOON, agent, bare_environment, call, until
 
 
 def megatron(

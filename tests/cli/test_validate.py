@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import call
+from tests.helpers.agent import call
 
 FEW = ("--precisions", "bf16,tf32", "--products", "4", "--seconds", "3")
 

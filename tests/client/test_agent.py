@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.client import Reporter
-from tests.running import Agent, agent, until
+from tests.helpers.agent import Agent, agent, until
 
 SIMULATED = ("run", "--source", "simulate", "--scheduler", "simulate", "--interval", "0.5s")
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.client import Reporter
 from tests.doubles.report_agent import Reply, refusal, report_agent
-from tests.running import until
+from tests.helpers.agent import until
 
 EVERY = 0.02
 REFUSED = "http://127.0.0.1:1"

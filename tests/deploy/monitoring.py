@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.deploy.promtool import ALERTS, RULES, groups
-from tests.running import until
+from tests.helpers.agent import until
 
 Alert = dict[str, Any]
 

@@ -32,7 +32,7 @@ from tests.deploy.chart import (
     template,
 )
 from tests.deploy.pod_security import level
-from tests.running import agent
+from tests.helpers.agent import agent
 
 OLD, NEW = "1.25", "1.37"
 """The oldest Kubernetes that the chart is for, and the newest whose schemas there are."""

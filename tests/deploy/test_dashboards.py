@@ -28,9 +28,9 @@ from deploy.grafana.parts import COLUMNS, ONLY_FAULTS
 from tests.deploy.monitoring import at_a_tests_pace
 from tests.deploy.promtool import RULES
 from tests.deploy.test_rules import KNOWN, NAMES, selected
-from tests.playing import RECORDINGS
-from tests.prometheus_server import Prometheus
-from tests.running import Agent, agent, until
+from tests.helpers.agent import Agent, agent, until
+from tests.helpers.playback import RECORDINGS
+from tests.helpers.prometheus_server import Prometheus
 
 SCHEMA = json.loads((Path(__file__).parent / "schemas" / "grafana-dashboard.json").read_text())
 BOARDS: dict[str, Any] = {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}

@@ -27,9 +27,9 @@ from tests.deploy.monitoring import (
     victoria_metrics,
     vmalert,
 )
-from tests.job_node import Node
-from tests.prometheus_server import Prometheus
-from tests.running import Agent, agent, until
+from tests.helpers.agent import Agent, agent, until
+from tests.helpers.job_node import Node
+from tests.helpers.prometheus_server import Prometheus
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("monitoring")]
 

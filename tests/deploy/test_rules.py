@@ -11,7 +11,7 @@ from typing import Any
 import promql_parser
 import pytest
 
-from ofu_exporter import metrics
+from ofu_exporter.serving import metrics
 from tests.deploy.promtool import ALERTS, ORDER, RULES, groups, read_yaml, run
 
 TESTS = sorted((Path(__file__).parent / "rules").glob("*.test.yaml"))

@@ -12,7 +12,7 @@ from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Pace, Passes, Recompute
 from tests.flops.counting import config, count
-from tests.making import H100
+from tests.helpers.values import H100
 
 A100 = "NVIDIA A100-SXM4-80GB"
 B200 = "NVIDIA B200"

@@ -30,7 +30,7 @@ from ofu_exporter.sources.nvml import gpm
 from ofu_exporter.sources.nvml.gpm import CYCLES_ELAPSED, CYCLES_TENSOR
 from ofu_exporter.validation import Machine, Product, cuda
 from tests.bench import agent_cost
-from tests.running import COMMAND, bare_environment, call
+from tests.helpers.agent import COMMAND, bare_environment, call
 
 METRICS = (*range(1, 14), 20, 21, 60, 61, *range(248, 261))
 """GPM ids of nvml.h: activity, PCIe, NVLink, totals since boot."""

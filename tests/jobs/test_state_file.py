@@ -29,8 +29,8 @@ from ofu_exporter.jobs.state_writer import Keeper
 from ofu_exporter.jobs.totals import report
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
-from tests.making import gpu, health
-from tests.running import until
+from tests.helpers.agent import until
+from tests.helpers.values import gpu, health
 
 NOW = float(round(time.time()))
 VIEW = JobView(

@@ -15,7 +15,7 @@ from ofu_exporter.ofu.holders import (
     sole_holder,
 )
 from ofu_exporter.values.job import Claim, Job
-from tests.making import gpu
+from tests.helpers.values import gpu
 
 A, B = Job("slurm", "1"), Job("slurm", "2")
 GPUS = [gpu(0), gpu(1), gpu(2)]

@@ -16,8 +16,8 @@ from ofu_exporter.ofu.job_state import (
 )
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reasons import ClaimRejection
-from tests.making import fault, gpu, reading
-from tests.ticking import EPOCH, Node, whole
+from tests.helpers.node import EPOCH, Node, whole
+from tests.helpers.values import fault, gpu, reading
 
 A, B = Job("slurm", "1", user="ada"), Job("slurm", "2")
 CLOCK = 1400e6 / 1830e6

@@ -13,8 +13,8 @@ from ofu_exporter.ofu.plausibility import Doubt
 from ofu_exporter.values.reading import Evidence, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
-from tests.making import reading
-from tests.ticking import Node
+from tests.helpers.node import Node
+from tests.helpers.values import reading
 
 DAY = 24 * 3600
 WINDOW = 5.0

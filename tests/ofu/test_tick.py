@@ -15,7 +15,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView, Snapshot
-from tests.making import fault, gpu, health, reading
+from tests.helpers.values import fault, gpu, health, reading
 
 Event = Reading | Fault
 

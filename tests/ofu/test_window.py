@@ -12,7 +12,7 @@ from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.window import Outcome, mean_clock, measure
 from ofu_exporter.values.reading import ClockSample, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
-from tests.making import H100_RATING, reading
+from tests.helpers.values import H100_RATING, reading
 
 
 def measured(taken: Reading) -> Outcome:

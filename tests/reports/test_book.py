@@ -28,9 +28,9 @@ from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Verdict
 from tests.flops.causes.synthetic import LATENT
-from tests.making import H100
-from tests.reporting import CLOCK, Desk, anybody, said
-from tests.ticking import EPOCH, whole
+from tests.helpers.desk import CLOCK, Desk, anybody, said
+from tests.helpers.node import EPOCH, whole
+from tests.helpers.values import H100
 
 A, B = Job("slurm", "1", user="ada"), Job("slurm", "2")
 OFU = 0.5 * CLOCK

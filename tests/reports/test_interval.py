@@ -11,7 +11,7 @@ from ofu_exporter.ofu.job_state import RECENT_SECONDS
 from ofu_exporter.reports.interval import AHEAD_SECONDS, FIRST_SECONDS, Interval, interval_of
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.reasons import ReportRejection
-from tests.reporting import said
+from tests.helpers.desk import said
 
 NOW = Now(10_000.0, 1_800_000_000.0)
 BEGAN = NOW.unix - 500.0

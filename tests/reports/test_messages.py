@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.reports.messages import DEEPEST, MOST_LAYERS, MfuReport
 from tests.flops.counting import config
-from tests.reporting import said
+from tests.helpers.desk import said
 
 MODEL = {"config": {"hidden_size": 64}, "seq_len": 128}
 

@@ -18,7 +18,7 @@ from ofu_exporter.reports import pulls
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.pulls import Pulls
 from ofu_exporter.settings import PullSetting, Settings
-from tests.running import SOON, page_server, until
+from tests.helpers.agent import SOON, page_server, until
 
 NOW = 1_700_000_000.0
 

@@ -13,8 +13,8 @@ from ofu_exporter.reports.simulated import REPORTING, SimulatedReports
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reported import ReportsView, Verdict
 from ofu_exporter.values.snapshot import JobView, Snapshot
-from tests.making import FakeClock
-from tests.ticking import EPOCH, Node, whole
+from tests.helpers.node import EPOCH, Node, whole
+from tests.helpers.values import FakeClock
 
 HONEST, OVER = "llama-8b-train", "moe-pretrain"
 

@@ -22,8 +22,8 @@ from ofu_exporter.values.reported import Causes, Compared
 from ofu_exporter.values.snapshot import GpuView
 from tests.flops.causes.synthetic import LATENT
 from tests.flops.counting import config
-from tests.making import H100, gpu, health, reading
-from tests.reporting import said
+from tests.helpers.desk import said
+from tests.helpers.values import H100, gpu, health, reading
 
 A100 = "NVIDIA A100-SXM4-80GB"
 PEAK, FP8, TF32 = (flops.dense_peak(H100, name) for name in ("bf16", "fp8", "tf32"))

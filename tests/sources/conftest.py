@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles import nvml as double
-from tests.nvml_node import NvmlNode
+from tests.helpers.nvml_node import NvmlNode
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.support.systemd import Notifier
-from tests.running import SOON, agent, until
+from tests.helpers.agent import SOON, agent, until
 
 WATCHDOG_SECONDS = 0.8
 

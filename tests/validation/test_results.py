@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ofu_exporter.validation import Mark, Tiling, Trial
 from ofu_exporter.validation.results import Result, launches_at, result
 from ofu_exporter.values.reading import Reading
-from tests.making import H100_RATING, reading
+from tests.helpers.values import H100_RATING, reading
 from tests.validation.simulation import product
 
 EXACT = Tiling(0.25, "exact", 1.0, ("kernel",))

@@ -17,7 +17,7 @@ from ofu_exporter.sources.simulate import driver as simulate
 from ofu_exporter.validation import watching
 from ofu_exporter.validation.watching import Watch
 from ofu_exporter.values.reasons import Reason
-from tests.running import page_server
+from tests.helpers.agent import page_server
 
 PACE = Pace(0.1, 0.02)
 GPU = "SIMULATED-1-1"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ofu_exporter.values.device_names import Device, find, parse
-from tests.making import gpu
+from tests.helpers.values import gpu
 
 UUID = "GPU-8f2d7a6e-1c1f-4d51-9b0a-000000000003"
 

@@ -41,8 +41,8 @@ from tests.doubles.kubelet import (
     response,
 )
 from tests.doubles.kubelet import given as devices_of
-from tests.making import FakeClock
-from tests.running import SOON
+from tests.helpers.agent import SOON
+from tests.helpers.values import FakeClock
 
 PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"
 NODE = "node-1"

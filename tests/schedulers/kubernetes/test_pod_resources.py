@@ -24,7 +24,7 @@ from ofu_exporter.schedulers.kubernetes.pod_resources import (
 from ofu_exporter.values.reasons import SchedulerReason
 from tests.doubles.kubelet import CLASSES, GPU, Message, claimed, make, pod, response
 from tests.doubles.kubelet import given as devices_of
-from tests.running import SOON
+from tests.helpers.agent import SOON
 
 
 @pytest.fixture(autouse=True)

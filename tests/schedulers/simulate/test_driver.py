@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ofu_exporter import schedulers
 from ofu_exporter.schedulers.simulate.driver import PAUSE_SECONDS, QUEUES, Options, Scheduler
-from tests.making import FakeClock
+from tests.helpers.values import FakeClock
 
 
 def test_it_is_never_used_unasked() -> None:

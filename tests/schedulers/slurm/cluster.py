@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.running import bare_environment, until
+from tests.helpers.agent import bare_environment, until
 
 NEEDED = ("munged", "slurmctld", "slurmd", "squeue", "sbatch", "srun", "scancel", "scontrol")
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "slurm"

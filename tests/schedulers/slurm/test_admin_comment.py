@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
-from tests.running import Agent, agent, until
+from tests.helpers.agent import Agent, agent, until
 from tests.schedulers.slurm.cluster import DEPLOYED, PROGRAM, Cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]

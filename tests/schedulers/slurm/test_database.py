@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.running import agent, until
+from tests.helpers.agent import agent, until
 from tests.schedulers.slurm.cluster import DEPLOYED, PROGRAM, Cluster, free_ports, missing
 
 pytestmark = [

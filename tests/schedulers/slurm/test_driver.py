@@ -18,7 +18,7 @@ from ofu_exporter.schedulers.slurm.trusted_files import Contents
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import SchedulerReason
-from tests.making import FakeClock
+from tests.helpers.values import FakeClock
 
 DAY = 86400.0
 

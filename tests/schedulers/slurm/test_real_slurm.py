@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import until
+from tests.helpers.agent import until
 from tests.schedulers.slurm.cluster import DEPLOYED, GPUS, Cluster, processes
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]

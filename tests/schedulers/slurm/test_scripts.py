@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import until
+from tests.helpers.agent import until
 from tests.schedulers.slurm.cluster import DEPLOYED, PROGRAM, processes
 
 SCRIPTS = sorted(DEPLOYED.glob("*.sh"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.schedulers.slurm import squeue
 from ofu_exporter.schedulers.slurm.squeue import Answer, Asker
-from tests.running import until
+from tests.helpers.agent import until
 
 MARK = "0123456789abcdef"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.running import Agent, agent, until
+from tests.helpers.agent import Agent, agent, until
 from tests.schedulers.slurm.cluster import GPUS, Cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]

@@ -16,8 +16,8 @@ from ofu_exporter.sources.dcgm.samples import CYCLES_ELAPSED, CYCLES_TENSOR, PIP
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
-from tests.dcgm_node import START, DcgmNode, node
 from tests.doubles.dcgm import Value
+from tests.helpers.dcgm_node import START, DcgmNode, node
 
 __all__ = ["node"]
 

@@ -21,7 +21,7 @@ from ofu_exporter.sources.dcgm.samples import (
     DeviceSamples,
 )
 from ofu_exporter.values.reading import CycleTotals, Reading
-from tests.making import gpu
+from tests.helpers.values import gpu
 
 EPOCH_MICROS = 1_800_000_000_000_000
 ENTITY = Entity(GPU, 0)

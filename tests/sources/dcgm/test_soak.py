@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ofu_exporter.errors import GpuError
 from ofu_exporter.values.reading import Fault, Reading
-from tests.dcgm_node import START, DcgmNode
 from tests.doubles import dcgm as double
+from tests.helpers.dcgm_node import START, DcgmNode
 
 ACTIVITY = {("0", ""): 0.5, ("1", ""): 0.25, ("2", "1"): 0.75, ("2", "2"): 0.125, ("2", "3"): 0.125}
 

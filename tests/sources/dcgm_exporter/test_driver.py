@@ -23,7 +23,7 @@ from ofu_exporter.sources.dcgm_exporter import driver as dcgm
 from ofu_exporter.sources.dcgm_exporter.page import parse
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
-from tests.making import H100, FakeClock
+from tests.helpers.values import H100, FakeClock
 
 PAGES = Path(__file__).parents[2] / "pages"
 SAMPLES = Path(__file__).resolve().parents[4] / "shared/samples/dcgm-exporter"

@@ -18,7 +18,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from tests.doubles import nvml as double
-from tests.nvml_node import START, NvmlNode, failure
+from tests.helpers.nvml_node import START, NvmlNode, failure
 
 REBOOT_CYCLES = 1e12
 """The stand-in's cycle counters begin here, as those of a node that has been up for a while."""

@@ -7,7 +7,7 @@ import pytest
 from ofu_exporter.sources.nvml.driver import GpuProbe
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
-from tests.nvml_node import START, NvmlNode, failure
+from tests.helpers.nvml_node import START, NvmlNode, failure
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources.replay import driver, recording
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
-from tests.making import FakeClock, fault, gpu, reading
+from tests.helpers.values import FakeClock, fault, gpu, reading
 
 EPOCH = 500.0
 """When the recording was made, on the clock of then."""

@@ -21,7 +21,7 @@ from ofu_exporter.sources.replay import recording
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
-from tests.making import fault, gpu, reading
+from tests.helpers.values import fault, gpu, reading
 
 Event = Reading | Fault
 EPOCH = 0.0

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ofu_exporter.sources.simulate import driver
 from ofu_exporter.values.reading import Reading
-from tests.making import FakeClock
+from tests.helpers.values import FakeClock
 
 
 class Node:

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any
 
-from ofu_exporter.access import Access, Writer
 from ofu_exporter.errors import ReportError
+from ofu_exporter.serving.access import Access, Writer
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.reasons import ReportRejection
 

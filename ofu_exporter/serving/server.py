@@ -14,8 +14,8 @@ from typing import Any
 
 import uvicorn
 
-from ofu_exporter.connections import Connection, Crowd
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.serving.connections import Connection, Crowd
 from ofu_exporter.settings import Settings, host_and_port
 from ofu_exporter.support.secret_files import read_secret
 

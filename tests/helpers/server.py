@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ofu_exporter.connections import Crowd
-from ofu_exporter.http_limits import WRITER, App, Receive, Scope, Send
-from ofu_exporter.server import Doors, Server
+from ofu_exporter.serving.connections import Crowd
+from ofu_exporter.serving.guard import WRITER, App, Receive, Scope, Send
+from ofu_exporter.serving.server import Doors, Server
 from ofu_exporter.settings import Settings
-from tests.running import SOON, until
+from tests.helpers.agent import SOON, until
 
 
 async def tell(scope: Scope, receive: Receive, send: Send) -> None:

@@ -8,13 +8,13 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from ofu_exporter.access import Access
-from ofu_exporter.http_limits import MOST_BODY_BYTES, MOST_BYTES_AT_ONCE, PER_SECOND, Guard
-from ofu_exporter.server import Doors
+from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.guard import MOST_BODY_BYTES, MOST_BYTES_AT_ONCE, PER_SECOND, Guard
+from ofu_exporter.serving.server import Doors
 from ofu_exporter.values.reasons import ReportRejection
-from tests.making import FakeClock
-from tests.running import until
-from tests.serving import Client, post, serving, tell
+from tests.helpers.agent import until
+from tests.helpers.server import Client, post, serving, tell
+from tests.helpers.values import FakeClock
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 
 from ofu_exporter import __version__
-from ofu_exporter.exposition import Page
-from ofu_exporter.http_limits import App, Guard, Message, Receive, Scope, Send
-from ofu_exporter.job_api import add_job_routes
 from ofu_exporter.jobs.lookup import JobBook
-from ofu_exporter.report_api import add_report_routes
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
+from ofu_exporter.serving.job_routes import add_job_routes
+from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.report_routes import add_report_routes
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 

@@ -12,12 +12,12 @@ import httpx
 import pytest
 import trustme
 
-from ofu_exporter.access import Access
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.http_limits import Guard
-from ofu_exporter.server import listen, listen_unix, tls_context
+from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.server import listen, listen_unix, tls_context
 from ofu_exporter.settings import Settings
-from tests.serving import Client, post, serving, tell
+from tests.helpers.server import Client, post, serving, tell
 
 
 class Certificates:

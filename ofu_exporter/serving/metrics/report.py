@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from ofu_exporter.metrics.spec import MetricSpec, Rows
+from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
 from ofu_exporter.values.reported import ReportsView, Verdict
 
 NO_CAUSE = "no_known_cause"

@@ -11,11 +11,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from ofu_exporter.access import Access, Writer
 from ofu_exporter.errors import ReportError
-from ofu_exporter.http_limits import WRITER, refusal
 from ofu_exporter.reports.book import UNOWNED, ReportBook
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
+from ofu_exporter.serving.access import Access, Writer
+from ofu_exporter.serving.guard import WRITER, refusal
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 

@@ -13,20 +13,20 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
-from ofu_exporter import metrics
 from ofu_exporter.errors import ReportError
-from ofu_exporter.exposition import Page
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.entry import Policy
+from ofu_exporter.serving import metrics
+from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.snapshot import Snapshot
-from tests.making import FakeClock, fault, gpu, health, reading
-from tests.playing import RECORDINGS, play
-from tests.reporting import Desk
-from tests.ticking import EPOCH, Node, whole
+from tests.helpers.desk import Desk
+from tests.helpers.node import EPOCH, Node, whole
+from tests.helpers.playback import RECORDINGS, play
+from tests.helpers.values import FakeClock, fault, gpu, health, reading
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
@@ -94,7 +94,7 @@ PAGES: dict[str, Callable[[], Snapshot]] = {
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("accept", ["", OPENMETRICS], ids=["text", "openmetrics"])
 def test_the_page_is_as_it_was(name: str, accept: str, regenerate: bool) -> None:
-    """Regenerate with `pytest tests/test_exposition.py --regenerate`, and read the difference."""
+    """Regenerate with `pytest tests/helpers/server/test_page.py --regenerate`, and read the difference."""
     body = page_of(PAGES[name]()).render(accept).body.decode()
     body = re.sub(r'(python|version)="[^"]*"', r'\1="any"', body)
     golden = GOLDEN / (name + (".openmetrics" if accept else ".prom"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import PlainTextResponse
 
-from ofu_exporter.exposition import Page
-from ofu_exporter.gpu_state import GpuState, gpu_state
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.summary import text
 from ofu_exporter.jobs.totals import JobReport
+from ofu_exporter.serving.gpu_json import GpuState, gpu_state
+from ofu_exporter.serving.page import Page
 
 
 def add_job_routes(app: FastAPI, page: Page, book: JobBook) -> None:

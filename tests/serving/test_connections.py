@@ -10,13 +10,13 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ofu_exporter import connections
-from ofu_exporter.connections import MOST_CONNECTIONS, Crowd, Phase
-from ofu_exporter.http_limits import Receive, Scope, Send
-from ofu_exporter.server import Doors
-from tests.making import FakeClock
-from tests.running import until
-from tests.serving import Client, post, serving, tell
+from ofu_exporter.serving import connections
+from ofu_exporter.serving.connections import MOST_CONNECTIONS, Crowd, Phase
+from ofu_exporter.serving.guard import Receive, Scope, Send
+from ofu_exporter.serving.server import Doors
+from tests.helpers.agent import until
+from tests.helpers.server import Client, post, serving, tell
+from tests.helpers.values import FakeClock
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 

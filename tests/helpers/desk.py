@@ -10,8 +10,8 @@ from ofu_exporter.reports.entry import Policy
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.snapshot import JobView, Snapshot
-from tests.making import FakeClock
-from tests.ticking import EPOCH, Node, whole
+from tests.helpers.node import EPOCH, Node, whole
+from tests.helpers.values import FakeClock
 
 CLOCK = 1400e6 / 1830e6
 """SM clock of the readings over the tensor clock: OFU = tensor activity times this."""

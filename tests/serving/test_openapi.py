@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ofu_exporter.report_api import PATH, Problems
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
+from ofu_exporter.serving.report_routes import PATH, Problems
 from tests.flops.counting import config
-from tests.from_schema import ANYTHING, spoilt, valid
-from tests.job_node import Node, seconds
-from tests.running import agent, until
+from tests.helpers.agent import agent, until
+from tests.helpers.from_schema import ANYTHING, spoilt, valid
+from tests.helpers.job_node import Node, seconds
 
 BOUNDED = settings(
     max_examples=150,

@@ -15,9 +15,9 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.errors import GpuError
-from ofu_exporter.exposition import Page
-from ofu_exporter.metrics.spec import GPU_LABELS
 from ofu_exporter.ofu.tick import State, Tick, step
+from ofu_exporter.serving.metrics.spec import GPU_LABELS
+from ofu_exporter.serving.page import Page
 from ofu_exporter.sources.nvml import driver
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import Claim, Job, Ownership
@@ -25,7 +25,7 @@ from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 from tests.doubles.nvml import Scenario
-from tests.making import FakeClock, health
+from tests.helpers.values import FakeClock, health
 
 INTERVAL = 5.0
 HUNG_AFTER = 2 * INTERVAL + 1.0

@@ -18,7 +18,8 @@ from prometheus_client.metrics_core import (
 )
 
 from ofu_exporter import __version__
-from ofu_exporter.metrics.agent import (
+from ofu_exporter.ofu.freshness import fresh, stale
+from ofu_exporter.serving.metrics.agent import (
     BUILD_INFO,
     CLOCK_STEPS,
     PULLS,
@@ -33,11 +34,10 @@ from ofu_exporter.metrics.agent import (
     STATE_WRITES,
     SourceMetric,
 )
-from ofu_exporter.metrics.gpu import GPU_METRICS, SAMPLE_AGE
-from ofu_exporter.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
-from ofu_exporter.metrics.report import REPORT_METRICS
-from ofu_exporter.metrics.spec import MetricSpec, Rows
-from ofu_exporter.ofu.freshness import fresh, stale
+from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_AGE
+from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
+from ofu_exporter.serving.metrics.report import REPORT_METRICS
+from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ofu_exporter.metrics.spec import GPU_LABELS, MetricSpec, Rows
+from ofu_exporter.serving.metrics.spec import GPU_LABELS, MetricSpec, Rows
 from ofu_exporter.values.snapshot import JobView
 
 JOB_GPU = MetricSpec(

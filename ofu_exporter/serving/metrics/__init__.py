@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ofu_exporter.metrics.agent import AGENT_METRICS, SCHEDULER_METRICS, SOURCE_METRICS
-from ofu_exporter.metrics.gpu import GPU_METRICS, SAMPLE_AGE
-from ofu_exporter.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
-from ofu_exporter.metrics.report import REPORT_METRICS
-from ofu_exporter.metrics.spec import MetricSpec
+from ofu_exporter.serving.metrics.agent import AGENT_METRICS, SCHEDULER_METRICS, SOURCE_METRICS
+from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_AGE
+from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
+from ofu_exporter.serving.metrics.report import REPORT_METRICS
+from ofu_exporter.serving.metrics.spec import MetricSpec
 
 
 def specs() -> list[MetricSpec]:

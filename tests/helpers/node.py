@@ -7,7 +7,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.snapshot import JobView, SchedulerHealth, Snapshot
-from tests.making import gpu, health, reading
+from tests.helpers.values import gpu, health, reading
 
 EPOCH = 1_800_000_000.0
 

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from typing import Any, NamedTuple
 
-from tests.running import SOON, Agent
+from tests.helpers.agent import SOON, Agent
 
 
 class Answer(NamedTuple):

@@ -10,7 +10,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 
-RECORDINGS = Path(__file__).parent / "recordings"
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
 def play(path: Path, interval: float = 5.0) -> Snapshot:

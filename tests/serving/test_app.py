@@ -10,16 +10,16 @@ import httpx
 import pytest
 import uvicorn
 
-from ofu_exporter.access import Access
-from ofu_exporter.api import create_app, unready
-from ofu_exporter.exposition import Page
-from ofu_exporter.http_limits import Guard
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.app import create_app, unready
+from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.page import Page
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
-from tests.making import FakeClock, fault, gpu, health, reading
+from tests.helpers.values import FakeClock, fault, gpu, health, reading
 
 
 @pytest.fixture
