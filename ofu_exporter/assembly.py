@@ -17,7 +17,8 @@ from ofu_exporter.opening import Candidate
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.sampling import Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
-from ofu_exporter.serving.access import Access, SiteTokens
+from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.settings import Configured, GpuSetting, Settings
 from ofu_exporter.values.snapshot import Snapshot
 

@@ -23,8 +23,9 @@ from ofu_exporter.reports.simulated import SCHEDULER as SIMULATED
 from ofu_exporter.sampling import Sampler
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.listeners import Doors
 from ofu_exporter.serving.page import Page
-from ofu_exporter.serving.server import Doors, Server
+from ofu_exporter.serving.server import Server
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.support.systemd import Notifier

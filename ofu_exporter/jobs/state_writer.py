@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sqlite3
 import threading
@@ -15,11 +16,12 @@ from ofu_exporter.jobs.state_file import (
     ResultT,
     Saved,
     Store,
-    log,
     open_store,
 )
 from ofu_exporter.jobs.totals import JobReport, report
 from ofu_exporter.values.snapshot import JobView, Snapshot
+
+log = logging.getLogger(__name__)
 
 _Run = tuple[str, str, float]
 """Scheduler, job id, and when it was first seen."""

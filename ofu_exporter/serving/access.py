@@ -8,29 +8,21 @@ the job's own. Tokens are compared by their SHA-256.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import ipaddress
 import logging
-import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
-from ofu_exporter.errors import ConfigError, ReportError
-from ofu_exporter.support.secret_files import read_secret, stamp
+from ofu_exporter.errors import ReportError
+from ofu_exporter.serving.site_tokens import SiteTokens, sha256
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
 log = logging.getLogger(__name__)
 
-CHECK_SECONDS = 1.0
-"""How often the file of the site's tokens is looked at."""
-SHORTEST_TOKEN = 16
-"""Letters; what is shorter can be guessed."""
 
 _PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via", b"origin"})
 """A proxy on this node speaks for anybody. A browser sends Origin with every POST: it speaks for any
@@ -57,72 +49,6 @@ class Writer:
     def is_site(self) -> bool:
         """Whether it may speak for every job."""
         return self.way is not Way.LOCAL
-
-
-class SiteTokens:
-    """The site's tokens, read anew when their file changes.
-
-    When the file is gone, empty, or open to others while the agent runs, no token is good any more:
-    that is how a token is withdrawn. A thread of its own reads it, so a disk that hangs holds up
-    nobody; the tokens stay as they were meanwhile.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Raises ConfigError when the file cannot be used."""
-        self._path = path
-        self._stamp = stamp(path)
-        self._digests = read_tokens(path)
-        self._problem = ""
-
-    def knows(self, digest: str) -> bool:
-        """Whether a token with this SHA-256 is one of them; takes equally long whichever it is."""
-        return any([hmac.compare_digest(digest, known) for known in self._digests])
-
-    def refresh(self) -> None:
-        """Read the file again if it has changed, or could not be used."""
-        now = stamp(self._path)
-        if now == self._stamp and not self._problem:
-            return
-        try:
-            self._digests, problem = read_tokens(self._path), ""
-            log.info("report tokens read anew from %s", self._path)
-        except ConfigError as error:
-            self._digests, problem = (), str(error)
-            if problem != self._problem:
-                log.error("no report token is good until this is put right: %s", error)
-        self._stamp, self._problem = now, problem
-
-    def start(self) -> None:
-        """Look at the file from now on, until the process ends."""
-        threading.Thread(target=self._watch, name="report-tokens", daemon=True).start()
-
-    def _watch(self) -> None:
-        while True:
-            time.sleep(CHECK_SECONDS)
-            self.refresh()
-
-
-def read_tokens(path: Path) -> tuple[str, ...]:
-    """The SHA-256 of every token of the file: one a line, comments after #. Raises ConfigError."""
-    digests = []
-    for number, line in enumerate(read_secret(path, "report token file").splitlines(), 1):
-        token = line.strip()
-        if not token or token.startswith("#"):
-            continue
-        if len(token) < SHORTEST_TOKEN or not token.isascii() or " " in token:
-            raise ConfigError(
-                f"report token file {path}: line {number} is no token; "
-                f"it takes {SHORTEST_TOKEN} letters or more and no space (openssl rand -hex 32)"
-            )
-        digests.append(sha256(token.encode()))
-    if not digests:
-        raise ConfigError(f"report token file {path} holds no token")
-    return tuple(digests)
-
-
-def sha256(token: bytes) -> str:
-    """The form in which a token is kept and compared."""
-    return hashlib.sha256(token).hexdigest()
 
 
 class Access:

@@ -12,7 +12,8 @@ from typing import Any
 
 from ofu_exporter.serving.connections import Crowd
 from ofu_exporter.serving.guard import WRITER, App, Receive, Scope, Send
-from ofu_exporter.serving.server import Doors, Server
+from ofu_exporter.serving.listeners import Doors
+from ofu_exporter.serving.server import Server
 from ofu_exporter.settings import Settings
 from tests.helpers.agent import SOON, until
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ofu_exporter.errors import ConfigError, ReportError
-from ofu_exporter.serving.access import Access, SiteTokens, Way, Writer, read_tokens
+from ofu_exporter.serving.access import Access, Way, Writer
+from ofu_exporter.serving.site_tokens import SiteTokens, read_tokens
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 

@@ -13,7 +13,7 @@ import pytest
 from ofu_exporter.serving import connections
 from ofu_exporter.serving.connections import MOST_CONNECTIONS, Crowd, Phase
 from ofu_exporter.serving.guard import Receive, Scope, Send
-from ofu_exporter.serving.server import Doors
+from ofu_exporter.serving.listeners import Doors
 from tests.helpers.agent import until
 from tests.helpers.server import Client, post, serving, tell
 from tests.helpers.values import FakeClock

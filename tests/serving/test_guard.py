@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.guard import MOST_BODY_BYTES, MOST_BYTES_AT_ONCE, PER_SECOND, Guard
-from ofu_exporter.serving.server import Doors
+from ofu_exporter.serving.listeners import Doors
 from ofu_exporter.values.reasons import ReportRejection
 from tests.helpers.agent import until
 from tests.helpers.server import Client, post, serving, tell

@@ -15,7 +15,7 @@ import trustme
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.guard import Guard
-from ofu_exporter.serving.server import listen, listen_unix, tls_context
+from ofu_exporter.serving.listeners import listen, listen_unix, tls_context
 from ofu_exporter.settings import Settings
 from tests.helpers.server import Client, post, serving, tell
 

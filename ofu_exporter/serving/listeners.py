@@ -1,0 +1,117 @@
+"""The address and the Unix socket that the agent listens on, with or without TLS."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+import stat
+from pathlib import Path
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.settings import Settings, host_and_port
+from ofu_exporter.support.secret_files import read_secret
+
+BACKLOG = 2048
+"""So many clients wait instead of being refused while the agent is busy."""
+
+
+def listen(address: str) -> socket.socket:
+    """Open the address. Raises ConfigError that names it."""
+    host, port = host_and_port(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named asyncio sends at once; else every answer waits 40 ms for an acknowledgement.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+        bound.listen(BACKLOG)
+    except OSError as error:
+        bound.close()
+        raise ConfigError(f"cannot listen on {address}: {error.strerror or error}") from error
+    return bound
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """Open a Unix socket that everybody on the node may connect to, as to the loopback address.
+
+    Who should not, is kept out by the mode of its directory. A socket that an earlier agent left is
+    replaced. Raises ConfigError when anything else is there, or an agent that listens.
+    """
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        _remove_stale(path)
+        bound.bind(str(path))
+        path.chmod(0o666)
+        bound.listen(BACKLOG)
+    except (OSError, ConfigError) as error:
+        bound.close()
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot listen on {path}: {reason}") from error
+    return bound
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise ConfigError("it is there and is no socket")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()  # nobody listens
+            return
+    raise ConfigError("another program listens there")
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    """What the address is served with; None without a certificate. Raises ConfigError."""
+    certificate, authority = settings.tls_cert, settings.tls_client_ca
+    if certificate is None:
+        if settings.tls_key or authority:
+            raise ConfigError("--tls-key and --tls-client-ca need --tls-cert")
+        return None
+    key = settings.tls_key or certificate
+    read_secret(key, "TLS key" if settings.tls_key else "TLS certificate and key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key, password=lambda: "")  # never ask at the terminal
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"TLS certificate {certificate}, key {key}: {error}") from error
+    if authority:
+        try:
+            context.load_verify_locations(authority)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"TLS client authority {authority}: {error}") from error
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+class Doors:
+    """Where the agent listens, from before it starts until after it ends."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises ConfigError that names the address or file."""
+        self.tls = tls_context(settings)
+        self.address = listen(settings.listen)
+        self.unix = listen_unix(settings.report_socket) if settings.report_socket else None
+
+    @property
+    def url(self) -> str:
+        host, port = self.address.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.tls else 'http'}://{shown}:{port}"
+
+    def close(self) -> None:
+        """Shut them, and take the Unix socket's file away."""
+        self.address.close()
+        if self.unix is not None:
+            path = self.unix.getsockname()
+            self.unix.close()
+            with contextlib.suppress(OSError):
+                os.unlink(path)
