@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ofu_exporter.assembly import build_attribution, build_sampler
+from ofu_exporter.agent.build import build_attribution, build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.values.gpu import LOW_PRECISION

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ofu_exporter import __version__
-from ofu_exporter.assembly import build_sampler
+from ofu_exporter.agent.build import build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.settings import Configured, Settings

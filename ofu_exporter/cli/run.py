@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from ofu_exporter.agent.daemon import Daemon
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import load, setting_flags
-from ofu_exporter.daemon import Daemon
 from ofu_exporter.sources.replay import recording
 from ofu_exporter.support.logs import configure_logging
 

@@ -156,8 +156,8 @@ def _place(
     """What runs products, the sampler beside it, and the clock of both; the stack lets go of them."""
     from contextlib import closing
 
-    from ofu_exporter.assembly import build_sampler
-    from ofu_exporter.lanes import Pace
+    from ofu_exporter.agent.build import build_sampler
+    from ofu_exporter.agent.lanes import Pace
     from ofu_exporter.validation import cuda, simulated, watching
 
     settings = configured.settings
@@ -240,7 +240,7 @@ def _report(
     configured: Configured, header: Header, trials: Sequence[Trial], options: Mapping[str, Any]
 ) -> Report:
     """Raises GpuError when nothing is known that the GPU could be measured against."""
-    from ofu_exporter.assembly import rows
+    from ofu_exporter.agent.build import rows
     from ofu_exporter.hardware import gpu_models
     from ofu_exporter.validation import report
     from ofu_exporter.validation.accuracy import Bounds

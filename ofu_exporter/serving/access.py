@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -20,9 +19,6 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.serving.site_tokens import SiteTokens, sha256
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
-
-log = logging.getLogger(__name__)
-
 
 _PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via", b"origin"})
 """A proxy on this node speaks for anybody. A browser sends Origin with every POST: it speaks for any

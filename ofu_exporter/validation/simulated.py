@@ -11,10 +11,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ofu_exporter.agent.lanes import Pace
 from ofu_exporter.errors import GpuError
 from ofu_exporter.hardware import gpu_models, tiles
 from ofu_exporter.hardware.profiles import Launches, Profile
-from ofu_exporter.lanes import Pace
 from ofu_exporter.sources.simulate import driver
 from ofu_exporter.sources.simulate.driver import Phase, Probe
 from ofu_exporter.validation import Mark, Product

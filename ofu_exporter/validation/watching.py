@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.errors import GpuError, OfuError, SourceError
-from ofu_exporter.sampling import Sampler
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason

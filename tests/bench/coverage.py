@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ofu_exporter.lanes import Pace
-from ofu_exporter.sampling import Plan, Sampler
+from ofu_exporter.agent.lanes import Pace
+from ofu_exporter.agent.sampler import Plan, Sampler
 from ofu_exporter.sources.nvml import driver
 from ofu_exporter.values.snapshot import Snapshot
 from tests.doubles.nvml import SCENARIO_VARIABLE, Scenario, load

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ofu_exporter import daemon
+from ofu_exporter.agent import daemon
 from ofu_exporter.schedulers.kubernetes import driver
 from ofu_exporter.schedulers.kubernetes.grpc import Channel
 from tests.bench.exporters import resident_mib

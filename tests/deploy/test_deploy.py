@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 
 from ofu_exporter import sources
+from ofu_exporter.agent.sampler import RETRY_SECONDS
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.settings import load
-from ofu_exporter.sampling import RETRY_SECONDS
 from ofu_exporter.settings import Settings, host_and_port
 from tests.deploy.chart import need, run
 

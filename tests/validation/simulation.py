@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ofu_exporter.agent.lanes import Pace
 from ofu_exporter.hardware.gpu_models import rate
-from ofu_exporter.lanes import Pace
 from ofu_exporter.validation import Product, Trial
 from ofu_exporter.validation.session import Session
 from ofu_exporter.validation.simulated import Machine

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.lanes import Pace
+from ofu_exporter.agent.lanes import Pace
 from ofu_exporter.validation import Product, noise
 from tests.bench import clock_noise
 from tests.bench.clock_noise import Way

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from ofu_exporter.agent.lanes import Pace
+from ofu_exporter.agent.sampler import Plan, Sampler
 from ofu_exporter.errors import GpuError, SourceError
-from ofu_exporter.lanes import Pace
-from ofu_exporter.sampling import Plan, Sampler
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
 from ofu_exporter.sources.simulate import driver as simulate
 from ofu_exporter.validation import watching

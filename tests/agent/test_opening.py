@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from ofu_exporter.agent.opening import Opening
 from ofu_exporter.errors import SourceError
-from ofu_exporter.opening import Opening
 from ofu_exporter.sources import Probe
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading

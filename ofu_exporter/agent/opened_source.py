@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ofu_exporter.lanes import Delivery, Lane, Pace
+from ofu_exporter.agent.lanes import Delivery, Lane, Pace
 from ofu_exporter.sources import Clock, Source
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault

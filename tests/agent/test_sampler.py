@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import pytest
 
+from ofu_exporter.agent.lanes import Pace
+from ofu_exporter.agent.sampler import Plan, Sampler
 from ofu_exporter.errors import GpuError, SourceError
-from ofu_exporter.lanes import Pace
-from ofu_exporter.sampling import Plan, Sampler
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason

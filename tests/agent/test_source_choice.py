@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ofu_exporter.choosing import Choice, chosen
+from ofu_exporter.agent.source_choice import Choice, chosen
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.values import fault, gpu, reading

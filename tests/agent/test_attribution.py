@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from ofu_exporter.attribution import Asked, Attribution
+from ofu_exporter.agent.attribution import Asked, Attribution
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.values.job import Claim, Job, Ownership

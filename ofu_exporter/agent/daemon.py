@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ofu_exporter.assembly import build_access, build_attribution, build_sampler, report_policy
-from ofu_exporter.attribution import Attribution
+from ofu_exporter.agent.attribution import Attribution
+from ofu_exporter.agent.build import build_access, build_attribution, build_sampler, report_policy
+from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.errors import DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import Keeper
@@ -20,7 +21,6 @@ from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.reports.simulated import SCHEDULER as SIMULATED
-from ofu_exporter.sampling import Sampler
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.listeners import Doors

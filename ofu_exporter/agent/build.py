@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 from pydantic import BaseModel
 
 from ofu_exporter import schedulers, sources
-from ofu_exporter.attribution import Asked, Attribution
+from ofu_exporter.agent.attribution import Asked, Attribution
+from ofu_exporter.agent.lanes import Pace
+from ofu_exporter.agent.opening import Candidate
+from ofu_exporter.agent.sampler import Owners, Plan, Sampler
 from ofu_exporter.hardware.gpu_models import Row, custom_row
-from ofu_exporter.lanes import Pace
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.tick import State
-from ofu_exporter.opening import Candidate
 from ofu_exporter.reports.entry import Policy
-from ofu_exporter.sampling import Owners, Plan, Sampler
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.site_tokens import SiteTokens

@@ -27,7 +27,7 @@ from tests.helpers.values import FakeClock, gpu, health, reading
 pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("job_prometheus")]
 
 SCENARIO = json.loads(
-    (Path(__file__).parent / "scenarios" / "four-nodes-two-jobs.json").read_text()
+    (Path(__file__).parents[1] / "scenarios" / "four-nodes-two-jobs.json").read_text()
 )
 EPOCH = 1_790_000_000
 WINDOW = 5

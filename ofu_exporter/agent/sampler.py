@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ofu_exporter.agent.change_log import log_changes
+from ofu_exporter.agent.lanes import Inbox, Pace
+from ofu_exporter.agent.opening import Candidate
+from ofu_exporter.agent.source_set import SourceSet, Told
 from ofu_exporter.hardware.gpu_models import Row
-from ofu_exporter.lanes import Inbox, Pace
-from ofu_exporter.notices import log_changes
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.opening import Candidate
-from ofu_exporter.source_set import SourceSet, Told
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.job import Ownership
 from ofu_exporter.values.reading import Fault, Reading

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ofu_exporter.choosing import Choice, chosen
+from ofu_exporter.agent.lanes import Delivery, Inbox, Lane, Pace
+from ofu_exporter.agent.opened_source import OpenSource
+from ofu_exporter.agent.opening import Candidate, Opening
+from ofu_exporter.agent.source_choice import Choice, chosen
 from ofu_exporter.errors import SourceError
-from ofu_exporter.lanes import Delivery, Inbox, Lane, Pace
-from ofu_exporter.open_source import OpenSource
-from ofu_exporter.opening import Candidate, Opening
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.lanes import Deadlines, Lane, Pace
+from ofu_exporter.agent.lanes import Deadlines, Lane, Pace
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, Fault, Reading
 from tests.helpers.agent import SOON, until

@@ -1,0 +1,1 @@
+"""The running program: sampling threads, attribution, reload, start and stop."""
