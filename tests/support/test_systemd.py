@@ -83,13 +83,13 @@ def hanging_at(pipe: Path) -> str:
     """
     return f"""
 import os
-from ofu_exporter import sampling
-step = sampling.step
+from ofu_exporter.agent import sampler
+step = sampler.step
 def hangs(state, tick):
     if os.path.exists({str(pipe)!r}):
         open({str(pipe)!r}).close()
     return step(state, tick)
-sampling.step = hangs
+sampler.step = hangs
 """
 
 
