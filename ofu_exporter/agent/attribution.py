@@ -24,7 +24,7 @@ SLOWEST_RETRY_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Polling:
     """Which schedulers are asked, and how long their last answer is believed."""
 
     schedulers: Sequence[tuple[str, Callable[[], Scheduler]]]
@@ -35,7 +35,7 @@ class Asked:
     """A scheduler that is absent is not worth a word."""
 
 
-class Asker:
+class SchedulerPoller:
     """The thread of one scheduler. One that hangs or fails leaves the others' answers alone."""
 
     def __init__(
@@ -109,13 +109,15 @@ class Asker:
 class Attribution:
     """The merged answers of all schedulers, as a sequence of changes."""
 
-    def __init__(self, asked: Asked, clock: Clock) -> None:
+    def __init__(self, asked: Polling, clock: Clock) -> None:
         self._asked = asked
         self._clock = clock
         self._lock = threading.Lock()
         self._changes: list[Ownership] = []
         self._last: tuple[Claim, ...] = ()
-        self._askers = [Asker(name, build, clock, self._heard) for name, build in asked.schedulers]
+        self._askers = [
+            SchedulerPoller(name, build, clock, self._heard) for name, build in asked.schedulers
+        ]
         self.changed: Callable[[], None] = lambda: None
         """Called, from the thread that heard it, after every change."""
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from pydantic import BaseModel
 
 from ofu_exporter import schedulers, sources
-from ofu_exporter.agent.attribution import Asked, Attribution
-from ofu_exporter.agent.lanes import Pace
+from ofu_exporter.agent.attribution import Attribution, Polling
+from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.opening import Candidate
-from ofu_exporter.agent.sampler import Owners, Plan, Sampler
-from ofu_exporter.hardware.gpu_models import Row, custom_row
+from ofu_exporter.agent.sampler import Owners, Sampler, SamplingPlan
+from ofu_exporter.hardware.gpu_models import GpuModel, custom_row
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.entry import Policy
@@ -23,7 +23,7 @@ from ofu_exporter.settings import Configured, GpuSetting, Settings
 from ofu_exporter.values.snapshot import Snapshot
 
 
-def rows(settings: Iterable[GpuSetting]) -> list[Row]:
+def rows(settings: Iterable[GpuSetting]) -> list[GpuModel]:
     """The user's GPU models as rows of the table."""
     return [
         custom_row(
@@ -46,9 +46,9 @@ def build_sampler(
 ) -> Sampler:
     """A sampler over the configured source, or over those that `auto` tries."""
     settings = configured.settings
-    plan = Plan(
+    plan = SamplingPlan(
         candidates=[_candidate(name, options) for name, options in configured.sources.items()],
-        pace=Pace(settings.interval, settings.clock_interval),
+        pace=SamplingPace(settings.interval, settings.clock_interval),
         rows=rows(settings.gpus),
     )
     return Sampler(plan, publish, time.monotonic, owners, state)
@@ -60,7 +60,7 @@ def _candidate(name: str, options: BaseModel) -> Candidate:
 
 def build_attribution(configured: Configured) -> Attribution:
     """What asks the configured schedulers, or those that `auto` looks for."""
-    asked = Asked(
+    asked = Polling(
         schedulers=[_scheduler(name, options) for name, options in configured.schedulers.items()],
         max_age=configured.settings.owner_max_age,
         optional=configured.settings.scheduler == "auto",

@@ -15,7 +15,7 @@ from ofu_exporter.agent.build import build_access, build_attribution, build_samp
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.errors import DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
-from ofu_exporter.jobs.state_writer import Keeper
+from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import resumed
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
@@ -23,7 +23,7 @@ from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.reports.simulated import SCHEDULER as SIMULATED
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
-from ofu_exporter.serving.listeners import Doors
+from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.server import Server
 from ofu_exporter.settings import Configured, Settings
@@ -50,7 +50,7 @@ class Daemon:
         self._page = Page(time.monotonic)
         self._node = platform.node()
         self._access = build_access(configured.settings)
-        self._doors = Doors(configured.settings)
+        self._doors = Listeners(configured.settings)
         self._keeper = self._keep(configured.settings)
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
         self._page.rejected_reports = self._reports.rejected
@@ -66,10 +66,10 @@ class Daemon:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
 
-    def _keep(self, settings: Settings) -> Keeper | None:
+    def _keep(self, settings: Settings) -> StateWriter | None:
         if settings.state_file is None:
             return None
-        keeper = Keeper(
+        keeper = StateWriter(
             settings.state_file, settings.state_interval, self._page.snapshot, self._node
         )
         self._page.state_file = keeper

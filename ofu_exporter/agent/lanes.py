@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SamplingPace:
     """How often is read what."""
 
     interval: float
@@ -88,7 +88,7 @@ Inbox = queue.SimpleQueue["Delivery | None"]
 class Lane:
     """The thread of one probe. A driver call that hangs stops this thread and no other."""
 
-    def __init__(self, probe: Probe, pace: Pace, inbox: Inbox, clock: Clock) -> None:
+    def __init__(self, probe: Probe, pace: SamplingPace, inbox: Inbox, clock: Clock) -> None:
         self._probe = probe
         self._pace = pace
         self._inbox = inbox

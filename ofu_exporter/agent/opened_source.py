@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ofu_exporter.agent.lanes import Delivery, Lane, Pace
+from ofu_exporter.agent.lanes import Delivery, Lane, SamplingPace
 from ofu_exporter.sources import Clock, Source
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault
@@ -17,11 +17,11 @@ from ofu_exporter.values.snapshot import SourceHealth
 log = logging.getLogger(__name__)
 
 
-class OpenSource:
+class OpenedSource:
     """A source whose probes are read, each by a thread of its own."""
 
     def __init__(
-        self, name: str, source: Source, lanes: Sequence[Lane], pace: Pace, clock: Clock
+        self, name: str, source: Source, lanes: Sequence[Lane], pace: SamplingPace, clock: Clock
     ) -> None:
         self.name = name
         self._source = source

@@ -17,7 +17,7 @@ Candidate = tuple[str, Callable[[], Source]]
 """A source by name, and how it is built."""
 
 
-class Opened(NamedTuple):
+class OpenProbes(NamedTuple):
     """A source that can be read."""
 
     source: Source
@@ -30,7 +30,7 @@ class Opened(NamedTuple):
         self.source.close()
 
 
-class Opening:
+class SourceOpening:
     """One attempt to open a source."""
 
     def __init__(self, candidate: Candidate, clock: Clock) -> None:
@@ -38,7 +38,7 @@ class Opening:
         self._clock = clock
         self._began = clock()
         self._lock = threading.Lock()
-        self._opened: Opened | None = None
+        self._opened: OpenProbes | None = None
         self._error: SourceError | None = None
         self._given_up = False
         self._thread = threading.Thread(target=self._run, name="ofu-opening", daemon=True)
@@ -49,7 +49,7 @@ class Opening:
         """How long it has taken so far."""
         return self._clock() - self._began
 
-    def result(self, patience: float) -> Opened | None:
+    def result(self, patience: float) -> OpenProbes | None:
         """What came of it within so many seconds, None when nothing has yet. Raises SourceError."""
         self._thread.join(patience)
         if self._error is not None:
@@ -77,7 +77,7 @@ class Opening:
         opened.close()
 
 
-def _opened(candidate: Candidate) -> Opened:
+def _opened(candidate: Candidate) -> OpenProbes:
     """Build and open a source. Raises SourceError, whatever happens."""
     name, build = candidate
     try:
@@ -90,4 +90,4 @@ def _opened(candidate: Candidate) -> Opened:
         raise SourceError(Reason.FAILED, f"{type(error).__name__}: {error}") from error
     if not probes:
         raise SourceError(Reason.NO_GPU)
-    return Opened(source, probes)
+    return OpenProbes(source, probes)

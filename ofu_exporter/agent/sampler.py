@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ofu_exporter.agent.change_log import log_changes
-from ofu_exporter.agent.lanes import Inbox, Pace
+from ofu_exporter.agent.lanes import Inbox, SamplingPace
 from ofu_exporter.agent.opening import Candidate
 from ofu_exporter.agent.source_set import SourceSet, Told
-from ofu_exporter.hardware.gpu_models import Row
+from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.job import Ownership
@@ -39,7 +39,7 @@ class Owners(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SamplingPlan:
     """What is sampled, and how.
 
     Each GPU is read by the first candidate that can measure it. The next candidate is opened only
@@ -47,8 +47,8 @@ class Plan:
     """
 
     candidates: Sequence[Candidate]
-    pace: Pace
-    rows: Sequence[Row] = ()
+    pace: SamplingPace
+    rows: Sequence[GpuModel] = ()
     """The user's own GPU rows."""
 
 
@@ -57,7 +57,7 @@ class Sampler:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SamplingPlan,
         publish: Callable[[Snapshot], None],
         clock: Clock,
         owners: Owners | None = None,

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ofu_exporter.agent.lanes import Delivery, Inbox, Lane, Pace
-from ofu_exporter.agent.opened_source import OpenSource
-from ofu_exporter.agent.opening import Candidate, Opening
+from ofu_exporter.agent.lanes import Delivery, Inbox, Lane, SamplingPace
+from ofu_exporter.agent.opened_source import OpenedSource
+from ofu_exporter.agent.opening import Candidate, SourceOpening
 from ofu_exporter.agent.source_choice import Choice, chosen
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Clock
@@ -33,7 +33,7 @@ Told = tuple[str, Reading | Fault]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SourceView:
     """What the open sources see together at one instant."""
 
     gpus: Sequence[Gpu]
@@ -54,16 +54,16 @@ class SourceSet:
     """Opens the first candidate that opens, and further ones for the GPUs that it cannot measure."""
 
     def __init__(
-        self, candidates: Sequence[Candidate], pace: Pace, inbox: Inbox, clock: Clock
+        self, candidates: Sequence[Candidate], pace: SamplingPace, inbox: Inbox, clock: Clock
     ) -> None:
         self._candidates = list(candidates)
         self._pace = pace
         self._inbox = inbox
         self._clock = clock
         self._choice = Choice()
-        self._open: list[OpenSource] = []
+        self._open: list[OpenedSource] = []
         self._try_at: dict[str, float] = {}
-        self._opening: dict[str, Opening] = {}
+        self._opening: dict[str, SourceOpening] = {}
         """The attempts that are not over."""
         self._unusable: dict[str, SourceHealth] = {}
         self._none = SourceHealth(self._candidates[0][0])
@@ -105,7 +105,7 @@ class SourceSet:
                 return [(source.name, event) for event in delivery.events]
         return ()
 
-    def seen(self, now: float) -> Seen:
+    def seen(self, now: float) -> SourceView:
         """What the sources see together now."""
         named = self._named()
         readers = self._choice.readers(named)
@@ -114,7 +114,7 @@ class SourceSet:
         first = next(iter(reading or healths), self._none)
         missed = sum(health.missed_deadlines for health in healths)
         hung = [(s.name, fault) for s in self._open for fault in s.hung(now)]
-        return Seen(
+        return SourceView(
             gpus=chosen(named, readers),
             readers=readers,
             hung=[fault for name, fault in hung if readers.get(fault.gpu.uuid) == name],
@@ -169,7 +169,7 @@ class SourceSet:
         opening = self._opening.get(name)
         if opening is None:
             self._try_at[name] = self._clock() + self._pace.reprobe
-            opening = self._opening[name] = Opening(candidate, self._clock)
+            opening = self._opening[name] = SourceOpening(candidate, self._clock)
         try:
             opened = opening.result(0.0 if self._hangs(opening) else patience)
         except SourceError:
@@ -179,14 +179,14 @@ class SourceSet:
             return False
         del self._opening[name]
         lanes = [Lane(probe, self._pace, self._inbox, self._clock) for probe in opened.probes]
-        source = OpenSource(name, opened.source, lanes, self._pace, self._clock)
+        source = OpenedSource(name, opened.source, lanes, self._pace, self._clock)
         log.info("reading source %s", name)
         order = [each for each, _ in self._candidates]
         self._open = sorted([*self._open, source], key=lambda each: order.index(each.name))
         self._unusable.pop(name, None)
         return True
 
-    def _hangs(self, opening: Opening) -> bool:
+    def _hangs(self, opening: SourceOpening) -> bool:
         return opening.seconds > self._pace.hung_after
 
     def _try_further(self, candidate: Candidate) -> bool:

@@ -14,7 +14,7 @@ from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Lengths
-    from ofu_exporter.flops.causes import Facts, Job
+    from ofu_exporter.flops.causes import CauseFacts, CountedStep
     from ofu_exporter.flops.explain import Candidate, Explanation, Observation
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -62,13 +62,13 @@ def explain(format_: str, **options: Any) -> None:
     click.echo(json.dumps(report(found), indent=2) if format_ == "json" else table(observed, found))
 
 
-def _facts(options: Mapping[str, Any]) -> Facts:
+def _facts(options: Mapping[str, Any]) -> CauseFacts:
     from ofu_exporter.flops import Recompute
-    from ofu_exporter.flops.causes import Facts
+    from ofu_exporter.flops.causes import CauseFacts
 
     job, executed = _job(options)
     again, peak = options["recompute"], _above_zero("peak_tflops", options["peak_tflops"])
-    facts = Facts(
+    facts = CauseFacts(
         job,
         executed,
         options["forward_only"],
@@ -83,9 +83,9 @@ def _facts(options: Mapping[str, Any]) -> Facts:
     return facts
 
 
-def _job(options: Mapping[str, Any]) -> tuple[Job | None, Lengths | None]:
+def _job(options: Mapping[str, Any]) -> tuple[CountedStep | None, Lengths | None]:
     """What a step is counted from, and its samples as they are padded."""
-    from ofu_exporter.flops.causes import Job
+    from ofu_exporter.flops.causes import CountedStep
 
     if options["config"] is None:
         _refuse_without_config(options)
@@ -93,7 +93,7 @@ def _job(options: Mapping[str, Any]) -> tuple[Job | None, Lengths | None]:
     model, lengths, executed = step(options["config"], options)
     ran = {"convention": "model", "recompute": options["recompute"] or "none"}
     chosen = how({**options, **ran, "forward_only": options["forward_only"] is True})
-    job = Job(model, lengths, chosen.counting, chosen.passes)
+    job = CountedStep(model, lengths, chosen.counting, chosen.passes)
     job.flops()  # so that what contradicts the model is said before anything is compared
     return job, executed
 
@@ -111,7 +111,7 @@ def _above_zero(name: str, value: Any) -> Any:
     return value
 
 
-def _check(facts: Facts) -> None:
+def _check(facts: CauseFacts) -> None:
     """Raise ConfigError for a GPU, a precision or a share that can't be."""
     from ofu_exporter.flops import dense_peak, effective_peak
     from ofu_exporter.hardware.gpu_models import PRECISIONS
@@ -129,7 +129,7 @@ def _check(facts: Facts) -> None:
         raise ConfigError(f"tile_overhead: {overhead!r} is not a share; 2 % is 0.02")
 
 
-def _right_mfu(facts: Facts, options: Mapping[str, Any]) -> float | None:
+def _right_mfu(facts: CauseFacts, options: Mapping[str, Any]) -> float | None:
     """What the job should have reported; None where it isn't known how fast it goes, or on what."""
     from ofu_exporter.flops import How, Pace, count, utilization
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 
-from ofu_exporter.client.channel import Answer, Channel
+from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.errors import ConfigError, OfuError
 
@@ -31,7 +31,7 @@ def post(job: str, facts: Mapping[str, object]) -> None:
         raise ConfigError(f"{where} refused it with status {answer.status}: {_reasons(answer)}")
 
 
-def _reasons(answer: Answer) -> str:
+def _reasons(answer: AgentAnswer) -> str:
     """The agent's own words, or whatever else answered."""
     text = answer.body.decode(errors="replace")
     try:

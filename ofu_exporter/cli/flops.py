@@ -99,11 +99,11 @@ def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
 def _causes(config: Path, options: Mapping[str, Any], reported: float, right: float) -> list[str]:
     """What may have made a reported MFU another than the right one."""
     from ofu_exporter.flops import Recompute, explain
-    from ofu_exporter.flops.causes import Facts, Job
+    from ofu_exporter.flops.causes import CauseFacts, CountedStep
 
     (model, lengths, executed), chosen = step(config, options), how(options)
-    facts = Facts(
-        Job(model, lengths, chosen.counting, chosen.passes),
+    facts = CauseFacts(
+        CountedStep(model, lengths, chosen.counting, chosen.passes),
         executed,
         chosen.passes.forward_only,
         Recompute(options["recompute"]),

@@ -16,7 +16,7 @@ import click
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
-from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Answer, Asker
+from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue, SqueueJob
 
 
 class _Hook(click.Command):
@@ -59,7 +59,7 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
         no_ask: bool,
         **extra: Any,
     ) -> None:
-        asking = _Asking(None if no_ask else Asker(os.environ, slurm_bin, ask_seconds))
+        asking = _Asking(None if no_ask else Squeue(os.environ, slurm_bin, ask_seconds))
         node = hooks.Node(job_dir, tokens=token_dir or job_tokens.beside(job_dir))
         command(_checked(job_id), node, asking, **extra)
 
@@ -187,10 +187,10 @@ def _checked(job_id: str) -> str:
 class _Asking:
     """Asks Slurm, unless that is not wanted."""
 
-    def __init__(self, asker: Asker | None) -> None:
+    def __init__(self, asker: Squeue | None) -> None:
         self._asker = asker
 
-    def ask(self, job_id: str) -> Answer | None:
+    def ask(self, job_id: str) -> SqueueJob | None:
         return self._asker.ask(job_id) if self._asker else None
 
     def tell(self) -> None:

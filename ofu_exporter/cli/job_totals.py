@@ -12,7 +12,7 @@ from ofu_exporter.errors import OfuError
 from ofu_exporter.jobs.gather import ask, gather
 from ofu_exporter.jobs.state_file import find_in_file
 from ofu_exporter.jobs.summary import one_line, text
-from ofu_exporter.jobs.totals import JobReport, merged
+from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
 from ofu_exporter.schedulers.slurm.squeue import find
 
@@ -36,7 +36,7 @@ def show(job_id: str, agent: str, state_file: Path | None, as_json: bool) -> Non
     click.echo(report.model_dump_json(indent=2) if as_json else text(report))
 
 
-def _from_file(path: Path, job_id: str) -> tuple[JobReport | None, str]:
+def _from_file(path: Path, job_id: str) -> tuple[JobTotals | None, str]:
     try:
         runs = find_in_file(path, job_id)
     except sqlite3.Error as error:

@@ -74,7 +74,7 @@ class _Session:
     def __init__(self, file: Path, configured: Configured) -> None:
         self._file = file
         self._settings = configured.settings
-        self._writer: recording.Writer | None = None
+        self._writer: recording.RecordingWriter | None = None
         self._sampler = build_sampler(configured, self._watch)
         self._sampler.tap = self._write
         self.count = 0
@@ -102,7 +102,7 @@ class _Session:
                 epoch = min(e.at if isinstance(e, Fault) else e.start for e in events)
                 gpus = list(dict.fromkeys(event.gpu for event in events))
                 made = header(self._settings, health, gpus)
-                self._writer = recording.Writer(self._file, made, epoch)
+                self._writer = recording.RecordingWriter(self._file, made, epoch)
             self.count += self._writer.write(events)
         except OSError as error:
             self._end(ConfigError(f"{self._file}: {error.strerror or error}"))
@@ -112,11 +112,13 @@ class _Session:
         self.done.set()
 
 
-def header(settings: Settings, health: SourceHealth, gpus: Sequence[Gpu]) -> recording.Header:
+def header(
+    settings: Settings, health: SourceHealth, gpus: Sequence[Gpu]
+) -> recording.RecordingHeader:
     """What a recording made now says of itself."""
     software = {"ofu-exporter": __version__, "python": platform.python_version()}
     drivers = ", ".join(sorted({gpu.driver for gpu in gpus if gpu.driver}))
-    return recording.Header(
+    return recording.RecordingHeader(
         source=health.name,
         simulated=health.simulated,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

@@ -15,7 +15,7 @@ import click
 from ofu_exporter.cli.step import shares
 
 if TYPE_CHECKING:
-    from ofu_exporter.reports.tail.lines import Line, LogFile, Pipe
+    from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
     from ofu_exporter.reports.tail.poster import Poster
     from ofu_exporter.reports.tail.statements import LogTail
 
@@ -51,11 +51,11 @@ def tail(log: Path, framework: str, **options: Any) -> None:
     LOG is a file, which may come later, be rotated or truncated, or - for standard input. The
     token is taken from OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE.
     """
-    from ofu_exporter.flops.statements import Job
+    from ofu_exporter.flops.statements import JobFacts
     from ofu_exporter.reports.tail.statements import LogTail
 
     once = options["once"]
-    job = Job(options["gpus"], options["data_parallel_size"])
+    job = JobFacts(options["gpus"], options["data_parallel_size"])
     reading = LogTail(framework, job, _say)
     poster = _poster(framework, options)
     source = _open(log, once or options["from_start"], once)
@@ -122,7 +122,7 @@ def _follow(source: LogFile | Pipe, reading: LogTail, poster: Poster, once: bool
     _send(source.rest(), reading, poster)
 
 
-def _send(lines: Iterable[Line], reading: LogTail, poster: Poster) -> None:
+def _send(lines: Iterable[LogLine], reading: LogTail, poster: Poster) -> None:
     for line in lines:
         report = reading.take(line)
         if report is not None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ofu_exporter.settings import Configured
     from ofu_exporter.validation import Machine, Product, Trial, Watch
     from ofu_exporter.validation.plan import Size
-    from ofu_exporter.validation.report import Report
-    from ofu_exporter.validation.storage import Header
+    from ofu_exporter.validation.report import Findings
+    from ofu_exporter.validation.storage import ResultsHeader
 
 EXIT_GPU = 4
 EXIT_OUTSIDE = 5
@@ -113,7 +113,7 @@ def _check_numbers(options: Mapping[str, Any]) -> None:
             raise ConfigError(f"--{name.replace('_', '-')}: {value!r} is not a number of 0 or more")
 
 
-def _stored(options: Mapping[str, Any]) -> Report:
+def _stored(options: Mapping[str, Any]) -> Findings:
     from ofu_exporter.validation import storage
 
     if options["output"] is None:
@@ -122,12 +122,12 @@ def _stored(options: Mapping[str, Any]) -> Report:
     return _report(_configured(options), header, trials, options)
 
 
-def _measured(options: Mapping[str, Any]) -> Report:
+def _measured(options: Mapping[str, Any]) -> Findings:
     from contextlib import ExitStack
     from dataclasses import replace
 
     from ofu_exporter.validation import plan, session
-    from ofu_exporter.validation.storage import Store
+    from ofu_exporter.validation.storage import ResultsFile
 
     asked = plan.known((options["precisions"] or ",".join(plan.PRECISIONS)).split(","))
     size = _size(options)
@@ -141,8 +141,8 @@ def _measured(options: Mapping[str, Any]) -> Report:
         header = _header(machine, watch)
         _check_seconds(size, configured, watch)
         path = options["output"] or Path(f"validation-{machine.uuid}.jsonl")
-        store = Store(path, header)
-        running = session.Session(machine, watch, store, clock)
+        store = ResultsFile(path, header)
+        running = session.ValidationSession(machine, watch, store, clock)
         left = running.run(products, size.deadline, _say)
     wanted = set(products)
     trials = [trial for trial in store.trials if trial.product in wanted]
@@ -157,17 +157,17 @@ def _place(
     from contextlib import closing
 
     from ofu_exporter.agent.build import build_sampler
-    from ofu_exporter.agent.lanes import Pace
+    from ofu_exporter.agent.lanes import SamplingPace
     from ofu_exporter.validation import cuda, simulated, watching
 
     settings = configured.settings
     if options["simulate"]:
-        pace = Pace(settings.interval, settings.clock_interval)
+        pace = SamplingPace(settings.interval, settings.clock_interval)
         model = configured.sources["simulate"].model_dump()
-        made = simulated.Machine(pace, model["seed"], model["simulated_cycles"])
+        made = simulated.SimulatedMachine(pace, model["seed"], model["simulated_cycles"])
         return made, stack.enter_context(closing(made.watch(pace))), made.clock
-    machine = stack.enter_context(closing(cuda.Machine(options["gpu"])))
-    watch = watching.Watch(
+    machine = stack.enter_context(closing(cuda.CudaMachine(options["gpu"])))
+    watch = watching.SamplerWatch(
         lambda publish: build_sampler(configured, publish), _window_seconds(configured)
     )
     return machine, stack.enter_context(closing(watch)), time.monotonic
@@ -224,10 +224,10 @@ def _check_seconds(size: Size, configured: Configured, watch: Watch) -> None:
         )
 
 
-def _header(machine: Machine, watch: Watch) -> Header:
-    from ofu_exporter.validation.storage import Header
+def _header(machine: Machine, watch: Watch) -> ResultsHeader:
+    from ofu_exporter.validation.storage import ResultsHeader
 
-    return Header(
+    return ResultsHeader(
         gpu=watch.gpu(machine.uuid),
         source=watch.source,
         simulated=machine.simulated or watch.simulated,
@@ -237,8 +237,11 @@ def _header(machine: Machine, watch: Watch) -> Header:
 
 
 def _report(
-    configured: Configured, header: Header, trials: Sequence[Trial], options: Mapping[str, Any]
-) -> Report:
+    configured: Configured,
+    header: ResultsHeader,
+    trials: Sequence[Trial],
+    options: Mapping[str, Any],
+) -> Findings:
     """Raises GpuError when nothing is known that the GPU could be measured against."""
     from ofu_exporter.agent.build import rows
     from ofu_exporter.hardware import gpu_models

@@ -23,7 +23,7 @@ LONGEST_ANSWER = 1 << 18
 _ENDED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
-class Answer(NamedTuple):
+class AgentAnswer(NamedTuple):
     """What came back."""
 
     status: int
@@ -62,7 +62,7 @@ class Channel:
             return self._url
         return f"unix:{SOCKET}" if os.access(SOCKET, os.W_OK) else LOOPBACK
 
-    def post(self, body: bytes, token: str) -> Answer:
+    def post(self, body: bytes, token: str) -> AgentAnswer:
         """Send one report. Raises OSError, HTTPException or ValueError; the connection is then closed."""
         kept = self._connection is not None
         try:
@@ -83,7 +83,7 @@ class Channel:
             self._connection.close()
             self._connection = None
 
-    def _post(self, body: bytes, token: str) -> Answer:
+    def _post(self, body: bytes, token: str) -> AgentAnswer:
         if self._connection is None:
             self._connection, self._path = _open(self.where, self._environ)
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -94,7 +94,7 @@ class Channel:
             content = response.read(LONGEST_ANSWER + 1)
             if len(content) > LONGEST_ANSWER:
                 raise ValueError("the answer is longer than an agent's")
-            return Answer(response.status, content, response.headers.get("Retry-After", ""))
+            return AgentAnswer(response.status, content, response.headers.get("Retry-After", ""))
 
 
 def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnection, str]:

@@ -27,7 +27,7 @@ class Call(NamedTuple):
     """Unix seconds from which on the call speaks; None: from the call before."""
 
 
-class Report(NamedTuple):
+class IntervalReport(NamedTuple):
     """What one interval had, each value the mean over its calls weighted by the time each speaks for."""
 
     start: float
@@ -37,7 +37,7 @@ class Report(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenInterval:
     """The interval that goes on."""
 
     start: float
@@ -55,9 +55,9 @@ class _Open:
         self.end = call.at
         self.step = call.step if call.step is not None else self.step
 
-    def report(self) -> Report:
+    def report(self) -> IntervalReport:
         means = {name: total / self.seconds for name, total in self.sums.items()}
-        return Report(self.start, self.end, means, self.step)
+        return IntervalReport(self.start, self.end, means, self.step)
 
 
 class Intervals:
@@ -70,9 +70,9 @@ class Intervals:
         self._gap = every * GAP_SHARE
         self._last: float | None = None
         self._reported = -math.inf
-        self._open: _Open | None = None
+        self._open: _OpenInterval | None = None
 
-    def add(self, call: Call) -> list[Report]:
+    def add(self, call: Call) -> list[IntervalReport]:
         """Take a call on; the reports that it completes. Raises NotUsable when it lies before the last one."""
         start = self._start(call)
         if self._last is not None and call.at <= self._last:
@@ -89,7 +89,7 @@ class Intervals:
             done += self._cut()
         return done
 
-    def rest(self) -> list[Report]:
+    def rest(self) -> list[IntervalReport]:
         """What has been heard since the last report, however short."""
         left, self._open = self._open, None
         return [left.report()] if left else []
@@ -107,10 +107,10 @@ class Intervals:
 
     def _extend(self, call: Call, start: float) -> None:
         if self._open is None:
-            self._open = _Open(start, start, 0.0, dict.fromkeys(call.values, 0.0), None)
+            self._open = _OpenInterval(start, start, 0.0, dict.fromkeys(call.values, 0.0), None)
         self._open.add(call, call.at - start)
 
-    def _cut(self) -> list[Report]:
+    def _cut(self) -> list[IntervalReport]:
         done = self.rest()
         if done and done[0].end - self._reported < self._every:
             self.dropped += 1

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
-from ofu_exporter.client.intervals import Call, Intervals, NotUsable, Report, number
-from ofu_exporter.client.sending import Notices, Sender
+from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable, number
+from ofu_exporter.client.sending import OnceLog, Sender
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -78,7 +78,7 @@ class Reporter:
         self._lock = threading.RLock()
         self._dropped = 0
         self._closed = False
-        self._notices = Notices()
+        self._notices = OnceLog()
         self._sender: Sender | None = None
         try:
             self._facts = self._usable(facts)
@@ -209,7 +209,7 @@ class Reporter:
                 sender.offer(report)
             sender.close(timeout)
 
-    def _last_reports(self) -> list[Report]:
+    def _last_reports(self) -> list[IntervalReport]:
         if self._closed or not self._lock.acquire(timeout=LONGEST_LOCK_WAIT):
             return []
         try:

@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Mapping
 
-from ofu_exporter.client.channel import Answer, Channel
+from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
-from ofu_exporter.client.intervals import Report
+from ofu_exporter.client.intervals import IntervalReport
 
 LONGEST_QUEUE = 8
 LONGEST_WAIT = 60.0
@@ -23,7 +23,7 @@ MOST_NOTICES = 100
 log = logging.getLogger("ofu_exporter.client")
 
 
-class Notices:
+class OnceLog:
     """Says a thing once, however often it happens."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Sender:
         token: Token,
         said: Mapping[str, object],
         every: float,
-        notices: Notices,
+        notices: OnceLog,
     ) -> None:
         """Starts the thread. `said` goes into every report. Raises RuntimeError where no thread can start."""
         self.accepted = self.refused = self.failed = self.dropped = 0
@@ -62,11 +62,11 @@ class Sender:
         self._every = every
         self._quiet_until = 0.0
         self._misses = 0
-        self._queue: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[IntervalReport | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="ofu-reporter", daemon=True)
         self._thread.start()
 
-    def offer(self, report: Report) -> None:
+    def offer(self, report: IntervalReport) -> None:
         """Hand a report over; never waits. When the queue is full the oldest gives way."""
         if self._queue.qsize() >= LONGEST_QUEUE:
             self.overflowed += self._discard()
@@ -98,7 +98,7 @@ class Sender:
                 self._miss("failed", f"sending failed ({type(error).__name__})")
         self._channel.close()
 
-    def _send(self, report: Report) -> None:
+    def _send(self, report: IntervalReport) -> None:
         content = json.dumps(self._body(report)).encode()
         try:
             answer = self._channel.post(content, self._token.value)
@@ -110,7 +110,7 @@ class Sender:
             return
         self._judge(answer)
 
-    def _body(self, report: Report) -> dict[str, object]:
+    def _body(self, report: IntervalReport) -> dict[str, object]:
         body = {**self._said, **report.values, "start": report.start, "end": report.end}
         if report.values.keys() != {"tokens_per_second"}:  # beside anything else it has no meaning
             body.pop("flops_per_token", None)
@@ -118,7 +118,7 @@ class Sender:
             body["step"] = report.step
         return body
 
-    def _judge(self, answer: Answer) -> None:
+    def _judge(self, answer: AgentAnswer) -> None:
         parsed = _object(answer.body)
         if answer.status == 200 and parsed is not None:
             self.accepted += 1
@@ -130,7 +130,7 @@ class Sender:
             what = f"status {answer.status}" if answer.status != 200 else "no JSON object"
             self._miss("failed", f"{self._channel.where} answers with {what}; is it the agent?")
 
-    def _refuse(self, answer: Answer, parsed: Mapping[str, object]) -> None:
+    def _refuse(self, answer: AgentAnswer, parsed: Mapping[str, object]) -> None:
         self.refused += 1
         self._misses = self._misses if answer.status == 429 else 0
         kind, text = _refusal(parsed)

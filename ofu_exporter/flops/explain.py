@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side, causes
+from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side, causes
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import Divergence, Thresholds
 
@@ -121,7 +121,7 @@ class _Combined:
 
 def explain(
     observation: Observation,
-    facts: Facts | None = None,
+    facts: CauseFacts | None = None,
     *,
     verdict: Divergence | None = None,
     thresholds: Thresholds = divergence.DEFAULT,
@@ -130,7 +130,7 @@ def explain(
 
     Raises ConfigError for numbers that are none, and facts that contradict each other.
     """
-    facts = facts or Facts()
+    facts = facts or CauseFacts()
     of = observation
     compared = verdict or divergence.compare(
         of.mfu, of.ofu, standard_error=of.standard_error, thresholds=thresholds
@@ -142,7 +142,7 @@ def explain(
     return Explanation(ratio, compared, tuple(found[:SHOWN]), _tied(found), _untried(facts), looked)
 
 
-def of_report(reported: float, right: float, facts: Facts) -> list[Candidate]:
+def of_report(reported: float, right: float, facts: CauseFacts) -> list[Candidate]:
     """Single causes of a reported MFU that is not the right one, likeliest first; OFU has no part in it.
 
     Raises ConfigError when a ratio isn't above 0.
@@ -168,7 +168,7 @@ def _ratio(of: Observation) -> float:
     return of.mfu / of.ofu
 
 
-def _tried(facts: Facts) -> Iterator[_Tried]:
+def _tried(facts: CauseFacts) -> Iterator[_Tried]:
     """Every hypothesis that the facts allow, with its ratio."""
     right = facts.job.flops() if facts.job else 1.0
     for cause in causes():
@@ -181,11 +181,11 @@ def _tried(facts: Facts) -> Iterator[_Tried]:
                 yield _Tried(cause, found, ratio)
 
 
-def _alone(facts: Facts) -> list[_Combined]:
+def _alone(facts: CauseFacts) -> list[_Combined]:
     return [_one(tried) for tried in _tried(facts)]
 
 
-def _pairs(facts: Facts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
+def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
     """Every cause with one other, but for pairs that are too rare."""
     right = facts.job.flops() if facts.job else 1.0
     for one, other in combinations(alone, 2):
@@ -195,7 +195,7 @@ def _pairs(facts: Facts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
             yield _together(facts, right, one, other)
 
 
-def _together(facts: Facts, right: float, one: _Combined, other: _Combined) -> _Combined:
+def _together(facts: CauseFacts, right: float, one: _Combined, other: _Combined) -> _Combined:
     """Two mistakes of one count are counted together; everything else multiplies."""
     tried = (*one.tried, *other.tried)
     first, second = (each.hypothesis.miscount for each in tried)
@@ -211,7 +211,7 @@ def _one(one: _Tried) -> _Combined:
     return _Combined((one,), hardware=one.ratio)
 
 
-def _ranked(of: Observation, facts: Facts) -> list[Candidate]:
+def _ranked(of: Observation, facts: CauseFacts) -> list[Candidate]:
     alone = _alone(facts)
     singles = {each.cause: each for each in _judged(of, facts, alone)}
     pairs = [
@@ -223,7 +223,7 @@ def _ranked(of: Observation, facts: Facts) -> list[Candidate]:
     return _one_each(sorted([*singles.values(), *pairs], key=lambda each: each.score))
 
 
-def _judged(of: Observation, facts: Facts, tried: Iterable[_Combined]) -> list[Candidate]:
+def _judged(of: Observation, facts: CauseFacts, tried: Iterable[_Combined]) -> list[Candidate]:
     """Those that fit, best first; of each cause or pair the best."""
     found = []
     for each in tried:
@@ -233,7 +233,7 @@ def _judged(of: Observation, facts: Facts, tried: Iterable[_Combined]) -> list[C
     return _one_each(sorted(found, key=lambda each: each.score))
 
 
-def _misfit(of: Observation, facts: Facts, each: _Combined) -> float:
+def _misfit(of: Observation, facts: CauseFacts, each: _Combined) -> float:
     """Standard errors: of one ratio, or where the right MFU is known, of the report's and the hardware's."""
     shift, spread = _tiles(facts, each)
     error = math.hypot(of.standard_error / of.ofu, spread)
@@ -246,7 +246,7 @@ def _misfit(of: Observation, facts: Facts, each: _Combined) -> float:
     )
 
 
-def _tiles(facts: Facts, each: _Combined) -> tuple[float, float]:
+def _tiles(facts: CauseFacts, each: _Combined) -> tuple[float, float]:
     """What tiles take from the ratio, as logarithm, and how sure that is."""
     if any(one.cause.slug == "tile_quantization" for one in each.tried):
         return 0.0, TILES_KNOWN
@@ -294,7 +294,7 @@ def _tied(found: Sequence[Candidate]) -> int:
     return sum(each.misfit**2 <= limit for each in found)
 
 
-def _untried(facts: Facts) -> tuple[tuple[str, str], ...]:
+def _untried(facts: CauseFacts) -> tuple[tuple[str, str], ...]:
     job = facts.job
     given = {
         "config": job is not None,

@@ -9,7 +9,7 @@ from ofu_exporter.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobFacts:
     """What a framework's output does not say about its job. None = not known."""
 
     world_size: int | None = None
@@ -21,7 +21,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class Statement:
     """One statement of a framework. None = it doesn't say, nor does it follow from the job."""
 
     step: int | None = None
@@ -40,7 +40,7 @@ class Reported:
     """What to know before comparing it."""
 
 
-def ratio(flops_per_second: float | None, job: Job) -> float | None:
+def ratio(flops_per_second: float | None, job: JobFacts) -> float | None:
     """FLOP/s of one GPU over its peak, None where either isn't known."""
     if flops_per_second is None or job.peak_flops is None:
         return None
@@ -58,7 +58,7 @@ def number(text: str, where: str) -> float:
     return value
 
 
-def found(reports: list[Reported], what: str) -> list[Reported]:
+def found(reports: list[Statement], what: str) -> list[Statement]:
     """The reports. Raises ConfigError when there is none."""
     if not reports:
         raise ConfigError(f"no {what} in it")

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware.gpu_rows import PRECISIONS, ROWS, Chip, Row
+from ofu_exporter.hardware.gpu_rows import PRECISIONS, ROWS, Chip, GpuModel
 from ofu_exporter.values.gpu import Gpu, Rating
 
 __all__ = [
     "PRECISIONS",
     "ROWS",
     "Chip",
-    "Row",
+    "GpuModel",
     "custom_row",
     "find",
     "markdown",
@@ -51,7 +51,7 @@ def custom_row(
     tensor_clock_hz: float,
     fp64_clock_hz: float | None = None,
     flops_per_cycle_per_sm: Mapping[str, int] | None = None,
-) -> Row:
+) -> GpuModel:
     """A user's own row; ConfigError when nothing could match it or a precision does not exist."""
     ids = tuple(device_id.lower().removeprefix("0x") for device_id in pci_device_ids)
     labels = (*(name for name in names if normalise(name)), *ids)
@@ -61,7 +61,7 @@ def custom_row(
     if unknown := sorted(rates.keys() - set(PRECISIONS)):
         known = ", ".join(PRECISIONS)
         raise ConfigError(f"gpus: {labels[0]}: no precision {', '.join(unknown)}; known: {known}")
-    return Row(
+    return GpuModel(
         key=labels[0],
         chip=Chip("", None, rates),
         names=tuple(names),
@@ -73,7 +73,7 @@ def custom_row(
     )
 
 
-def find(gpu: Gpu, extra: Sequence[Row] = ()) -> Row | None:
+def find(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> GpuModel | None:
     """The row of a device: the user's, else by PCI device id, else by name; None = not known."""
     for row in extra:
         if _has_id(row, gpu) or _has_name(row, gpu):
@@ -86,7 +86,7 @@ def find(gpu: Gpu, extra: Sequence[Row] = ()) -> Row | None:
     return named
 
 
-def rate(gpu: Gpu, extra: Sequence[Row] = ()) -> Rating | None:
+def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
     """What a device is measured against; None = the card is unknown and tells no maximum SM clock."""
     row = find(gpu, extra)
     if row is None or row.tensor_clock_hz is None:
@@ -101,11 +101,11 @@ def rate(gpu: Gpu, extra: Sequence[Row] = ()) -> Rating | None:
     return Rating(clocks, peaks, row.origin, row.key, row.max_sm_clock_hz, row.sm_count)
 
 
-def _has_id(row: Row, gpu: Gpu) -> bool:
+def _has_id(row: GpuModel, gpu: Gpu) -> bool:
     return gpu.pci_device_id != "" and gpu.pci_device_id.lower() in row.pci_device_ids
 
 
-def _has_name(row: Row, gpu: Gpu) -> bool:
+def _has_name(row: GpuModel, gpu: Gpu) -> bool:
     name = normalise(gpu.name)
     return name != "" and any(normalise(known) == name for known in row.names)
 
@@ -115,14 +115,14 @@ def _sm_count(gpu: Gpu) -> int | None:
     return None if gpu.instance else gpu.sm_count
 
 
-def _is_another_chip(row: Row, gpu: Gpu) -> bool:
+def _is_another_chip(row: GpuModel, gpu: Gpu) -> bool:
     reported = _sm_count(gpu)
     if not reported or row.sm_count is None:
         return False
     return abs(reported - row.sm_count) > SM_COUNT_TOLERANCE * row.sm_count
 
 
-def _by_id(gpu: Gpu, rows: Sequence[Row]) -> Row | None:
+def _by_id(gpu: Gpu, rows: Sequence[GpuModel]) -> GpuModel | None:
     if len(rows) == 1:
         return rows[0]
     if named := [row for row in rows if _has_name(row, gpu)]:
@@ -133,7 +133,7 @@ def _by_id(gpu: Gpu, rows: Sequence[Row]) -> Row | None:
     )
 
 
-def _relabelled(gpu: Gpu) -> Row | None:
+def _relabelled(gpu: Gpu) -> GpuModel | None:
     """A card whose name is another model's: known by what the name cannot hide, or not at all.
 
     Memory is asked for because SM counts alone repeat between generations of one die.
@@ -154,13 +154,13 @@ def _relabelled(gpu: Gpu) -> Row | None:
     return _one_rating([row for row in rows if row.relabelled] or rows)
 
 
-def _has_clock(row: Row, gpu: Gpu) -> bool:
+def _has_clock(row: GpuModel, gpu: Gpu) -> bool:
     if row.max_sm_clock_hz is None or gpu.max_sm_clock_hz is None:
         return False
     return abs(gpu.max_sm_clock_hz - row.max_sm_clock_hz) <= CLOCK_TOLERANCE * row.max_sm_clock_hz
 
 
-def _one_rating(rows: Sequence[Row]) -> Row | None:
+def _one_rating(rows: Sequence[GpuModel]) -> GpuModel | None:
     """The first of rows that are all rated alike, None when they are not."""
     ratings = [
         (row.sm_count, row.tensor_clock_hz, row.fp64_clock_hz, row.chip, row.published_peak_flops)
@@ -169,7 +169,7 @@ def _one_rating(rows: Sequence[Row]) -> Row | None:
     return rows[0] if ratings and all(rating == ratings[0] for rating in ratings) else None
 
 
-def _tensor_clock_hz(row: Row, rated_hz: float, gpu: Gpu) -> float:
+def _tensor_clock_hz(row: GpuModel, rated_hz: float, gpu: Gpu) -> float:
     """The clock at which the SMs that the device reports give the published peak."""
     reported = _sm_count(gpu)
     if row.origin == "configured" or not reported or row.sm_count is None:
@@ -186,7 +186,7 @@ def _tensor_clock_hz(row: Row, rated_hz: float, gpu: Gpu) -> float:
     return published / (reported * rate)
 
 
-def _peaks(row: Row, low_hz: float, gpu: Gpu) -> dict[str, float]:
+def _peaks(row: GpuModel, low_hz: float, gpu: Gpu) -> dict[str, float]:
     """Dense FLOP/s per precision; empty where the number of SMs in hand is not the model's."""
     configured = row.origin == "configured"
     if gpu.instance or (not configured and _is_another_chip(row, gpu)):
@@ -206,7 +206,7 @@ def markdown() -> str:
     return "\n".join((*head, *(_markdown_row(row) for row in ROWS)))
 
 
-def _markdown_row(row: Row) -> str:
+def _markdown_row(row: GpuModel) -> str:
     bf16 = _peak_cell(row, "bf16")
     if row.peak_flops("bf16") is None and row.peak_flops("fp16") is not None:
         bf16 = f"({_peak_cell(row, 'fp16')})"
@@ -224,7 +224,7 @@ def _markdown_row(row: Row) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _peak_cell(row: Row, precision: str) -> str:
+def _peak_cell(row: GpuModel, precision: str) -> str:
     peak = row.peak_flops(precision)
     if peak is None:
         return "-"

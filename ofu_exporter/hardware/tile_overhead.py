@@ -21,7 +21,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OverheadRow:
     """All launches of one family in one precision whose executed FLOPs are known."""
 
     family: str
@@ -53,7 +53,7 @@ class Unattributed:
 class Overhead:
     """What some profiles say together."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[OverheadRow, ...]
     unattributed: tuple[Unattributed, ...]
     """Longest first."""
     other_seconds: float
@@ -97,14 +97,14 @@ class Overhead:
     def attributed_share(self) -> float | None:
         """Of the time in kernels on tensor pipes that the overhead is of; of launches where no times are known."""
         known = self._complete
-        every: list[Row | Unattributed] = [*self.rows, *self.unattributed]
+        every: list[OverheadRow | Unattributed] = [*self.rows, *self.unattributed]
         if seconds := math.fsum(each.seconds for each in every):
             return math.fsum(each.seconds for each in known) / seconds
         launches = sum(each.launches for each in every)
         return sum(each.launches for each in known) / launches if launches else None
 
     @property
-    def _complete(self) -> list[Row]:
+    def _complete(self) -> list[OverheadRow]:
         return [row for row in self.rows if row.theoretical_flops is not None]
 
 
@@ -149,7 +149,7 @@ class _Sums:
     """Adds up, by family, precision, bound and whether theoretical FLOPs are known."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str, Bound, bool], Row] = {}
+        self._rows: dict[tuple[str, str, Bound, bool], OverheadRow] = {}
         self._unattributed: dict[tuple[str, str], Unattributed] = {}
 
     def add(self, launches: Launches, products: Sequence[tuple[Gemm, int]]) -> None:
@@ -165,7 +165,7 @@ class _Sums:
         else:
             self._missing(launches, NO_GRAMMAR if products or not launches.why else launches.why)
 
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[OverheadRow, ...]:
         """Most FLOPs first."""
         return tuple(sorted(self._rows.values(), key=lambda row: -row.executed_flops))
 
@@ -188,11 +188,11 @@ class _Sums:
     ) -> None:
         family, precision, bound = kind
         key = (*kind, theoretical is None)
-        old = self._rows.get(key) or Row(
+        old = self._rows.get(key) or OverheadRow(
             family, precision, 0, 0.0, 0, None if theoretical is None else 0, bound
         )
         more = None if theoretical is None else (old.theoretical_flops or 0) + theoretical
-        self._rows[key] = Row(
+        self._rows[key] = OverheadRow(
             family,
             precision,
             old.launches + launches.number,

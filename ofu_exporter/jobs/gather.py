@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from ofu_exporter.jobs.totals import JobReport
+from ofu_exporter.jobs.totals import JobTotals
 
 MOST_AT_ONCE = 64
 MAX_ANSWER_BYTES = 4 << 20
@@ -25,10 +25,10 @@ AGAIN_SECONDS = 0.5
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-class Answer(NamedTuple):
+class NodeAnswer(NamedTuple):
     """What one agent says."""
 
-    report: JobReport | None
+    report: JobTotals | None
     problem: str = ""
     """Why there is no report; "" when the agent knows nothing of the job."""
 
@@ -36,34 +36,34 @@ class Answer(NamedTuple):
 class Gathered(NamedTuple):
     """What all of them say."""
 
-    reports: tuple[JobReport, ...]
+    reports: tuple[JobTotals, ...]
     problems: dict[str, str]
     """By node, why it has no part in the reports."""
 
 
-def ask(agent: str, job_id: str, seconds: float = ANSWER_SECONDS) -> Answer:
+def ask(agent: str, job_id: str, seconds: float = ANSWER_SECONDS) -> NodeAnswer:
     """Ask one agent, `http://host:port`, for a job."""
     try:
         path = f"{agent.rstrip('/')}/v1/jobs/{urllib.parse.quote(job_id)}"
         request = urllib.request.Request(path, headers={"Accept": "application/json"})
         with _OPENER.open(request, timeout=seconds) as answer:
             body = answer.read(MAX_ANSWER_BYTES)
-        return Answer(JobReport.model_validate_json(body))
+        return NodeAnswer(JobTotals.model_validate_json(body))
     except urllib.error.HTTPError as error:
         with error:
             known = error.code == 404 and b"is known on this node" in error.read(4096)
-        return Answer(None, "" if known else f"answers {error.code}")
+        return NodeAnswer(None, "" if known else f"answers {error.code}")
     except ValidationError:
-        return Answer(None, "answers with something else than a job's totals")
+        return NodeAnswer(None, "answers with something else than a job's totals")
     except (OSError, ValueError, http.client.HTTPException) as error:
         why = getattr(error, "reason", "") or error
-        return Answer(None, f"does not answer: {getattr(why, 'strerror', None) or why}")
+        return NodeAnswer(None, f"does not answer: {getattr(why, 'strerror', None) or why}")
 
 
 def gather(nodes: Sequence[str], port: int, job_id: str, wait: float) -> Gathered:
     """Ask every node until the job has ended on all that answer, at most for `wait` seconds."""
     deadline = time.monotonic() + wait
-    answers: dict[str, Answer] = {}
+    answers: dict[str, NodeAnswer] = {}
     with ThreadPoolExecutor(min(MOST_AT_ONCE, max(1, len(nodes)))) as pool:
         waiting = list(dict.fromkeys(nodes))
         while waiting:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ofu_exporter.jobs.totals import JobReport, merged, report
+from ofu_exporter.jobs.totals import JobTotals, merged, report
 from ofu_exporter.values.snapshot import Snapshot
 
-Remembered = Callable[[str], tuple[JobReport, ...]]
+Remembered = Callable[[str], tuple[JobTotals, ...]]
 """Every earlier run of a job that the state file has."""
 
 
@@ -25,14 +25,14 @@ class JobBook:
         self._node = node
         self._remembered = remembered
 
-    def current(self) -> list[JobReport]:
+    def current(self) -> list[JobTotals]:
         """The jobs that hold a GPU here, and those that ended a short while ago."""
         snapshot = self._snapshot()
         if snapshot is None:
             return []
         return [report(view, self._node, snapshot.source.simulated) for view in snapshot.jobs]
 
-    def find(self, job_id: str) -> JobReport | None:
+    def find(self, job_id: str) -> JobTotals | None:
         """One job with all its runs here; None when nothing is known of it."""
         runs = {
             (run.scheduler, run.uid, run.began): run
@@ -53,6 +53,6 @@ class JobBook:
         )
 
 
-def _over(run: JobReport) -> JobReport:
+def _over(run: JobTotals) -> JobTotals:
     """A run that is in the file only: it ended while no agent watched, when it was last seen."""
     return run if run.ended is not None else run.model_copy(update={"ended": run.updated})

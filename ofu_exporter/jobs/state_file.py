@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from ofu_exporter.jobs.totals import JobReport
+from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.gpu import GpuKey
 
@@ -43,13 +43,13 @@ _VERSION = 1
 class Saved:
     """What a state file remembers for the agent that opens it."""
 
-    running: tuple[JobReport, ...]
+    running: tuple[JobTotals, ...]
     """Jobs that had not ended when it was last written."""
     counted_until: Mapping[GpuKey, float]
     """Monotonic time up to which each GPU was counted; empty after a reboot."""
 
 
-class Store:
+class StateFile:
     """The file. Every method raises sqlite3.Error when the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
@@ -85,7 +85,7 @@ class Store:
         ).fetchall()
         return Saved(_reports(rows), {(uuid, instance): until for uuid, instance, until in marks})
 
-    def save(self, jobs: Iterable[JobReport], counted_until: Mapping[GpuKey, float]) -> None:
+    def save(self, jobs: Iterable[JobTotals], counted_until: Mapping[GpuKey, float]) -> None:
         """Write the totals of some jobs, and up to where the GPUs are counted, all or nothing."""
         boot = boot_id()
         with self._db:
@@ -117,7 +117,7 @@ class Store:
                 (MOST_ROWS,),
             )
 
-    def find(self, job_id: str) -> tuple[JobReport, ...]:
+    def find(self, job_id: str) -> tuple[JobTotals, ...]:
         """Every run of a job that is remembered, oldest first."""
         return _find(self._db, job_id)
 
@@ -134,24 +134,24 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _find(db: sqlite3.Connection, job_id: str) -> tuple[JobReport, ...]:
+def _find(db: sqlite3.Connection, job_id: str) -> tuple[JobTotals, ...]:
     rows = db.execute("SELECT report, ended FROM jobs WHERE job_id = ? ORDER BY began", (job_id,))
     return _reports(rows.fetchall())
 
 
-def _reports(rows: Sequence[tuple[str, float | None]]) -> tuple[JobReport, ...]:
+def _reports(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]:
     """The rows that can be read; one that cannot costs itself."""
     reports = []
     for row, ended in rows:
         try:
-            job = JobReport.model_validate_json(row)
+            job = JobTotals.model_validate_json(row)
             reports.append(job.model_copy(update={"ended": ended}))
         except ValidationError:
             log.warning("a job in the state file cannot be read and is left out")
     return tuple(reports)
 
 
-def find_in_file(path: Path, job_id: str) -> tuple[JobReport, ...]:
+def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
     """Look a job up in a state file without writing to it. Raises sqlite3.Error."""
     db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
     try:
@@ -160,11 +160,11 @@ def find_in_file(path: Path, job_id: str) -> tuple[JobReport, ...]:
         db.close()
 
 
-def open_store(path: Path) -> tuple[Store, Path | None]:
+def open_store(path: Path) -> tuple[StateFile, Path | None]:
     """Open a state file; one that is damaged is set aside first, and named. Raises sqlite3.Error, OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return Store(path), None
+        return StateFile(path), None
     except sqlite3.OperationalError:
         raise  # no permission, no space, locked: the file itself may be sound
     except sqlite3.DatabaseError as error:
@@ -172,4 +172,4 @@ def open_store(path: Path) -> tuple[Store, Path | None]:
         path.rename(aside)
         path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
         log.error("state file %s is damaged (%s): set aside as %s", path, error, aside.name)
-        return Store(path), aside
+        return StateFile(path), aside

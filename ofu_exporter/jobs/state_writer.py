@@ -15,10 +15,10 @@ from ofu_exporter.jobs.state_file import (
     PRUNE_SECONDS,
     ResultT,
     Saved,
-    Store,
+    StateFile,
     open_store,
 )
-from ofu_exporter.jobs.totals import JobReport, report
+from ofu_exporter.jobs.totals import JobTotals, report
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _Run = tuple[str, str, float]
 """Scheduler, job id, and when it was first seen."""
 
 
-class Keeper:
+class StateWriter:
     """Writes what is to be remembered, on a thread of its own, now and then and when a job ends."""
 
     def __init__(
@@ -37,7 +37,7 @@ class Keeper:
         self._interval = interval
         self._current = current
         self._node = node
-        self._store: Store | None = None
+        self._store: StateFile | None = None
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
@@ -51,7 +51,7 @@ class Keeper:
 
     def open(self) -> Saved:
         """Read what an earlier agent left; nothing when there is nothing or it cannot be read."""
-        return self._attempt(Store.load, Saved((), {}))
+        return self._attempt(StateFile.load, Saved((), {}))
 
     def start(self) -> None:
         self._thread.start()
@@ -66,7 +66,7 @@ class Keeper:
         self._wake.set()
         self._thread.join(timeout)
 
-    def find(self, job_id: str) -> tuple[JobReport, ...]:
+    def find(self, job_id: str) -> tuple[JobTotals, ...]:
         """Look a job up that may have left the page; nothing when the file cannot be read.
 
         A disk that hangs under the writer is not waited for: who asks holds a thread of the server.
@@ -88,7 +88,7 @@ class Keeper:
             self.writes["written"] += 1
             self._ended = {_run_of(view) for view in snapshot.jobs if view.ended is not None}
 
-    def _save(self, store: Store, snapshot: Snapshot) -> bool:
+    def _save(self, store: StateFile, snapshot: Snapshot) -> bool:
         news = [view for view in snapshot.jobs if _run_of(view) not in self._ended]
         reports = [report(view, self._node, snapshot.source.simulated) for view in news]
         marks = {
@@ -101,7 +101,7 @@ class Keeper:
         return True
 
     def _attempt(
-        self, work: Callable[[Store], ResultT], otherwise: ResultT, patience: float = -1
+        self, work: Callable[[StateFile], ResultT], otherwise: ResultT, patience: float = -1
     ) -> ResultT:
         """Work on the store. A failure is counted and logged once; what is in memory goes on.
 
@@ -120,7 +120,7 @@ class Keeper:
         finally:
             self._lock.release()
 
-    def _opened(self) -> Store:
+    def _opened(self) -> StateFile:
         """The store; one that is opened anew is told of all jobs on the page, of those that ended too."""
         if self._store is not None and not self._store.is_there():
             log.error("state file %s was removed or replaced: opened anew", self._path)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ofu_exporter.jobs.totals import GpuReport, JobReport, ReportedMfu
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, ReportedMfu
 
 
-def one_line(job: JobReport, of_nodes: int | None = None) -> str:
+def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
     """The summary as `key=value` words, for a field such as Slurm's AdminComment.
 
     `of_nodes` is how many nodes were asked, where some may not have answered.
@@ -32,7 +32,7 @@ def _reported_words(reported: ReportedMfu | None) -> dict[str, str]:
     return {"mfu": _percent(reported.mfu_ratio), "verdict": reported.verdict.value, **cause}
 
 
-def text(job: JobReport) -> str:
+def text(job: JobTotals) -> str:
     """The summary for people."""
     about = [
         f"{label} {value}"
@@ -98,7 +98,7 @@ def _adjusted_lines(reported: ReportedMfu) -> list[str]:
     ]
 
 
-def _gpu_line(gpu: GpuReport) -> str:
+def _gpu_line(gpu: GpuTotals) -> str:
     instance = f"/{gpu.gpu_instance}" if gpu.gpu_instance else ""
     return (
         f"  {gpu.node} GPU {gpu.gpu}{instance} ({gpu.uuid}): OFU {_percent(gpu.utilization_ratio)}, "

@@ -20,7 +20,7 @@ from ofu_exporter.values.snapshot import JobView
 PERCENTILES = (10, 50, 90)
 
 
-class GpuReport(BaseModel):
+class GpuTotals(BaseModel):
     """What one job had of one GPU."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -96,7 +96,7 @@ class ReportedMfu(BaseModel):
         return _ratio(known.utilization_seconds, known.gpu_seconds) if known else None
 
 
-class JobReport(BaseModel):
+class JobTotals(BaseModel):
     """What is known of one job, on one node or, merged, on several."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -119,7 +119,7 @@ class JobReport(BaseModel):
     """Unix time at which the job was first seen, here and below."""
     ended: float | None = None
     updated: float
-    gpus: tuple[GpuReport, ...] = ()
+    gpus: tuple[GpuTotals, ...] = ()
     distribution: dict[int, NonNegativeFloat] = Field(default_factory=dict)
     """Observed seconds by the OFU of their window, in steps of half a percentage point."""
     reported: ReportedMfu | None = None
@@ -162,10 +162,10 @@ class JobReport(BaseModel):
         return ordered[-1][0] * STEP
 
 
-def report(view: JobView, node: str, simulated: bool) -> JobReport:
+def report(view: JobView, node: str, simulated: bool) -> JobTotals:
     """What this node says of a job."""
     job = view.job
-    return JobReport(
+    return JobTotals(
         scheduler=job.scheduler,
         job_id=job.job_id,
         job_name=job.name,
@@ -182,7 +182,7 @@ def report(view: JobView, node: str, simulated: bool) -> JobReport:
         ended=view.ended,
         updated=view.updated,
         gpus=tuple(
-            GpuReport(
+            GpuTotals(
                 gpu=usage.index,
                 uuid=usage.key[0],
                 gpu_instance=usage.key[1],
@@ -213,7 +213,7 @@ def _reported(reports: ReportsView) -> ReportedMfu:
     )
 
 
-def resumed(job: JobReport, monotonic: float) -> JobState:
+def resumed(job: JobTotals, monotonic: float) -> JobState:
     """A job to go on with as an earlier agent left it; it counts as ended until it is claimed."""
     return JobState(
         job=Job(
@@ -246,10 +246,10 @@ def resumed(job: JobReport, monotonic: float) -> JobState:
     )
 
 
-def merged(reports: Sequence[JobReport]) -> JobReport:
+def merged(reports: Sequence[JobTotals]) -> JobTotals:
     """Several reports of one job, of other nodes or of earlier runs, as one; they must not be empty."""
     latest = max(reports, key=lambda one: one.updated)
-    gpus: dict[GpuKey, GpuReport] = {}
+    gpus: dict[GpuKey, GpuTotals] = {}
     distribution: dict[int, float] = {}
     for one in reports:
         for gpu in one.gpus:
@@ -301,7 +301,7 @@ def _merged_adjusted(told: Sequence[Adjusted]) -> Adjusted | None:
     )
 
 
-def _added(first: GpuReport, second: GpuReport) -> GpuReport:
+def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
     return second.model_copy(
         update={
             name: getattr(first, name) + getattr(second, name)

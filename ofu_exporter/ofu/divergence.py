@@ -80,18 +80,18 @@ def compare(
     check(mfu, ofu, standard_error)
     if math.isnan(observed_seconds) or observed_seconds < 0:
         raise ConfigError(f"observed_seconds: {observed_seconds!r} is not a number from 0 on")
-    seen = _Seen(mfu, ofu, standard_error, observed_seconds)
+    seen = _Compared(mfu, ofu, standard_error, observed_seconds)
     return _compared(seen, thresholds, previous)
 
 
-class _Seen(NamedTuple):
+class _Compared(NamedTuple):
     mfu: float
     ofu: float
     standard_error: float
     observed_seconds: float
 
 
-def _compared(seen: _Seen, thresholds: Thresholds, previous: Verdict | None) -> Divergence:
+def _compared(seen: _Compared, thresholds: Thresholds, previous: Verdict | None) -> Divergence:
     mfu, ofu, standard_error, observed_seconds = seen
     difference = mfu - ofu
     relative = abs(difference) / ofu if ofu else None
@@ -124,7 +124,7 @@ def compare_sums(
     mfu, ofu = sums.mfu, sums.ofu
     if mfu is None or ofu is None:
         return None
-    seen = _Seen(mfu, ofu, min(sums.standard_error, 1.0), sums.gpu_seconds / max(gpus, 1))
+    seen = _Compared(mfu, ofu, min(sums.standard_error, 1.0), sums.gpu_seconds / max(gpus, 1))
     return _compared(seen, thresholds, previous)
 
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter.hardware.gpu_models import Row
+from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu import plausibility
 from ofu_exporter.ofu.cycles import CycleTrust
-from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS, Doubt
+from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS, Suspicion
 from ofu_exporter.ofu.window import measure
 from ofu_exporter.values.gpu import Gpu, Rating
 from ofu_exporter.values.job import Job
@@ -26,7 +26,7 @@ class GpuState:
     gpu: Gpu
     rating: Rating | None
     seen_at: float
-    rows: Sequence[Row] = ()
+    rows: Sequence[GpuModel] = ()
     """The user's rows that `rating` was found with."""
     window: Window | None = None
     reason: Reason | None = Reason.STARTING
@@ -36,7 +36,7 @@ class GpuState:
     observed_seconds: float = 0.0
     rejected: Mapping[str, int] = field(default_factory=dict)
     trust: CycleTrust = field(default_factory=CycleTrust)
-    doubt: Doubt = field(default_factory=Doubt)
+    doubt: Suspicion = field(default_factory=Suspicion)
     sampled_at: float | None = None
     counted_before: float = -math.inf
     """What an earlier agent had counted already ends here."""
@@ -50,7 +50,7 @@ def take_fault(known: GpuState, fault: Fault) -> GpuState:
         reason=fault.reason,
         detail=fault.detail,
         trust=CycleTrust(),
-        doubt=Doubt(),
+        doubt=Suspicion(),
     )
 
 

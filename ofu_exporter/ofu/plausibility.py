@@ -51,7 +51,7 @@ NOTHING = (math.inf, -math.inf)
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class Suspicion:
     """What makes one GPU's counters suspicious so far."""
 
     activity: tuple[float, ...] = ()
@@ -68,10 +68,10 @@ class Doubt:
     """How many in a row showed work that no pipe counted."""
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """What is remembered, and what of the reading cannot be true."""
 
-    doubt: Doubt
+    doubt: Suspicion
     rejection: Rejection | None = None
     detail: str = ""
 
@@ -82,28 +82,28 @@ def runs_backwards(reading: Reading, sampled_until: float | None) -> bool:
     return reading.end < reading.start or ends_before
 
 
-def judge(doubt: Doubt, reading: Reading) -> Verdict:
+def judge(doubt: Suspicion, reading: Reading) -> Judgement:
     """Take in one window."""
     doubt = _remember(doubt, reading)
     if reading.clocks and all(sample.hz == 0 for sample in reading.clocks):
-        return Verdict(doubt, Rejection.CLOCK_ZERO, "the SM clock reads 0 all the time")
+        return Judgement(doubt, Rejection.CLOCK_ZERO, "the SM clock reads 0 all the time")
     if doubt.dead_windows >= DEAD_WINDOWS:
         detail = "power and engine show work, but no pipe counted any instruction"
-        return Verdict(doubt, Rejection.ZERO_WHILE_BUSY, detail)
+        return Judgement(doubt, Rejection.ZERO_WHILE_BUSY, detail)
     if _is_frozen(doubt, reading.end):
         detail = f"tensor activity was exactly {doubt.activity[0]:.9g} in {doubt.windows} windows"
-        return Verdict(doubt, Rejection.FROZEN, detail)
-    return Verdict(doubt)
+        return Judgement(doubt, Rejection.FROZEN, detail)
+    return Judgement(doubt)
 
 
-def _remember(doubt: Doubt, reading: Reading) -> Doubt:
+def _remember(doubt: Suspicion, reading: Reading) -> Suspicion:
     dead = doubt.dead_windows + 1 if _is_dead(reading) else 0
     if not reading.tensor_active:
-        return Doubt(dead_windows=dead)
+        return Suspicion(dead_windows=dead)
     pipes = (reading.pipes[pipe] for pipe in sorted(reading.pipes))
     activity = (reading.tensor_active, *pipes)
     if not _same(activity, doubt.activity):
-        doubt = Doubt(activity, reading.end)
+        doubt = Suspicion(activity, reading.end)
     engine = (reading.evidence or Evidence()).graphics_active
     clocks = [sample.hz for sample in reading.clocks]
     return replace(
@@ -134,7 +134,7 @@ def _is_dead(reading: Reading) -> bool:
     return busy and reading.tensor_active == 0 and known.other_active == 0
 
 
-def _is_frozen(doubt: Doubt, now: float) -> bool:
+def _is_frozen(doubt: Suspicion, now: float) -> bool:
     seconds = now - doubt.since
     if doubt.windows < FROZEN_WINDOWS or seconds < FROZEN_SECONDS:
         return False

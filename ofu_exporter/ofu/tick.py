@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter.hardware.gpu_models import Row, rate
+from ofu_exporter.hardware.gpu_models import GpuModel, rate
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading, view
 from ofu_exporter.ofu.holders import NOBODY, History, Resolved, changed, resolve, sole_holder
 from ofu_exporter.ofu.job_state import Jobs, JobState, credit, forget, hold, take_holders, views
@@ -65,7 +65,7 @@ class Tick:
     """The GPUs that the source names now, in its order."""
     events: Sequence[Reading | Fault]
     source: SourceHealth
-    rows: Sequence[Row] = ()
+    rows: Sequence[GpuModel] = ()
     """The user's own GPU rows."""
     unix: float = 0.0
     """Unix time at `now`; 0 = not known."""

@@ -18,7 +18,7 @@ from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports import model_count
 from ofu_exporter.reports.causes import likely_causes
-from ofu_exporter.reports.coverage import Account, sums_of, take
+from ofu_exporter.reports.coverage import Coverage, sums_of, take
 from ofu_exporter.reports.entry import Entry, Policy
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
@@ -47,7 +47,7 @@ Permission = Callable[[Job | None], None]
 """Raises ReportError where whoever sends a report may not speak for this job; None = it owns no GPU here."""
 
 
-class _Said(NamedTuple):
+class _TakenReport(NamedTuple):
     """A report beside what is known of its job."""
 
     known: MfuReport
@@ -92,7 +92,7 @@ class ReportBook:
         until = None if reported.last is None else now.at_unix(reported.last).monotonic
         self._entries[key] = Entry(
             run,
-            Account(life=sums, reported_until=until),
+            Coverage(life=sums, reported_until=until),
             Counter(reported.outcomes),
             # A profile tells them once; what a training loop knows it repeats in every report.
             facts=MfuReport.model_construct(job_id=key[1], precision=reported.precision),
@@ -168,7 +168,7 @@ class ReportBook:
         view = max(found, key=lambda each: (each.ended is None, each.updated))
         return owner_of(view, snapshot)
 
-    def _take(self, report: MfuReport, owner: Owner, said: _Said) -> Receipt:
+    def _take(self, report: MfuReport, owner: Owner, said: _TakenReport) -> Receipt:
         now = Now(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
         known, on, stated = said
@@ -313,7 +313,7 @@ def _anybody(job: Job | None) -> None:
     """The permission of what the site itself has configured."""
 
 
-def _said(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _Said:
+def _said(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _TakenReport:
     """What a report comes to. Raises ReportError."""
     known = report if facts is None else report.with_facts(facts)
     on = hardware(owner.gpus)
@@ -322,4 +322,4 @@ def _said(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _Said:
         # Its MFU needs no model: it is compared all the same.
         known = known.model_copy(update={"model": None})
         stated = replace(stated, warnings=(*stated.warnings, problem))
-    return _Said(known, on, stated)
+    return _TakenReport(known, on, stated)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ofu_exporter import flops
 from ofu_exporter.flops import explain
-from ofu_exporter.flops.causes import Facts
+from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu.divergence import Divergence
 from ofu_exporter.reports.messages import MfuReport, out_of_range
 from ofu_exporter.reports.model_count import UNCOUNTABLE, counted_job, flops_per_token
@@ -12,12 +12,12 @@ from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.values.reported import Causes, Compared, LikelyCause
 
 
-def facts_of(report: MfuReport, on: Hardware, peak_flops: float | None) -> Facts:
+def facts_of(report: MfuReport, on: Hardware, peak_flops: float | None) -> CauseFacts:
     """What an explanation may use of a report. Raises ReportError for a model that cannot be counted."""
     again = report.recompute
     job = None if report.model is None else counted_job(report.model)
     known = report.peak_tflops is not None or report.mfu is None
-    return Facts(
+    return CauseFacts(
         job=job,
         forward_only=None if report.model is None else report.model.forward_only,
         recompute=None if again is None else flops.Recompute(again),

@@ -36,7 +36,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Coverage:
     """The reports of one job."""
 
     spans: tuple[Span, ...] = ()
@@ -54,7 +54,7 @@ class Account:
         return _sum([self.life, *(span.sums for span in self.spans[self.settled :])])
 
 
-def take(account: Account, start: float, end: float, mfu: float) -> Account:
+def take(account: Coverage, start: float, end: float, mfu: float) -> Coverage:
     """With a report more, which must not begin before the one before it has ended."""
     spans = account.spans
     if len(spans) > account.settled:
@@ -71,8 +71,8 @@ def take(account: Account, start: float, end: float, mfu: float) -> Account:
 
 
 def summed(
-    account: Account, usage: Sequence[GpuUsage], now: float, horizon: float, anew: bool = True
-) -> Account:
+    account: Coverage, usage: Sequence[GpuUsage], now: float, horizon: float, anew: bool = True
+) -> Coverage:
     """With what was observed up to now, and without what is older than the horizon.
 
     Not `anew`: the usage is the one of the time before, so that the last span alone has to be summed up.
@@ -106,7 +106,7 @@ def sums_of(mfu: float, start: float, end: float, usage: Iterable[GpuUsage]) -> 
     return Compared(mfu * seconds, utilization, seconds, variance)
 
 
-def recent(account: Account, now: float, horizon: float) -> Compared:
+def recent(account: Coverage, now: float, horizon: float) -> Compared:
     """The sums over the horizon."""
     return _sum(span.sums for span in account.spans if span.end > now - horizon)
 
@@ -116,7 +116,7 @@ def _sum(sums: Iterable[Compared]) -> Compared:
     return Compared(*map(math.fsum, columns)) if columns else NOTHING
 
 
-def time_mean(account: Account, now: float, horizon: float) -> float | None:
+def time_mean(account: Coverage, now: float, horizon: float) -> float | None:
     """The reported MFU over the time that reports cover, whether OFU was observed then or not."""
     spans = [span for span in account.spans if span.end > now - horizon]
     seconds = sum(span.end - span.start for span in spans)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
-from ofu_exporter.reports.coverage import Account, recent, summed, time_mean
+from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.stated import Hardware
@@ -34,7 +34,7 @@ class Entry:
 
     run: str
     """Tells runs of one job id apart."""
-    account: Account = field(default_factory=Account)
+    account: Coverage = field(default_factory=Coverage)
     outcomes: Counter[str] = field(default_factory=Counter)
     facts: MfuReport | None = None
     """The last report, with what earlier ones said and it did not repeat."""

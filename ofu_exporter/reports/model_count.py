@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError, ReportError
-from ofu_exporter.flops.causes import Job
+from ofu_exporter.flops.causes import CountedStep
 from ofu_exporter.reports.messages import ModelBody, out_of_range
 
 MODELS = 16
@@ -37,7 +37,7 @@ def flops_per_token(model: ModelBody) -> float:
     return _flops_per_token(model.model_dump_json())
 
 
-def counted_job(model: ModelBody) -> Job:
+def counted_job(model: ModelBody) -> CountedStep:
     """What a step of a model is counted from. Raises ReportError for a model that cannot be counted."""
     return _job(model.model_dump_json())
 
@@ -49,11 +49,11 @@ def _flops_per_token(model: str) -> float:
 
 
 @lru_cache(MODELS)
-def _job(model: str) -> Job:
+def _job(model: str) -> CountedStep:
     """The job of a model's JSON, which is what can be remembered by."""
     body = ModelBody.model_validate_json(model)
     try:
-        job = Job(
+        job = CountedStep(
             flops.read(body.config, body.ignore_fields),
             flops.fixed(body.batch_size, tokens=body.seq_len),
             flops.Counting(predictions=body.mtp),

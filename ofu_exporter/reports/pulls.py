@@ -17,7 +17,7 @@ from typing import Any
 
 from ofu_exporter.errors import ConfigError, OfuError, PageError
 from ofu_exporter.flops.readers import serving
-from ofu_exporter.flops.statements import Job
+from ofu_exporter.flops.statements import JobFacts
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.reasons import Reason
@@ -32,7 +32,7 @@ Submit = Callable[[dict[str, Any]], object]
 """Takes a report as `POST /v1/mfu` does. Raises OfuError when it is refused."""
 
 
-class Outcome(str, Enum):
+class PullOutcome(str, Enum):
     """What came of one pull."""
 
     REPORTED = "reported"
@@ -143,15 +143,15 @@ class Pulls:
             if report is not None:
                 self._submit(report)
         except PageError as error:
-            outcome, detail = _PAGE_OUTCOMES.get(error.reason, Outcome.FAILED), error.detail
+            outcome, detail = _PAGE_OUTCOMES.get(error.reason, PullOutcome.FAILED), error.detail
         except OfuError as error:
-            outcome, detail = Outcome.REFUSED, str(error)
+            outcome, detail = PullOutcome.REFUSED, str(error)
         except Exception as error:  # whatever one page makes of it, it is pulled again
             log.exception("unexpected error while pulling from %s", engine.page.shown_url)
-            outcome, detail = Outcome.FAILED, f"{type(error).__name__}: {error}"
+            outcome, detail = PullOutcome.FAILED, f"{type(error).__name__}: {error}"
         self._note(engine, outcome, detail)
 
-    def _read(self, engine: _Engine) -> tuple[Outcome, dict[str, Any] | None]:
+    def _read(self, engine: _Engine) -> tuple[PullOutcome, dict[str, Any] | None]:
         """Pull once; the report is what two values make. Raises PageError."""
         asked = self._clock()
         text = engine.page.fetch(MAX_PAGE_BYTES)
@@ -160,16 +160,16 @@ class Pulls:
         end -= answered - now.at
         before, engine.last = engine.last, now if now.flops else None
         if not now.flops:
-            return Outcome.NO_COUNTER, None
+            return PullOutcome.NO_COUNTER, None
         if not any(now.flops.values()):
-            return Outcome.UNFILLED, None
+            return PullOutcome.UNFILLED, None
         rate = _rate(before, now)
         if rate is None or before is None:
-            return Outcome.BEGUN, None
+            return PullOutcome.BEGUN, None
         interval = end - (now.at - before.at), end
-        return Outcome.REPORTED, _body(engine.setting, text, rate, interval)
+        return PullOutcome.REPORTED, _body(engine.setting, text, rate, interval)
 
-    def _note(self, engine: _Engine, outcome: Outcome, detail: str) -> None:
+    def _note(self, engine: _Engine, outcome: PullOutcome, detail: str) -> None:
         if outcome.value not in engine.outcomes:  # each kind of trouble once
             level = logging.INFO if outcome in _FINE else logging.WARNING
             where, job = engine.page.shown_url, engine.setting.job_id
@@ -178,10 +178,10 @@ class Pulls:
         engine.detail = detail
 
 
-_FINE = frozenset({Outcome.REPORTED, Outcome.BEGUN})
+_FINE = frozenset({PullOutcome.REPORTED, PullOutcome.BEGUN})
 _PAGE_OUTCOMES = {
-    Reason.UNREACHABLE: Outcome.UNREACHABLE,
-    Reason.NOT_METRICS: Outcome.NOT_METRICS,
+    Reason.UNREACHABLE: PullOutcome.UNREACHABLE,
+    Reason.NOT_METRICS: PullOutcome.NOT_METRICS,
 }
 
 
@@ -190,7 +190,7 @@ def _flops(text: str, engine: _Engine) -> dict[str, float]:
     if not serving.engine(text):
         return {}
     try:
-        return {each.name: each.flops or 0.0 for each in serving.read(text, Job())}
+        return {each.name: each.flops or 0.0 for each in serving.read(text, JobFacts())}
     except ConfigError as error:
         detail = f"{engine.page.shown_url}: {error}"
         raise PageError(Reason.NOT_METRICS, detail) from error

@@ -24,7 +24,7 @@ NOISE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Reporting:
+class SimulatedReporting:
     """How a simulated job reports."""
 
     ratio: float
@@ -52,9 +52,11 @@ _MOE = {
 }
 _FULL_OVER_CAUSAL = 1.3462
 """FLOPs of this model at 8192 tokens with every pair of attention counted, over half of them."""
-REPORTING: Mapping[str, Reporting] = {
-    "llama-8b-train": Reporting(_RIGHT, {"precision": "bf16", "recompute": "none", "gpus": 3}),
-    "moe-pretrain": Reporting(
+REPORTING: Mapping[str, SimulatedReporting] = {
+    "llama-8b-train": SimulatedReporting(
+        _RIGHT, {"precision": "bf16", "recompute": "none", "gpus": 3}
+    ),
+    "moe-pretrain": SimulatedReporting(
         _RIGHT * _FULL_OVER_CAUSAL,
         {
             "precision": "bf16",

@@ -25,7 +25,7 @@ _PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via", 
 page that it shows, also for one whose name was made to mean this node's loopback address."""
 
 
-class Way(str, Enum):
+class Warrant(str, Enum):
     """What makes a writer one."""
 
     SITE_TOKEN = "site_token"
@@ -37,14 +37,14 @@ class Way(str, Enum):
 class Writer:
     """Who sent a request."""
 
-    way: Way
+    way: Warrant
     token_sha256: str = ""
     """Of the bearer token that was given, in hexadecimal; "" when none was."""
 
     @property
     def is_site(self) -> bool:
         """Whether it may speak for every job."""
-        return self.way is not Way.LOCAL
+        return self.way is not Warrant.LOCAL
 
 
 class Access:
@@ -71,14 +71,14 @@ class Access:
         given = _bearer(scope)
         digest = "" if given is None else sha256(given)
         if digest and self._site_tokens and self._site_tokens.knows(digest):
-            return Writer(Way.SITE_TOKEN, digest)
+            return Writer(Warrant.SITE_TOKEN, digest)
         if self._demands_certificates and scope.get("scheme") == "https":
-            return Writer(Way.CERTIFICATE, digest)
+            return Writer(Warrant.CERTIFICATE, digest)
         if not is_local(scope):
             raise self._stranger(digest)
         if self._job_tokens and not digest:
             raise _about_token(ReportRejection.NO_TOKEN, "reports need a token here")
-        return Writer(Way.LOCAL, digest)
+        return Writer(Warrant.LOCAL, digest)
 
     def _stranger(self, digest: str) -> ReportError:
         if self._site_tokens is None:

@@ -27,7 +27,7 @@ MOST_WAITING_BYTES = 1 << 20
 _READS = (b"GET ", b"HEAD ")
 
 
-class Phase(Enum):
+class RequestPhase(Enum):
     """What a connection waits for; the value is for how many seconds it may."""
 
     HEAD = 10.0
@@ -40,7 +40,7 @@ class Phase(Enum):
     """Ours."""
 
 
-class Line:
+class WriteQueue:
     """Where bytes that do not begin a request that reads wait for their turn of the event loop."""
 
     def __init__(self) -> None:
@@ -73,13 +73,13 @@ class Line:
         connection.go_on(data)
 
 
-class Crowd:
+class ConnectionLimit:
     """All connections of a server, those that wait for their client in the order in which they began to."""
 
     def __init__(
         self, most: int = MOST_CONNECTIONS, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.line = Line()
+        self.line = WriteQueue()
         self._most = most
         self._clock = clock
         self._all: set[Connection] = set()
@@ -106,10 +106,10 @@ class Crowd:
         else:  # every one is being answered: rather lose one than have no bound
             self.turn_out(next(iter(self._all)))
 
-    def note(self, connection: Connection, phase: Phase) -> None:
+    def note(self, connection: Connection, phase: RequestPhase) -> None:
         """It has just gone into another phase."""
         self._waiting.pop(connection, None)
-        if phase is not Phase.WORK and connection in self._all:
+        if phase is not RequestPhase.WORK and connection in self._all:
             self._waiting[connection] = self._clock()
 
     def leave(self, connection: Connection) -> None:
@@ -137,19 +137,19 @@ class Crowd:
 class Connection(H11Protocol):
     """uvicorn's connection, which says where it comes from and what it waits for."""
 
-    def __init__(self, crowd: Crowd, **uvicorn: Any) -> None:
+    def __init__(self, crowd: ConnectionLimit, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self._crowd = crowd
         self._answers = 0
         self._writing_paused = False
-        self._step: tuple[int, Phase] | None = None
+        self._step: tuple[int, RequestPhase] | None = None
 
     @property
     def patience(self) -> float:
         """How long it may stay as it is, in seconds."""
-        phase = Phase.WORK if self._step is None else self._step[1]
+        phase = RequestPhase.WORK if self._step is None else self._step[1]
         unsent = self.transport.get_write_buffer_size() > 0
-        return Phase.ANSWER.value if phase is Phase.HEAD and unsent else phase.value
+        return RequestPhase.ANSWER.value if phase is RequestPhase.HEAD and unsent else phase.value
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -202,10 +202,10 @@ class Connection(H11Protocol):
             self._step = step
             self._crowd.note(self, step[1])
 
-    def _phase(self) -> Phase:
+    def _phase(self) -> RequestPhase:
         if self.conn.their_state is h11.IDLE:
-            return Phase.HEAD
+            return RequestPhase.HEAD
         if self.conn.their_state is h11.SEND_BODY:
-            return Phase.BODY
+            return RequestPhase.BODY
         answering = self.cycle is not None and not self.cycle.response_complete
-        return Phase.WORK if answering and not self._writing_paused else Phase.ANSWER
+        return RequestPhase.WORK if answering and not self._writing_paused else RequestPhase.ANSWER

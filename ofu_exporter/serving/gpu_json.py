@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ofu_exporter.values.snapshot import GpuView
 
 
-class WindowState(BaseModel):
+class WindowJson(BaseModel):
     """The last window. null = not measured."""
 
     seconds: float
@@ -18,7 +18,7 @@ class WindowState(BaseModel):
     clock_method: str = Field(description="cycles, polled or point.")
 
 
-class GpuState(BaseModel):
+class GpuJson(BaseModel):
     """One GPU, or one MIG instance of it."""
 
     model_config = ConfigDict(frozen=True)
@@ -33,13 +33,13 @@ class GpuState(BaseModel):
     observed_seconds: float = Field(description="Time in which OFU was measured.")
     tensor_clock_hz: dict[str, float] = Field(description="By clock domain.")
     peak_flops: dict[str, float] = Field(description="Dense FLOP/s by precision.")
-    window: WindowState | None
+    window: WindowJson | None
 
 
-def gpu_state(view: GpuView) -> GpuState:
+def gpu_state(view: GpuView) -> GpuJson:
     """What may be said of a GPU now."""
     window, rating = view.window, view.rating
-    return GpuState(
+    return GpuJson(
         gpu=view.gpu.index,
         uuid=view.gpu.uuid,
         gpu_instance=view.gpu.instance,
@@ -52,7 +52,7 @@ def gpu_state(view: GpuView) -> GpuState:
         peak_flops=dict(rating.peak_flops) if rating else {},
         window=None
         if window is None
-        else WindowState(
+        else WindowJson(
             seconds=window.seconds,
             utilization_ratio=window.utilization,
             stderr_ratio=window.stderr,

@@ -92,7 +92,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     return context
 
 
-class Doors:
+class Listeners:
     """Where the agent listens, from before it starts until after it ends."""
 
     def __init__(self, settings: Settings) -> None:

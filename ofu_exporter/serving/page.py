@@ -136,7 +136,7 @@ class Rendered(NamedTuple):
     encoding: str | None
 
 
-class StateFile(Protocol):
+class StateFileHealth(Protocol):
     """What the page says of the state file."""
 
     writes: dict[str, int]
@@ -161,7 +161,7 @@ class Page:
         self._requests: Counter[tuple[str, str]] = Counter()
         self._reloads: Counter[str] = Counter({"applied": 0, "failed": 0})
         self._process = ProcessCollector(registry=CollectorRegistry()) if process else None
-        self.state_file: StateFile | None = None
+        self.state_file: StateFileHealth | None = None
         """Whoever writes the state file; None without one."""
         self.rejected_reports: Mapping[str, int] = {}
         """Refused reports by reason, as whoever refuses them counts."""

@@ -12,8 +12,8 @@ from typing import Any
 import uvicorn
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.serving.connections import Connection, Crowd
-from ofu_exporter.serving.listeners import BACKLOG, Doors, tls_context
+from ofu_exporter.serving.connections import Connection, ConnectionLimit
+from ofu_exporter.serving.listeners import BACKLOG, Listeners, tls_context
 from ofu_exporter.settings import Settings
 
 HANDSHAKE_SECONDS = 10.0
@@ -23,7 +23,7 @@ class Server(uvicorn.Server):
     """uvicorn at both doors, without its own signal handling: the daemon must release the GPUs first."""
 
     def __init__(
-        self, app: Any, doors: Doors, stop: asyncio.Event, crowd: Crowd | None = None
+        self, app: Any, doors: Listeners, stop: asyncio.Event, crowd: ConnectionLimit | None = None
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -37,7 +37,7 @@ class Server(uvicorn.Server):
             )
         )
         self._doors = doors
-        self._crowd = crowd or Crowd()
+        self._crowd = crowd or ConnectionLimit()
         self._stop = stop
 
     @contextlib.contextmanager

@@ -40,7 +40,7 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AccuracyRow:
     """One precision and kind of products."""
 
     precision: str
@@ -57,7 +57,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """One product on the curve over sizes."""
 
     precision: str
@@ -84,7 +84,7 @@ class SpeedUp:
     of_peaks: float
 
 
-def rows(results: Sequence[Result], bounds: Bounds) -> tuple[Row, ...]:
+def rows(results: Sequence[Result], bounds: Bounds) -> tuple[AccuracyRow, ...]:
     """The paper's Table II, in the order in which the precisions were run."""
     kinds: tuple[Kind, ...] = ("aligned", "unaligned")
     found = []
@@ -96,7 +96,7 @@ def rows(results: Sequence[Result], bounds: Bounds) -> tuple[Row, ...]:
     return tuple(found)
 
 
-def verdict(found: Sequence[Row]) -> Verdict:
+def verdict(found: Sequence[AccuracyRow]) -> Verdict:
     """Of the card: outside when one row is, not judged when all of them are not."""
     verdicts = {each for row in found for each in (row.raw_verdict, row.adjusted_verdict)}
     if "outside" in verdicts:
@@ -104,10 +104,10 @@ def verdict(found: Sequence[Row]) -> Verdict:
     return "inside" if "inside" in verdicts else "not_judged"
 
 
-def curve(results: Iterable[Result]) -> tuple[Point, ...]:
+def curve(results: Iterable[Result]) -> tuple[CurvePoint, ...]:
     """FLOP overhead over size (the paper, Fig. 1): squares in steps of 128, and products of any sides."""
     points = [
-        Point(
+        CurvePoint(
             each.product.precision,
             each.product.kind,
             (each.product.m * each.product.n * each.product.k) ** (1 / 3),
@@ -163,14 +163,16 @@ def _is(result: Result, precision: str, kind: Kind) -> bool:
     )
 
 
-def _row(precision: str, kind: Kind, chosen: Sequence[Result], bounds: Bounds) -> Row | None:
+def _row(
+    precision: str, kind: Kind, chosen: Sequence[Result], bounds: Bounds
+) -> AccuracyRow | None:
     raw = _errors([(each.utilization, each.mfu) for each in chosen])
     if raw is None:
         return None
     exact = _errors([(each.adjusted, each.mfu) for each in chosen if each.is_exact])
     lower = _errors([(each.adjusted, each.mfu) for each in chosen if not each.is_exact])
     stderrs = [each.stderr for each in chosen if each.stderr is not None]
-    return Row(
+    return AccuracyRow(
         precision,
         kind,
         raw,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import yaml
 
 from ofu_exporter.hardware import gpu_models
-from ofu_exporter.hardware.gpu_rows import Row
+from ofu_exporter.hardware.gpu_rows import GpuModel
 from ofu_exporter.validation import Trial
 from ofu_exporter.validation.results import Result, steady_windows
 from ofu_exporter.values.gpu import Gpu, Rating
@@ -53,7 +53,7 @@ def domains(
     gpu: Gpu,
     rating: Rating,
     published: Mapping[str, float],
-    extra: Sequence[Row] = (),
+    extra: Sequence[GpuModel] = (),
 ) -> tuple[Domain, ...]:
     """What was measured of every precision. `published` are dense peaks in FLOP/s that the user gives."""
     row = gpu_models.find(gpu, extra)
@@ -125,7 +125,11 @@ def _highest_clocks(trials: Sequence[Trial], rating: Rating) -> dict[str, float]
 
 
 def _domain(
-    chosen: Sequence[Result], sm_count: int, highest_hz: float, peak: float | None, row: Row | None
+    chosen: Sequence[Result],
+    sm_count: int,
+    highest_hz: float,
+    peak: float | None,
+    row: GpuModel | None,
 ) -> Domain:
     precision = chosen[0].product.precision
     best = max(chosen, key=lambda each: (each.is_exact, _rate(each, sm_count)))

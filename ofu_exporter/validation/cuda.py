@@ -27,7 +27,7 @@ PROBE_SIDE = 512
 """Of the product that shows whether a precision can be run."""
 
 
-class Machine:
+class CudaMachine:
     """One GPU of this process's torch."""
 
     simulated = False

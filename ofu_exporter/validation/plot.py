@@ -8,10 +8,10 @@ from typing import Any
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.validation import accuracy
-from ofu_exporter.validation.report import SIMULATED, Report
+from ofu_exporter.validation.report import SIMULATED, Findings
 
 
-def draw(report: Report, path: Path) -> None:
+def draw(report: Findings, path: Path) -> None:
     """Errors of OFU, the curve of overheads and the speed-ups in one file. Raises ConfigError without matplotlib."""
     try:
         from matplotlib.backends.backend_agg import (  # noqa: PLC0415 - large and optional
@@ -36,7 +36,7 @@ def draw(report: Report, path: Path) -> None:
         raise ConfigError(f"--plot: {path}: {error}") from error
 
 
-def _errors(axes: Any, report: Report) -> None:
+def _errors(axes: Any, report: Findings) -> None:
     chosen = [each for each in report.compared if each.mfu and each.product.kind == "aligned"]
     for precision in dict.fromkeys(each.product.precision for each in chosen):
         mine = [each for each in chosen if each.product.precision == precision]
@@ -57,7 +57,7 @@ def _errors(axes: Any, report: Report) -> None:
     _legend(axes)
 
 
-def _overheads(axes: Any, report: Report) -> None:
+def _overheads(axes: Any, report: Findings) -> None:
     points = [each for each in accuracy.curve(report.compared) if each.kind == "square"]
     for precision in dict.fromkeys(point.precision for point in points):
         mine = [each for each in points if each.precision == precision]
@@ -75,7 +75,7 @@ def _percent(ratio: float | None) -> float:
     return math.nan if ratio is None else 100 * ratio
 
 
-def _speeds(axes: Any, report: Report) -> None:
+def _speeds(axes: Any, report: Findings) -> None:
     found = accuracy.speed_ups(report.compared)
     for precision in dict.fromkeys(each.precision for each in found):
         mine = [each for each in found if each.precision == precision]

@@ -6,28 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ofu_exporter.hardware.gpu_rows import Row as GpuRow
+from ofu_exporter.hardware.gpu_rows import GpuModel
 from ofu_exporter.validation import Product, Trial, accuracy, clocks, noise
-from ofu_exporter.validation.accuracy import Bounds, Errors, Point, Row
+from ofu_exporter.validation.accuracy import AccuracyRow, Bounds, CurvePoint, Errors
 from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.noise import Noise
 from ofu_exporter.validation.results import Result, result
-from ofu_exporter.validation.storage import Header
+from ofu_exporter.validation.storage import ResultsHeader
 from ofu_exporter.values.gpu import Rating
 
 SIMULATED = "SIMULATED: no GPU was measured. It shows that the tool works, not that OFU does."
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Findings:
     """What was found. Empty or None = not measured."""
 
-    header: Header
+    header: ResultsHeader
     rating: Rating
     bounds: Bounds
     products: int
     compared: tuple[Result, ...]
-    rows: tuple[Row, ...] = ()
+    rows: tuple[AccuracyRow, ...] = ()
     noise: Noise | None = None
     domains: tuple[Domain, ...] = ()
     proposal: tuple[str, str] | None = None
@@ -41,13 +41,13 @@ class Report:
 
 
 def accuracy_report(
-    header: Header, trials: Sequence[Trial], rating: Rating, bounds: Bounds
-) -> Report:
+    header: ResultsHeader, trials: Sequence[Trial], rating: Rating, bounds: Bounds
+) -> Findings:
     """How near OFU came."""
     chosen = [each for each in trials if each.product.kind != "clock"]
     compared = _results(chosen, rating)
     steady = next((each for each in chosen if each.product.kind == "noise"), None)
-    return Report(
+    return Findings(
         header,
         rating,
         bounds,
@@ -59,18 +59,18 @@ def accuracy_report(
 
 
 def clock_report(
-    header: Header,
+    header: ResultsHeader,
     trials: Sequence[Trial],
     rating: Rating,
     published: Mapping[str, float],
-    extra: Sequence[GpuRow] = (),
-) -> Report:
+    extra: Sequence[GpuModel] = (),
+) -> Findings:
     """The clock domains."""
     chosen = [each for each in trials if each.product.kind == "clock"]
     compared = _results(chosen, rating)
     found = clocks.domains(chosen, compared, header.gpu, rating, published, extra)
     is_unknown = rating.origin == "estimated"
-    return Report(
+    return Findings(
         header,
         rating,
         Bounds(),
@@ -81,7 +81,7 @@ def clock_report(
     )
 
 
-def plain(report: Report) -> dict[str, Any]:
+def plain(report: Findings) -> dict[str, Any]:
     """The report as JSON has it; null for what was not measured."""
     header = report.header
     return {
@@ -111,7 +111,7 @@ def plain(report: Report) -> dict[str, Any]:
     }
 
 
-def text(report: Report) -> str:
+def text(report: Findings) -> str:
     """The report for people."""
     return "\n".join(_lines(report))
 
@@ -127,7 +127,7 @@ def _plain_noise(found: Noise | None) -> dict[str, Any] | None:
     return {**asdict(found), "spreads": spreads}
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Findings) -> Iterator[str]:
     header = report.header
     if header.simulated:
         yield SIMULATED
@@ -148,7 +148,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _domains(report)
 
 
-def _accuracy(report: Report) -> Iterator[str]:
+def _accuracy(report: Findings) -> Iterator[str]:
     if not report.rows:
         return
     yield "\nOFU against MFU, in points (the paper's Table II)"
@@ -168,7 +168,9 @@ def _accuracy(report: Report) -> Iterator[str]:
     )
 
 
-def _cells(row: Row, name: str, errors: Errors, stderr: str, verdict: str) -> tuple[str, ...]:
+def _cells(
+    row: AccuracyRow, name: str, errors: Errors, stderr: str, verdict: str
+) -> tuple[str, ...]:
     return (
         row.precision,
         row.kind,
@@ -183,7 +185,7 @@ def _cells(row: Row, name: str, errors: Errors, stderr: str, verdict: str) -> tu
     )
 
 
-def _curve(report: Report) -> Iterator[str]:
+def _curve(report: Findings) -> Iterator[str]:
     squares = [point for point in accuracy.curve(report.compared) if point.kind == "square"]
     if not squares:
         return
@@ -192,14 +194,14 @@ def _curve(report: Report) -> Iterator[str]:
     yield from _grid("SIDE", cells)
 
 
-def _overheads(point: Point) -> str:
+def _overheads(point: CurvePoint) -> str:
     least = ">= " if point.bound == "lower" else ""
     names = "-" if point.tile_overhead is None else f"{least}{point.tile_overhead:.1%}"
     counted = "-" if point.counted_overhead is None else f"{point.counted_overhead:.1%}"
     return f"{names} / {counted}"
 
 
-def _speed_ups(report: Report) -> Iterator[str]:
+def _speed_ups(report: Findings) -> Iterator[str]:
     found = accuracy.speed_ups(report.compared)
     if not found:
         return
@@ -237,7 +239,7 @@ def _noise(found: Noise | None) -> Iterator[str]:
         yield from _table(lines)
 
 
-def _domains(report: Report) -> Iterator[str]:
+def _domains(report: Findings) -> Iterator[str]:
     if not report.domains:
         return
     yield "\nFLOPs per cycle and SM, and clocks"

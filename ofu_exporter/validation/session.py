@@ -10,7 +10,7 @@ from ofu_exporter.errors import ConfigError, GpuError
 from ofu_exporter.hardware.profiles import Profile
 from ofu_exporter.hardware.tile_overhead import overhead
 from ofu_exporter.validation import Machine, Product, Tiling, Trial, Watch
-from ofu_exporter.validation.storage import Store
+from ofu_exporter.validation.storage import ResultsFile
 from ofu_exporter.values.reasons import Reason
 
 Progress = Callable[[int, int, Product], None]
@@ -18,12 +18,12 @@ Progress = Callable[[int, int, Product], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ValidationSession:
     """What takes part."""
 
     machine: Machine
     watch: Watch
-    store: Store
+    store: ResultsFile
     clock: Callable[[], float] = time.monotonic
 
     def run(

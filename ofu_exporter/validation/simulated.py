@@ -11,12 +11,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ofu_exporter.agent.lanes import Pace
+from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.errors import GpuError
 from ofu_exporter.hardware import gpu_models, tiles
 from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.sources.simulate import driver
-from ofu_exporter.sources.simulate.driver import Phase, Probe
+from ofu_exporter.sources.simulate.driver import LoadPhase, Probe
 from ofu_exporter.validation import Mark, Product
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading
@@ -29,7 +29,7 @@ TENSOR_CLOCK_HZ, FP64_CLOCK_HZ = 1830e6, 1980e6
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeKernel:
     """A kernel as it is and as its name tells: of some families the name leaves something out."""
 
     name: str
@@ -52,20 +52,23 @@ _TILES = (
 )
 
 
-def _nvjet(types: str, deep: int) -> tuple[Made, ...]:
+def _nvjet(types: str, deep: int) -> tuple[MadeKernel, ...]:
     return tuple(
-        Made(f"nvjet_sm90_{types}_{tile}_{deep}x4_{cluster}_v_bz_TNT") for tile, cluster in _TILES
+        MadeKernel(f"nvjet_sm90_{types}_{tile}_{deep}x4_{cluster}_v_bz_TNT")
+        for tile, cluster in _TILES
     )
 
 
 _XMMA = "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize{}x32_warpgroupsize1x1x1"
-KERNELS: Mapping[str, tuple[Made, ...]] = {
+KERNELS: Mapping[str, tuple[MadeKernel, ...]] = {
     "bf16": _nvjet("tst", 64),
     "fp16": _nvjet("hsh", 64),
     "fp8": _nvjet("qqtst", 128),
     "int8": _nvjet("bbiii", 128),
     "fp64": _nvjet("ddd", 16),
-    "tf32": tuple(Made(_XMMA.format(each), cluster=(2, 1)) for each in ("128x128", "128x256")),
+    "tf32": tuple(
+        MadeKernel(_XMMA.format(each), cluster=(2, 1)) for each in ("128x128", "128x256")
+    ),
 }
 """What runs the products of each precision; the one that executes least is taken, as a library would."""
 PIPES = {"int8": "imma", "fp64": "dmma"}
@@ -91,13 +94,13 @@ class Clock:
             self.listener()
 
 
-class Watch:
+class SimulatedWatch:
     """The agent's pace over a probe on that clock: what the sampler does, without threads."""
 
     simulated = True
     source = "simulate"
 
-    def __init__(self, probe: Probe, clock: Clock, pace: Pace) -> None:
+    def __init__(self, probe: Probe, clock: Clock, pace: SamplingPace) -> None:
         self._probe = probe
         self._reads = pace.reads_per_window
         self._beats = 0
@@ -131,12 +134,12 @@ class Watch:
         self._beats += 1
 
 
-class Machine:
+class SimulatedMachine:
     """One simulated GPU."""
 
     simulated = True
 
-    def __init__(self, pace: Pace, seed: int, cycles: bool = False) -> None:
+    def __init__(self, pace: SamplingPace, seed: int, cycles: bool = False) -> None:
         self.clock = Clock(pace.step_seconds)
         options = driver.Options(simulated_gpus=1, seed=seed, simulated_cycles=cycles)
         (self.probe,) = driver.Source(options, self.clock).open()
@@ -148,8 +151,8 @@ class Machine:
         self.uuid = self._gpu.uuid
         self.software: Mapping[str, str] = {"simulated": f"seed {seed}"}
 
-    def watch(self, pace: Pace) -> Watch:
-        return Watch(self.probe, self.clock, pace)
+    def watch(self, pace: SamplingPace) -> SimulatedWatch:
+        return SimulatedWatch(self.probe, self.clock, pace)
 
     def refusals(self, precisions: Sequence[str]) -> Mapping[str, str]:
         return {each: "not simulated" for each in precisions if each not in KERNELS}
@@ -174,20 +177,20 @@ class Machine:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _phase(self, product: Product, useful_share: float) -> Phase:
+    def _phase(self, product: Product, useful_share: float) -> LoadPhase:
         """Tensor activity as the products of `simulated_gemms`; a clock that falls as the load grows."""
         source = random.Random(f"{self._seed}/{product}")
         active = source.uniform(0.55, 0.92)
         top = FP64_CLOCK_HZ if product.precision == "fp64" else TENSOR_CLOCK_HZ
         clock, noise = (top, 0.0) if product.zeros else (FULL_LOAD_CLOCK_HZ, CLOCK_STD_HZ)
         pipe = PIPES.get(product.precision, "hmma")
-        return Phase(product.seconds, active, clock, noise, pipe, useful_share)
+        return LoadPhase(product.seconds, active, clock, noise, pipe, useful_share)
 
 
-IDLE = Phase(1.0, 0.0, 345e6)
+IDLE = LoadPhase(1.0, 0.0, 345e6)
 
 
-def _choice(product: Product) -> tuple[Made, int]:
+def _choice(product: Product) -> tuple[MadeKernel, int]:
     """The kernel that runs a product, and the FLOPs that it executes."""
     offered = [(made, made.executed_flops(product)) for made in KERNELS[product.precision]]
     return min(offered, key=lambda each: each[1])

@@ -26,7 +26,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class ResultsHeader:
     """On what the products are run."""
 
     gpu: Gpu
@@ -36,7 +36,7 @@ class Header:
     """UTC, ISO 8601."""
     software: Mapping[str, str] = field(default_factory=dict)
 
-    def same_place(self, other: Header) -> bool:
+    def same_place(self, other: ResultsHeader) -> bool:
         """Whether results of both may stand in one file: created at other times, nothing else differs."""
         return (self.gpu, self.source, self.simulated, dict(self.software)) == (
             other.gpu,
@@ -46,16 +46,16 @@ class Header:
         )
 
 
-_HEADER = TypeAdapter(Header)
+_HEADER = TypeAdapter(ResultsHeader)
 _PRODUCT = TypeAdapter(Product)
 _TILING = TypeAdapter(Tiling)
 _MARKS = TypeAdapter(tuple[Mark, ...])
 
 
-class Store:
+class ResultsFile:
     """A file of trials that grows."""
 
-    def __init__(self, path: Path, header: Header) -> None:
+    def __init__(self, path: Path, header: ResultsHeader) -> None:
         """Begin the file, or go on with it. Raises ConfigError for a file that was made elsewhere."""
         self._path = path
         self.trials: list[Trial] = []
@@ -75,7 +75,7 @@ class Store:
             raise ConfigError(f"{self._path}: {error.strerror or error}") from error
         self.trials.append(trial)
 
-    def _resume(self, header: Header) -> None:
+    def _resume(self, header: ResultsHeader) -> None:
         old, trials, complete = _load(self._path)
         if not header.same_place(old):
             raise ConfigError(
@@ -90,7 +90,7 @@ class Store:
             file.write(json.dumps(fields, separators=(",", ":"), allow_nan=False) + "\n")
 
 
-def read(path: Path) -> tuple[Header, list[Trial]]:
+def read(path: Path) -> tuple[ResultsHeader, list[Trial]]:
     """What a file says. Raises ConfigError that names it."""
     try:
         header, trials, _ = _load(path)
@@ -110,7 +110,7 @@ def encode(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _load(path: Path) -> tuple[Header, list[Trial], int]:
+def _load(path: Path) -> tuple[ResultsHeader, list[Trial], int]:
     """The header, the trials, and how many bytes of the file are complete lines."""
     lines = list(_complete_lines(path))
     number = 1
@@ -129,11 +129,11 @@ def _complete_lines(path: Path) -> Iterator[bytes]:
         yield from (line for line in file if line.endswith(b"\n"))
 
 
-def _encode_header(header: Header) -> dict[str, Any]:
+def _encode_header(header: ResultsHeader) -> dict[str, Any]:
     return {**asdict(header), "gpu": recording.encode_gpu(header.gpu)}
 
 
-def _decode_header(fields: dict[str, Any]) -> Header:
+def _decode_header(fields: dict[str, Any]) -> ResultsHeader:
     if fields.pop("format") != FORMAT or fields.pop("version") != VERSION:
         raise ValueError("another format or version")
     return _HEADER.validate_python({**fields, "gpu": recording.decode_gpu(fields["gpu"])})

@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 15.0
 """Beyond one window: a source has to be opened, and a counter to get its first value."""
 
 
-class Watch:
+class SamplerWatch:
     """A sampler whose readings are kept until they are asked for."""
 
     def __init__(

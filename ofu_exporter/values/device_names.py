@@ -16,7 +16,7 @@ _INDEX = re.compile(r"(\d+)(?:\.(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DeviceName:
     """A device as a scheduler named it, taken apart."""
 
     uuid: str = ""
@@ -29,7 +29,7 @@ class Device:
     """The name is of a share of the device, which other jobs may use as well."""
 
 
-def parse(name: str) -> Device:
+def parse(name: str) -> DeviceName:
     """Take a device's name apart.
 
     Understood: `GPU-...`, `MIG-...`, `MIG-GPU-.../gi/ci` (drivers before R470), `nvidiaN` and
@@ -39,13 +39,13 @@ def parse(name: str) -> Device:
     base = _REPLICA.sub("", name)
     shared = base != name
     if match := _OLD_MIG.fullmatch(base):
-        return Device(uuid=match[1], instance=match[2], shared=shared)
+        return DeviceName(uuid=match[1], instance=match[2], shared=shared)
     if match := _NODE.fullmatch(base) or _INDEX.fullmatch(base):
-        return Device(number=int(match[1]), instance=match[2] or "", shared=shared)
-    return Device(uuid=base, shared=shared)
+        return DeviceName(number=int(match[1]), instance=match[2] or "", shared=shared)
+    return DeviceName(uuid=base, shared=shared)
 
 
-def find(device: Device, gpus: Iterable[Gpu]) -> list[GpuKey]:
+def find(device: DeviceName, gpus: Iterable[Gpu]) -> list[GpuKey]:
     """The measured devices that a name stands for; empty when there is none.
 
     The name of a whole GPU that is divided stands for all of its instances.
@@ -53,7 +53,7 @@ def find(device: Device, gpus: Iterable[Gpu]) -> list[GpuKey]:
     return [gpu.key for gpu in gpus if _means(device, gpu)]
 
 
-def _means(device: Device, gpu: Gpu) -> bool:
+def _means(device: DeviceName, gpu: Gpu) -> bool:
     if device.uuid:
         if device.uuid == gpu.mig_uuid:
             return True

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from ofu_exporter.agent.attribution import Asked, Attribution
+from ofu_exporter.agent.attribution import Attribution, Polling
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.values.job import Claim, Job, Ownership
@@ -55,7 +55,7 @@ class Listening:
 
     def __init__(self, optional: bool = False, **schedulers: Scheduler) -> None:
         self.clock = FakeClock()
-        asked = Asked(
+        asked = Polling(
             [(name, partial(_itself, scheduler)) for name, scheduler in schedulers.items()],
             max_age=300.0,
             optional=optional,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.jobs.totals import JobReport
+from ofu_exporter.jobs.totals import JobTotals
 from tests.helpers.agent import Agent, agent, until
 from tests.helpers.job_node import SYNC, WINDOW, Node, seconds
 
@@ -18,8 +18,8 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def report(running: Agent, job_id: str = "7") -> JobReport:
-    return JobReport.model_validate_json(running.get(f"/v1/jobs/{job_id}")[1])
+def report(running: Agent, job_id: str = "7") -> JobTotals:
+    return JobTotals.model_validate_json(running.get(f"/v1/jobs/{job_id}")[1])
 
 
 def test_a_job_comes_and_goes(node: Node) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.agent.lanes import Deadlines, Lane, Pace
+from ofu_exporter.agent.lanes import Deadlines, Lane, SamplingPace
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, Fault, Reading
 from tests.helpers.agent import SOON, until
@@ -52,7 +52,7 @@ class Stopwatch:
         """Nothing is held."""
 
 
-def lane(probe: Stopwatch, pace: Pace) -> Lane:
+def lane(probe: Stopwatch, pace: SamplingPace) -> Lane:
     started = Lane(probe, pace, queue.SimpleQueue(), time.monotonic)
     started.start()
     return started
@@ -60,7 +60,7 @@ def lane(probe: Stopwatch, pace: Pace) -> Lane:
 
 def test_a_cut_ends_the_window_at_once() -> None:
     probe = Stopwatch()
-    running = lane(probe, Pace(interval=30.0, clock_interval=30.0))
+    running = lane(probe, SamplingPace(interval=30.0, clock_interval=30.0))
     until(lambda: len(probe.ends) == 1)
     running.cut()
     until(lambda: len(probe.ends) == 2)
@@ -71,7 +71,7 @@ def test_a_cut_ends_the_window_at_once() -> None:
 
 def test_many_cuts_make_no_window_shorter_than_the_hardware_allows() -> None:
     probe = Stopwatch()
-    running = lane(probe, Pace(interval=0.15, clock_interval=0.05))
+    running = lane(probe, SamplingPace(interval=0.15, clock_interval=0.05))
     while len(probe.ends) < 10:
         running.cut()
         threading.Event().wait(0.001)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.jobs.totals import JobReport
+from ofu_exporter.jobs.totals import JobTotals
 from tests.doubles.nvml import Scenario
 from tests.helpers.agent import agent, until
 from tests.helpers.job_node import Node, seconds
@@ -42,7 +42,7 @@ def test_jobs_have_the_instances_that_their_mig_uuids_name(tmp_path: Path) -> No
         for job, instance, expected in [("7", "1", 0.4), ("8", "2", 0.1)]:
             ratio = running.value("ofu_gpu_utilization_ratio", gpu_instance=instance)
             assert ratio == pytest.approx(expected, abs=1e-3)
-            report = JobReport.model_validate_json(running.get(f"/v1/jobs/{job}")[1])
+            report = JobTotals.model_validate_json(running.get(f"/v1/jobs/{job}")[1])
             assert report.utilization_ratio == pytest.approx(expected, abs=1e-3)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ofu_exporter.agent.opening import Opening
+from ofu_exporter.agent.opening import SourceOpening
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Probe
 from ofu_exporter.values.gpu import Gpu
@@ -56,7 +56,7 @@ class SlowSource:
 
 def test_what_is_not_open_yet_is_waited_for_by_whoever_wants_to() -> None:
     clock, source = FakeClock(0.0), SlowSource()
-    opening = Opening(("slow", lambda: source), clock)
+    opening = SourceOpening(("slow", lambda: source), clock)
     assert opening.result(0.0) is None
     clock.now = 7.0
     assert opening.seconds == 7.0
@@ -74,14 +74,14 @@ def test_why_it_cannot_be_opened_is_said(error: Exception, reason: Reason) -> No
     source = SlowSource(error)
     source.answers.set()
     with pytest.raises(SourceError) as raised:
-        Opening(("slow", lambda: source), FakeClock(0.0)).result(20.0)
+        SourceOpening(("slow", lambda: source), FakeClock(0.0)).result(20.0)
     assert raised.value.reason is reason
 
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_source_that_nobody_wants_any_more_is_closed(is_open: bool) -> None:
     source = SlowSource()
-    opening = Opening(("slow", lambda: source), FakeClock(0.0))
+    opening = SourceOpening(("slow", lambda: source), FakeClock(0.0))
     if is_open:
         source.answers.set()
         opening.result(20.0)

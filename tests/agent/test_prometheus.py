@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.sources.replay.recording import Header, Writer
+from ofu_exporter.sources.replay.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.values.reading import ClockSample, Reading
 from tests.helpers.agent import Agent, agent, page_server, until
 from tests.helpers.prometheus_server import Prometheus
@@ -40,7 +40,7 @@ def ofu_by_hand(index: int, window: int) -> float:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recording") / "known.jsonl.gz"
-    writer = Writer(path, Header("nvml", True, "2026-01-01T00:00:00+00:00"), 0.0)
+    writer = RecordingWriter(path, RecordingHeader("nvml", True, "2026-01-01T00:00:00+00:00"), 0.0)
     for window, index in itertools.product(range(WINDOWS), range(GPUS)):
         start, end = window * WINDOW, (window + 1) * WINDOW
         reads = [ClockSample(start + WINDOW * part, clock_hz(window)) for part in (0.0, 0.5, 1.0)]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.jobs.totals import JobReport, ReportedMfu
+from ofu_exporter.jobs.totals import JobTotals, ReportedMfu
 from ofu_exporter.reports.book import REPORTS_AT_ONCE
 from tests.helpers.agent import SOON, Agent, agent, until
 from tests.helpers.job_node import Node, seconds
@@ -269,7 +269,7 @@ def test_jobs_without_a_gpu_here_are_kept_where_the_site_says_so(node: Node) -> 
 def reported(running: Agent) -> ReportedMfu | None:
     """What is known of the job's reports; None before the job itself is seen."""
     status, body = running.get("/v1/jobs/7")
-    return JobReport.model_validate_json(body).reported if status == 200 else None
+    return JobTotals.model_validate_json(body).reported if status == 200 else None
 
 
 def test_what_was_reported_is_kept_over_a_restart(node: Node) -> None:

@@ -15,10 +15,10 @@ import pytest
 
 from ofu_exporter.client import Reporter
 from ofu_exporter.flops import Counting, Passes, dense_peak, fixed, read
-from ofu_exporter.flops.causes import Job as CountedJob
+from ofu_exporter.flops.causes import CountedStep
 from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.job_files import JobFile
-from ofu_exporter.sources.replay.recording import Header, Writer
+from ofu_exporter.sources.replay.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from tests.flops.causes.synthetic import LATENT
@@ -44,7 +44,9 @@ HONEST_MFU = 0.42
 def record(path: Path) -> None:
     """Both GPUs at the OFU that the jobs' right MFU makes, with clocks that are read with some noise."""
     draw = random.Random("a node")
-    writer = Writer(path, Header("nvml", False, "2026-11-21T00:00:00Z", gpus=(H100, H100)), 0.0)
+    writer = RecordingWriter(
+        path, RecordingHeader("nvml", False, "2026-11-21T00:00:00Z", gpus=(H100, H100)), 0.0
+    )
     for number in range(int(SECONDS / WINDOW)):
         start, end = number * WINDOW, (number + 1) * WINDOW
         writer.write(
@@ -68,7 +70,7 @@ def start(folder: Path, job_id: str, device: str, name: str) -> None:
 def tokens_per_second() -> float:
     """How fast the latent MoE goes when its MFU is the right one."""
     model = read(dict(LATENT.config))
-    counted = CountedJob(model, fixed(1, tokens=SEQ_LEN), Counting(), Passes())
+    counted = CountedStep(model, fixed(1, tokens=SEQ_LEN), Counting(), Passes())
     return RIGHT * GPUS * dense_peak(H100, "bf16") / (counted.flops() / SEQ_LEN)
 
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from ofu_exporter.agent.lanes import Pace
-from ofu_exporter.agent.sampler import Plan, Sampler
+from ofu_exporter.agent.lanes import SamplingPace
+from ofu_exporter.agent.sampler import Sampler, SamplingPlan
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
@@ -18,7 +18,7 @@ from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.values import gpu
 
-PACE = Pace(interval=0.1, clock_interval=0.05, reprobe=0.3)
+PACE = SamplingPace(interval=0.1, clock_interval=0.05, reprobe=0.3)
 SOON = 10.0
 """A bound on waiting that only a failing test reaches."""
 
@@ -94,9 +94,11 @@ def watch() -> Watch:
     return Watch()
 
 
-def sampler(watch: Watch, *candidates: tuple[str, FakeSource], pace: Pace = PACE) -> Sampler:
+def sampler(
+    watch: Watch, *candidates: tuple[str, FakeSource], pace: SamplingPace = PACE
+) -> Sampler:
     built = [(name, lambda source=source: source) for name, source in candidates]
-    return Sampler(Plan(built, pace), watch.publish, time.monotonic)
+    return Sampler(SamplingPlan(built, pace), watch.publish, time.monotonic)
 
 
 def reasons(snapshot: Snapshot) -> dict[str, Reason | None]:
@@ -111,9 +113,9 @@ def fails(reason: Reason) -> Callable[[], None]:
 
 
 def test_windows_are_whole_numbers_of_clock_reads() -> None:
-    assert Pace(5.0, 0.5).reads_per_window == 10
-    assert Pace(0.1, 0.5).step_seconds == pytest.approx(0.1)
-    assert Pace(1.0, 0.3).step_seconds == pytest.approx(1 / 3)
+    assert SamplingPace(5.0, 0.5).reads_per_window == 10
+    assert SamplingPace(0.1, 0.5).step_seconds == pytest.approx(0.1)
+    assert SamplingPace(1.0, 0.3).step_seconds == pytest.approx(1 / 3)
 
 
 def test_every_gpu_is_measured_and_its_clock_polled_in_between(watch: Watch) -> None:
@@ -174,7 +176,7 @@ def test_an_unexpected_error_is_a_fault_of_that_gpu(watch: Watch) -> None:
 def test_stopping_releases_every_handle(watch: Watch) -> None:
     probes = [FakeProbe(gpu(i)) for i in range(3)]
     source = FakeSource(*probes)
-    agent = sampler(watch, ("fake", source), pace=Pace(30.0, 30.0))
+    agent = sampler(watch, ("fake", source), pace=SamplingPace(30.0, 30.0))
     agent.start()
     watch.until(lambda s: len(s.gpus) == 3)
     began = time.monotonic()
@@ -365,7 +367,7 @@ def test_a_gpu_without_counters_is_looked_at_again_at_a_slow_pace(watch: Watch) 
         looks.append(time.monotonic())
         raise GpuError(Reason.NOT_SUPPORTED)
 
-    pace = Pace(interval=0.1, clock_interval=0.05, reprobe=0.5)
+    pace = SamplingPace(interval=0.1, clock_interval=0.05, reprobe=0.5)
     source = FakeSource(FakeProbe(gpu(0)), FakeProbe(gpu(1), behave))
     agent = sampler(watch, ("nvml", source), pace=pace)
     agent.start()

@@ -68,7 +68,7 @@ def cost(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 def main() -> None:
     try:
-        machine = cuda.Machine(0)
+        machine = cuda.CudaMachine(0)
     except OfuError as error:
         raise SystemExit(f"not measured: {error}") from error
     lost, half = cost(measure(machine, int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS))

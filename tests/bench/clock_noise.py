@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.ofu import window
 from ofu_exporter.ofu.cycles import CycleTrust
-from ofu_exporter.sources.simulate.driver import STEP_SECONDS, Options, Phase, Probe, Source
+from ofu_exporter.sources.simulate.driver import STEP_SECONDS, LoadPhase, Options, Probe, Source
 from ofu_exporter.validation.noise import TABLE_SECONDS, TWO_SIDED_95, expected_std
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import Reading
@@ -58,7 +58,7 @@ def error(way: Way, tensor_active: float, seed: int, seconds: float = TABLE_SECO
     """OFU of the whole time minus the true one, in points."""
     clock = FakeClock()
     (probe,) = Source(Options(simulated_gpus=1, seed=seed, simulated_cycles=True), clock).open()
-    probe.do(Phase(seconds, tensor_active, CLOCK_HZ, CLOCK_STD_HZ))
+    probe.do(LoadPhase(seconds, tensor_active, CLOCK_HZ, CLOCK_STD_HZ))
     clock.now += STEP_SECONDS / 2
     taken = list(readings(probe, clock, way, seconds))
     first, last = taken[0].cycles, taken[-1].cycles

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ofu_exporter.agent.lanes import Pace
-from ofu_exporter.agent.sampler import Plan, Sampler
+from ofu_exporter.agent.lanes import SamplingPace
+from ofu_exporter.agent.sampler import Sampler, SamplingPlan
 from ofu_exporter.sources.nvml import driver
 from ofu_exporter.values.snapshot import Snapshot
 from tests.doubles.nvml import SCENARIO_VARIABLE, Scenario, load
@@ -68,9 +68,9 @@ class Watched:
 def observe(scenario: Scenario, kind: str, windows: int) -> Watched:
     """Measure some windows, break one GPU, and measure so many more of the others."""
     watched = Watched()
-    pace = Pace(WINDOW, WINDOW / 2)
+    pace = SamplingPace(WINDOW, WINDOW / 2)
     source = ("nvml", lambda: driver.Source(driver.Options()))
-    sampler = Sampler(Plan([source], pace), watched.publish, time.monotonic)
+    sampler = Sampler(SamplingPlan([source], pace), watched.publish, time.monotonic)
     watched.wanted = 5
     sampler.start()
     watched.enough.wait()

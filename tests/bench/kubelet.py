@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ofu_exporter.agent import daemon
 from ofu_exporter.schedulers.kubernetes import driver
-from ofu_exporter.schedulers.kubernetes.grpc import Channel
+from ofu_exporter.schedulers.kubernetes.grpc import GrpcChannel
 from tests.bench.exporters import resident_mib
 
 GPUS = 8
@@ -71,7 +71,7 @@ def kubelet(path: Path, count: int) -> Iterator[None]:
 
 def size(path: Path) -> float:
     """MiB of one reply."""
-    with Channel(path, 60.0) as channel:
+    with GrpcChannel(path, 60.0) as channel:
         return len(channel.call("/v1.PodResourcesLister/List").message) / 2**20
 
 

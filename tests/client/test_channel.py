@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import trustme
 
-from ofu_exporter.client.channel import LONGEST_ANSWER, Answer, Channel
+from ofu_exporter.client.channel import LONGEST_ANSWER, AgentAnswer, Channel
 from tests.doubles.report_agent import Reply, report_agent
 
 REPORT = {"job_id": "7", "mfu": 0.4, "start": 1000.0, "end": 1010.0}
 
 
-def send(channel: Channel, token: str = "", **changed: float) -> Answer:
+def send(channel: Channel, token: str = "", **changed: float) -> AgentAnswer:
     return channel.post(json.dumps({**REPORT, **changed}).encode(), token)
 
 

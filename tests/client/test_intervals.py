@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.client.intervals import Call, Intervals, NotUsable, Report, number
+from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable, number
 
 steps = st.lists(st.tuples(st.floats(0.001, 40.0), st.floats(0.0, 1.0)), min_size=1, max_size=60)
 
 
-def reports(calls: list[Call], every: float = 10.0) -> list[Report]:
+def reports(calls: list[Call], every: float = 10.0) -> list[IntervalReport]:
     """Those made on the way, and the rest."""
     intervals = Intervals(every)
     made = [report for call in calls for report in intervals.add(call)]
@@ -53,7 +53,7 @@ def test_whatever_starts_are_given_reports_never_overlap_nor_come_faster_than_ev
         for call, ago in zip(at(times), agos, strict=False)
     ]
     intervals = Intervals(10.0)
-    made: list[Report] = []
+    made: list[IntervalReport] = []
     for call in calls:
         try:
             made += intervals.add(call)

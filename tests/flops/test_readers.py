@@ -10,13 +10,13 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.readers import deepspeed, serving
-from ofu_exporter.flops.statements import Job, Reported
+from ofu_exporter.flops.statements import JobFacts, Statement
 
 H100_PEAK = 989.4e12
 
 
-def read(name: str, text: str, **job: float | int) -> list[Reported]:
-    return readers.load(name).read(text, Job(**job))  # type: ignore[arg-type]
+def read(name: str, text: str, **job: float | int) -> list[Statement]:
+    return readers.load(name).read(text, JobFacts(**job))  # type: ignore[arg-type]
 
 
 MEGATRON = """\
@@ -63,7 +63,7 @@ def test_verl_with_scalars_as_numpy_prints_them() -> None:
 
 def test_verl_json_lines() -> None:
     logged = json.dumps({"step": 4, "data": {"perf/mfu/actor": 0.41, "actor/lr": 1e-6}})
-    assert read("verl", logged)[0] == Reported(step=4, name="actor", mfu=0.41)
+    assert read("verl", logged)[0] == Statement(step=4, name="actor", mfu=0.41)
     flat = json.dumps({"perf/mfu/actor": 0.5, "perf/mfu/ref": 0.6, "training/global_step": 3})
     assert [(r.step, r.name, r.mfu) for r in read("verl", flat)] == [
         (3, "actor", 0.5),
@@ -190,15 +190,15 @@ def test_serving_counters() -> None:
 
 def test_serving_rates_are_per_engine() -> None:
     later = PAGE.replace("1.0e+15", "6.0e+15").replace("3.0e+15", "4.0e+15")
-    busy, idle = serving.between(PAGE, later, 10.0, Job(peak_flops=1e15))
+    busy, idle = serving.between(PAGE, later, 10.0, JobFacts(peak_flops=1e15))
     assert busy.mfu == pytest.approx(0.5)
     assert idle.mfu == pytest.approx(0.1)
     with pytest.raises(ConfigError, match="went back: the engine was restarted"):
-        serving.between(later, PAGE, 10.0, Job())
+        serving.between(later, PAGE, 10.0, JobFacts())
     with pytest.raises(ConfigError, match=r"seconds: 0\.0 is not above 0"):
-        serving.between(PAGE, later, 0.0, Job())
+        serving.between(PAGE, later, 0.0, JobFacts())
     with pytest.raises(ConfigError, match="no engine on both pages"):
-        serving.between(PAGE, later.replace('"m"', '"other"'), 10.0, Job())
+        serving.between(PAGE, later.replace('"m"', '"other"'), 10.0, JobFacts())
 
 
 @pytest.mark.parametrize("name", readers.names())

@@ -229,7 +229,7 @@ def loaded(product: Product, step: Callable[[], Answer]) -> Answer:
 
 
 def _agent_cost(pairs: int = 4) -> Answer:
-    machine: Machine = cuda.Machine(0)
+    machine: Machine = cuda.CudaMachine(0)
     product = Product("noise", "bf16", 4096, 4096, 4096, 6.0)
     found = agent_cost.measure(machine, pairs, product)
     lost, half = agent_cost.cost(found)
@@ -323,7 +323,7 @@ def run(folder: Path, index: int = 0) -> dict[str, str]:
 def main(args: Sequence[str]) -> None:
     if args[:1] == ["--load"]:
         product = Product(**json.loads(args[1]))
-        machine = cuda.Machine(0)
+        machine = cuda.CudaMachine(0)
         with suppress(KeyboardInterrupt):
             while True:
                 machine.run(product)

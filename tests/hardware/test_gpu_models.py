@@ -17,7 +17,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.gpu_models import (
     PRECISIONS,
     ROWS,
-    Row,
+    GpuModel,
     custom_row,
     find,
     markdown,
@@ -64,7 +64,7 @@ def key_of(gpu: Gpu) -> str | None:
     return None if row is None else row.key
 
 
-def rated(gpu: Gpu, *extra: Row) -> Rating:
+def rated(gpu: Gpu, *extra: GpuModel) -> Rating:
     rating = rate(gpu, extra)
     assert rating is not None
     return rating
@@ -74,7 +74,7 @@ def rated(gpu: Gpu, *extra: Row) -> Rating:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
-def test_published_peaks_follow_from_the_rest_of_the_row(row: Row) -> None:
+def test_published_peaks_follow_from_the_rest_of_the_row(row: GpuModel) -> None:
     for precision, published in row.published_peak_flops.items():
         assert precision in PRECISIONS
         clock_hz = row.clock_hz(precision)
@@ -87,7 +87,7 @@ def test_published_peaks_follow_from_the_rest_of_the_row(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
-def test_a_row_is_complete_and_in_base_units(row: Row) -> None:
+def test_a_row_is_complete_and_in_base_units(row: GpuModel) -> None:
     assert row.key == row.key.strip() != ""
     assert row.names or row.pci_device_ids
     assert row.source
@@ -103,7 +103,7 @@ def test_a_row_is_complete_and_in_base_units(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
-def test_a_tensor_clock_is_never_above_the_maximum_sm_clock(row: Row) -> None:
+def test_a_tensor_clock_is_never_above_the_maximum_sm_clock(row: GpuModel) -> None:
     if row.max_sm_clock_hz is None or row.tensor_clock_hz is None:
         pytest.skip("one of the clocks is not known")
     assert row.tensor_clock_hz <= row.max_sm_clock_hz
@@ -170,7 +170,7 @@ def test_a_capped_part_keeps_its_published_peaks() -> None:
 
 
 @pytest.mark.parametrize(("row", "name"), NAMED, ids=[name for _, name in NAMED])
-def test_a_name_resolves_to_its_row(row: Row, name: str) -> None:
+def test_a_name_resolves_to_its_row(row: GpuModel, name: str) -> None:
     assert find(device(name)) is row
     assert find(device(name.replace(" ", "-"))) is row
     assert find(device(f"  {name.upper()}\t")) is row
@@ -180,7 +180,7 @@ def test_a_name_resolves_to_its_row(row: Row, name: str) -> None:
 
 
 @pytest.mark.parametrize(("row", "device_id"), IDENTIFIED, ids=[i for _, i in IDENTIFIED])
-def test_a_pci_id_resolves_to_its_row(row: Row, device_id: str) -> None:
+def test_a_pci_id_resolves_to_its_row(row: GpuModel, device_id: str) -> None:
     name = row.names[0] if row.names else ""
     assert find(device(name, device_id)) is row
     assert find(device(name, device_id.upper())) is row
@@ -346,7 +346,7 @@ def test_b100_is_known_but_not_rated() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
-def test_every_rating_is_usable(row: Row) -> None:
+def test_every_rating_is_usable(row: GpuModel) -> None:
     rating = rate(
         device(
             row.names[0] if row.names else "",

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ofu_exporter.serving.connections import Crowd
+from ofu_exporter.serving.connections import ConnectionLimit
 from ofu_exporter.serving.guard import WRITER, App, Receive, Scope, Send
-from ofu_exporter.serving.listeners import Doors
+from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.server import Server
 from ofu_exporter.settings import Settings
 from tests.helpers.agent import SOON, until
@@ -34,9 +34,9 @@ async def tell(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextlib.contextmanager
-def serving(app: App, crowd: Crowd | None = None, **settings: Any) -> Iterator[Doors]:
+def serving(app: App, crowd: ConnectionLimit | None = None, **settings: Any) -> Iterator[Listeners]:
     """Runs the server until the block ends; a port of its choice unless `listen` says otherwise."""
-    doors = Doors(Settings(**{"listen": "127.0.0.1:0", **settings}))
+    doors = Listeners(Settings(**{"listen": "127.0.0.1:0", **settings}))
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
     server = Server(app, doors, stop, crowd)
@@ -61,9 +61,9 @@ def post(length: int | None = None, *headers: str, path: str = "/v1/mfu") -> byt
 class Client:
     """One connection."""
 
-    def __init__(self, doors_or_address: Doors | tuple[str, int] | str) -> None:
+    def __init__(self, doors_or_address: Listeners | tuple[str, int] | str) -> None:
         where = doors_or_address
-        if isinstance(where, Doors):
+        if isinstance(where, Listeners):
             where = where.address.getsockname()[:2]
         family = socket.AF_UNIX if isinstance(where, str) else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ofu_exporter.jobs.gather import gather
-from ofu_exporter.jobs.totals import JobReport, merged
+from ofu_exporter.jobs.totals import JobTotals, merged
 
-JOB = JobReport(scheduler="slurm", job_id="7", nodes=("n",), began=1.0, updated=2.0, ended=2.0)
+JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n",), began=1.0, updated=2.0, ended=2.0)
 
 Answer = Callable[[], tuple[int, bytes]]
 
 
-def known(job: JobReport = JOB) -> Answer:
+def known(job: JobTotals = JOB) -> Answer:
     return lambda: (200, job.model_dump_json().encode())
 
 

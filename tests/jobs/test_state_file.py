@@ -21,11 +21,11 @@ from ofu_exporter.jobs.state_file import (
     KEEP_SECONDS,
     MOST_ROWS,
     PRUNE_SECONDS,
-    Store,
+    StateFile,
     find_in_file,
     open_store,
 )
-from ofu_exporter.jobs.state_writer import Keeper
+from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import report
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
@@ -49,16 +49,16 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "state.sqlite"
 
 
-_OPENED: list[Store] = []
+_OPENED: list[StateFile] = []
 
 
-def opened(path: Path) -> tuple[Store, Path | None]:
+def opened(path: Path) -> tuple[StateFile, Path | None]:
     store, aside = open_store(path)
     _OPENED.append(store)
     return store, aside
 
 
-def stored(path: Path) -> Store:
+def stored(path: Path) -> StateFile:
     return opened(path)[0]
 
 
@@ -201,8 +201,8 @@ class Page:
     def __init__(self, *views: JobView) -> None:
         self.now: Snapshot | None = snapshot(*views)
 
-    def keeper(self, path: Path, interval: float = 3600.0) -> Keeper:
-        return Keeper(path, interval, lambda: self.now, "n1")
+    def keeper(self, path: Path, interval: float = 3600.0) -> StateWriter:
+        return StateWriter(path, interval, lambda: self.now, "n1")
 
 
 def test_the_keeper_writes_at_the_end_and_when_woken(path: Path) -> None:
@@ -223,14 +223,14 @@ def test_a_disk_that_hangs_under_the_writer_holds_up_nobody_who_asks(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hanging, go_on = threading.Event(), threading.Event()
-    save = Store.save
+    save = StateFile.save
 
     def hang(*arguments: Any) -> None:
         hanging.set()
         go_on.wait()
         save(*arguments)
 
-    monkeypatch.setattr(Store, "save", hang)
+    monkeypatch.setattr(StateFile, "save", hang)
     keeper = Page(VIEW).keeper(path)
     keeper.start()
     keeper.wake()
@@ -268,7 +268,7 @@ def test_a_path_that_cannot_be_written_is_counted_and_harms_nothing(
     assert caplog.text.count("cannot be used") == 1
 
 
-def is_set_aside(path: Path, keeper: Keeper) -> bool:
+def is_set_aside(path: Path, keeper: StateWriter) -> bool:
     """Damage the file in place until the keeper sees it: what a commit has just put back needs it again.
 
     A file that is cut to nothing first is a new one to SQLite, not a damaged one.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.summary import one_line, text
-from ofu_exporter.jobs.totals import GpuReport, JobReport, merged, report, resumed
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, report, resumed
 from ofu_exporter.ofu.job_state import views
 from ofu_exporter.values.instant import Now
 from ofu_exporter.values.job import GpuUsage, Job
@@ -40,7 +40,7 @@ VIEW = JobView(
 )
 
 
-def made(node: str = "n1", **changes: Any) -> JobReport:
+def made(node: str = "n1", **changes: Any) -> JobTotals:
     return report(VIEW, node, simulated=False).model_copy(update=changes)
 
 
@@ -63,7 +63,7 @@ def test_a_job_of_which_nothing_was_observed_has_no_ofu() -> None:
 
 
 def test_json_and_back() -> None:
-    assert JobReport.model_validate_json(made().model_dump_json()) == made()
+    assert JobTotals.model_validate_json(made().model_dump_json()) == made()
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_json_and_back() -> None:
 )
 def test_what_is_no_report_is_refused(damage: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        JobReport.model_validate({**made().model_dump(), **damage})
+        JobTotals.model_validate({**made().model_dump(), **damage})
 
 
 def test_nodes_are_added_as_numerator_and_denominator() -> None:
-    other = GpuReport(
+    other = GpuTotals(
         gpu="0",
         uuid="GPU-9",
         node="n2",
@@ -151,7 +151,7 @@ REPORTS = ReportsView(
 )
 
 
-def reporting(node: str = "n1", **changes: Any) -> JobReport:
+def reporting(node: str = "n1", **changes: Any) -> JobTotals:
     view = replace(VIEW, reports=replace(REPORTS, **changes))
     return report(view, node, simulated=False)
 
@@ -167,7 +167,7 @@ def test_what_a_job_reported_goes_with_it() -> None:
 
 
 def test_it_survives_json() -> None:
-    assert JobReport.model_validate_json(reporting().model_dump_json()) == reporting()
+    assert JobTotals.model_validate_json(reporting().model_dump_json()) == reporting()
 
 
 def test_reports_of_several_nodes_are_added_as_numerator_and_denominator() -> None:
@@ -215,7 +215,7 @@ def test_ofu_without_tiles_is_added_too_and_one_bound_is_enough() -> None:
     assert both is not None
     assert both.adjusted == Adjusted(0.02, "lower", 40.0, 150.0)
     assert both.adjusted_utilization_ratio == pytest.approx(40 / 150)
-    assert JobReport.model_validate_json(lower.model_dump_json()) == lower
+    assert JobTotals.model_validate_json(lower.model_dump_json()) == lower
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ofu_exporter.ofu import plausibility
-from ofu_exporter.ofu.plausibility import Doubt
+from ofu_exporter.ofu.plausibility import Suspicion
 from ofu_exporter.values.reading import Evidence, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
@@ -24,7 +24,7 @@ STEADY = 0.8213746
 
 def run(readings: Iterable[Reading]) -> list[Rejection]:
     """What was not believed of windows one after another."""
-    doubt, rejected = Doubt(), []
+    doubt, rejected = Suspicion(), []
     for each in readings:
         doubt, rejection, _ = plausibility.judge(doubt, each)
         rejected += [rejection] if rejection else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.flops.causes import Facts, causes
+from ofu_exporter.flops.causes import CauseFacts, causes
 from ofu_exporter.reports import simulated
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.messages import ModelBody
@@ -68,7 +68,7 @@ def test_jobs_that_are_not_in_the_table_report_nothing() -> None:
 
 def test_the_over_report_is_what_the_formula_makes_of_its_model() -> None:
     job = counted_job(ModelBody(**REPORTING[OVER].facts["model"]))
-    facts = Facts(job=job)
+    facts = CauseFacts(job=job)
     (cause,) = [each for each in causes() if each.slug == "full_attention_counted"]
     (hypothesis,) = cause.hypotheses(facts)
     assert hypothesis.miscount is not None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.errors import ConfigError, ReportError
-from ofu_exporter.serving.access import Access, Way, Writer
+from ofu_exporter.serving.access import Access, Warrant, Writer
 from ofu_exporter.serving.site_tokens import SiteTokens, read_tokens
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
@@ -59,7 +59,7 @@ def write(path: Path, *lines: str, mode: int = 0o600) -> Path:
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", None])
 def test_this_node_may_write(peer: str | None) -> None:
-    assert Access().writer(request(peer)) == Writer(Way.LOCAL)
+    assert Access().writer(request(peer)) == Writer(Warrant.LOCAL)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_what_was_passed_on_is_not_local(header: str, peer: str | None) -> None:
 
 def test_a_certificate_lets_in_where_everybody_needs_one() -> None:
     access = Access(demands_certificates=True)
-    assert access.writer(request("10.0.0.7", scheme="https")).way is Way.CERTIFICATE
-    assert access.writer(request(None)).way is Way.LOCAL, "the Unix socket has no TLS"
+    assert access.writer(request("10.0.0.7", scheme="https")).way is Warrant.CERTIFICATE
+    assert access.writer(request(None)).way is Warrant.LOCAL, "the Unix socket has no TLS"
     assert reason(access, request("10.0.0.7")) is ReportRejection.NOT_LOCAL
     assert reason(Access(), request("10.0.0.7", scheme="https")) is ReportRejection.NOT_LOCAL
 
@@ -99,7 +99,7 @@ def test_a_token_of_the_site_lets_in_from_everywhere(path: Path) -> None:
     access = Access(SiteTokens(path))
     for scope in (request("10.0.0.7", TOKEN), request("10.0.0.7", TOKEN, via="proxy")):
         writer = access.writer(scope)
-        assert writer.way is Way.SITE_TOKEN
+        assert writer.way is Warrant.SITE_TOKEN
         assert writer.is_site
         access.may_speak_for(writer, JOB)
 
@@ -126,7 +126,7 @@ def test_two_authorizations_are_a_wrong_one(path: Path) -> None:
 
 def test_the_scheme_is_written_as_one_likes(path: Path) -> None:
     scope = request("10.0.0.7", authorization=f"bEARER  {TOKEN} ")
-    assert Access(SiteTokens(path)).writer(scope).way is Way.SITE_TOKEN
+    assert Access(SiteTokens(path)).writer(scope).way is Warrant.SITE_TOKEN
 
 
 def test_a_file_holds_tokens_and_comments(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_job_speaks_for_itself_alone(path: Path) -> None:
 
 def test_a_job_without_a_token_is_not_spoken_for_by_an_empty_one() -> None:
     with pytest.raises(ReportError):
-        Access(job_tokens=True).may_speak_for(Writer(Way.LOCAL), Job("slurm", "7"))
+        Access(job_tokens=True).may_speak_for(Writer(Warrant.LOCAL), Job("slurm", "7"))
 
 
 def test_the_token_of_a_job_does_not_let_in_from_elsewhere(path: Path) -> None:

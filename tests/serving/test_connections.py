@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from ofu_exporter.serving import connections
-from ofu_exporter.serving.connections import MOST_CONNECTIONS, Crowd, Phase
+from ofu_exporter.serving.connections import MOST_CONNECTIONS, ConnectionLimit, RequestPhase
 from ofu_exporter.serving.guard import Receive, Scope, Send
-from ofu_exporter.serving.listeners import Doors
+from ofu_exporter.serving.listeners import Listeners
 from tests.helpers.agent import until
 from tests.helpers.server import Client, post, serving, tell
 from tests.helpers.values import FakeClock
@@ -27,8 +27,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def doors(clock: FakeClock) -> Iterator[Doors]:
-    with serving(tell, Crowd(most=4, clock=clock)) as doors:
+def doors(clock: FakeClock) -> Iterator[Listeners]:
+    with serving(tell, ConnectionLimit(most=4, clock=clock)) as doors:
         yield doors
 
 
@@ -59,21 +59,21 @@ STILL = [begin, half_a_head, half_a_body, one_answer, answer_and_half_a_head]
 
 @pytest.mark.parametrize("so_far", STILL)
 def test_whoever_keeps_us_waiting_is_closed(
-    doors: Doors, clock: FakeClock, so_far: Callable[[Client], None]
+    doors: Listeners, clock: FakeClock, so_far: Callable[[Client], None]
 ) -> None:
     with Client(doors) as client:
         so_far(client)
         with Client(doors) as later:  # what was sent before is known to have come in
             one_answer(later)
-        clock.now += Phase.BODY.value + 0.1
+        clock.now += RequestPhase.BODY.value + 0.1
         assert client.is_closed()
 
 
-def test_more_bytes_of_the_same_head_buy_no_time(doors: Doors, clock: FakeClock) -> None:
+def test_more_bytes_of_the_same_head_buy_no_time(doors: Listeners, clock: FakeClock) -> None:
     with Client(doors) as client, Client(doors) as other:
         client.send(GET[:20])
         for byte in GET[20:-2]:
-            clock.now += 4 * Phase.HEAD.value / len(GET)
+            clock.now += 4 * RequestPhase.HEAD.value / len(GET)
             client.send(bytes([byte]))
             one_answer(other)
         assert client.is_closed()
@@ -90,7 +90,7 @@ def test_work_of_ours_is_waited_for(clock: FakeClock) -> None:
         await tell(scope, receive, send)
 
     with (
-        serving(slow, Crowd(clock=clock)) as doors,
+        serving(slow, ConnectionLimit(clock=clock)) as doors,
         Client(doors) as idle,
         Client(doors) as client,
     ):
@@ -113,14 +113,14 @@ def test_an_answer_that_nobody_takes_is_given_up(clock: FakeClock) -> None:
         await send({"type": "http.response.body", "body": page})
 
     with (
-        serving(large, Crowd(clock=clock)) as doors,
+        serving(large, ConnectionLimit(clock=clock)) as doors,
         Client(doors) as idle,
         Client(doors) as client,
     ):
         client.send(GET.replace(b"/metrics", b"/large"))
         client._bytes(1000)
         one_answer(idle)  # all of it is under way
-        clock.now += Phase.ANSWER.value + 0.1
+        clock.now += RequestPhase.ANSWER.value + 0.1
         assert idle.is_closed(), "a sweep has been"
         with pytest.raises((AssertionError, ConnectionError)):
             client._bytes(len(page))
@@ -128,7 +128,7 @@ def test_an_answer_that_nobody_takes_is_given_up(clock: FakeClock) -> None:
 
 @pytest.mark.parametrize("so_far", STILL)
 def test_the_one_that_stood_still_for_longest_gives_way(
-    doors: Doors, clock: FakeClock, so_far: Callable[[Client], None]
+    doors: Listeners, clock: FakeClock, so_far: Callable[[Client], None]
 ) -> None:
     with ExitStack() as stack:
         crowd = []
@@ -146,7 +146,7 @@ def test_when_all_are_being_answered_one_is_lost_all_the_same(clock: FakeClock) 
             await asyncio.Event().wait()
         await tell(scope, receive, send)
 
-    with serving(never, Crowd(most=2, clock=clock)) as doors, ExitStack() as stack:
+    with serving(never, ConnectionLimit(most=2, clock=clock)) as doors, ExitStack() as stack:
         waiting = [stack.enter_context(Client(doors)) for _ in range(2)]
         for client in waiting:
             client.send(GET.replace(b"/metrics", b"/wait"))
@@ -177,7 +177,7 @@ class Busy:
         await tell(scope, receive, send)
 
     @contextmanager
-    def held(self, doors: Doors) -> Iterator[None]:
+    def held(self, doors: Listeners) -> Iterator[None]:
         """What is sent in this block comes in all at once, at its end."""
         with Client(doors) as client:
             self.free.clear()
@@ -189,7 +189,7 @@ class Busy:
 
 
 @contextmanager
-def crowd_of(doors: Doors, count: int) -> Iterator[list[Client]]:
+def crowd_of(doors: Listeners, count: int) -> Iterator[list[Client]]:
     """So many clients, each of which has been answered once."""
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(doors)) for _ in range(count)]

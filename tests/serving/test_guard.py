@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.guard import MOST_BODY_BYTES, MOST_BYTES_AT_ONCE, PER_SECOND, Guard
-from ofu_exporter.serving.listeners import Doors
+from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.values.reasons import ReportRejection
 from tests.helpers.agent import until
 from tests.helpers.server import Client, post, serving, tell
@@ -24,14 +24,14 @@ def refused() -> Counter[ReportRejection]:
 
 
 @pytest.fixture
-def doors(refused: Counter[ReportRejection]) -> Iterator[Doors]:
+def doors(refused: Counter[ReportRejection]) -> Iterator[Listeners]:
     guard = Guard(Access(), lambda reason: refused.update((reason,)))
     with serving(guard.around(tell)) as doors:
         yield doors
 
 
 @pytest.fixture
-def client(doors: Doors) -> Iterator[Client]:
+def client(doors: Listeners) -> Iterator[Client]:
     with Client(doors) as client:
         yield client
 
@@ -68,7 +68,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(
 
 
 @pytest.mark.parametrize("chunked", [True, False])
-def test_whoever_sends_100_mb_all_the_same_still_reads_why(doors: Doors, chunked: bool) -> None:
+def test_whoever_sends_100_mb_all_the_same_still_reads_why(doors: Listeners, chunked: bool) -> None:
     piece = b" " * (1 << 20)
     with Client(doors) as client:
         client.send(post(None if chunked else 100 << 20))
@@ -79,7 +79,7 @@ def test_whoever_sends_100_mb_all_the_same_still_reads_why(doors: Doors, chunked
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "9" * 19])
-def test_a_length_that_is_none_is_no_way_around(doors: Doors, length: str) -> None:
+def test_a_length_that_is_none_is_no_way_around(doors: Listeners, length: str) -> None:
     with Client(doors) as client:
         head = post(0).replace(b"Content-Length: 0", f"Content-Length: {length}".encode())
         client.send(head)
@@ -124,7 +124,7 @@ def test_who_may_not_write_is_told_before_anything_is_read(
     assert refused == {ReportRejection.NO_TOKEN: 1}
 
 
-def test_a_refused_body_that_never_ends_is_not_waited_for(doors: Doors) -> None:
+def test_a_refused_body_that_never_ends_is_not_waited_for(doors: Listeners) -> None:
     with Client(doors) as client:
         client.send(post(100, "Via: proxy"), b"{")
         assert client.answer()[0] == 403

@@ -6,39 +6,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ofu_exporter.agent.lanes import Pace
+from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.validation import Product, Trial
-from ofu_exporter.validation.session import Session
-from ofu_exporter.validation.simulated import Machine
-from ofu_exporter.validation.storage import Header, Store
+from ofu_exporter.validation.session import ValidationSession
+from ofu_exporter.validation.simulated import SimulatedMachine
+from ofu_exporter.validation.storage import ResultsFile, ResultsHeader
 from ofu_exporter.values.gpu import Rating
 
-PACE = Pace(0.5, 0.05)
+PACE = SamplingPace(0.5, 0.05)
 
 
 @dataclass(frozen=True)
 class Bench:
     """What takes part."""
 
-    machine: Machine
-    session: Session
+    machine: SimulatedMachine
+    session: ValidationSession
     rating: Rating
 
     def trials(self, products: Sequence[Product]) -> list[Trial]:
         return [self.session.trial(product) for product in products]
 
 
-def bench(path: Path, seed: int = 1, cycles: bool = False, pace: Pace = PACE) -> Bench:
+def bench(path: Path, seed: int = 1, cycles: bool = False, pace: SamplingPace = PACE) -> Bench:
     """A simulated GPU with the agent's pace beside it, and a file of its own in a folder."""
-    machine = Machine(pace, seed, cycles)
+    machine = SimulatedMachine(pace, seed, cycles)
     watch = machine.watch(pace)
     gpu = watch.gpu(machine.uuid)
     rating = rate(gpu)
     assert rating is not None
-    header = Header(gpu, watch.source, True, "2026-01-01T00:00:00+00:00", machine.software)
-    store = Store(path / "validation.jsonl", header)
-    return Bench(machine, Session(machine, watch, store, machine.clock), rating)
+    header = ResultsHeader(gpu, watch.source, True, "2026-01-01T00:00:00+00:00", machine.software)
+    store = ResultsFile(path / "validation.jsonl", header)
+    return Bench(machine, ValidationSession(machine, watch, store, machine.clock), rating)
 
 
 def product(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter.validation import Kind, Product, Tiling, accuracy
-from ofu_exporter.validation.accuracy import Bounds, Row
+from ofu_exporter.validation.accuracy import AccuracyRow, Bounds
 from ofu_exporter.validation.results import Result
 from ofu_exporter.values.reported import Bound
 
@@ -26,7 +26,7 @@ def made(
     return Result(product, 2.0, achieved, 0.5, 1.4e9, 0.7e9, ofu, 0.001, mfu, tiling)
 
 
-def only(results: list[Result], bounds: Bounds | None = None) -> Row:
+def only(results: list[Result], bounds: Bounds | None = None) -> AccuracyRow:
     (row,) = accuracy.rows(results, bounds or Bounds())
     return row
 

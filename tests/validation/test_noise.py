@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.agent.lanes import Pace
+from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.validation import Product, noise
 from tests.bench import clock_noise
 from tests.bench.clock_noise import Way
@@ -48,7 +48,7 @@ def test_reads_that_are_closer_together_gain_and_cycle_counters_leave_nothing(
 
 
 def test_a_run_shows_the_noise_of_its_own_clock(tmp_path: Path) -> None:
-    made = bench(tmp_path, pace=Pace(1.0, 0.1))
+    made = bench(tmp_path, pace=SamplingPace(1.0, 0.1))
     (trial,) = made.trials([Product("noise", "bf16", 8192, 8192, 8192, 900.0)])
     found = noise.noise(trial, made.rating)
     assert found is not None

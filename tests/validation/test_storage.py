@@ -12,7 +12,7 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.validation import storage
 from ofu_exporter.validation.results import result
-from ofu_exporter.validation.storage import Store
+from ofu_exporter.validation.storage import ResultsFile
 from tests.validation.simulation import Bench, bench, product
 
 NAME = "validation.jsonl"
@@ -127,4 +127,4 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     header, _ = storage.read(tmp_path / NAME)
     assert header.gpu.uuid == made.machine.uuid
     with pytest.raises(ConfigError, match=r"nowhere/x\.jsonl: No such file"):
-        Store(tmp_path / "nowhere" / "x.jsonl", header)
+        ResultsFile(tmp_path / "nowhere" / "x.jsonl", header)

@@ -52,8 +52,8 @@ def test_operands_of_fp4_are_packed_in_twos() -> None:
 def test_without_a_gpu_it_says_so() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    from ofu_exporter.validation.cuda import Machine
+    from ofu_exporter.validation.cuda import CudaMachine
 
     with pytest.raises(SourceError) as raised:
-        Machine(0)
+        CudaMachine(0)
     assert raised.value.reason is Reason.NO_GPU

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ofu_exporter.values.device_names import Device, find, parse
+from ofu_exporter.values.device_names import DeviceName, find, parse
 from tests.helpers.values import gpu
 
 UUID = "GPU-8f2d7a6e-1c1f-4d51-9b0a-000000000003"
@@ -15,23 +15,23 @@ UUID = "GPU-8f2d7a6e-1c1f-4d51-9b0a-000000000003"
 @pytest.mark.parametrize(
     ("name", "device"),
     [
-        (UUID, Device(uuid=UUID)),
-        ("MIG-5c3e-77", Device(uuid="MIG-5c3e-77")),
-        (f"MIG-{UUID}/3/0", Device(uuid=UUID, instance="3")),
-        ("nvidia3", Device(number=3)),
-        ("nvidia3/gi5", Device(number=3, instance="5")),
-        ("3", Device(number=3)),
-        ("3.5", Device(number=3, instance="5")),
-        (f"{UUID}::2", Device(uuid=UUID, shared=True)),
-        ("MIG-5c3e-77::0", Device(uuid="MIG-5c3e-77", shared=True)),
-        ("nvidia3/vgpu1", Device(number=3, shared=True)),
-        ("nvidia3/gi5/vgpu1", Device(number=3, instance="5", shared=True)),
-        ("SIMULATED-1-0", Device(uuid="SIMULATED-1-0")),
-        ("nvidia", Device(uuid="nvidia")),
-        ("", Device(uuid="")),
+        (UUID, DeviceName(uuid=UUID)),
+        ("MIG-5c3e-77", DeviceName(uuid="MIG-5c3e-77")),
+        (f"MIG-{UUID}/3/0", DeviceName(uuid=UUID, instance="3")),
+        ("nvidia3", DeviceName(number=3)),
+        ("nvidia3/gi5", DeviceName(number=3, instance="5")),
+        ("3", DeviceName(number=3)),
+        ("3.5", DeviceName(number=3, instance="5")),
+        (f"{UUID}::2", DeviceName(uuid=UUID, shared=True)),
+        ("MIG-5c3e-77::0", DeviceName(uuid="MIG-5c3e-77", shared=True)),
+        ("nvidia3/vgpu1", DeviceName(number=3, shared=True)),
+        ("nvidia3/gi5/vgpu1", DeviceName(number=3, instance="5", shared=True)),
+        ("SIMULATED-1-0", DeviceName(uuid="SIMULATED-1-0")),
+        ("nvidia", DeviceName(uuid="nvidia")),
+        ("", DeviceName(uuid="")),
     ],
 )
-def test_forms(name: str, device: Device) -> None:
+def test_forms(name: str, device: DeviceName) -> None:
     assert parse(name) == device
 
 

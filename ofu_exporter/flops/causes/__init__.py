@@ -30,7 +30,7 @@ from ofu_exporter.flops.models import own_terms
 from ofu_exporter.flops.passes import plan
 from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import total
-from ofu_exporter.hardware.gpu_models import Row, find
+from ofu_exporter.hardware.gpu_models import GpuModel, find
 from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reported import Bound
@@ -44,7 +44,7 @@ def without(part: Part) -> Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CountedStep:
     """What one step of a job is counted from."""
 
     model: Model
@@ -77,21 +77,21 @@ class Job:
             * self.passes.repeats
         )
 
-    def edited(self, edit: Edit) -> Job:
+    def edited(self, edit: Edit) -> CountedStep:
         """With one more edit of the terms."""
         return replace(self, edits=(*self.edits, edit))
 
-    def reshaped(self, change: Callable[[Decoder], Decoder]) -> Job:
+    def reshaped(self, change: Callable[[Decoder], Decoder]) -> CountedStep:
         """With another decoder in the place of the model's."""
         assert self.model.shape is not None
         return replace(self, model=replace(self.model, shape=change(self.model.shape)))
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CauseFacts:
     """What is known of a job. None = not known, which excludes nothing."""
 
-    job: Job | None = None
+    job: CountedStep | None = None
     executed: Lengths | None = None
     """The samples of a step with their padding, where the job pads."""
     forward_only: bool | None = None
@@ -108,7 +108,7 @@ class Facts:
     tile_overhead_bound: Bound | None = None
     """Where it is a lower one, tiles add at least so much."""
 
-    def row(self) -> Row | None:
+    def row(self) -> GpuModel | None:
         """The GPU's row of the table."""
         return None if self.gpu is None else find(Gpu(index="", uuid="", name=self.gpu))
 
@@ -138,7 +138,7 @@ class Hypothesis:
     """Reported over right MFU, or right MFU over OFU; the upper end where it is a range."""
     lowest: float | None = None
     """The lower end of a range."""
-    miscount: Callable[[Job], Job] | None = None
+    miscount: Callable[[CountedStep], CountedStep] | None = None
     """The job as the report counts it, in the place of a ratio."""
     rarity: float | None = None
     """In the place of the cause's own, where the facts make it likelier."""
@@ -153,7 +153,7 @@ class Cause:
     side: Side
     rarity: float
     """-ln of how often it is met where the facts allow it: a guess, written down. 1 is common, 5 is rare."""
-    hypotheses: Callable[[Facts], Iterator[Hypothesis]]
+    hypotheses: Callable[[CauseFacts], Iterator[Hypothesis]]
     needs: tuple[str, ...] = ()
     """Facts without which it has no ratio."""
 

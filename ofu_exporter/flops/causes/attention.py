@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops import Part, Per, Term
-from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side, without
+from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side, without
 
 
-def _full(facts: Facts) -> Iterator[Hypothesis]:
+def _full(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.job and any(term.extent.causal for term in facts.job.terms()):
         yield Hypothesis(
             "attention is causal, and the count takes every pair of query and key",
@@ -17,7 +17,7 @@ def _full(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _half(facts: Facts) -> Iterator[Hypothesis]:
+def _half(facts: CauseFacts) -> Iterator[Hypothesis]:
     terms = facts.job.terms() if facts.job else ()
     cores = [term for term in terms if term.part is Part.CORE]
     if cores and not any(term.extent.causal for term in cores):
@@ -33,7 +33,7 @@ def _halved(terms: Sequence[Term]) -> Sequence[Term]:
     ]
 
 
-def _omitted(facts: Facts) -> Iterator[Hypothesis]:
+def _omitted(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.job and any(term.part is Part.CORE for term in facts.job.terms()):
         yield Hypothesis(
             "the count has the weights (6 per parameter and token) and not the attention cores",
@@ -41,7 +41,7 @@ def _omitted(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _unwindowed(facts: Facts) -> Iterator[Hypothesis]:
+def _unwindowed(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.job and any(term.extent.window for term in facts.job.terms()):
         yield Hypothesis(
             "layers attend in a sliding window, and the count takes the whole sequence",

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import How, conventions, count
-from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side
+from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
 
 SMALL = (2, 4, 8)
 """Parallel groups that are taken for the world, where the number of GPUs isn't known."""
 NODE = 8
 
 
-def _gpus(facts: Facts) -> Iterator[Hypothesis]:
+def _gpus(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.gpus is None:
         for number in SMALL:
             yield Hypothesis(f"one GPU in {number} is divided by", float(number))
@@ -27,7 +27,7 @@ def _gpus(facts: Facts) -> Iterator[Hypothesis]:
         yield Hypothesis(f"the throughput is of one GPU, and divided by {world}", 1 / world)
 
 
-def _convention(facts: Facts) -> Iterator[Hypothesis]:
+def _convention(facts: CauseFacts) -> Iterator[Hypothesis]:
     job = facts.job
     if job is None:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side
+from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
 from ofu_exporter.flops.shapes import (
     Decoder,
     Experts,
@@ -20,7 +20,7 @@ ATTENTION = (GroupedAttention, LatentAttention)
 Change = Callable[[Decoder], Decoder]
 
 
-def _shape(facts: Facts) -> Decoder | None:
+def _shape(facts: CauseFacts) -> Decoder | None:
     return facts.job.model.shape if facts.job else None
 
 
@@ -30,10 +30,10 @@ def _each(change: Callable[[Layer], Layer]) -> Change:
 
 def _changed(
     evidence: str, change: Callable[[Layer], Layer]
-) -> Callable[[Facts], Iterator[Hypothesis]]:
+) -> Callable[[CauseFacts], Iterator[Hypothesis]]:
     """A cause that changes each layer by itself; it's none where it changes nothing."""
 
-    def hypotheses(facts: Facts) -> Iterator[Hypothesis]:
+    def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
         shape = _shape(facts)
         if shape and any(change(layer) != layer for layer in shape.layers):
             yield Hypothesis(evidence, miscount=lambda job: job.reshaped(_each(change)))
@@ -66,7 +66,7 @@ def _other_gate(block: FeedForward) -> FeedForward:
     return replace(block, gated=not block.gated)
 
 
-def _hybrid(facts: Facts) -> Iterator[Hypothesis]:
+def _hybrid(facts: CauseFacts) -> Iterator[Hypothesis]:
     shape = _shape(facts)
     mixer = next(
         (layer.mixer for layer in _layers(shape) if isinstance(layer.mixer, ATTENTION)), None
@@ -92,7 +92,7 @@ def _layers(shape: Decoder | None) -> tuple[Layer, ...]:
     return shape.layers if shape else ()
 
 
-def _sparse_everywhere(facts: Facts) -> Iterator[Hypothesis]:
+def _sparse_everywhere(facts: CauseFacts) -> Iterator[Hypothesis]:
     shape = _shape(facts)
     sparse = shape.feed_forwards(Experts) if shape else []
     if sparse and len(sparse) < len(_layers(shape)):
@@ -104,7 +104,7 @@ def _sparse_everywhere(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _sparse_left_out(facts: Facts) -> Iterator[Hypothesis]:
+def _sparse_left_out(facts: CauseFacts) -> Iterator[Hypothesis]:
     shape = _shape(facts)
     alone = [layer for layer in _layers(shape) if layer.mixer is None]
     if any(isinstance(layer.feed_forward, Experts) for layer in alone):
@@ -119,7 +119,7 @@ def _without_experts(layer: Layer) -> Layer:
     return replace(layer, feed_forward=None) if alone else layer
 
 
-def _head_dim(facts: Facts) -> Iterator[Hypothesis]:
+def _head_dim(facts: CauseFacts) -> Iterator[Hypothesis]:
     shape = _shape(facts)
     wide = [
         mixer

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side
+from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
 from ofu_exporter.hardware import gpu_models
 
 SAME = 0.01
@@ -21,7 +21,7 @@ FALLBACK = 3.5
 """Several frameworks take a card that they don't know for an A100."""
 
 
-def settled(facts: Facts, ratio: float) -> bool | None:
+def settled(facts: CauseFacts, ratio: float) -> bool | None:
     """Whether the peak that the report divides by makes this ratio; None where it isn't known."""
     right = facts.right_peak()
     if right is None or facts.peak_flops is None:
@@ -30,7 +30,7 @@ def settled(facts: Facts, ratio: float) -> bool | None:
 
 
 def _hypothesis(
-    facts: Facts, ratio: float, evidence: str, rarity: float | None = None
+    facts: CauseFacts, ratio: float, evidence: str, rarity: float | None = None
 ) -> Iterator[Hypothesis]:
     known = settled(facts, ratio)
     if known is False or abs(ratio - 1) <= SAME:
@@ -39,7 +39,7 @@ def _hypothesis(
     yield Hypothesis(evidence + said, ratio, rarity=0.5 if known else rarity)
 
 
-def _peak(facts: Facts, precision: str) -> float | None:
+def _peak(facts: CauseFacts, precision: str) -> float | None:
     """A precision's peak, in FLOP/s, or in units of BF16's where the GPU isn't known."""
     row = facts.row()
     return (
@@ -47,7 +47,7 @@ def _peak(facts: Facts, precision: str) -> float | None:
     )
 
 
-def _ratio(facts: Facts, run: Mapping[str, float], used: str) -> float | None:
+def _ratio(facts: CauseFacts, run: Mapping[str, float], used: str) -> float | None:
     """The peak of what runs over that of the precision that the report takes."""
     peaks = {precision: _peak(facts, precision) for precision in (*run, used)}
     if any(peak is None for peak in peaks.values()):
@@ -56,7 +56,7 @@ def _ratio(facts: Facts, run: Mapping[str, float], used: str) -> float | None:
     return 1 / seconds / (peaks[used] or 1)
 
 
-def _sparse(facts: Facts) -> Iterator[Hypothesis]:
+def _sparse(facts: CauseFacts) -> Iterator[Hypothesis]:
     row = facts.row()
     if row is None or row.chip.arch not in DENSE_ONLY:
         yield from _hypothesis(
@@ -65,7 +65,7 @@ def _sparse(facts: Facts) -> Iterator[Hypothesis]:
 
 
 def _other_precision(
-    used: str, assumed: str, applies: Callable[[set[str]], bool], facts: Facts
+    used: str, assumed: str, applies: Callable[[set[str]], bool], facts: CauseFacts
 ) -> Iterator[Hypothesis]:
     """The peak of `used` under other math; `assumed`: the math where none is given."""
     run = facts.precision or {assumed: 1.0}
@@ -75,7 +75,7 @@ def _other_precision(
         yield from _hypothesis(facts, ratio, f"the peak is that of {used}, and the math is {math}")
 
 
-def _tf32(facts: Facts) -> Iterator[Hypothesis]:
+def _tf32(facts: CauseFacts) -> Iterator[Hypothesis]:
     def half(names: set[str]) -> bool:
         return bool(names & {*HALF})
 
@@ -83,7 +83,7 @@ def _tf32(facts: Facts) -> Iterator[Hypothesis]:
     yield from _other_precision("bf16", "tf32", lambda names: names == {"tf32"}, facts)
 
 
-def _fp8_used(facts: Facts) -> Iterator[Hypothesis]:
+def _fp8_used(facts: CauseFacts) -> Iterator[Hypothesis]:
     row = facts.row()
     if facts.precision is None and row and row.peak_flops("fp8") is None:
         return
@@ -92,7 +92,7 @@ def _fp8_used(facts: Facts) -> Iterator[Hypothesis]:
         yield found if facts.precision else replace(found, rarity=3.0)
 
 
-def _max_clock(facts: Facts) -> Iterator[Hypothesis]:
+def _max_clock(facts: CauseFacts) -> Iterator[Hypothesis]:
     row = facts.row()
     if row is None or row.tensor_clock_hz is None or row.max_sm_clock_hz is None:
         return
@@ -101,16 +101,16 @@ def _max_clock(facts: Facts) -> Iterator[Hypothesis]:
     yield from _hypothesis(facts, ratio, f"{said}{row.tensor_clock_hz / 1e6:.0f} MHz")
 
 
-def _measured(facts: Facts) -> Iterator[Hypothesis]:
+def _measured(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.peak_flops is None:
         yield Hypothesis("the peak is a measured matrix product, not the rated one", 1.4, 1.1)
 
 
-def _device(facts: Facts) -> Iterator[Hypothesis]:
+def _device(facts: CauseFacts) -> Iterator[Hypothesis]:
     right, own = facts.right_peak(), facts.row()
     if right is None or own is None or facts.precision is None:
         return
-    names: dict[float, list[gpu_models.Row]] = {}
+    names: dict[float, list[gpu_models.GpuModel]] = {}
     for row in gpu_models.ROWS:
         ratio = _device_ratio(facts, row)
         if ratio is not None and abs(ratio - 1) > SAME:
@@ -127,7 +127,7 @@ def _device(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _device_ratio(facts: Facts, row: gpu_models.Row) -> float | None:
+def _device_ratio(facts: CauseFacts, row: gpu_models.GpuModel) -> float | None:
     """The right peak over that of another model."""
     seconds, right = 0.0, facts.right_peak()
     for precision, share in (facts.precision or {}).items():
@@ -138,7 +138,7 @@ def _device_ratio(facts: Facts, row: gpu_models.Row) -> float | None:
     return None if right is None else right * seconds
 
 
-def _rarity(own: gpu_models.Row, rows: list[gpu_models.Row]) -> float | None:
+def _rarity(own: gpu_models.GpuModel, rows: list[gpu_models.GpuModel]) -> float | None:
     families = {row.key.partition("-")[0] for row in rows}
     if own.key.partition("-")[0] in families:
         return SAME_FAMILY

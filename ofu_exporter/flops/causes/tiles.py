@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Side
+from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
 
 WORST = 0.12
 """The most that shapes of large models lose (arXiv:2605.20799, section IV-A); small matrices lose half."""
 
 
-def _tiles(facts: Facts) -> Iterator[Hypothesis]:
+def _tiles(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.tile_overhead is None:
         yield Hypothesis(
             f"tiles may add up to {WORST:.0%} of FLOPs where shapes do not fit them",

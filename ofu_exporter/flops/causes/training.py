@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ofu_exporter.flops import Lengths, Part, Recompute, fixed
-from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Job, Side
+from ofu_exporter.flops.causes import Cause, CauseFacts, CountedStep, Hypothesis, Side
 
 TEXTBOOK = 4 / 3
 """A forward pass again beside a forward and a backward of two."""
 
 
-def _recompute(facts: Facts) -> Iterator[Hypothesis]:
+def _recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.forward_only or facts.recompute not in (None, Recompute.FULL):
         return
     said = "the job recomputes" if facts.recompute else "the job may recompute"
@@ -26,7 +26,7 @@ def _recompute(facts: Facts) -> Iterator[Hypothesis]:
     )
 
 
-def _selective(facts: Facts) -> Iterator[Hypothesis]:
+def _selective(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.forward_only or facts.recompute not in (None, Recompute.SELECTIVE):
         return
     if facts.job and any(term.part is Part.CORE for term in facts.job.terms()):
@@ -37,12 +37,12 @@ def _selective(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _recompute_counted(facts: Facts) -> Iterator[Hypothesis]:
+def _recompute_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
     if not facts.forward_only:
         yield Hypothesis("the count is 4 forwards: HFU, reported as MFU", TEXTBOOK)
 
 
-def _flash(facts: Facts) -> Iterator[Hypothesis]:
+def _flash(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.job is None or facts.forward_only:
         return
     whole = facts.job.flops()
@@ -58,7 +58,7 @@ def _flash(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _forward_only(facts: Facts) -> Iterator[Hypothesis]:
+def _forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.forward_only is not False:
         yield Hypothesis(
             "the job runs forward passes only, and the count has backward passes too",
@@ -69,7 +69,7 @@ def _forward_only(facts: Facts) -> Iterator[Hypothesis]:
         yield Hypothesis("the job trains, and the count has the forward pass only", 1 / 3)
 
 
-def _frozen(facts: Facts) -> Iterator[Hypothesis]:
+def _frozen(facts: CauseFacts) -> Iterator[Hypothesis]:
     job = facts.job
     if job and (job.passes.lora or job.passes.frozen):
         yield Hypothesis(
@@ -78,11 +78,11 @@ def _frozen(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _trained_in_full(job: Job) -> Job:
+def _trained_in_full(job: CountedStep) -> CountedStep:
     return replace(job, passes=replace(job.passes, lora=None, frozen=frozenset()))
 
 
-def _repeats(facts: Facts) -> Iterator[Hypothesis]:
+def _repeats(facts: CauseFacts) -> Iterator[Hypothesis]:
     repeats = facts.job.passes.repeats if facts.job else 1
     if repeats > 1:
         yield Hypothesis(
@@ -90,7 +90,7 @@ def _repeats(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _padding_counted(facts: Facts) -> Iterator[Hypothesis]:
+def _padding_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
     padded = facts.executed
     if facts.job and padded:
         yield Hypothesis(
@@ -99,7 +99,7 @@ def _padding_counted(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _padding_run(facts: Facts) -> Iterator[Hypothesis]:
+def _padding_run(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.job and facts.executed:
         padded = replace(facts.job, lengths=facts.executed)
         yield Hypothesis(
@@ -108,7 +108,7 @@ def _padding_run(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _pack(facts: Facts) -> Iterator[Hypothesis]:
+def _pack(facts: CauseFacts) -> Iterator[Hypothesis]:
     whole = _joined(facts.job.lengths) if facts.job else None
     if whole:
         yield Hypothesis(

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops import Part, Term
-from ofu_exporter.flops.causes import Cause, Facts, Hypothesis, Job, Side, without
+from ofu_exporter.flops.causes import Cause, CauseFacts, CountedStep, Hypothesis, Side, without
 
 
-def _embedding(facts: Facts) -> Iterator[Hypothesis]:
+def _embedding(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.job and any(term.part is Part.EMBEDDING for term in facts.job.terms()):
         yield Hypothesis(
             "the embedding is looked up, and the count multiplies it",
@@ -24,7 +24,7 @@ def _multiplied(terms: Sequence[Term]) -> Sequence[Term]:
     ]
 
 
-def _head(facts: Facts) -> Iterator[Hypothesis]:
+def _head(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.job and any(term.part is Part.HEAD for term in facts.job.terms()):
         yield Hypothesis(
             "the head multiplies the whole vocabulary, and the count leaves it out",
@@ -32,7 +32,7 @@ def _head(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _predictions(facts: Facts) -> Iterator[Hypothesis]:
+def _predictions(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.job and facts.job.counting.predictions:
         yield Hypothesis(
             "multi-token-prediction layers are trained, and the count leaves them out",
@@ -40,7 +40,7 @@ def _predictions(facts: Facts) -> Iterator[Hypothesis]:
         )
 
 
-def _without_predictions(job: Job) -> Job:
+def _without_predictions(job: CountedStep) -> CountedStep:
     return replace(job, counting=replace(job.counting, predictions=False))
 
 

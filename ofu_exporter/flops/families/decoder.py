@@ -27,7 +27,7 @@ from ofu_exporter.flops.shapes import (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DecoderPlan:
     """What the class of an architecture fixes, and no field of its configuration says."""
 
     tied: bool = False
@@ -49,21 +49,21 @@ class Plan:
 
 
 ARCHITECTURES = {
-    "LlamaForCausalLM": Plan(),
-    "MistralForCausalLM": Plan(),
-    "Qwen2ForCausalLM": Plan(bias=True, output_bias=False),
-    "Qwen3ForCausalLM": Plan(query_key_norm="head"),
-    "SeedOssForCausalLM": Plan(bias=True, output_bias=False),
-    "GraniteForCausalLM": Plan(),
-    "GemmaForCausalLM": Plan(tied=True),
-    "Gemma2ForCausalLM": Plan(tied=True, norms=4, full_every=2),
-    "Gemma3ForCausalLM": Plan(tied=True, norms=4, query_key_norm="head", full_every=6),
-    "Olmo2ForCausalLM": Plan(query_key_norm="all"),
-    "PhiForCausalLM": Plan(
+    "LlamaForCausalLM": DecoderPlan(),
+    "MistralForCausalLM": DecoderPlan(),
+    "Qwen2ForCausalLM": DecoderPlan(bias=True, output_bias=False),
+    "Qwen3ForCausalLM": DecoderPlan(query_key_norm="head"),
+    "SeedOssForCausalLM": DecoderPlan(bias=True, output_bias=False),
+    "GraniteForCausalLM": DecoderPlan(),
+    "GemmaForCausalLM": DecoderPlan(tied=True),
+    "Gemma2ForCausalLM": DecoderPlan(tied=True, norms=4, full_every=2),
+    "Gemma3ForCausalLM": DecoderPlan(tied=True, norms=4, query_key_norm="head", full_every=6),
+    "Olmo2ForCausalLM": DecoderPlan(query_key_norm="all"),
+    "PhiForCausalLM": DecoderPlan(
         gated=False, norm=layer_norm, norms=1, bias=True, mlp_bias=True, head_bias=True
     ),
-    "Phi3ForCausalLM": Plan(),
-    "Starcoder2ForCausalLM": Plan(
+    "Phi3ForCausalLM": DecoderPlan(),
+    "Starcoder2ForCausalLM": DecoderPlan(
         tied=True, gated=False, norm=layer_norm, bias=True, bias_field="use_bias", mlp_bias=True
     ),
 }
@@ -98,7 +98,7 @@ def read(fields: Fields, architecture: str) -> Model:
     return Model("decoder", architecture, shape, layers=number)
 
 
-def _attention(fields: Fields, plan: Plan, hidden: int) -> GroupedAttention:
+def _attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttention:
     bias = fields.flag(plan.bias_field, default=plan.bias)
     output = bias if plan.output_bias is None else plan.output_bias
     attention = GroupedAttention(
@@ -111,7 +111,7 @@ def _attention(fields: Fields, plan: Plan, hidden: int) -> GroupedAttention:
     return replace(attention, norm_parameters=hf.query_key_norm(kind, attention) * scale)
 
 
-def _mlp(fields: Fields, plan: Plan) -> Mlp:
+def _mlp(fields: Fields, plan: DecoderPlan) -> Mlp:
     bias = (
         fields.flag(plan.bias_field, default=plan.bias)
         if plan.bias_field == "use_bias"

@@ -21,7 +21,7 @@ from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EncoderPlan:
     """What the class of an architecture fixes, and no field of its configuration says."""
 
     predicts: bool = False
@@ -33,14 +33,14 @@ class Plan:
 
 
 ARCHITECTURES = {
-    "BertModel": Plan(pooler=True),
-    "BertForMaskedLM": Plan(predicts=True),
-    "BertForPreTraining": Plan(predicts=True, pooler=True, pairs=True),
-    "RobertaModel": Plan(pooler=True),
-    "RobertaForMaskedLM": Plan(predicts=True),
-    "XLMRobertaForMaskedLM": Plan(predicts=True),
-    "ModernBertModel": Plan(modern=True),
-    "ModernBertForMaskedLM": Plan(predicts=True, modern=True),
+    "BertModel": EncoderPlan(pooler=True),
+    "BertForMaskedLM": EncoderPlan(predicts=True),
+    "BertForPreTraining": EncoderPlan(predicts=True, pooler=True, pairs=True),
+    "RobertaModel": EncoderPlan(pooler=True),
+    "RobertaForMaskedLM": EncoderPlan(predicts=True),
+    "XLMRobertaForMaskedLM": EncoderPlan(predicts=True),
+    "ModernBertModel": EncoderPlan(modern=True),
+    "ModernBertForMaskedLM": EncoderPlan(predicts=True, modern=True),
 }
 
 NEUTRAL = listed(
@@ -77,7 +77,7 @@ def _attention(fields: Fields, hidden: int, bias: bool) -> GroupedAttention:
     return GroupedAttention(heads, heads, hidden // heads, qkv_bias=bias, out_bias=bias)
 
 
-def _classic(fields: Fields, plan: Plan, hidden: int, number: int) -> Iterator[Term]:
+def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:
     vocab = fields.size("vocab_size")
     yield embedding("embed_tokens", vocab, hidden)
     yield embedding("embed_positions", fields.size("max_position_embeddings"), hidden)
@@ -100,7 +100,7 @@ def _classic(fields: Fields, plan: Plan, hidden: int, number: int) -> Iterator[T
         yield _decoder(hidden, vocab, True)
 
 
-def _modern(fields: Fields, plan: Plan, hidden: int, number: int) -> Iterator[Term]:
+def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:
     vocab, scale = fields.size("vocab_size"), 1 + fields.flag("norm_bias", default=False)
     yield embedding("embed_tokens", vocab, hidden)
     # The first layer has no norm before its attention: the embedding's serves.

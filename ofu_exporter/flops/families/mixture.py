@@ -26,7 +26,7 @@ NEUTRAL = listed(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MixturePlan:
     """What the class of an architecture fixes, and no field of its configuration says."""
 
     block: Callable[[Fields, int], list[FeedForward]]
@@ -77,12 +77,12 @@ def glm(fields: Fields, number: int) -> list[FeedForward]:
 
 
 ARCHITECTURES = {
-    "MixtralForCausalLM": Plan(mixtral),
-    "Qwen2MoeForCausalLM": Plan(qwen, bias=True, output_bias=False),
-    "Qwen3MoeForCausalLM": Plan(qwen, query_key_norm="head"),
-    "OlmoeForCausalLM": Plan(olmoe, query_key_norm="all"),
-    "Glm4MoeForCausalLM": Plan(glm, output_bias=False),
-    "GptOssForCausalLM": Plan(gpt_oss, bias=True, sinks=True, full_every=2),
+    "MixtralForCausalLM": MixturePlan(mixtral),
+    "Qwen2MoeForCausalLM": MixturePlan(qwen, bias=True, output_bias=False),
+    "Qwen3MoeForCausalLM": MixturePlan(qwen, query_key_norm="head"),
+    "OlmoeForCausalLM": MixturePlan(olmoe, query_key_norm="all"),
+    "Glm4MoeForCausalLM": MixturePlan(glm, output_bias=False),
+    "GptOssForCausalLM": MixturePlan(gpt_oss, bias=True, sinks=True, full_every=2),
 }
 
 
@@ -108,7 +108,7 @@ def read(fields: Fields, architecture: str) -> Model:
     return Model("mixture", architecture, shape, layers=number)
 
 
-def _attention(fields: Fields, plan: Plan, hidden: int) -> GroupedAttention:
+def _attention(fields: Fields, plan: MixturePlan, hidden: int) -> GroupedAttention:
     bias = fields.flag("qkv_bias", default=fields.flag("attention_bias", default=plan.bias))
     output = bias if plan.output_bias is None else plan.output_bias
     attention = GroupedAttention(*hf.heads(fields, hidden), qkv_bias=bias, out_bias=output)

@@ -25,7 +25,7 @@ IMAGE, PATCHES = "image", "patches"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class VitPlan:
     """What the class of an architecture fixes, and no field of its configuration says."""
 
     special: int = 1
@@ -42,12 +42,12 @@ class Plan:
 
 
 ARCHITECTURES = {
-    "ViTForImageClassification": Plan(heads=1),
-    "ViTModel": Plan(pooler=True),
-    "DeiTForImageClassification": Plan(special=2, heads=1),
-    "DeiTForImageClassificationWithTeacher": Plan(special=2, heads=2),
-    "CLIPVisionModel": Plan(patch_bias=False, pre_norm=True),
-    "SiglipVisionModel": Plan(special=0, attention_pool=True),
+    "ViTForImageClassification": VitPlan(heads=1),
+    "ViTModel": VitPlan(pooler=True),
+    "DeiTForImageClassification": VitPlan(special=2, heads=1),
+    "DeiTForImageClassificationWithTeacher": VitPlan(special=2, heads=2),
+    "CLIPVisionModel": VitPlan(patch_bias=False, pre_norm=True),
+    "SiglipVisionModel": VitPlan(special=0, attention_pool=True),
 }
 
 NEUTRAL = listed(
@@ -97,7 +97,7 @@ def _patches(fields: Fields) -> int:
     return (image // patch) ** 2
 
 
-def _embedding(fields: Fields, plan: Plan, hidden: int) -> Term:
+def _embedding(fields: Fields, plan: VitPlan, hidden: int) -> Term:
     pixels = fields.size("patch_size") ** 2 * fields.size("num_channels")
     extent = Extent(stream=PATCHES)
     return linear(
@@ -111,7 +111,7 @@ def _embedding(fields: Fields, plan: Plan, hidden: int) -> Term:
     )
 
 
-def _pool(fields: Fields, plan: Plan, hidden: int, layer: Layer) -> Iterator[Term]:
+def _pool(fields: Fields, plan: VitPlan, hidden: int, layer: Layer) -> Iterator[Term]:
     """SigLIP's head: one learned query per image attends to all tokens, then an MLP on the result."""
     if not plan.attention_pool or not fields.flag("vision_use_head", default=True):
         return
@@ -132,7 +132,7 @@ def _pool(fields: Fields, plan: Plan, hidden: int, layer: Layer) -> Iterator[Ter
     )
 
 
-def _head(fields: Fields, plan: Plan, hidden: int) -> Iterator[Term]:
+def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:
     image = Extent(Per.SEQUENCE, IMAGE)
     if plan.pooler:
         yield linear("pooler", Part.HEAD, hidden, hidden, bias=True, extent=image, in_layers=False)

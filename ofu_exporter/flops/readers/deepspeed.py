@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import Job, Reported, number, ratio
+from ofu_exporter.flops.statements import JobFacts, Statement, number, ratio
 
 _AMOUNTS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -23,7 +23,7 @@ _NOTES = (
 )
 
 
-def read(text: str, job: Job) -> list[Reported]:
+def read(text: str, job: JobFacts) -> list[Statement]:
     """One report per summary: 3 forwards' FLOPs over one iteration, or over forward and backward.
 
     Raises ConfigError when a summary lacks the forward FLOPs or latencies, or there is none.
@@ -35,7 +35,7 @@ def read(text: str, job: Job) -> list[Reported]:
     return [_summary(text[start:end], job) for start, end in zip(starts, ends, strict=True)]
 
 
-def follow(job: Job) -> Follower:
+def follow(job: JobFacts) -> Follower:
     """Reads the log as it is written."""
     return Follower(job)
 
@@ -43,11 +43,11 @@ def follow(job: Job) -> Follower:
 class Follower:
     """Gathers the lines of a summary until the dashes that end it."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobFacts) -> None:
         self._job = job
         self._lines: list[str] = []
 
-    def line(self, line: str) -> Reported | None:
+    def line(self, line: str) -> Statement | None:
         """What a summary says of its one iteration, once its last line is there.
 
         Raises ConfigError when it lacks the forward FLOPs or latencies, or has no end.
@@ -67,7 +67,7 @@ class Follower:
         return _summary(text, self._job)
 
 
-def _summary(text: str, job: Job) -> Reported:
+def _summary(text: str, job: JobFacts) -> Statement:
     step = _STEP.search(text)
     forward = _amount(text, "fwd flops per GPU")
     seconds = _time(text, "iter latency")
@@ -79,7 +79,7 @@ def _summary(text: str, job: Job) -> Reported:
             )
         seconds = sum(part for part in parts if part is not None)
     rate = 3 * forward / seconds
-    return Reported(
+    return Statement(
         step=int(number(step[1], "step")) if step else None,
         flops=3 * forward,
         seconds=seconds,

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ofu_exporter.flops.statements import Job, Reported, found, number, ratio
+from ofu_exporter.flops.statements import JobFacts, Statement, found, number, ratio
 
 _ITERATION = re.compile(r"\biteration\s+(\d+)\s*/")
 _THROUGHPUT = re.compile(r"(?:throughput|compute) per GPU \(TFLOP/s/GPU\):\s*([^\s|]+)")
 _ELAPSED = re.compile(r"elapsed time per iteration \(ms\):\s*([^\s|]+)")
 
 
-def read(text: str, job: Job) -> list[Reported]:
+def read(text: str, job: JobFacts) -> list[Statement]:
     """One report per iteration that logs a throughput. MFU needs the job's peak.
 
     Raises ConfigError when no line does, or one has no number.
@@ -28,7 +28,7 @@ def read(text: str, job: Job) -> list[Reported]:
     )
 
 
-def follow(job: Job) -> Follower:
+def follow(job: JobFacts) -> Follower:
     """Reads the log as it is written."""
     return Follower(job)
 
@@ -36,11 +36,11 @@ def follow(job: Job) -> Follower:
 class Follower:
     """Knows the iteration logged before, since a line stands for all that followed it (--log-interval)."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobFacts) -> None:
         self._job = job
         self._step: int | None = None
 
-    def line(self, line: str) -> Reported | None:
+    def line(self, line: str) -> Statement | None:
         """What a line says of its iterations: elapsed time per iteration x iterations since the line before.
 
         The first line, and one after a restart from an earlier iteration, is believed for one iteration.
@@ -56,14 +56,14 @@ class Follower:
         return replace(said, seconds=said.seconds * count, flops=said.flops * count)
 
 
-def _line(line: str, job: Job) -> Reported | None:
+def _line(line: str, job: JobFacts) -> Statement | None:
     iteration, throughput = _ITERATION.search(line), _THROUGHPUT.search(line)
     if iteration is None or throughput is None:
         return None
     rate = number(throughput[1], "throughput per GPU") * 1e12
     elapsed = _ELAPSED.search(line)
     seconds = number(elapsed[1], "elapsed time per iteration") / 1e3 if elapsed else None
-    return Reported(
+    return Statement(
         step=int(number(iteration[1], "iteration")),
         flops=None if seconds is None else rate * seconds,
         seconds=seconds,

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import Job, Reported, found, number, ratio
+from ofu_exporter.flops.statements import JobFacts, Statement, found, number, ratio
 
 _NAMES = ("train_tflop", "train_throughput_per_gpu", "world_size", "train_iterations_time_total")
 _NOTE = "time of training iterations only; checkpoints, validation and start-up are left out"
 
 
-def read(text: str, job: Job) -> list[Reported]:
+def read(text: str, job: JobFacts) -> list[Statement]:
     """One report per object with `train_tflop` or `train_throughput_per_gpu`; later objects add to earlier ones.
 
     `world_size` is logged once at the start; the job's is taken where it isn't.
@@ -35,7 +35,7 @@ def read(text: str, job: Job) -> list[Reported]:
     return found(reports, "OneLogger metric `train_tflop` or `train_throughput_per_gpu`")
 
 
-def follow(job: Job) -> Follower:
+def follow(job: JobFacts) -> Follower:
     """Reads JSON lines as they are written."""
     return Follower(job)
 
@@ -43,12 +43,12 @@ def follow(job: Job) -> Follower:
 class Follower:
     """Totals since the start of the loop become what was done since the object before."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobFacts) -> None:
         self._job = job
         self._known: dict[str, object] = {}
-        self._total: Reported | None = None
+        self._total: Statement | None = None
 
-    def line(self, line: str) -> Reported | None:
+    def line(self, line: str) -> Statement | None:
         """FLOPs and seconds since the object before; the first object only begins, as one does after a restart.
 
         Raises ConfigError for an object that can't be read.
@@ -61,7 +61,7 @@ class Follower:
                 return self._since(_report(self._known, self._job))
         return None
 
-    def _since(self, total: Reported) -> Reported:
+    def _since(self, total: Statement) -> Statement:
         if total.flops is None or total.seconds is None:
             return replace(total, seconds=None)
         before, self._total = self._total, total
@@ -75,8 +75,8 @@ class Follower:
         return replace(total, flops=flops, seconds=seconds, flops_per_second=rate, mfu=mfu)
 
 
-def _beginning(total: Reported) -> Reported:
-    return Reported(step=total.step, notes=total.notes)
+def _beginning(total: Statement) -> Statement:
+    return Statement(step=total.step, notes=total.notes)
 
 
 def _records(text: str) -> Iterator[Mapping[str, object]]:
@@ -100,7 +100,7 @@ def _parsed(line: str) -> object:
         raise ConfigError(f"OneLogger JSON: {line[:80]!r}: {error}") from error
 
 
-def _report(known: Mapping[str, object], job: Job) -> Reported:
+def _report(known: Mapping[str, object], job: JobFacts) -> Statement:
     step = known.get("train_iterations_end")
     world = job.world_size if job.world_size is not None else _value(known, "world_size")
     seconds, tflop = _value(known, "train_iterations_time_total"), _value(known, "train_tflop")
@@ -114,7 +114,7 @@ def _report(known: Mapping[str, object], job: Job) -> Reported:
     else:
         flops = tflop * 1e12 / world
         rate = flops / seconds
-    return Reported(
+    return Statement(
         step=None if step is None else int(number(str(step), "train_iterations_end")),
         flops=flops,
         seconds=seconds,

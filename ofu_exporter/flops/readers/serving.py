@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import Job, Reported, found, number, ratio
+from ofu_exporter.flops.statements import JobFacts, Statement, found, number, ratio
 
 _LINE = re.compile(
     r"^(vllm|sglang)[:_]estimated_flops_per_gpu_total(\{[^}]*\})?\s+(\S+)", re.MULTILINE
@@ -19,13 +19,13 @@ _LINE = re.compile(
 _NOTE = "estimated from shapes, forward passes only"
 
 
-def read(text: str, job: Job) -> list[Reported]:
+def read(text: str, job: JobFacts) -> list[Statement]:
     """One report per engine: its FLOPs since its start, named by the counter's labels.
 
     Raises ConfigError when the page has no such counter or one is no number of at least 0.
     """
     reports = [
-        Reported(name=labels, flops=number(value, "estimated_flops_per_gpu_total"), notes=(_NOTE,))
+        Statement(name=labels, flops=number(value, "estimated_flops_per_gpu_total"), notes=(_NOTE,))
         for _, labels, value in _LINE.findall(text)
     ]
     return found(reports, "counter vllm:/sglang:estimated_flops_per_gpu_total")
@@ -37,7 +37,7 @@ def engine(text: str) -> str | None:
     return match[1] if match else None
 
 
-def between(before: str, after: str, seconds: float, job: Job) -> list[Reported]:
+def between(before: str, after: str, seconds: float, job: JobFacts) -> list[Statement]:
     """FLOP/s and MFU of each engine between two pages that are so many seconds apart.
 
     Raises ConfigError when nothing can be compared: no time between them, no engine on both, or a

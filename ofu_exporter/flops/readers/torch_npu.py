@@ -11,7 +11,7 @@ import csv
 import io
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import Job, Reported, found, number, ratio
+from ofu_exporter.flops.statements import JobFacts, Statement, found, number, ratio
 
 COLUMN = "aic_cube_fops"
 STEP = "Step Id"
@@ -19,7 +19,7 @@ _BLANK = frozenset({"", "N/A", "NA", "-"})
 _NOTE = "executed FLOPs, recomputation and padding included: compare with HFU"
 
 
-def read(text: str, job: Job) -> list[Reported]:
+def read(text: str, job: JobFacts) -> list[Statement]:
     """One report per step, or one for a file without step ids. HFU needs the job's peak and step time.
 
     Raises ConfigError when the column is missing, no row has a value, or one isn't a number of at least 0.
@@ -48,10 +48,10 @@ def _step(value: str | None, line: int) -> int | None:
     return None if text in _BLANK else int(number(text, f"line {line}: {STEP}"))
 
 
-def _report(step: int | None, flops: float, job: Job) -> Reported:
+def _report(step: int | None, flops: float, job: JobFacts) -> Statement:
     seconds = job.step_seconds
     rate = None if seconds is None else flops / seconds
-    return Reported(
+    return Statement(
         step=step,
         flops=flops,
         seconds=seconds,

@@ -13,7 +13,7 @@ import json
 import re
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import Job, Reported, found, number
+from ofu_exporter.flops.statements import JobFacts, Statement, found, number
 
 _KEY = "perf/mfu/"
 _VALUE = r"\s*(?:np\.\w+\()?([^\s,)]+)"
@@ -31,7 +31,7 @@ _PHASES = {
 """Over which part of a step an MFU is: the workers divide by that part's time, not by the step's."""
 
 
-def read(text: str, job: Job) -> list[Reported]:
+def read(text: str, job: JobFacts) -> list[Statement]:
     """One report per MFU in the text.
 
     Raises ConfigError when there is none, one is no number, or the job's data-parallel size doesn't divide its
@@ -41,7 +41,7 @@ def read(text: str, job: Job) -> list[Reported]:
     return found(reports, "verl metric `perf/mfu/...`")
 
 
-def follow(job: Job) -> Follower:
+def follow(job: JobFacts) -> Follower:
     """Reads the log as it is written."""
     return Follower(job)
 
@@ -49,10 +49,10 @@ def follow(job: Job) -> Follower:
 class Follower:
     """A line is a whole step, and every line says all there is to know."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobFacts) -> None:
         self._job = job
 
-    def line(self, line: str) -> Reported | None:
+    def line(self, line: str) -> Statement | None:
         """MFU over the whole step: each part's MFU x its seconds, over the step's seconds.
 
         Generation has no MFU in verl and adds nothing. Raises ConfigError when a value is no number, or no
@@ -62,7 +62,7 @@ class Follower:
         return _whole(parts, _times(line)) if parts else None
 
 
-def _whole(parts: list[Reported], times: dict[str, float]) -> Reported:
+def _whole(parts: list[Statement], times: dict[str, float]) -> Statement:
     step, seconds = parts[0].step, parts[0].seconds or times.get("timing_s/step")
     if not seconds:
         raise ConfigError("verl step: `perf/time_per_step` is missing or 0")
@@ -80,7 +80,7 @@ def _whole(parts: list[Reported], times: dict[str, float]) -> Reported:
         )
     left = sorted({part.name for part in parts} - {*weighted})
     notes = [*parts[0].notes, *(f"{name} has no time and is left out" for name in left)]
-    return Reported(
+    return Statement(
         step=step, seconds=seconds, mfu=sum(weighted.values()) / seconds, notes=tuple(notes)
     )
 
@@ -99,7 +99,7 @@ def _times(line: str) -> dict[str, float]:
     }
 
 
-def _line(line: str, job: Job) -> list[Reported]:
+def _line(line: str, job: JobFacts) -> list[Statement]:
     if _KEY not in line:
         return []
     step, seconds, values = _json(line) if line.lstrip().startswith("{") else _console(line)
@@ -138,7 +138,9 @@ def _json(line: str) -> tuple[int | None, float | None, list[tuple[str, float]]]
     )
 
 
-def _report(step: int | None, seconds: float | None, name: str, value: float, job: Job) -> Reported:
+def _report(
+    step: int | None, seconds: float | None, name: str, value: float, job: JobFacts
+) -> Statement:
     world, parallel = job.world_size, job.data_parallel_size
     notes = []
     if world is not None and parallel is not None and world != parallel:
@@ -149,7 +151,7 @@ def _report(step: int | None, seconds: float | None, name: str, value: float, jo
         )
         value = value * parallel / world
     rate = None if job.peak_flops is None else value * job.peak_flops
-    return Reported(
+    return Statement(
         step=step,
         name=name,
         seconds=seconds,

@@ -73,7 +73,7 @@ class Profile:
     """Names of the GPUs; empty = the file does not say."""
 
 
-class Reader(Protocol):
+class ProfileReader(Protocol):
     """What a module of this package offers."""
 
     MADE_BY: str
@@ -85,7 +85,7 @@ class Reader(Protocol):
         """The profile in a file. Raises ConfigError that names the file."""
 
 
-_MODULES: Registry[Reader] = Registry(__name__, "format")
+_MODULES: Registry[ProfileReader] = Registry(__name__, "format")
 names, load = _MODULES.names, _MODULES.load
 
 

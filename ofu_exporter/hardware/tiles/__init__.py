@@ -135,7 +135,7 @@ def adjusted_utilization(utilization: float, overhead_ratio: float) -> float:
     return utilization / (1 + overhead_ratio)
 
 
-class Family(Protocol):
+class Grammar(Protocol):
     """What a module of this package offers."""
 
     EXAMPLE: str
@@ -144,7 +144,7 @@ class Family(Protocol):
         """The kernel that a name describes, or None where the name is not of this family."""
 
 
-_MODULES: Registry[Family] = Registry(__name__, "grammar")
+_MODULES: Registry[Grammar] = Registry(__name__, "grammar")
 names, load = _MODULES.names, _MODULES.load
 
 

@@ -22,7 +22,7 @@ LONGEST_LINE_BYTES = 1 << 20
 """A longer line is no statement; it is dropped, so that a file without line ends needs no memory."""
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line without its end."""
 
     text: str
@@ -88,7 +88,7 @@ class LogFile:
         """Let it grow."""
         time.sleep(seconds)
 
-    def read(self) -> Iterator[Line]:
+    def read(self) -> Iterator[LogLine]:
         """Every whole line since the last call. Raises ConfigError when the log can't be read."""
         yield from self._grown()
         if self._is_replaced():
@@ -103,7 +103,7 @@ class LogFile:
                 )  # a copy, as editors and `sed -i` make: nothing is new
             yield from self._grown()
 
-    def rest(self) -> Iterator[Line]:
+    def rest(self) -> Iterator[LogLine]:
         """The last line, where it has no end."""
         yield from self._lines(self._splitter.rest())
 
@@ -112,7 +112,7 @@ class LogFile:
             os.close(self._file)
         self._file, self._old_until = None, 0
 
-    def _grown(self) -> Iterator[Line]:
+    def _grown(self) -> Iterator[LogLine]:
         if self._file is None:
             return
         if self._size() < self._position():  # truncated: it begins anew
@@ -142,10 +142,10 @@ class LogFile:
         except OSError as error:
             raise ConfigError(f"cannot read {self._path}: {error.strerror}") from error
 
-    def _lines(self, texts: list[str]) -> Iterator[Line]:
+    def _lines(self, texts: list[str]) -> Iterator[LogLine]:
         if texts and self._file is not None:
             is_new = os.lseek(self._file, 0, os.SEEK_CUR) > self._old_until
-            yield from (Line(text, is_new) for text in texts)
+            yield from (LogLine(text, is_new) for text in texts)
 
     def _is_replaced(self) -> bool:
         """Whether another file has the name now. A name that is gone for a moment is waited for."""
@@ -198,16 +198,16 @@ class Pipe:
         """Until more is there, at most so long."""
         select.select([self._file], [], [], seconds)
 
-    def read(self) -> Iterator[Line]:
+    def read(self) -> Iterator[LogLine]:
         """Every whole line that is there now."""
         while not self.ended and select.select([self._file], [], [], 0)[0]:
             piece = os.read(self._file, PIECE_BYTES)
             self.ended = not piece
-            yield from (Line(text, self._is_new) for text in self._splitter.split(piece))
+            yield from (LogLine(text, self._is_new) for text in self._splitter.split(piece))
 
-    def rest(self) -> Iterator[Line]:
+    def rest(self) -> Iterator[LogLine]:
         """The last line, where it has no end."""
-        yield from (Line(text, self._is_new) for text in self._splitter.rest())
+        yield from (LogLine(text, self._is_new) for text in self._splitter.rest())
 
     def close(self) -> None:
         """It is the caller's."""

@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ofu_exporter.client.channel import Answer, Channel
+from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
-from ofu_exporter.client.intervals import Call, Intervals, NotUsable
-from ofu_exporter.client.intervals import Report as Averaged
-from ofu_exporter.reports.tail.statements import Report
+from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable
+from ofu_exporter.reports.tail.statements import TailReport
 
 EVERY_SECONDS = 10.0
 """Shorter reports are averaged to one of about this length."""
@@ -45,7 +44,7 @@ class Poster:
         self._said: set[tuple[object, ...]] = set()
         self.counts: Counter[str] = Counter()
 
-    def take(self, report: Report) -> None:
+    def take(self, report: TailReport) -> None:
         """Average a report with those before it, and post what is long enough."""
         said = {"mfu": report.mfu, "tflops_per_gpu": report.tflops_per_gpu}
         values = {name: value for name, value in said.items() if value is not None}
@@ -65,7 +64,7 @@ class Poster:
             self.counts["too_short"] = self._intervals.dropped
         self._channel.close()
 
-    def _post(self, report: Averaged) -> None:
+    def _post(self, report: IntervalReport) -> None:
         body = {**self._facts, **report.values, "start": report.start, "end": report.end}
         if report.step is not None:
             body["step"] = report.step
@@ -83,7 +82,7 @@ class Poster:
             return
         self._judge(answer)
 
-    def _judge(self, answer: Answer) -> None:
+    def _judge(self, answer: AgentAnswer) -> None:
         parsed = _object(answer.body)
         if answer.status == 200 and parsed is not None:
             self.counts["accepted"] += 1
@@ -105,7 +104,7 @@ class Poster:
             self._say(f"{outcome}: {detail}; further ones are counted")
 
 
-def _pause(answer: Answer) -> float:
+def _pause(answer: AgentAnswer) -> float:
     asked = answer.retry_after
     return min(float(asked), LONGEST_RETRY_AFTER) if asked.isdecimal() else 1.0
 

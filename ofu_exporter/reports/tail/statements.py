@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
-from ofu_exporter.flops.statements import Job, Reported
-from ofu_exporter.reports.tail.lines import Line
+from ofu_exporter.flops.statements import JobFacts, Statement
+from ofu_exporter.reports.tail.lines import LogLine
 
 OLDEST_SECONDS = 600.0
 """The agent compares nothing that ended earlier."""
@@ -46,7 +46,7 @@ class Drop(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TailReport:
     """One report of a job. Times are Unix seconds; one of MFU and FLOP/s is there."""
 
     start: float
@@ -56,7 +56,7 @@ class Report:
     tflops_per_gpu: float | None
 
 
-class _Held(NamedTuple):
+class _ShortStatements(NamedTuple):
     """Statements too short, or too close to the one before, to be reported alone."""
 
     weighted: float = 0.0
@@ -70,7 +70,7 @@ class LogTail:
     def __init__(
         self,
         framework: str,
-        job: Job,
+        job: JobFacts,
         say: Callable[[str], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -83,7 +83,7 @@ class LogTail:
         self._say = say
         self._clock = clock
         self._until: float | None = None
-        self._held = _Held()
+        self._held = _ShortStatements()
         self.drops: Counter[Drop] = Counter()
 
     @property
@@ -91,7 +91,7 @@ class LogTail:
         """Whose log it is; None as long as nothing says so."""
         return next(iter(self._followers)) if len(self._followers) == 1 else None
 
-    def take(self, line: Line) -> Report | None:
+    def take(self, line: LogLine) -> TailReport | None:
         """The report of one line, if it ends a statement that can be placed."""
         for name, follower in self._followers.items():
             try:
@@ -104,7 +104,7 @@ class LogTail:
                 return self._report(said, line)
         return None
 
-    def _report(self, said: Reported, line: Line) -> Report | None:
+    def _report(self, said: Statement, line: LogLine) -> TailReport | None:
         rate = said.flops_per_second
         if said.mfu is None and rate is None:
             return None
@@ -122,23 +122,25 @@ class LogTail:
             self._drop(Drop.NO_LENGTH, f"says not how long it took: {_short(line.text)}")
             return None
         value = said.mfu if said.mfu is not None else (rate or 0.0) / 1e12
-        return self._mean(_Held(value * seconds, seconds), end, said)
+        return self._mean(_ShortStatements(value * seconds, seconds), end, said)
 
-    def _mean(self, more: _Held, end: float, said: Reported) -> Report | None:
+    def _mean(self, more: _ShortStatements, end: float, said: Statement) -> TailReport | None:
         """The mean of what is held back and what is new, once both are long enough together."""
-        self._held = held = _Held(*(a + b for a, b in zip(self._held, more, strict=True)))
+        self._held = held = _ShortStatements(
+            *(a + b for a, b in zip(self._held, more, strict=True))
+        )
         start = end - held.seconds if self._until is None else max(end - held.seconds, self._until)
         if end - start < SHORTEST_SECONDS:
             return None
-        self._held, self._until = _Held(), end
+        self._held, self._until = _ShortStatements(), end
         mean = held.weighted / held.seconds
         is_mfu = said.mfu is not None
-        return Report(start, end, said.step, mean if is_mfu else None, None if is_mfu else mean)
+        return TailReport(start, end, said.step, mean if is_mfu else None, None if is_mfu else mean)
 
     def _since(self, end: float) -> float | None:
         return None if self._until is None else max(0.0, end - self._until)
 
-    def _end(self, line: Line) -> float | None:
+    def _end(self, line: LogLine) -> float | None:
         """When the line was written, as far as it can be known."""
         now, written = self._clock(), stamp(line.text)
         if line.is_new and written is not None and abs(now - written) <= SKEW_SECONDS:

@@ -21,8 +21,8 @@ from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import dra, pod_resources, workloads
 from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
 from ofu_exporter.schedulers.kubernetes.claims import Member, by_job
-from ofu_exporter.schedulers.kubernetes.gpu_pods import Finder
-from ofu_exporter.schedulers.kubernetes.kubelet_restart import Settling
+from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods
+from ofu_exporter.schedulers.kubernetes.kubelet_restart import KubeletRestart
 from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
 from ofu_exporter.schedulers.kubernetes.pods import Pods
 from ofu_exporter.support.durations import Seconds
@@ -98,14 +98,14 @@ class Scheduler:
         self._options = options
         self._api = api or ApiServer()
         self._rejected: Counter[str] = Counter()
-        self._finder = Finder(options.more_resources, self._rejected)
+        self._finder = GpuPods(options.more_resources, self._rejected)
         read = partial(
             workloads.read,
             user_label=options.kubernetes_user_label,
             account_label=options.kubernetes_account_label,
         )
         self._pods = Pods(self._api, read, self._rejected, clock)
-        self._settling = Settling(options.kubelet_socket, clock)
+        self._settling = KubeletRestart(options.kubelet_socket, clock)
         self._uuids: Mapping[str, str] = {}
         self._uuids_failed = False
         self._has_answered = False

@@ -33,7 +33,7 @@ class GpuPod:
     """Those of `claimed` that are a share by design."""
 
 
-class Finder:
+class GpuPods:
     """Knows which resources are GPUs, and counts what cannot be believed."""
 
     def __init__(self, more_resources: Iterable[str], rejected: Counter[str]) -> None:

@@ -39,7 +39,7 @@ _REASONS = {
 }
 
 
-class Reply(NamedTuple):
+class GrpcReply(NamedTuple):
     """How a call ended."""
 
     status: int
@@ -49,7 +49,7 @@ class Reply(NamedTuple):
     message: bytes
 
 
-class Channel:
+class GrpcChannel:
     """A connection for a few calls, which have `seconds` for all of them together.
 
     It is made anew for every question: then a server that was restarted costs nothing, and
@@ -67,7 +67,7 @@ class Channel:
             self._socket.close()
             raise
 
-    def __enter__(self) -> Channel:
+    def __enter__(self) -> GrpcChannel:
         return self
 
     def __exit__(
@@ -78,7 +78,7 @@ class Channel:
     ) -> None:
         self._socket.close()
 
-    def call(self, method: str) -> Reply:
+    def call(self, method: str) -> GrpcReply:
         """Call a method that takes an empty message."""
         import h2.exceptions  # noqa: PLC0415 - as below
 
@@ -104,7 +104,7 @@ class Channel:
             raise SchedulerError(reason, f"{self._path}: {error.strerror or error}") from error
         return client
 
-    def _exchange(self, method: str) -> Reply:
+    def _exchange(self, method: str) -> GrpcReply:
         stream = self._http.get_next_available_stream_id()
         self._http.send_headers(
             stream,
@@ -157,17 +157,17 @@ class Channel:
                 raise ConnectionError(errno.ECONNRESET, f"the server broke off: {event}")
         return False
 
-    def _reply(self, headers: dict[str, str], body: bytes) -> Reply:
+    def _reply(self, headers: dict[str, str], body: bytes) -> GrpcReply:
         if headers.get(":status") != "200":
             raise self._bad(f"HTTP status {headers.get(':status')}")
         status = headers.get("grpc-status", "")
         if re.fullmatch("[0-9]{1,3}", status) is None:
             raise self._bad("no gRPC status")
         if int(status) != 0:
-            return Reply(int(status), unquote(headers.get("grpc-message", "")), b"")
+            return GrpcReply(int(status), unquote(headers.get("grpc-message", "")), b"")
         if len(body) < 5 or body[0] != 0 or int.from_bytes(body[1:5], "big") != len(body) - 5:
             raise self._bad("not one plain message")
-        return Reply(0, "", body[5:])
+        return GrpcReply(0, "", body[5:])
 
     def _bad(self, what: str) -> SchedulerError:
         return SchedulerError(SchedulerReason.BAD_ANSWER, f"{self._path}: {what}"[:500])

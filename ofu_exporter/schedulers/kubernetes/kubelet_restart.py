@@ -24,7 +24,7 @@ Kubelet = tuple[int, int] | None
 """What tells one run of kubelet from the next; None where that is not known."""
 
 
-class Settling:
+class KubeletRestart:
     """Watches for a new kubelet: each makes its socket anew."""
 
     def __init__(self, socket: Path, clock: Callable[[], float]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import SchedulerError
-from ofu_exporter.schedulers.kubernetes.grpc import Channel, Reply
+from ofu_exporter.schedulers.kubernetes.grpc import GrpcChannel, GrpcReply
 from ofu_exporter.values.reasons import SchedulerReason
 
 SECONDS = 5.0
@@ -57,8 +57,8 @@ class PodResources:
 
 def ask(path: Path, marks: Collection[bytes]) -> list[PodResources]:
     """Ask kubelet for every pod with one of the marks in its resources. Raises SchedulerError."""
-    reply = Reply(_UNIMPLEMENTED, "", b"")
-    with Channel(path, SECONDS) as channel:
+    reply = GrpcReply(_UNIMPLEMENTED, "", b"")
+    with GrpcChannel(path, SECONDS) as channel:
         for method in _METHODS:
             reply = channel.call(method)
             if reply.status != _UNIMPLEMENTED:
@@ -71,7 +71,7 @@ def ask(path: Path, marks: Collection[bytes]) -> list[PodResources]:
         raise SchedulerError(SchedulerReason.BAD_ANSWER, f"{path}: {error}") from error
 
 
-def _error(path: Path, reply: Reply) -> SchedulerError:
+def _error(path: Path, reply: GrpcReply) -> SchedulerError:
     reason = _REASONS.get(reply.status, SchedulerReason.BAD_ANSWER)
     if reply.status == _RESOURCE_EXHAUSTED and "rate limit" in reply.text:
         reason = SchedulerReason.RATE_LIMITED

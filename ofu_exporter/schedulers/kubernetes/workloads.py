@@ -33,7 +33,7 @@ class Workload:
     """So many of its words were left out: too long, or not printable."""
 
 
-class Owner(NamedTuple):
+class PodOwner(NamedTuple):
     """The object that made a pod and looks after it."""
 
     group: str
@@ -47,7 +47,7 @@ class Pod:
     """What of a pod's metadata the rules look at."""
 
     labels: Mapping[str, str]
-    owner: Owner | None
+    owner: PodOwner | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +181,12 @@ def _job(pod: Pod) -> tuple[str, str] | None:
     return next((job for job in found if job is not None), None)
 
 
-def _owner(references: object) -> Owner | None:
+def _owner(references: object) -> PodOwner | None:
     for reference in references if isinstance(references, list) else ():
         if isinstance(reference, dict) and reference.get("controller") is True:
             words = [_word(reference.get(key)) for key in ("apiVersion", "kind", "name", "uid")]
             if words[2]:
-                return Owner(words[0].rpartition("/")[0], words[1], words[2], words[3])
+                return PodOwner(words[0].rpartition("/")[0], words[1], words[2], words[3])
     return None
 
 

@@ -71,7 +71,7 @@ class Options(BaseModel):
     )
 
 
-class _Watched(Generic[ValueT]):
+class _WatchedDirectory(Generic[ValueT]):
     """One directory, read again only when something in it may have changed."""
 
     def __init__(
@@ -129,9 +129,9 @@ class Scheduler:
         self._options = options
         self._wall_clock = wall_clock
         self._boot_id = boot_id()
-        self._files = _Watched(options.job_dir, job_files.read, clock)
+        self._files = _WatchedDirectory(options.job_dir, job_files.read, clock)
         self._map = (
-            _Watched(options.dcgm_job_dir, job_map.read, clock, watches_files=True)
+            _WatchedDirectory(options.dcgm_job_dir, job_map.read, clock, watches_files=True)
             if options.dcgm_job_dir
             else None
         )

@@ -16,13 +16,13 @@ from typing import NamedTuple
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import job_files, job_tokens
 from ofu_exporter.schedulers.slurm.job_files import MAX_GPUS, SCHEDULER, JobFile
-from ofu_exporter.schedulers.slurm.squeue import Answer
+from ofu_exporter.schedulers.slurm.squeue import SqueueJob
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
 
-Ask = Callable[[str], Answer | None]
+Ask = Callable[[str], SqueueJob | None]
 """Says what Slurm knows of a job; None when it cannot be asked."""
 
 _UUID = re.compile(r"(?:GPU|MIG)-\S+")
@@ -116,7 +116,7 @@ def sweep(node: Node, ask: Ask, now: float, job_id: str, gpus: tuple[str, ...] =
     return left
 
 
-def _is_over(answer: Answer | None, contested: bool) -> bool:
+def _is_over(answer: SqueueJob | None, contested: bool) -> bool:
     """A completing job may still end here, by its own epilog.
 
     Not so when its GPU has been given to another: Slurm does that after the job's epilog on this
@@ -133,7 +133,7 @@ def describe(
     """The job as its environment tells of it; what is not there, Slurm is asked for."""
     get = environ.get
     known = get("SLURM_JOB_NAME") and get("SLURM_JOB_START_TIME")
-    told = (None if known else ask(job_id)) or Answer()
+    told = (None if known else ask(job_id)) or SqueueJob()
     started = _seconds(get("SLURM_JOB_START_TIME")) or told.started or float(int(now))
     job = Job(
         scheduler=SCHEDULER,

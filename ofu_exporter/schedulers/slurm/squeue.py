@@ -33,7 +33,7 @@ _BEGIN, _NEXT = ":", ","
 """After the mark, that of a job or of its next field."""
 
 
-class Answer(NamedTuple):
+class SqueueJob(NamedTuple):
     """What Slurm says of a job; empty where it says nothing."""
 
     state: str = ""
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
         return self.state in _COMPLETING
 
 
-class Asker:
+class Squeue:
     """Asks as long as there is time; once an answer fails to come it asks no more."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Asker:
         self.problem = "" if self._program else "squeue was not found: say where with --slurm-bin"
         """Why the last question has no answer."""
 
-    def ask(self, job_id: str) -> Answer | None:
+    def ask(self, job_id: str) -> SqueueJob | None:
         """What Slurm says of the job now; None when it could not be asked."""
         seconds = min(self._seconds, self._deadline - time.monotonic())
         if self.problem or seconds <= 0:
@@ -92,7 +92,7 @@ class Asker:
             self.problem = f"Slurm was not asked: {error}"
             return None
         if "Invalid job id" in errors:
-            return Answer()
+            return SqueueJob()
         answer = parse(output, mark, job_id) if code == 0 else None
         if answer is None:
             self.problem = f"Slurm does not answer: {' '.join((errors or output).split())}"
@@ -129,7 +129,7 @@ def _let_go(process: subprocess.Popen[bytes]) -> None:
         process.wait(0.1)
 
 
-def parse(text: str, mark: str, job_id: str) -> Answer | None:
+def parse(text: str, mark: str, job_id: str) -> SqueueJob | None:
     """The answer about one job, among those about the other tasks of its array; None when it is none."""
     records = text.split(mark + _BEGIN)[1:]
     if text.strip() and not records:
@@ -141,7 +141,7 @@ def parse(text: str, mark: str, job_id: str) -> Answer | None:
         if fields[0] == job_id:
             _, state, array_job, array_task, started, ends, account, name = fields
             is_task = array_task.isdigit()
-            return Answer(
+            return SqueueJob(
                 state=state,
                 array_job_id=array_job if is_task else "",
                 array_task_id=array_task if is_task else "",
@@ -150,7 +150,7 @@ def parse(text: str, mark: str, job_id: str) -> Answer | None:
                 account="" if account == "(null)" else account,
                 name="" if name == "(null)" else name,
             )
-    return Answer()
+    return SqueueJob()
 
 
 def _seconds(text: str) -> float | None:

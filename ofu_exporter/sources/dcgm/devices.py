@@ -12,8 +12,8 @@ from ofu_exporter.sources.dcgm.library import (
     GPU_INSTANCE,
     TIMEOUT,
     DcgmError,
+    DcgmInstance,
     Entity,
-    Instance,
 )
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
@@ -62,7 +62,7 @@ class Census:
 
     statuses: Mapping[int, int]
     """Of every GPU by its number."""
-    instances: tuple[Instance, ...]
+    instances: tuple[DcgmInstance, ...]
 
 
 def count(engine: HostEngine, before: Census | None = None) -> Census:
@@ -80,7 +80,7 @@ def _status(engine: HostEngine, number: int) -> int:
         return UNKNOWN  # its samples will tell
 
 
-def _instances(engine: HostEngine, before: tuple[Instance, ...]) -> tuple[Instance, ...]:
+def _instances(engine: HostEngine, before: tuple[DcgmInstance, ...]) -> tuple[DcgmInstance, ...]:
     try:
         return tuple(engine.instances())
     except DcgmError as error:
@@ -143,7 +143,7 @@ def _described(engine: HostEngine, entity: Entity, known: Device | None) -> tupl
     return Device(entity, entity, gpu, gpm), values.get(MIG_MODE) == 1
 
 
-def _parts(engine: HostEngine, whole: Device, instances: Sequence[Instance]) -> list[Device]:
+def _parts(engine: HostEngine, whole: Device, instances: Sequence[DcgmInstance]) -> list[Device]:
     """The GPU instances of a GPU: the whole has no row beside them, it would be counted twice."""
     return [
         replace(
@@ -166,7 +166,7 @@ def _profile(engine: HostEngine, part: Entity) -> str:
     return str(_asked(engine, part, (NAME,)).get(NAME, "")).removeprefix("MIG ")
 
 
-def _mig_uuid(engine: HostEngine, part: Entity, instances: Sequence[Instance]) -> str:
+def _mig_uuid(engine: HostEngine, part: Entity, instances: Sequence[DcgmInstance]) -> str:
     """What CUDA calls the instance: a name of its compute instance, told only when it has just one."""
     inner = [
         each.entity

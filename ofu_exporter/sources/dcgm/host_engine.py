@@ -21,13 +21,13 @@ from ofu_exporter.sources.dcgm.library import (
     OPERATION_MODE_AUTO,
     ConnectParameters,
     DcgmError,
+    DcgmInstance,
     EmbeddedParameters,
     Entity,
     Enumeration,
     FieldValue2,
     Handle,
     Hierarchy,
-    Instance,
     Library,
     Sample,
     decoded,
@@ -84,12 +84,12 @@ class HostEngine:
         self.call("dcgmGetGpuStatus", number, ctypes.byref(status))
         return status.value
 
-    def instances(self) -> list[Instance]:
+    def instances(self) -> list[DcgmInstance]:
         """Every MIG instance of the node, GPU instances and compute instances."""
         hierarchy = Hierarchy(version=version_word(Hierarchy, 2))
         self.call("dcgmGetGpuInstanceHierarchy", ctypes.byref(hierarchy))
         return [
-            Instance(
+            DcgmInstance(
                 entity=Entity(entry.entity.group, entry.entity.number),
                 parent=Entity(entry.parent.group, entry.parent.number),
                 instance=entry.instance,
@@ -119,9 +119,11 @@ class HostEngine:
         )
         return [decoded(Entity(raw.group, raw.number), raw) for raw in values]
 
-    def watch(self, entities: Sequence[Entity], fields: Sequence[int], seconds: float) -> Watch:
+    def watch(
+        self, entities: Sequence[Entity], fields: Sequence[int], seconds: float
+    ) -> FieldWatch:
         """Have the host engine sample these fields of these entities at this interval."""
-        watch = Watch(self, fields, seconds)
+        watch = FieldWatch(self, fields, seconds)
         try:
             watch.begin(entities, self.wall())
         except DcgmError:
@@ -134,7 +136,7 @@ class HostEngine:
 
         Watches are kept by entity and field, so it does not matter which watch they came from.
         """
-        ended = Watch(self, fields, 1.0)
+        ended = FieldWatch(self, fields, 1.0)
         try:
             ended.gather(entities)
         except DcgmError as error:
@@ -177,7 +179,7 @@ class HostEngine:
         return int(parameters.handle)
 
 
-class Watch:
+class FieldWatch:
     """Fields of entities that the host engine samples for us, and how far the samples were read."""
 
     def __init__(self, engine: HostEngine, fields: Sequence[int], seconds: float) -> None:

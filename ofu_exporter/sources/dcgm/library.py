@@ -99,7 +99,7 @@ class Sample(NamedTuple):
     value: float | int | str | None
 
 
-class Instance(NamedTuple):
+class DcgmInstance(NamedTuple):
     """A MIG GPU instance or compute instance."""
 
     entity: Entity

@@ -65,7 +65,7 @@ class Point(NamedTuple):
     code: int
 
 
-class Series:
+class FieldSeries:
     """The samples of one field of one entity, in order of time."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class DeviceSamples:
         # A host engine polls field after field, those of all GPUs mixed, and stamps each when it does:
         # what is closer than half an interval is of one round (DcgmCacheManager.cpp, ActuallyUpdateAllFields).
         self._round_micros = ROUND_INTERVALS * interval / MICROS
-        self._series: dict[int, Series] = {}
+        self._series: dict[int, FieldSeries] = {}
         self._end: tuple[int, float] | None = None
         """Where the last reading ended, on both clocks."""
 
@@ -149,8 +149,8 @@ class DeviceSamples:
         self._forget(runs)
         return [reading for reading in made if reading is not None]
 
-    def _of(self, field: int) -> Series:
-        return self._series.setdefault(field, Series())
+    def _of(self, field: int) -> FieldSeries:
+        return self._series.setdefault(field, FieldSeries())
 
     def _runs(self) -> list[list[Point]]:
         """Tensor samples in a row with no hole between them, none of more than the longest window.

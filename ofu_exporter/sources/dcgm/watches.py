@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from ofu_exporter.sources.dcgm.devices import Device
-from ofu_exporter.sources.dcgm.host_engine import HostEngine, Watch
+from ofu_exporter.sources.dcgm.host_engine import FieldWatch, HostEngine
 from ofu_exporter.sources.dcgm.library import (
     GPU,
     NOT_WATCHED,
@@ -53,8 +53,8 @@ class Watching:
     def __init__(self, engine: HostEngine, interval: float) -> None:
         self._engine = engine
         self._interval = interval
-        self._watches: list[Watch] = []
-        self._clock_watches: list[Watch] = []
+        self._watches: list[FieldWatch] = []
+        self._clock_watches: list[FieldWatch] = []
         self._watched: dict[Entity, float] = {}
         """Since when each device has been watched."""
         self._refused: dict[Entity, tuple[DcgmError, float]] = {}
@@ -84,7 +84,7 @@ class Watching:
         self._try_out(found, now)
         return found
 
-    def _read(self, watch: Watch, now: float) -> list[Sample]:
+    def _read(self, watch: FieldWatch, now: float) -> list[Sample]:
         """The samples of a watch. An entity whose samples are refused is taken out: it would hide the others'."""
         while watch.entities:
             try:
@@ -98,7 +98,7 @@ class Watching:
                 self._take_out(watch.failed, watch, (error, now))
         return []
 
-    def _take_out(self, entity: Entity, watch: Watch, why: tuple[DcgmError, float]) -> None:
+    def _take_out(self, entity: Entity, watch: FieldWatch, why: tuple[DcgmError, float]) -> None:
         """One that the host engine just forgot is watched anew at once, another one later."""
         if SM_CLOCK_MHZ in watch.fields:
             self._clock_watches = _dropped(self._clock_watches, entity)
@@ -205,7 +205,7 @@ class Watching:
             del self._trials[entity], self._brought[entity]
 
 
-def _dropped(watches: Sequence[Watch], entity: Entity) -> list[Watch]:
+def _dropped(watches: Sequence[FieldWatch], entity: Entity) -> list[FieldWatch]:
     """The watches without an entity; those of nothing else end."""
     for watch in watches:
         watch.drop(entity)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.errors import GpuError, PageError, SourceError
 from ofu_exporter.sources import Clock
-from ofu_exporter.sources.dcgm_exporter.page import Page, Row, parse
+from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, PageRow, parse
 from ofu_exporter.support.durations import Seconds
 from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.gpu import Gpu, GpuKey
@@ -105,7 +105,7 @@ class Probe:
         events = (self._event(row, page.liveness.get(row.gpu.uuid, 0), now) for row in page.rows)
         return [event for event in events if event is not None]
 
-    def _page(self) -> Page:
+    def _page(self) -> ExporterPage:
         page = parse(self._fetch())
         self._rejected.update(page.rejected)
         if not page.rows:
@@ -130,7 +130,7 @@ class Probe:
     def close(self) -> None:
         self._client.close()
 
-    def _event(self, row: Row, liveness: int, now: float) -> Reading | Fault | None:
+    def _event(self, row: PageRow, liveness: int, now: float) -> Reading | Fault | None:
         key = _track_key(row.gpu)
         track = self._tracks.get(key)
         if _is_waiting(row):
@@ -197,13 +197,13 @@ def _track_key(gpu: Gpu) -> tuple[str, GpuKey]:
     return (gpu.index, gpu.key)
 
 
-def _is_waiting(row: Row) -> bool:
+def _is_waiting(row: PageRow) -> bool:
     """Whether a counter that is there has no value yet, and none is missing altogether."""
     tensor = row.tensor_active is not None or "tensor" in row.blank
     clock = row.clock_hz is not None or "clock" in row.blank
     return tensor and clock and (row.tensor_active is None or row.clock_hz is None)
 
 
-def _reading(row: Row, start: float, end: float, pace: float) -> Reading:
+def _reading(row: PageRow, start: float, end: float, pace: float) -> Reading:
     clocks = () if row.clock_hz is None else (ClockSample(end, row.clock_hz),)
     return Reading(row.gpu, start, end, row.tensor_active, row.pipes, clocks, pace=pace)

@@ -43,7 +43,7 @@ _INSTANCE = re.compile(r'[{,]\s*GPU_I_ID="([^"]*)"')
 
 
 @dataclass(slots=True)
-class Row:
+class PageRow:
     """What one page says of one GPU or MIG instance."""
 
     gpu: Gpu
@@ -59,18 +59,18 @@ class Row:
 
 
 @dataclass(slots=True)
-class Page:
+class ExporterPage:
     """One page, sorted by GPU."""
 
-    rows: list[Row]
+    rows: list[PageRow]
     liveness: dict[str, int]
     """Checksum of every row that a uuid has; moves as long as anything of that GPU moves."""
     rejected: Counter[str]
 
 
-def parse(text: str) -> Page:
+def parse(text: str) -> ExporterPage:
     """Sort a page by GPU. A line that cannot be read costs itself, and is counted."""
-    rows: dict[_Key, Row] = {}
+    rows: dict[_Key, PageRow] = {}
     liveness: dict[str, int] = {}
     rejected: Counter[str] = Counter()
     for line in _gpu_lines(text, rejected):
@@ -82,7 +82,7 @@ def parse(text: str) -> Page:
             _take(rows, line)
         except ValueError:
             rejected["unreadable_line"] += 1
-    return Page([_described(row) for row in _measured(rows)], liveness, rejected)
+    return ExporterPage([_described(row) for row in _measured(rows)], liveness, rejected)
 
 
 _Key = tuple[str, str, str]
@@ -97,7 +97,7 @@ def _gpu_lines(text: str, rejected: Counter[str]) -> Iterator[str]:
             yield line
 
 
-def _take(rows: dict[_Key, Row], line: str) -> None:
+def _take(rows: dict[_Key, PageRow], line: str) -> None:
     """Add one line to the row of its GPU; of several lines for one value the first counts.
 
     Raises ValueError for a line that cannot be read.
@@ -112,11 +112,11 @@ def _take(rows: dict[_Key, Row], line: str) -> None:
             if any(len(value) > MAX_LABEL_CHARS for value in labels.values()):
                 raise ValueError("label too long")
             key = (labels.get("gpu", ""), _uuid(labels), labels.get("GPU_I_ID", ""))
-            row = rows.setdefault(key, Row(_gpu(key, labels)))
+            row = rows.setdefault(key, PageRow(_gpu(key, labels)))
             _put(row, name, _float(sample.value))
 
 
-def _names_known(line: str, rows: Mapping[_Key, Row]) -> bool:
+def _names_known(line: str, rows: Mapping[_Key, PageRow]) -> bool:
     """Whether a line is of a GPU or instance that an earlier line has brought."""
     index, uuid, instance = (pattern.search(line) for pattern in (_INDEX, _UUID, _INSTANCE))
     return (_group(index), _group(uuid), _group(instance)) in rows
@@ -126,7 +126,7 @@ def _group(match: re.Match[str] | None) -> str:
     return match[1] if match else ""
 
 
-def _put(row: Row, name: str, value: float) -> None:
+def _put(row: PageRow, name: str, value: float) -> None:
     if name not in _WANTED:
         return
     if _is_blank(name, value):
@@ -177,14 +177,14 @@ def _gpu(key: _Key, labels: Mapping[str, str]) -> Gpu:
     )
 
 
-def _described(row: Row) -> Row:
+def _described(row: PageRow) -> PageRow:
     """A maximum clock of NaN or zero is none."""
     if row.max_clock_hz is not None and 0 < row.max_clock_hz < math.inf:
         row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
     return row
 
 
-def _measured(rows: Mapping[_Key, Row]) -> Iterator[Row]:
+def _measured(rows: Mapping[_Key, PageRow]) -> Iterator[PageRow]:
     """Every row that is measured or should be.
 
     With MIG on, some families keep a row of the whole GPU beside its instances' rows. That row

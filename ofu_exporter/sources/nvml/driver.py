@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.nvml import mig
-from ofu_exporter.sources.nvml.gpm import Series, Target
+from ofu_exporter.sources.nvml.gpm import GpmSeries, Target
 from ofu_exporter.sources.nvml.nvml_errors import (
     DRIVER_NOT_LOADED,
     LIBRARY_MISMATCH,
@@ -98,7 +98,7 @@ class GpuProbe:
         self._gpus: tuple[Gpu, ...] = (self._whole,)
         self._handle: Any = None
         self._divided = False
-        self._series: dict[GpuKey, Series] = {}
+        self._series: dict[GpuKey, GpmSeries] = {}
 
     def gpus(self) -> Sequence[Gpu]:
         """The GPU, or its instances; until the first successful read a placeholder for the uuid."""
@@ -152,7 +152,7 @@ class GpuProbe:
         if self._divided and self._gpus == (self._whole,):
             raise GpuError(Reason.NO_INSTANCE, "MIG is on and there is no GPU instance")
 
-    def _part(self, instance: mig.Instance) -> Gpu:
+    def _part(self, instance: mig.MigInstance) -> Gpu:
         return replace(
             self._whole,
             instance=str(instance.id),
@@ -182,7 +182,7 @@ class GpuProbe:
             raise GpuError(Reason.NOT_SUPPORTED, "the driver has no GPM counters for this GPU")
         target = Target(self._handle, int(gpu.instance) if gpu.instance else None)
         # Known to the probe before it holds anything of the driver's, so that close() frees it.
-        series = self._series[gpu.key] = Series(self._nvml, target, self._clock)
+        series = self._series[gpu.key] = GpmSeries(self._nvml, target, self._clock)
         series.begin()
 
     def _drop(self, key: GpuKey) -> None:

@@ -47,7 +47,7 @@ class Target:
     """GPU-instance id."""
 
 
-class Series:
+class GpmSeries:
     """The samples taken of one target through one handle; the first error ends it."""
 
     def __init__(self, nvml: ModuleType, target: Target, clock: Clock) -> None:

@@ -16,7 +16,7 @@ from ofu_exporter.sources.nvml.nvml_errors import (
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class MigInstance:
     """One GPU instance. None or "" = the driver does not tell."""
 
     id: int
@@ -47,7 +47,7 @@ def is_on(nvml: ModuleType, handle: Any, before: bool) -> bool:
         return before and code(error) not in (NOT_SUPPORTED, FUNCTION_NOT_FOUND)
 
 
-def instances(nvml: ModuleType, handle: Any) -> list[Instance]:
+def instances(nvml: ModuleType, handle: Any) -> list[MigInstance]:
     """What the GPU is divided into now, by instance id. Raises the binding's errors.
 
     An instance without a compute instance is not listed: nothing can run on it.
@@ -76,13 +76,13 @@ def _part(nvml: ModuleType, device: Any) -> _Part:
     return _Part(nvml.nvmlDeviceGetUUID(device), name, attributes)
 
 
-def _instance(id_: int, parts: list[_Part]) -> Instance:
+def _instance(id_: int, parts: list[_Part]) -> MigInstance:
     told = [part.attributes for part in parts if part.attributes is not None]
     if len(told) < len(parts):
-        return Instance(id_, _profile(parts), _uuid(parts))
+        return MigInstance(id_, _profile(parts), _uuid(parts))
     slices = sum(each.computeInstanceSliceCount for each in told)
     fills = slices == told[0].gpuInstanceSliceCount
-    return Instance(
+    return MigInstance(
         id=id_,
         profile=_profile(parts),
         mig_uuid=_uuid(parts),

@@ -34,7 +34,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class RecordingHeader:
     """What a recording says of itself."""
 
     source: str
@@ -49,10 +49,10 @@ class Header:
     clock_interval: float | None = None
 
 
-class Writer:
+class RecordingWriter:
     """Appends batches to a recording; every batch is on its way to the disk when `write` returns."""
 
-    def __init__(self, path: Path, header: Header, epoch: float) -> None:
+    def __init__(self, path: Path, header: RecordingHeader, epoch: float) -> None:
         """Create the file; refuses to overwrite one. `epoch` is time 0 of the recording."""
         self._file: BinaryIO = path.open("xb")
         self._compressor = zlib.compressobj(9, zlib.DEFLATED, _GZIP)
@@ -95,7 +95,7 @@ class Writer:
 class Recording:
     """A recording being read: its header, and then its events once, in order."""
 
-    header: Header
+    header: RecordingHeader
     events: Iterator[Reading | Fault]
     damaged: list[str]
     """What could not be read, one sentence each; grows while `events` is consumed."""
@@ -112,7 +112,7 @@ def read(path: Path) -> Recording:
     return Recording(header, _events(lines, damaged), damaged)
 
 
-def _header(path: Path, line: bytes) -> Header:
+def _header(path: Path, line: bytes) -> RecordingHeader:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
@@ -122,9 +122,9 @@ def _header(path: Path, line: bytes) -> Header:
     if fields.get("version") != VERSION:
         detail = f"{path} has version {fields.get('version')!r}; this program reads {VERSION}"
         raise SourceError(Reason.BAD_RECORDING, detail)
-    known = {name: fields[name] for name in Header.__dataclass_fields__ if name in fields}
+    known = {name: fields[name] for name in RecordingHeader.__dataclass_fields__ if name in fields}
     try:
-        return Header(**{**known, "gpus": tuple(known.get("gpus", ()))})
+        return RecordingHeader(**{**known, "gpus": tuple(known.get("gpus", ()))})
     except TypeError as error:
         raise SourceError(Reason.BAD_RECORDING, f"{path}: the header is incomplete") from error
 

@@ -46,7 +46,7 @@ class Options(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class LoadPhase:
     """A stretch of time in which a workload keeps the tensor pipes equally busy."""
 
     seconds: float
@@ -60,27 +60,27 @@ class Phase:
 
 _GEMM_CLOCK_HZ = 1352e6
 _GEMM_CLOCK_STD_HZ = 32e6
-WORKLOADS: Mapping[str, tuple[Phase, ...]] = {
+WORKLOADS: Mapping[str, tuple[LoadPhase, ...]] = {
     "training": (
-        Phase(2.4, 0.74, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
-        Phase(0.4, 0.02, 1755e6, 20e6),
-        Phase(0.2, 0.0, 1980e6),
+        LoadPhase(2.4, 0.74, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
+        LoadPhase(0.4, 0.02, 1755e6, 20e6),
+        LoadPhase(0.2, 0.0, 1980e6),
     ),
     "pretraining": (
-        Phase(5.0, 0.82, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
-        Phase(0.3, 0.05, 1755e6, 20e6),
+        LoadPhase(5.0, 0.82, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
+        LoadPhase(0.3, 0.05, 1755e6, 20e6),
     ),
     "inference": (
-        Phase(0.3, 0.61, 1500e6, 40e6),
-        Phase(1.9, 0.11, 1980e6),
-        Phase(0.5, 0.0, 1980e6),
+        LoadPhase(0.3, 0.61, 1500e6, 40e6),
+        LoadPhase(1.9, 0.11, 1980e6),
+        LoadPhase(0.5, 0.0, 1980e6),
     ),
     "int8 inference": (
-        Phase(0.8, 0.45, 1620e6, 30e6, "imma"),
-        Phase(0.9, 0.04, 1980e6, pipe="imma"),
+        LoadPhase(0.8, 0.45, 1620e6, 30e6, "imma"),
+        LoadPhase(0.9, 0.04, 1980e6, pipe="imma"),
     ),
-    "fp64 solver": (Phase(3.0, 0.58, 1640e6, 25e6, "dmma"), Phase(1.0, 0.0, 1980e6)),
-    "idle": (Phase(60.0, 0.0, 345e6),),
+    "fp64 solver": (LoadPhase(3.0, 0.58, 1640e6, 25e6, "dmma"), LoadPhase(1.0, 0.0, 1980e6)),
+    "idle": (LoadPhase(60.0, 0.0, 345e6),),
 }
 _NODE = (
     *("training",) * 3,
@@ -96,9 +96,9 @@ LOOPS = 12
 """Products that a simulated GPU runs in turn, where it runs products."""
 
 
-def _gemm_phases(loops: Sequence[Loop]) -> tuple[Phase, ...]:
+def _gemm_phases(loops: Sequence[Loop]) -> tuple[LoadPhase, ...]:
     return tuple(
-        Phase(
+        LoadPhase(
             loop.seconds,
             loop.tensor_active,
             _GEMM_CLOCK_HZ,
@@ -143,7 +143,7 @@ class Probe:
         self.loops = draw(self._random, LOOPS) if options.simulated_gemms else ()
         """The products that it runs, over and over; empty with other work."""
         self._phases = _gemm_phases(self.loops) or WORKLOADS[workload]
-        self._told: Phase | None = None
+        self._told: LoadPhase | None = None
         self._period = math.fsum(phase.seconds for phase in self._phases)
         self._offset = self._random.random() * self._period
         self._has_cycles = options.simulated_cycles
@@ -158,7 +158,7 @@ class Probe:
     def gpus(self) -> Sequence[Gpu]:
         return [self._gpu]
 
-    def do(self, phase: Phase | None) -> None:
+    def do(self, phase: LoadPhase | None) -> None:
         """Do this from now on; None = its own work again."""
         self._advance(self._clock())
         self._told = phase
@@ -225,7 +225,7 @@ class Probe:
             totals.useful += tensor * phase.useful_share
             setattr(totals, phase.pipe, getattr(totals, phase.pipe) + tensor)
 
-    def _phase(self) -> Phase:
+    def _phase(self) -> LoadPhase:
         if self._told is not None:
             return self._told
         into = (self._steps * STEP_SECONDS + self._offset) % self._period

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter import flops
-from ofu_exporter.flops.causes import Facts, Job
+from ofu_exporter.flops.causes import CauseFacts, CountedStep
 from ofu_exporter.flops.explain import Explanation, Observation, explain
 from tests.flops.counting import config
 
@@ -58,11 +58,11 @@ class Step:
         counted = flops.count(flops.read(self.config), self.lengths, how, self.padded)
         return float(counted.hardware_flops_per_step)
 
-    def facts(self) -> Facts:
+    def facts(self) -> CauseFacts:
         """What its user can say. Nobody says what is recomputed."""
         plain = replace(self.passes, recompute=flops.Recompute.NONE)
-        return Facts(
-            Job(flops.read(self.config), self.lengths, flops.Counting(), plain),
+        return CauseFacts(
+            CountedStep(flops.read(self.config), self.lengths, flops.Counting(), plain),
             executed=self.padded,
             forward_only=self.passes.forward_only,
             gpu=self.gpu,

@@ -11,7 +11,7 @@ import pytest
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Passes, Recompute
-from ofu_exporter.flops.causes import Facts, Job, Side, causes
+from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
 from ofu_exporter.flops.explain import Observation, explain, of_report
 from ofu_exporter.values.reported import Verdict
 from tests.flops.causes.synthetic import BERT, BF16, H100, HYBRID, LATENT, LLAMA, Step
@@ -41,7 +41,7 @@ PROMISED = (
 )
 
 
-def ratios(slug: str, facts: Facts) -> list[float]:
+def ratios(slug: str, facts: CauseFacts) -> list[float]:
     """The ratios of all hypotheses of a cause."""
     (cause,) = [each for each in causes() if each.slug == slug]
     found = []
@@ -54,7 +54,7 @@ def ratios(slug: str, facts: Facts) -> list[float]:
     return found
 
 
-def known(of: Step, **changed: object) -> Facts:
+def known(of: Step, **changed: object) -> CauseFacts:
     return replace(of.facts(), **changed)  # type: ignore[arg-type]
 
 
@@ -75,35 +75,35 @@ def test_the_slugs_are_stable_and_one_each() -> None:
         ("hybrid_as_dense", HYBRID.facts(), [1.750]),
         ("latent_moe_full_hidden", LATENT.facts(), [2.9386]),
         ("activation_recompute", LLAMA.facts(), [3 / (4 - 0.0612)]),
-        ("activation_recompute", Facts(), [0.75]),
+        ("activation_recompute", CauseFacts(), [0.75]),
         ("flash_backward", LLAMA.facts(), [1 / (1 + 0.12517 / 6)]),
         ("max_clock_peak", LLAMA.facts(), [1830 / 1980]),
-        ("bf16_peak_for_fp8", Facts(precision={"fp8": 0.7, "bf16": 0.3}), [1 / 0.65]),
-        ("tf32_peak", Facts(precision={"tf32": 1.0}), [0.5]),
-        ("tf32_peak", Facts(precision=BF16, gpu=H100), [2.0]),
+        ("bf16_peak_for_fp8", CauseFacts(precision={"fp8": 0.7, "bf16": 0.3}), [1 / 0.65]),
+        ("tf32_peak", CauseFacts(precision={"tf32": 1.0}), [0.5]),
+        ("tf32_peak", CauseFacts(precision=BF16, gpu=H100), [2.0]),
         ("repeats_missed", replace(LLAMA, passes=Passes(repeats=4)).facts(), [0.25]),
-        ("wrong_gpu_count", Facts(gpus=16), [16, 8, 4, 2, 1 / 16]),
-        ("wrong_gpu_count", Facts(gpus=1), []),
+        ("wrong_gpu_count", CauseFacts(gpus=16), [16, 8, 4, 2, 1 / 16]),
+        ("wrong_gpu_count", CauseFacts(gpus=1), []),
     ],
 )
-def test_ratios(slug: str, facts: Facts, expected: list[float]) -> None:
+def test_ratios(slug: str, facts: CauseFacts, expected: list[float]) -> None:
     assert ratios(slug, facts) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(
     ("slug", "facts"),
     [
-        ("activation_recompute", Facts(recompute=Recompute.NONE)),
-        ("activation_recompute", Facts(forward_only=True)),
+        ("activation_recompute", CauseFacts(recompute=Recompute.NONE)),
+        ("activation_recompute", CauseFacts(forward_only=True)),
         ("selective_recompute", known(LLAMA, recompute=Recompute.FULL)),
-        ("sparse_peak", Facts(gpu="Tesla T4")),
-        ("sparse_peak", Facts(gpu=H100, precision=BF16, peak_flops=989.4e12)),
-        ("fp8_peak_for_bf16", Facts(precision={"fp8": 1.0})),
-        ("fp8_peak_for_bf16", Facts(gpu="NVIDIA A100-SXM4-80GB", precision=BF16)),
-        ("bf16_peak_for_fp8", Facts(precision=BF16)),
-        ("bf16_peak_for_fp8", Facts(gpu="NVIDIA A100-SXM4-80GB")),
-        ("wrong_device", Facts(gpu=H100, precision=BF16, peak_flops=989.4e12)),
-        ("max_clock_peak", Facts(gpu="NVIDIA A100-SXM4-80GB", precision=BF16)),
+        ("sparse_peak", CauseFacts(gpu="Tesla T4")),
+        ("sparse_peak", CauseFacts(gpu=H100, precision=BF16, peak_flops=989.4e12)),
+        ("fp8_peak_for_bf16", CauseFacts(precision={"fp8": 1.0})),
+        ("fp8_peak_for_bf16", CauseFacts(gpu="NVIDIA A100-SXM4-80GB", precision=BF16)),
+        ("bf16_peak_for_fp8", CauseFacts(precision=BF16)),
+        ("bf16_peak_for_fp8", CauseFacts(gpu="NVIDIA A100-SXM4-80GB")),
+        ("wrong_device", CauseFacts(gpu=H100, precision=BF16, peak_flops=989.4e12)),
+        ("max_clock_peak", CauseFacts(gpu="NVIDIA A100-SXM4-80GB", precision=BF16)),
         ("hybrid_as_dense", LLAMA.facts()),
         ("latent_moe_full_hidden", HYBRID.facts()),
         ("all_experts_counted", LLAMA.facts()),
@@ -111,18 +111,18 @@ def test_ratios(slug: str, facts: Facts, expected: list[float]) -> None:
         ("causal_half_missing", LLAMA.facts()),
         ("frozen_counted", LLAMA.facts()),
         ("padding_counted", LLAMA.facts()),
-        ("tile_quantization", Facts(tile_overhead=0.0)),
-        ("forward_only", Facts(forward_only=True)),
+        ("tile_quantization", CauseFacts(tile_overhead=0.0)),
+        ("forward_only", CauseFacts(forward_only=True)),
     ],
 )
-def test_facts_exclude(slug: str, facts: Facts) -> None:
+def test_facts_exclude(slug: str, facts: CauseFacts) -> None:
     left = ratios(slug, facts)
     assert left == ([3.0] if slug == "forward_only" else [])
 
 
 def test_tiles_that_add_at_least_so_much_may_add_more() -> None:
-    lower = Facts(tile_overhead=0.02, tile_overhead_bound="lower")
-    exact = Facts(tile_overhead=0.02)
+    lower = CauseFacts(tile_overhead=0.02, tile_overhead_bound="lower")
+    exact = CauseFacts(tile_overhead=0.02)
     seen = Observation(0.80, 0.88, 0.001)
     assert [each.cause for each in explain(seen, lower).causes] == ["tile_quantization"]
     assert explain(seen, exact).causes == ()
@@ -130,7 +130,7 @@ def test_tiles_that_add_at_least_so_much_may_add_more() -> None:
 
 
 def test_a_peak_that_is_known_settles_which_one_it_is() -> None:
-    facts = Facts(gpu=H100, precision=BF16, peak_flops=494.7e12)
+    facts = CauseFacts(gpu=H100, precision=BF16, peak_flops=494.7e12)
     found = explain(Observation(0.8, 0.4), facts)
     assert found.causes[0].cause == "tf32_peak"
     assert "the peak of the report is that" in found.causes[0].evidence
@@ -181,20 +181,22 @@ def test_what_was_not_tried_is_said() -> None:
 def test_every_family_is_explained(name: str) -> None:
     model = flops.read_file(CONFIGS / f"{name}.json")
     lengths = flops.fixed(2, **dict.fromkeys(model.streams, 512))
-    facts = Facts(Job(model, lengths, flops.Counting(), Passes()), gpu=H100, precision=BF16, gpus=8)
+    facts = CauseFacts(
+        CountedStep(model, lengths, flops.Counting(), Passes()), gpu=H100, precision=BF16, gpus=8
+    )
     found = explain(Observation(0.8, 0.4), facts)
     assert all(0 <= each.misfit <= 2.5 for each in found.causes)
     assert found.untried == ()
 
 
 def test_lengths_known_by_moments_only() -> None:
-    job = Job(
+    job = CountedStep(
         flops.read(config("llama-3-8b")),
         flops.from_moments(8, 1000, 2e6),
         flops.Counting(),
         Passes(),
     )
-    assert explain(Observation(0.3, 0.4), Facts(job)).causes[0].cause == "activation_recompute"
+    assert explain(Observation(0.3, 0.4), CauseFacts(job)).causes[0].cause == "activation_recompute"
 
 
 @pytest.mark.parametrize(("mfu", "ofu"), [(0.0, 0.4), (0.4, 0.0)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter import flops
-from ofu_exporter.flops.causes import Facts, Job
+from ofu_exporter.flops.causes import CauseFacts, CountedStep
 from ofu_exporter.flops.explain import Explanation, Observation, explain
 from ofu_exporter.values.reported import Verdict
 from tests.flops.causes.synthetic import BF16, LATENT
@@ -15,13 +15,15 @@ MIXED = "*-MEMEM-*EMEM-MEME"
 """Attention, Mamba, dense and sparse layers: the paper names the kinds and not their order."""
 
 
-def explained(mfu: float, ofu: float, facts: Facts | None = None) -> Explanation:
+def explained(mfu: float, ofu: float, facts: CauseFacts | None = None) -> Explanation:
     return explain(Observation(mfu, ofu), facts)
 
 
-def facts_of(of: dict[str, object], tokens: int) -> Facts:
-    job = Job(flops.read(of), flops.fixed(1, tokens=tokens), flops.Counting(), flops.Passes())
-    return Facts(job, precision=BF16, gpu="NVIDIA H100 80GB HBM3", gpus=288)
+def facts_of(of: dict[str, object], tokens: int) -> CauseFacts:
+    job = CountedStep(
+        flops.read(of), flops.fixed(1, tokens=tokens), flops.Counting(), flops.Passes()
+    )
+    return CauseFacts(job, precision=BF16, gpu="NVIDIA H100 80GB HBM3", gpus=288)
 
 
 def test_latent_experts_at_the_full_hidden_size() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.reports.tail import lines
-from ofu_exporter.reports.tail.lines import Line, LogFile, Pipe
+from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_only_what_is_written_later_is_read(log: Path) -> None:
     source = LogFile(log, from_start=False)
     assert texts(source) == []
     append(log, "one\ntwo\n")
-    assert list(source.read()) == [Line("one", True), Line("two", True)]
+    assert list(source.read()) == [LogLine("one", True), LogLine("two", True)]
     assert texts(source) == []
 
 
@@ -41,9 +41,9 @@ def test_old_lines_are_told_from_new_ones(log: Path) -> None:
     source = LogFile(log, from_start=True)
     append(log, " and new\nnew\n")
     assert list(source.read()) == [
-        Line("old", False),
-        Line("half and new", True),
-        Line("new", True),
+        LogLine("old", False),
+        LogLine("half and new", True),
+        LogLine("new", True),
     ]
 
 
@@ -69,7 +69,7 @@ def test_a_file_that_comes_later_is_read_from_its_start(log: Path) -> None:
     assert not source.is_there
     assert texts(source) == []
     append(log, "first\n")
-    assert list(source.read()) == [Line("first", True)]
+    assert list(source.read()) == [LogLine("first", True)]
 
 
 def test_a_rotated_file_is_read_to_its_end_and_the_new_one_from_its_start(log: Path) -> None:
@@ -92,10 +92,10 @@ def test_a_copy_under_the_same_name_has_nothing_new(log: Path) -> None:
     append(copy, "one\n" * 1000 + "two\n")
     copy.rename(log)
     again = list(source.read())
-    assert again[-1] == Line("two", False)
+    assert again[-1] == LogLine("two", False)
     assert not any(line.is_new for line in again)
     append(log, "three\n")
-    assert list(source.read()) == [Line("three", True)]
+    assert list(source.read()) == [LogLine("three", True)]
 
 
 def test_a_truncated_file_begins_anew(log: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_truncated_file_begins_anew(log: Path) -> None:
     assert texts(source) == ["a long line that was there"]
     os.truncate(log, 0)
     append(log, "new\n")
-    assert list(source.read()) == [Line("new", True)], "and the half line is no one's"
+    assert list(source.read()) == [LogLine("new", True)], "and the half line is no one's"
 
 
 def test_bytes_that_are_no_text_cost_only_themselves(log: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_pipe_ends_with_its_writer(pipe: tuple[int, int]) -> None:
     source = Pipe(reading, is_new=True)
     assert texts(source) == [], "nothing is waited for"
     os.write(writing, b"one\ntw")
-    assert list(source.read()) == [Line("one", True)]
+    assert list(source.read()) == [LogLine("one", True)]
     assert not source.ended
     os.write(writing, b"o\nthree")
     os.close(writing)

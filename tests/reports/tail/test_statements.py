@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
-from ofu_exporter.flops.statements import Job
-from ofu_exporter.reports.tail.lines import Line
-from ofu_exporter.reports.tail.statements import Drop, LogTail, Report, stamp
+from ofu_exporter.flops.statements import JobFacts
+from ofu_exporter.reports.tail.lines import LogLine
+from ofu_exporter.reports.tail.statements import Drop, LogTail, TailReport, stamp
 
 NOW = 1_700_000_000.0
 
@@ -23,11 +23,11 @@ class Bench:
     def __init__(self, framework: str = "auto", **job: int) -> None:
         self.now = NOW
         self.said: list[str] = []
-        self.tail = LogTail(framework, Job(**job), self.said.append, lambda: self.now)
+        self.tail = LogTail(framework, JobFacts(**job), self.said.append, lambda: self.now)
 
-    def take(self, text: str, after: float = 0.0, is_new: bool = True) -> Report | None:
+    def take(self, text: str, after: float = 0.0, is_new: bool = True) -> TailReport | None:
         self.now += after
-        return self.tail.take(Line(text, is_new))
+        return self.tail.take(LogLine(text, is_new))
 
     def dropped(self, why: Drop) -> int:
         return self.tail.drops[why]

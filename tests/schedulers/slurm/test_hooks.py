@@ -9,7 +9,7 @@ import pytest
 from ofu_exporter.schedulers.slurm import hooks, job_files
 from ofu_exporter.schedulers.slurm.hooks import Node
 from ofu_exporter.schedulers.slurm.job_files import JobFile
-from ofu_exporter.schedulers.slurm.squeue import Answer
+from ofu_exporter.schedulers.slurm.squeue import SqueueJob
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 
@@ -34,11 +34,11 @@ GPU Excluded:	 No
 class Slurm:
     """Answers about the jobs that it was told of, and remembers what it was asked."""
 
-    def __init__(self, **answers: Answer | None) -> None:
+    def __init__(self, **answers: SqueueJob | None) -> None:
         self.answers = {name.removeprefix("job"): answer for name, answer in answers.items()}
         self.asked: list[str] = []
 
-    def __call__(self, job_id: str) -> Answer | None:
+    def __call__(self, job_id: str) -> SqueueJob | None:
         self.asked.append(job_id)
         return self.answers.get(job_id)
 
@@ -114,7 +114,7 @@ def test_a_senseless_range_is_no_work_without_end(node: Node) -> None:
 
 
 def test_what_the_environment_lacks_slurm_is_asked_for(node: Node) -> None:
-    slurm = Slurm(job7=Answer("R", "5", "2", 4990.0, 8590.0, "physics", "train"))
+    slurm = Slurm(job7=SqueueJob("R", "5", "2", 4990.0, 8590.0, "physics", "train"))
     file = hooks.start(node, "7", ENVIRON, slurm, NOW)
     assert file == JobFile(
         Claim(
@@ -157,7 +157,7 @@ def test_the_environment_wins_and_spares_the_question(node: Node) -> None:
         "SLURM_ARRAY_TASK_ID": "1",
         "SLURM_JOB_NODELIST": "n3",
     }
-    slurm = Slurm(job7=Answer("R", name="other"))
+    slurm = Slurm(job7=SqueueJob("R", name="other"))
     file = hooks.start(node, "7", {**ENVIRON, **told}, slurm, NOW)
     assert file is not None
     job = file.claim.job
@@ -167,7 +167,7 @@ def test_the_environment_wins_and_spares_the_question(node: Node) -> None:
 
 
 def test_a_job_name_cannot_make_its_file_unreadable(node: Node) -> None:
-    slurm = Slurm(job7=Answer("R", name="x\n\x00\ud800" * 200))
+    slurm = Slurm(job7=SqueueJob("R", name="x\n\x00\ud800" * 200))
     hooks.start(node, "7", ENVIRON, slurm, NOW)
     assert left(node) == {"7.json"}
 
@@ -185,8 +185,8 @@ def test_the_end_takes_the_file_away(node: Node) -> None:
 
 
 def test_a_requeued_job_writes_its_file_anew(node: Node) -> None:
-    hooks.start(node, "7", ENVIRON, Slurm(job7=Answer("R", started=4000.0)), NOW)
-    hooks.start(node, "7", ENVIRON, Slurm(job7=Answer("R", started=4999.0)), NOW)
+    hooks.start(node, "7", ENVIRON, Slurm(job7=SqueueJob("R", started=4000.0)), NOW)
+    hooks.start(node, "7", ENVIRON, Slurm(job7=SqueueJob("R", started=4999.0)), NOW)
     (file,) = job_files.read(node.directory).values.values()
     assert file.claim.job.started == 4999.0
 
@@ -197,17 +197,17 @@ def test_a_requeued_job_writes_its_file_anew(node: Node) -> None:
 @pytest.mark.parametrize(
     ("answer", "stays"),
     [
-        (Answer(), False),
-        (Answer("CD"), False),
-        (Answer("PD"), False),
-        (Answer("CG"), False),
-        (Answer("R"), True),
-        (Answer("S"), True),
+        (SqueueJob(), False),
+        (SqueueJob("CD"), False),
+        (SqueueJob("PD"), False),
+        (SqueueJob("CG"), False),
+        (SqueueJob("R"), True),
+        (SqueueJob("S"), True),
         (None, True),
     ],
 )
 def test_who_gets_a_gpu_asks_after_its_last_owner(
-    node: Node, answer: Answer | None, stays: bool
+    node: Node, answer: SqueueJob | None, stays: bool
 ) -> None:
     """One that is completing elsewhere has left this node, or its GPU would not have been given away."""
     write(node, "3", "GPU-a")
@@ -218,11 +218,16 @@ def test_who_gets_a_gpu_asks_after_its_last_owner(
 
 @pytest.mark.parametrize(
     ("answer", "stays"),
-    [(Answer(), False), (Answer("TO"), False), (Answer("CG"), True), (Answer("R"), True)],
+    [
+        (SqueueJob(), False),
+        (SqueueJob("TO"), False),
+        (SqueueJob("CG"), True),
+        (SqueueJob("R"), True),
+    ],
 )
 @pytest.mark.parametrize("hook", ["start", "stop"])
 def test_a_job_past_its_time_limit_is_asked_after(
-    node: Node, hook: str, answer: Answer, stays: bool
+    node: Node, hook: str, answer: SqueueJob, stays: bool
 ) -> None:
     """Its own epilog may be under way."""
     write(node, "3", "GPU-z", ends=NOW - 1)
@@ -253,5 +258,5 @@ def test_a_job_of_an_earlier_boot_is_over_without_a_question(node: Node) -> None
 def test_the_stop_of_one_job_leaves_another_on_the_same_gpu(node: Node) -> None:
     write(node, "3", "GPU-a")
     write(node, "7", "GPU-a")
-    hooks.stop(node, "7", Slurm(job3=Answer()), NOW)
+    hooks.stop(node, "7", Slurm(job3=SqueueJob()), NOW)
     assert left(node) == {"3.json"}

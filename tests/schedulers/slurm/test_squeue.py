@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.schedulers.slurm import squeue
-from ofu_exporter.schedulers.slurm.squeue import Answer, Asker
+from ofu_exporter.schedulers.slurm.squeue import Squeue, SqueueJob
 from tests.helpers.agent import until
 
 MARK = "0123456789abcdef"
@@ -37,22 +37,22 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "prefix" / "bin"
 
 
-def asker(place: Path, script: str, seconds: float = 20.0) -> Asker:
+def asker(place: Path, script: str, seconds: float = 20.0) -> Squeue:
     """One that asks a program of ours, with more patience than a loaded machine needs."""
     place.mkdir(parents=True)
     (place / "squeue").write_text(f"#!/bin/sh\n{script}")
     (place / "squeue").chmod(0o755)
-    return Asker({"SLURM_CONF": "/etc/slurm/slurm.conf"}, str(place), seconds)
+    return Squeue({"SLURM_CONF": "/etc/slurm/slurm.conf"}, str(place), seconds)
 
 
 def test_an_answer(place: Path) -> None:
     answer = asker(place, ECHO).ask("7")
-    assert answer == Answer("R", "", "", 1000.0, 4600.0, "physics", "train")
+    assert answer == SqueueJob("R", "", "", 1000.0, 4600.0, "physics", "train")
 
 
 def test_what_is_asked(place: Path) -> None:
     asking = asker(place, 'env >"$0.env"; printf "%s\\n" "$@" >"$0.args"')
-    assert asking.ask("7") == Answer()
+    assert asking.ask("7") == SqueueJob()
     assert (place / "squeue.args").read_text().splitlines()[:4] == [
         "--noheader",
         "--local",
@@ -68,7 +68,7 @@ def test_what_is_asked(place: Path) -> None:
 )
 def test_a_job_that_slurm_does_not_know(place: Path, script: str) -> None:
     answer = asker(place, script).ask("7")
-    assert answer == Answer()
+    assert answer == SqueueJob()
     assert answer.is_over
 
 
@@ -123,15 +123,15 @@ def test_squeue_is_found_without_a_path(place: Path) -> None:
 
 
 def test_where_there_is_none_that_is_said(tmp_path: Path) -> None:
-    asking = Asker({}, str(tmp_path))
+    asking = Squeue({}, str(tmp_path))
     assert asking.ask("7") is None
     assert asking.problem == "squeue was not found: say where with --slurm-bin"
 
 
 def test_one_task_is_found_among_those_of_its_array() -> None:
-    assert squeue.parse(ARRAY, MARK, "5") == Answer("R", "4", "1", 1000.0, None, "", "sweep")
-    assert squeue.parse(ARRAY, MARK, "4") == Answer("PD", name="sweep")
-    assert squeue.parse(ARRAY, MARK, "6") == Answer()
+    assert squeue.parse(ARRAY, MARK, "5") == SqueueJob("R", "4", "1", 1000.0, None, "", "sweep")
+    assert squeue.parse(ARRAY, MARK, "4") == SqueueJob("PD", name="sweep")
+    assert squeue.parse(ARRAY, MARK, "6") == SqueueJob()
 
 
 def test_a_job_name_passes_for_nothing_else() -> None:
@@ -154,9 +154,9 @@ def test_any_name_and_account_come_back_as_they_are(user: str, account: str, nam
 
 @pytest.mark.parametrize("state", ["R", "CF", "CG", "S", "ST", "SO", "RS", "SI", "RQ", "new"])
 def test_what_lives(state: str) -> None:
-    assert not Answer(state).is_over
+    assert not SqueueJob(state).is_over
 
 
 @pytest.mark.parametrize("state", ["CD", "F", "TO", "CA", "OOM", "NF", "PR", "PD", "RH", ""])
 def test_what_is_over(state: str) -> None:
-    assert Answer(state).is_over
+    assert SqueueJob(state).is_over

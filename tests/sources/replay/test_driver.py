@@ -42,8 +42,8 @@ class Player:
 
 
 def write(path: Path, events: Sequence[Event], simulated: bool = False) -> Path:
-    header = recording.Header("nvml", simulated, "2025-01-01T00:00:00+00:00")
-    writer = recording.Writer(path, header, EPOCH)
+    header = recording.RecordingHeader("nvml", simulated, "2025-01-01T00:00:00+00:00")
+    writer = recording.RecordingWriter(path, header, EPOCH)
     for event in events:
         writer.write([event])
     writer.close()
@@ -88,8 +88,8 @@ def test_replayed_values_are_the_recorded_ones(tmp_path: Path) -> None:
         cycles=(1e12, 5e11),
     )
     path = tmp_path / "r.jsonl.gz"
-    header = recording.Header("nvml", False, "")
-    writer = recording.Writer(path, header, epoch=START)
+    header = recording.RecordingHeader("nvml", False, "")
+    writer = recording.RecordingWriter(path, header, epoch=START)
     writer.write([made])
     writer.close()
     assert list(Player(path).read(after=5.0)) == [made]

@@ -25,7 +25,7 @@ from tests.helpers.values import fault, gpu, reading
 
 Event = Reading | Fault
 EPOCH = 0.0
-HEADER = recording.Header(
+HEADER = recording.RecordingHeader(
     source="nvml",
     simulated=True,
     created="2025-01-01T00:00:00+00:00",
@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 def write(path: Path, batches: Sequence[Sequence[Event]]) -> list[int]:
     """Write a recording; returns the size of the file after the header and after each batch."""
-    writer = recording.Writer(path, HEADER, EPOCH)
+    writer = recording.RecordingWriter(path, HEADER, EPOCH)
     sizes = [path.stat().st_size]
     for batch in batches:
         assert writer.write(batch) == len(batch)
@@ -182,7 +182,7 @@ def test_not_a_number_stays_one(path: Path) -> None:
 
 
 def test_times_are_counted_from_the_epoch(path: Path) -> None:
-    writer = recording.Writer(path, HEADER, epoch=1000.0)
+    writer = recording.RecordingWriter(path, HEADER, epoch=1000.0)
     writer.write([reading(1000.0, 1005.0), fault(1007.5)])
     writer.close()
     assert events(path) == [reading(0.0, 5.0), fault(7.5)]
@@ -216,12 +216,12 @@ def test_a_gpu_is_described_once(path: Path) -> None:
 def test_a_file_is_never_overwritten(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(FileExistsError):
-        recording.Writer(path, HEADER, EPOCH)
+        recording.RecordingWriter(path, HEADER, EPOCH)
     assert path.read_bytes() == content
 
 
 def test_what_was_written_is_readable_before_the_end(path: Path) -> None:
-    writer = recording.Writer(path, HEADER, EPOCH)
+    writer = recording.RecordingWriter(path, HEADER, EPOCH)
     writer.write([fault(1)])
     assert events(path) == [fault(1.0)]
     writer.close()
