@@ -7,19 +7,18 @@ through it twice makes the same page twice.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.hardware.gpu_models import GpuModel, rate
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading, view
-from ofu_exporter.ofu.holders import NOBODY, History, Resolved, changed, resolve, sole_holder
-from ofu_exporter.ofu.job_state import Jobs, JobState, credit, forget, hold, take_holders, views
+from ofu_exporter.ofu.job_state import Jobs, JobState, credit, forget, views
+from ofu_exporter.ofu.owners import OwnerState, count_unknown, take_changes, with_rejected
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Now
-from ofu_exporter.values.job import Claim, JobKey, Ownership
+from ofu_exporter.values.job import JobKey, Ownership
 from ofu_exporter.values.reading import Fault, Reading, Window
-from ofu_exporter.values.reasons import ClaimRejection, Reason, Rejection
+from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
 
 FORGET_AFTER_SECONDS = 3600.0
@@ -34,18 +33,7 @@ class State:
 
     gpus: Mapping[GpuKey, GpuState] = field(default_factory=dict)
     jobs: Jobs = field(default_factory=dict)
-    history: Mapping[GpuKey, History] = field(default_factory=dict)
-    claims: tuple[Claim, ...] = ()
-    """What the schedulers said last."""
-    resolved: Resolved = NOBODY
-    """The same, made out against the GPUs in `resolved_for`."""
-    resolved_for: tuple[Gpu, ...] = ()
-    rejected: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Claims not believed, by scheduler and reason."""
-    unknown: frozenset[tuple[JobKey, str]] = frozenset()
-    """Devices that are no GPU of this node, and are counted as such."""
-    counted_until: float | None = None
-    """Up to here the time that jobs held GPUs has been counted."""
+    owners: OwnerState = field(default_factory=OwnerState)
     counted_before: Mapping[GpuKey, float] = field(default_factory=dict)
     """Up to here an earlier agent had counted each GPU."""
     boot_unix: float | None = None
@@ -82,8 +70,10 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     state = _watch_clock(state, tick)
     named = _named(tick)
     gpus = _present(state, named, tick)
-    state = _take_owners(replace(state, gpus=gpus), tick)
-    jobs = dict(state.jobs)
+    found = tuple(known.gpu for known in gpus.values())
+    now = Now(tick.now, tick.unix)
+    owners, held = take_changes(state.owners, state.jobs, found, tick.owners, now)
+    jobs = dict(held)
     for event in tick.events:
         key = event.gpu.key
         if named[key].index != event.gpu.index:
@@ -93,10 +83,19 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
         else:
             gpus[key], window = take_reading(gpus[key], event, tick.interval)
             if window is not None:
-                _credit(jobs, state.history.get(key, ()), event.gpu, window)
+                _credit(jobs, owners, event.gpu, window)
     gpus = {key: expire(known, tick.now) for key, known in gpus.items()}
-    state = _count_unknown(replace(state, gpus=gpus, jobs=forget(jobs, tick.now)))
+    if gpus and all(known.reason is not Reason.STARTING for known in gpus.values()):
+        owners = count_unknown(owners)  # all GPUs have said which they are
+    state = replace(state, gpus=gpus, jobs=forget(jobs, tick.now), owners=owners)
     return state, _snapshot(state, tick)
+
+
+def _credit(jobs: dict[JobKey, JobState], owners: OwnerState, gpu: Gpu, window: Window) -> None:
+    """Add a window to the totals of the job that alone held the GPU for all of it, if there is one."""
+    job = owners.sole_holder(gpu.key, window)
+    if job is not None and job.key in jobs:
+        jobs[job.key] = credit(jobs[job.key], gpu, window)
 
 
 def _watch_clock(state: State, tick: Tick) -> State:
@@ -108,104 +107,20 @@ def _watch_clock(state: State, tick: Tick) -> State:
     return replace(state, boot_unix=boot, clock_steps=state.clock_steps + stepped)
 
 
-def _credit(jobs: dict[JobKey, JobState], history: History, gpu: Gpu, window: Window) -> None:
-    """Add a window to the totals of the job that alone held the GPU for all of it, if there is one."""
-    job = sole_holder(history, window.start, window.end)
-    if job is not None and job.key in jobs:
-        jobs[job.key] = credit(jobs[job.key], gpu, window)
-
-
-def _take_owners(state: State, tick: Tick) -> State:
-    """Count the time that every job held its GPUs, change by change up to now."""
-    now = Now(tick.now, tick.unix)
-    gpus = tuple(known.gpu for known in state.gpus.values())
-    if gpus != state.resolved_for:  # a GPU that was just found may be one that a job has already
-        state = _resolve(state, state.claims, gpus, now)
-    for change in tick.owners:
-        at = now.at(min(max(change.at, state.counted_until or change.at), tick.now))
-        state = _resolve(_count_held(state, at), change.claims, gpus, at)
-    return _count_held(state, now)
-
-
-def _resolve(state: State, claims: tuple[Claim, ...], gpus: tuple[Gpu, ...], at: Now) -> State:
-    """What the claims mean for these GPUs, from `at` on."""
-    resolved = resolve(claims, gpus)
-    history = {
-        gpu.key: changed(
-            state.history.get(gpu.key, ()), at.monotonic, resolved.holders.get(gpu.key, ())
-        )
-        for gpu in gpus
-    }
-    holders = (job for jobs in resolved.holders.values() for job in jobs)
-    return replace(
-        state,
-        jobs=take_holders(state.jobs, holders, at),
-        history=history,
-        claims=claims,
-        resolved=resolved,
-        resolved_for=gpus,
-        rejected=_count_contested(state, resolved),
-    )
-
-
-def _count_contested(state: State, resolved: Resolved) -> Mapping[str, Mapping[str, int]]:
-    """One more for every GPU that is contested now and was not before."""
-    new = [key for key in resolved.contested if key not in state.resolved.contested]
-    schedulers = [resolved.holders[key][0].scheduler for key in new]
-    return _one_more(state.rejected, schedulers, ClaimRejection.CONTESTED)
-
-
-def _count_unknown(state: State) -> State:
-    """One more for every device that is no GPU of this node, once all GPUs have said which they are."""
-    if not state.gpus or any(known.reason is Reason.STARTING for known in state.gpus.values()):
-        return state
-    unknown = frozenset((job.key, device) for job, device in state.resolved.unknown)
-    schedulers = [scheduler for (scheduler, _), _ in unknown - state.unknown]
-    rejected = _one_more(state.rejected, schedulers, ClaimRejection.UNKNOWN_DEVICE)
-    return replace(state, unknown=unknown, rejected=rejected)
-
-
-def _one_more(
-    rejected: Mapping[str, Mapping[str, int]], schedulers: Sequence[str], why: ClaimRejection
-) -> Mapping[str, Mapping[str, int]]:
-    counts = {name: Counter(reasons) for name, reasons in rejected.items()}
-    for name in schedulers:
-        counts.setdefault(name, Counter())[why.value] += 1
-    return counts
-
-
-def _count_held(state: State, until: Now) -> State:
-    """Count the time up to `until` for the jobs that hold GPUs now."""
-    begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
-    held = {key: jobs[0] for key, jobs in state.resolved.holders.items() if len(jobs) == 1}
-    gpus = {gpu.key: gpu for gpu in state.resolved_for}
-    jobs = hold(state.jobs, held, gpus, begin, until.monotonic)
-    return replace(state, jobs=jobs, counted_until=until.monotonic)
-
-
 def _snapshot(state: State, tick: Tick) -> Snapshot:
-    holders = state.resolved.holders
     return Snapshot(
         at=tick.now,
         gpus=tuple(
-            view(known, holders.get(key, ()), tick.readers.get(known.gpu.uuid, ""))
+            view(known, state.owners.holders(key), tick.readers.get(known.gpu.uuid, ""))
             for key, known in state.gpus.items()
         ),
         source=tick.source,
         jobs=views(state.jobs.values(), Now(tick.now, tick.unix)),
-        schedulers=tuple(_with_rejected(health, state.rejected) for health in tick.schedulers),
-        unknown_devices=tuple(sorted(state.unknown)),
+        schedulers=tuple(with_rejected(state.owners, health) for health in tick.schedulers),
+        unknown_devices=tuple(sorted(state.owners.unknown)),
         other_sources=tick.other_sources,
         clock_steps=state.clock_steps,
     )
-
-
-def _with_rejected(
-    health: SchedulerHealth, rejected: Mapping[str, Mapping[str, int]]
-) -> SchedulerHealth:
-    counts = Counter(health.rejected)
-    counts.update(rejected.get(health.name, {}))
-    return replace(health, rejected=dict(counts))
 
 
 def _named(tick: Tick) -> dict[GpuKey, Gpu]:

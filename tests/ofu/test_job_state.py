@@ -218,7 +218,7 @@ def test_ten_thousand_jobs_leave_nothing_behind() -> None:
         now += 1.0
         node.give(now, whole(Job("slurm", str(number)), str(number % 2)))
         assert len(node.last.jobs) <= MOST_ENDED + 1
-        assert len(node.state.history[gpu(0).key]) <= 64
+        assert len(node.state.owners.history[gpu(0).key]) <= 64
     node.give(now + 1.0)
     node.tick(now + 1.0 + GRACE_SECONDS)
     assert not node.state.jobs
