@@ -109,29 +109,30 @@ class SchedulerPoller:
 class Attribution:
     """The merged answers of all schedulers, as a sequence of changes."""
 
-    def __init__(self, asked: Polling, clock: Clock) -> None:
-        self._asked = asked
+    def __init__(self, polling: Polling, clock: Clock) -> None:
+        self._polling = polling
         self._clock = clock
         self._lock = threading.Lock()
         self._changes: list[Ownership] = []
         self._last: tuple[Claim, ...] = ()
-        self._askers = [
-            SchedulerPoller(name, build, clock, self._heard) for name, build in asked.schedulers
+        self._pollers = [
+            SchedulerPoller(name, build, clock, self._heard) for name, build in polling.schedulers
         ]
-        self.changed: Callable[[], None] = lambda: None
-        """Called, from the thread that heard it, after every change."""
+        self._changed: Callable[[], None] = lambda: None
 
-    def start(self) -> None:
-        for asker in self._askers:
-            asker.start()
+    def start(self, changed: Callable[[], None] = lambda: None) -> None:
+        """Ask from now on. `changed` is called after every change, from the thread that heard it."""
+        self._changed = changed
+        for poller in self._pollers:
+            poller.start()
 
     def stop(self, timeout: float = 0.5) -> None:
         """Let go of every scheduler; one that hangs ends with the process."""
         deadline = self._clock() + timeout
-        for asker in self._askers:
-            asker.stop()
-        for asker in self._askers:
-            asker.join(deadline - self._clock())
+        for poller in self._pollers:
+            poller.stop()
+        for poller in self._pollers:
+            poller.join(deadline - self._clock())
 
     def changes(self) -> Sequence[Ownership]:
         """Every change since the last call, oldest first."""
@@ -142,8 +143,8 @@ class Attribution:
 
     def health(self) -> tuple[SchedulerHealth, ...]:
         """How the schedulers that were asked fare."""
-        hidden = SchedulerReason.ABSENT if self._asked.optional else None
-        found = [asker.health for asker in self._askers]
+        hidden = SchedulerReason.ABSENT if self._polling.optional else None
+        found = [poller.health for poller in self._pollers]
         return tuple(
             health
             for health in found
@@ -154,17 +155,17 @@ class Attribution:
         with self._lock:
             changed = self._merge()
         if changed:
-            self.changed()
+            self._changed()
 
     def _merge(self) -> bool:
         """Note what all say together if it is news; an answer that is too old says nothing."""
         now = self._clock()
         claims = tuple(
             claim
-            for asker in self._askers
-            if asker.health.answered_at is not None
-            and now - asker.health.answered_at <= self._asked.max_age
-            for claim in asker.claims
+            for poller in self._pollers
+            if poller.health.answered_at is not None
+            and now - poller.health.answered_at <= self._polling.max_age
+            for claim in poller.claims
         )
         if claims == self._last:
             return False

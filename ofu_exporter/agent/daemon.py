@@ -24,7 +24,7 @@ from ofu_exporter.reports.simulated import SCHEDULER as SIMULATED
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.listeners import Listeners
-from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.page import LiveCounts, Page
 from ofu_exporter.serving.server import Server
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.logs import configure_logging
@@ -47,39 +47,45 @@ class Daemon:
         """`load` reads the settings anew; it raises ConfigError when they cannot be used."""
         self._configured = configured
         self._load = load
-        self._page = Page(time.monotonic)
+        self._page = Page(time.monotonic, self._counts)
         self._node = platform.node()
         self._access = build_access(configured.settings)
-        self._doors = Listeners(configured.settings)
-        self._keeper = self._keep(configured.settings)
+        self._listeners = Listeners(configured.settings)
+        self._state_writer = self._make_state_writer(configured.settings)
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
-        self._page.rejected_reports = self._reports.rejected
         self._feeds = Feeds(self._page.snapshot, self._reports)
-        self._page.pulls = self._feeds.outcomes
         self._attribution, self._sampler = self._build(configured, self._remembered())
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
         app = create_app(self._page, self._book(), self._reports, guard)
-        self._server = Server(app, self._doors, self._stop)
+        self._server = Server(app, self._listeners, self._stop)
         self._reload = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
 
-    def _keep(self, settings: Settings) -> StateWriter | None:
+    def _make_state_writer(self, settings: Settings) -> StateWriter | None:
         if settings.state_file is None:
             return None
-        keeper = StateWriter(
+        return StateWriter(
             settings.state_file, settings.state_interval, self._page.snapshot, self._node
         )
-        self._page.state_file = keeper
-        return keeper
+
+    def _counts(self) -> LiveCounts:
+        """What the page asks for at each scrape."""
+        writer = self._state_writer
+        return LiveCounts(
+            rejected_reports=self._reports.rejected,
+            pulls=self._feeds.outcomes(),
+            state_writes=writer.writes if writer else None,
+            state_set_aside=writer.set_aside if writer else 0,
+        )
 
     def _remembered(self) -> State:
         """The state that an earlier agent left in the file."""
-        if self._keeper is None:
+        if self._state_writer is None:
             return State()
-        saved, now = self._keeper.open(), time.monotonic()
+        saved, now = self._state_writer.open(), time.monotonic()
         jobs = [resumed(job, now) for job in saved.running]
         for job in saved.running:
             if job.reported is not None:
@@ -89,28 +95,27 @@ class Daemon:
     def _build(self, configured: Configured, state: State) -> tuple[Attribution, Sampler]:
         attribution = build_attribution(configured)
         sampler = build_sampler(configured, self._publish, attribution, state)
-        attribution.changed = sampler.cut
         return attribution, sampler
 
     def _publish(self, snapshot: Snapshot) -> None:
         before = self._page.snapshot()
         snapshot = self._reports.reviewed(snapshot)
         self._page.publish(snapshot)
-        if self._keeper is not None and _any_ended(before, snapshot):
-            self._keeper.wake()
+        if self._state_writer is not None and _any_ended(before, snapshot):
+            self._state_writer.wake()
         sources = (snapshot.source, *snapshot.other_sources)
         if self._loop and any(each.reason is Reason.DRIVER_REPLACED for each in sources):
             self._driver_replaced = True
             self._loop.call_soon_threadsafe(self._stop.set)
 
     def _book(self) -> JobBook:
-        if self._keeper is None:
+        if self._state_writer is None:
             return JobBook(self._page.snapshot, self._node)
-        return JobBook(self._page.snapshot, self._node, self._keeper.find)
+        return JobBook(self._page.snapshot, self._node, self._state_writer.find)
 
     @property
     def url(self) -> str:
-        return self._doors.url
+        return self._listeners.url
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT. Raises DriverReplacedError when only a new process can go on."""
@@ -124,10 +129,10 @@ class Daemon:
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
         self._access.start()
-        self._attribution.start()
+        self._attribution.start(self._sampler.cut)
         self._sampler.start()
-        if self._keeper is not None:
-            self._keeper.start()
+        if self._state_writer is not None:
+            self._state_writer.start()
         self._run_feeds()
         serving = asyncio.create_task(self._server.serve())
         tending = [
@@ -145,8 +150,8 @@ class Daemon:
         if not await asyncio.to_thread(self._sampler.stop, RELEASE_SECONDS):
             log.warning("a driver call did not return in time; its handle ends with the process")
         await asyncio.to_thread(self._attribution.stop, RELEASE_SECONDS)
-        if self._keeper is not None:
-            await asyncio.to_thread(self._keeper.stop, RELEASE_SECONDS)
+        if self._state_writer is not None:
+            await asyncio.to_thread(self._state_writer.stop, RELEASE_SECONDS)
         await serving
 
     def _run_feeds(self) -> None:
@@ -188,7 +193,7 @@ class Daemon:
         self._sampler.stop(RELEASE_SECONDS)
         self._attribution.stop(RELEASE_SECONDS)
         self._attribution, self._sampler = self._build(configured, self._sampler.state)
-        self._attribution.start()
+        self._attribution.start(self._sampler.cut)
         self._sampler.start()
         self._run_feeds()
         configure_logging(configured.settings.log_format)

@@ -187,13 +187,13 @@ def _checked(job_id: str) -> str:
 class _Asking:
     """Asks Slurm, unless that is not wanted."""
 
-    def __init__(self, asker: Squeue | None) -> None:
-        self._asker = asker
+    def __init__(self, squeue: Squeue | None) -> None:
+        self._squeue = squeue
 
     def ask(self, job_id: str) -> SqueueJob | None:
-        return self._asker.ask(job_id) if self._asker else None
+        return self._squeue.ask(job_id) if self._squeue else None
 
     def tell(self) -> None:
         """Say why there was no answer, if one was wanted."""
-        if self._asker and self._asker.problem:
-            click.echo(f"ofu-exporter: {self._asker.problem}", err=True)
+        if self._squeue and self._squeue.problem:
+            click.echo(f"ofu-exporter: {self._squeue.problem}", err=True)

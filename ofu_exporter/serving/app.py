@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
@@ -19,6 +22,14 @@ from ofu_exporter.values.snapshot import Snapshot
 _PATHS = frozenset(
     {"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu"}
 )
+
+PUBLISHED_NAMES = {
+    "GpuJson": "GpuState",
+    "GpuTotals": "GpuReport",
+    "JobTotals": "JobReport",
+    "WindowJson": "WindowState",
+}
+"""Classes that /openapi.json calls otherwise: a client that was generated from it keeps its names."""
 
 
 class CountRequests:
@@ -48,6 +59,22 @@ def _counted_as(path: str) -> str:
     return path if path in _PATHS else "other"
 
 
+class _Api(FastAPI):
+    """FastAPI whose schema does not follow the names of our classes."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            text = json.dumps(super().openapi())
+            for ours, published in PUBLISHED_NAMES.items():
+                text = text.replace(f'"{ours}"', f'"{published}"')
+                text = text.replace(f'/schemas/{ours}"', f'/schemas/{published}"')
+            schema = json.loads(text)
+            schemas = schema["components"]["schemas"]
+            schema["components"]["schemas"] = dict(sorted(schemas.items()))
+            self.openapi_schema = schema
+        return self.openapi_schema
+
+
 def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> FastAPI:
     """The application over a page that somebody else publishes snapshots to.
 
@@ -56,7 +83,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     Routes that read are plain functions, which run on a worker thread. Metrics are not: the page is
     rendered already, and a thread would wait for the interpreter longer than the answer takes.
     """
-    app = FastAPI(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
+    app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(guard.around)
     app.add_middleware(CountRequests, page=page)  # the outer one: refusals count, too
 

@@ -137,9 +137,9 @@ class ConnectionLimit:
 class Connection(H11Protocol):
     """uvicorn's connection, which says where it comes from and what it waits for."""
 
-    def __init__(self, crowd: ConnectionLimit, **uvicorn: Any) -> None:
+    def __init__(self, limit: ConnectionLimit, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
-        self._crowd = crowd
+        self._limit = limit
         self._answers = 0
         self._writing_paused = False
         self._step: tuple[int, RequestPhase] | None = None
@@ -156,15 +156,15 @@ class Connection(H11Protocol):
         own_end = transport.get_extra_info("socket")
         if own_end.family == socket.AF_UNIX:  # some uvicorns say nothing of it
             self.server = (own_end.getsockname(), None)  # type: ignore[assignment,unused-ignore]
-        self._crowd.enter(self)
+        self._limit.enter(self)
         self._note()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._crowd.leave(self)
+        self._limit.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if data.startswith(_READS) or not self._crowd.line.joined(self, data):
+        if data.startswith(_READS) or not self._limit.line.joined(self, data):
             self._take(data)
         else:
             self.transport.pause_reading()  # one place in line a connection
@@ -196,11 +196,11 @@ class Connection(H11Protocol):
         self._note()
 
     def _note(self) -> None:
-        """Tell the crowd if it has come further. More bytes of the same headers or body are no step."""
+        """Tell the limit if it has come further. More bytes of the same headers or body are no step."""
         step = (self._answers, self._phase())
         if step != self._step:
             self._step = step
-            self._crowd.note(self, step[1])
+            self._limit.note(self, step[1])
 
     def _phase(self) -> RequestPhase:
         if self.conn.their_state is h11.IDLE:

@@ -7,7 +7,7 @@ import platform
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -136,13 +136,17 @@ class Rendered(NamedTuple):
     encoding: str | None
 
 
-class StateFileHealth(Protocol):
-    """What the page says of the state file."""
+class LiveCounts(NamedTuple):
+    """What the rest of the agent has counted up to now."""
 
-    writes: dict[str, int]
-    """Counted by outcome."""
-    set_aside: int
-    """Damaged files that were kept under another name."""
+    rejected_reports: Mapping[str, int] = {}
+    """Refused reports by reason."""
+    pulls: Mapping[tuple[str, str], int] = {}
+    """Pulls of serving engines, by job and outcome."""
+    state_writes: Mapping[str, int] | None = None
+    """Writes of the state file by outcome; None without a file."""
+    state_set_aside: int = 0
+    """Damaged state files that were kept under another name."""
 
 
 class Page:
@@ -151,8 +155,15 @@ class Page:
     A scrape touches no driver, no disk of the node's and no lock that the sampler holds for long.
     """
 
-    def __init__(self, clock: Callable[[], float], process: bool = True) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        counts: Callable[[], LiveCounts] = LiveCounts,
+        process: bool = True,
+    ) -> None:
+        """`counts` is asked at each scrape. `process`: whether the page tells of this process."""
         self._clock = clock
+        self._counts = counts
         self._snapshot: Snapshot | None = None
         self._cache: dict[str, bytes] = {}
         self._cached_for: tuple[Snapshot, frozenset[GpuKey]] | None = None
@@ -161,12 +172,6 @@ class Page:
         self._requests: Counter[tuple[str, str]] = Counter()
         self._reloads: Counter[str] = Counter({"applied": 0, "failed": 0})
         self._process = ProcessCollector(registry=CollectorRegistry()) if process else None
-        self.state_file: StateFileHealth | None = None
-        """Whoever writes the state file; None without one."""
-        self.rejected_reports: Mapping[str, int] = {}
-        """Refused reports by reason, as whoever refuses them counts."""
-        self.pulls: Callable[[], Mapping[tuple[str, str], int]] = lambda: {}
-        """Gives the pulls of serving engines by job and outcome."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show a snapshot from now on; formats asked for before are rendered here, ahead of the scrape."""
@@ -227,13 +232,14 @@ class Page:
             reloads, requests = dict(self._reloads), dict(self._requests)
         yield _counted(RELOADS, {(outcome,): count for outcome, count in reloads.items()})
         yield _counted(REQUESTS, requests)
-        yield _counted(PULLS, self.pulls())
-        refused = dict(self.rejected_reports)
+        counts = self._counts()
+        yield _counted(PULLS, counts.pulls)
+        refused = dict(counts.rejected_reports)
         yield _counted(REJECTED_REPORTS, {(reason,): count for reason, count in refused.items()})
-        if self.state_file is not None:
-            writes = dict(self.state_file.writes)
+        if counts.state_writes is not None:
+            writes = dict(counts.state_writes)
             yield _counted(STATE_WRITES, {(outcome,): count for outcome, count in writes.items()})
-            yield _counted(STATE_SET_ASIDE, {(): self.state_file.set_aside})
+            yield _counted(STATE_SET_ASIDE, {(): counts.state_set_aside})
         if self._process is not None:
             yield from self._process.collect()
 

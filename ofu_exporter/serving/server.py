@@ -20,10 +20,14 @@ HANDSHAKE_SECONDS = 10.0
 
 
 class Server(uvicorn.Server):
-    """uvicorn at both doors, without its own signal handling: the daemon must release the GPUs first."""
+    """uvicorn on both listeners, without its own signal handling: the daemon must release the GPUs first."""
 
     def __init__(
-        self, app: Any, doors: Listeners, stop: asyncio.Event, crowd: ConnectionLimit | None = None
+        self,
+        app: Any,
+        listeners: Listeners,
+        stop: asyncio.Event,
+        limit: ConnectionLimit | None = None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -36,8 +40,8 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=1,
             )
         )
-        self._doors = doors
-        self._crowd = crowd or ConnectionLimit()
+        self._listeners = listeners
+        self._limit = limit or ConnectionLimit()
         self._stop = stop
 
     @contextlib.contextmanager
@@ -45,30 +49,30 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open both doors; uvicorn's own would want TLS at the Unix socket as well."""
+        """Open both listeners; uvicorn's own would want TLS at the Unix socket as well."""
         await super().startup(sockets or [])
-        self.servers.append(await self._serve_on(self._doors.address, self._doors.tls))
-        if self._doors.unix is not None:
-            self.servers.append(await self._serve_on(self._doors.unix, None))
+        self.servers.append(await self._serve_on(self._listeners.address, self._listeners.tls))
+        if self._listeners.unix is not None:
+            self.servers.append(await self._serve_on(self._listeners.unix, None))
 
     async def _serve_on(
         self, listening: socket.socket, tls: ssl.SSLContext | None
     ) -> asyncio.Server:
         return await asyncio.get_running_loop().create_server(
             self._connection,
-            sock=listening.dup(),  # closing the server leaves the door open
+            sock=listening.dup(),  # closing the server leaves the listener open
             ssl=tls,
             backlog=BACKLOG,
             ssl_handshake_timeout=HANDSHAKE_SECONDS if tls else None,
         )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._doors.close()
+        self._listeners.close()
         await super().shutdown(sockets)
 
     def _connection(self) -> Connection:
         return Connection(
-            self._crowd, config=self.config, server_state=self.server_state, app_state={}
+            self._limit, config=self.config, server_state=self.server_state, app_state={}
         )
 
     async def renew(self, settings: Settings) -> None:
@@ -76,19 +80,22 @@ class Server(uvicorn.Server):
 
         A context is replaced as a whole: one that has once trusted an authority cannot unlearn it.
         """
-        if (settings.tls_cert is None) != (self._doors.tls is None):
+        if (settings.tls_cert is None) != (self._listeners.tls is None):
             raise ConfigError("TLS cannot be switched on or off without a restart")
-        if self._doors.tls is None:
+        if self._listeners.tls is None:
             return
         tls = await asyncio.to_thread(tls_context, settings)
-        before, self.servers[0] = self.servers[0], await self._serve_on(self._doors.address, tls)
-        self._doors.tls = tls
+        before, self.servers[0] = (
+            self.servers[0],
+            await self._serve_on(self._listeners.address, tls),
+        )
+        self._listeners.tls = tls
         before.close()
 
     async def main_loop(self) -> None:
         """Waits to be told to stop; uvicorn's own looks ten times a second, half of our idle CPU."""
         while not self._stop.is_set():
             await self.on_tick(0)  # sets the Date header
-            self._crowd.sweep()
+            self._limit.sweep()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), 1.0)

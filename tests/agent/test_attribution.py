@@ -62,9 +62,8 @@ class Listening:
         )
         self.attribution = Attribution(asked, self.clock)
         self.calls = 0
-        self.attribution.changed = self._called
         self.heard: list[Ownership] = []
-        self.attribution.start()
+        self.attribution.start(self._called)
 
     def _called(self) -> None:
         self.calls += 1

@@ -34,17 +34,17 @@ async def tell(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextlib.contextmanager
-def serving(app: App, crowd: ConnectionLimit | None = None, **settings: Any) -> Iterator[Listeners]:
+def serving(app: App, limit: ConnectionLimit | None = None, **settings: Any) -> Iterator[Listeners]:
     """Runs the server until the block ends; a port of its choice unless `listen` says otherwise."""
-    doors = Listeners(Settings(**{"listen": "127.0.0.1:0", **settings}))
+    listeners = Listeners(Settings(**{"listen": "127.0.0.1:0", **settings}))
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
-    server = Server(app, doors, stop, crowd)
+    server = Server(app, listeners, stop, limit)
     thread = threading.Thread(target=loop.run_until_complete, args=(server.serve(),))
     thread.start()
     try:
         until(lambda: server.started)
-        yield doors
+        yield listeners
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(SOON)
@@ -61,8 +61,8 @@ def post(length: int | None = None, *headers: str, path: str = "/v1/mfu") -> byt
 class Client:
     """One connection."""
 
-    def __init__(self, doors_or_address: Listeners | tuple[str, int] | str) -> None:
-        where = doors_or_address
+    def __init__(self, listeners_or_address: Listeners | tuple[str, int] | str) -> None:
+        where = listeners_or_address
         if isinstance(where, Listeners):
             where = where.address.getsockname()[:2]
         family = socket.AF_UNIX if isinstance(where, str) else socket.AF_INET

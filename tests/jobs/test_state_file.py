@@ -196,24 +196,24 @@ def snapshot(*views: JobView) -> Snapshot:
 
 
 class Page:
-    """What a keeper looks at."""
+    """What a writer looks at."""
 
     def __init__(self, *views: JobView) -> None:
         self.now: Snapshot | None = snapshot(*views)
 
-    def keeper(self, path: Path, interval: float = 3600.0) -> StateWriter:
+    def writer(self, path: Path, interval: float = 3600.0) -> StateWriter:
         return StateWriter(path, interval, lambda: self.now, "n1")
 
 
 def test_the_keeper_writes_at_the_end_and_when_woken(path: Path) -> None:
     page = Page(VIEW)
-    keeper = page.keeper(path)
-    keeper.open()
-    keeper.start()
-    keeper.wake()
-    until(lambda: keeper.find("12"))
+    writer = page.writer(path)
+    writer.open()
+    writer.start()
+    writer.wake()
+    until(lambda: writer.find("12"))
     page.now = snapshot(replace(VIEW, updated=NOW + 100))
-    keeper.stop(5.0)
+    writer.stop(5.0)
     saved = stored(path).load()
     assert [job.updated for job in saved.running] == [NOW + 100]
     assert saved.counted_until == {gpu().key: 42.0}
@@ -231,27 +231,27 @@ def test_a_disk_that_hangs_under_the_writer_holds_up_nobody_who_asks(
         save(*arguments)
 
     monkeypatch.setattr(StateFile, "save", hang)
-    keeper = Page(VIEW).keeper(path)
-    keeper.start()
-    keeper.wake()
+    writer = Page(VIEW).writer(path)
+    writer.start()
+    writer.wake()
     hanging.wait()
-    assert keeper.find("12") == ()
+    assert writer.find("12") == ()
     go_on.set()
-    until(lambda: keeper.find("12"))
-    keeper.stop(5.0)
+    until(lambda: writer.find("12"))
+    writer.stop(5.0)
 
 
 def test_a_job_that_ended_is_written_once(path: Path) -> None:
     ended = replace(VIEW, ended=NOW)
     page = Page(ended)
-    keeper = page.keeper(path, interval=0.01)
-    keeper.start()
-    until(lambda: keeper.writes["written"] > 2)
+    writer = page.writer(path, interval=0.01)
+    writer.start()
+    until(lambda: writer.writes["written"] > 2)
     change(path, "DELETE FROM jobs")
-    written = keeper.writes["written"]
-    until(lambda: keeper.writes["written"] > written + 2)
-    assert keeper.find("12") == ()
-    keeper.stop(5.0)
+    written = writer.writes["written"]
+    until(lambda: writer.writes["written"] > written + 2)
+    assert writer.find("12") == ()
+    writer.stop(5.0)
 
 
 def test_a_path_that_cannot_be_written_is_counted_and_harms_nothing(
@@ -259,34 +259,34 @@ def test_a_path_that_cannot_be_written_is_counted_and_harms_nothing(
 ) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
-    keeper = Page(VIEW).keeper(in_the_way / "state.sqlite", interval=0.01)
-    assert keeper.open().running == ()
-    keeper.start()
-    until(lambda: keeper.writes["failed"] > 3)
-    assert keeper.find("12") == ()
-    keeper.stop(5.0)
+    writer = Page(VIEW).writer(in_the_way / "state.sqlite", interval=0.01)
+    assert writer.open().running == ()
+    writer.start()
+    until(lambda: writer.writes["failed"] > 3)
+    assert writer.find("12") == ()
+    writer.stop(5.0)
     assert caplog.text.count("cannot be used") == 1
 
 
-def is_set_aside(path: Path, keeper: StateWriter) -> bool:
-    """Damage the file in place until the keeper sees it: what a commit has just put back needs it again.
+def is_set_aside(path: Path, writer: StateWriter) -> bool:
+    """Damage the file in place until the writer sees it: what a commit has just put back needs it again.
 
     A file that is cut to nothing first is a new one to SQLite, not a damaged one.
     """
-    if not keeper.set_aside:
+    if not writer.set_aside:
         with path.open("r+b") as file:
             file.write(b"\0" * path.stat().st_size)
-    return keeper.set_aside > 0
+    return writer.set_aside > 0
 
 
 def test_a_file_that_is_damaged_under_the_agent_is_replaced(path: Path) -> None:
-    keeper = Page(VIEW).keeper(path, interval=0.01)
-    keeper.start()
-    until(lambda: keeper.writes["written"] > 1)
-    until(lambda: is_set_aside(path, keeper))
-    written = keeper.writes["written"]
-    until(lambda: keeper.writes["written"] > written)
-    keeper.stop(5.0)
+    writer = Page(VIEW).writer(path, interval=0.01)
+    writer.start()
+    until(lambda: writer.writes["written"] > 1)
+    until(lambda: is_set_aside(path, writer))
+    written = writer.writes["written"]
+    until(lambda: writer.writes["written"] > written)
+    writer.stop(5.0)
     assert stored(path).find("12")
 
 
@@ -302,16 +302,16 @@ def test_a_file_that_is_removed_or_replaced_under_the_agent_is_written_anew(
     path: Path, other: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     ended = replace(VIEW, job=replace(VIEW.job, job_id="13"), ended=NOW)
-    keeper = Page(VIEW, ended).keeper(path, interval=0.01)
-    keeper.start()
-    until(lambda: keeper.writes["written"] > 1)
+    writer = Page(VIEW, ended).writer(path, interval=0.01)
+    writer.start()
+    until(lambda: writer.writes["written"] > 1)
     if other is None:
         path.unlink()
     else:
         path.with_name("other").write_bytes(other)
         path.with_name("other").replace(path)
     until(lambda: is_found(path, "12") and is_found(path, "13"))
-    keeper.stop(5.0)
+    writer.stop(5.0)
     assert caplog.text.count("removed or replaced") == 1
 
 
@@ -324,17 +324,17 @@ def test_a_full_disk_is_counted_and_the_next_write_makes_up_for_it(path: Path) -
         from tests.jobs.test_state_file import Page, VIEW, until, replace
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         page = Page(VIEW)
-        keeper = page.keeper(Path({str(path)!r}), interval=0.01)
-        keeper.start()
-        until(lambda: keeper.writes["written"] > 0)
+        writer = page.writer(Path({str(path)!r}), interval=0.01)
+        writer.start()
+        until(lambda: writer.writes["written"] > 0)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
-        until(lambda: keeper.writes["failed"] > 1)
+        until(lambda: writer.writes["failed"] > 1)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        written = keeper.writes["written"]
-        until(lambda: keeper.writes["written"] > written)
-        assert keeper.set_aside == 0
-        assert keeper.find("12")
-        keeper.stop(5.0)
+        written = writer.writes["written"]
+        until(lambda: writer.writes["written"] > written)
+        assert writer.set_aside == 0
+        assert writer.find("12")
+        writer.stop(5.0)
         """
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -27,9 +27,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def doors(clock: FakeClock) -> Iterator[Listeners]:
-    with serving(tell, ConnectionLimit(most=4, clock=clock)) as doors:
-        yield doors
+def listeners(clock: FakeClock) -> Iterator[Listeners]:
+    with serving(tell, ConnectionLimit(most=4, clock=clock)) as listeners:
+        yield listeners
 
 
 def begin(client: Client) -> None:
@@ -59,18 +59,18 @@ STILL = [begin, half_a_head, half_a_body, one_answer, answer_and_half_a_head]
 
 @pytest.mark.parametrize("so_far", STILL)
 def test_whoever_keeps_us_waiting_is_closed(
-    doors: Listeners, clock: FakeClock, so_far: Callable[[Client], None]
+    listeners: Listeners, clock: FakeClock, so_far: Callable[[Client], None]
 ) -> None:
-    with Client(doors) as client:
+    with Client(listeners) as client:
         so_far(client)
-        with Client(doors) as later:  # what was sent before is known to have come in
+        with Client(listeners) as later:  # what was sent before is known to have come in
             one_answer(later)
         clock.now += RequestPhase.BODY.value + 0.1
         assert client.is_closed()
 
 
-def test_more_bytes_of_the_same_head_buy_no_time(doors: Listeners, clock: FakeClock) -> None:
-    with Client(doors) as client, Client(doors) as other:
+def test_more_bytes_of_the_same_head_buy_no_time(listeners: Listeners, clock: FakeClock) -> None:
+    with Client(listeners) as client, Client(listeners) as other:
         client.send(GET[:20])
         for byte in GET[20:-2]:
             clock.now += 4 * RequestPhase.HEAD.value / len(GET)
@@ -90,9 +90,9 @@ def test_work_of_ours_is_waited_for(clock: FakeClock) -> None:
         await tell(scope, receive, send)
 
     with (
-        serving(slow, ConnectionLimit(clock=clock)) as doors,
-        Client(doors) as idle,
-        Client(doors) as client,
+        serving(slow, ConnectionLimit(clock=clock)) as listeners,
+        Client(listeners) as idle,
+        Client(listeners) as client,
     ):
         client.send(GET)
         until(lambda: begun)  # and so the one that came before is in, too
@@ -113,9 +113,9 @@ def test_an_answer_that_nobody_takes_is_given_up(clock: FakeClock) -> None:
         await send({"type": "http.response.body", "body": page})
 
     with (
-        serving(large, ConnectionLimit(clock=clock)) as doors,
-        Client(doors) as idle,
-        Client(doors) as client,
+        serving(large, ConnectionLimit(clock=clock)) as listeners,
+        Client(listeners) as idle,
+        Client(listeners) as client,
     ):
         client.send(GET.replace(b"/metrics", b"/large"))
         client._bytes(1000)
@@ -128,16 +128,16 @@ def test_an_answer_that_nobody_takes_is_given_up(clock: FakeClock) -> None:
 
 @pytest.mark.parametrize("so_far", STILL)
 def test_the_one_that_stood_still_for_longest_gives_way(
-    doors: Listeners, clock: FakeClock, so_far: Callable[[Client], None]
+    listeners: Listeners, clock: FakeClock, so_far: Callable[[Client], None]
 ) -> None:
     with ExitStack() as stack:
-        crowd = []
+        limit = []
         for _ in range(4):
             clock.now += 0.1
-            crowd.append(stack.enter_context(Client(doors)))
-            so_far(crowd[-1])
-        one_answer(stack.enter_context(Client(doors)))
-        assert crowd[0].is_closed()
+            limit.append(stack.enter_context(Client(listeners)))
+            so_far(limit[-1])
+        one_answer(stack.enter_context(Client(listeners)))
+        assert limit[0].is_closed()
 
 
 def test_when_all_are_being_answered_one_is_lost_all_the_same(clock: FakeClock) -> None:
@@ -146,20 +146,20 @@ def test_when_all_are_being_answered_one_is_lost_all_the_same(clock: FakeClock) 
             await asyncio.Event().wait()
         await tell(scope, receive, send)
 
-    with serving(never, ConnectionLimit(most=2, clock=clock)) as doors, ExitStack() as stack:
-        waiting = [stack.enter_context(Client(doors)) for _ in range(2)]
+    with serving(never, ConnectionLimit(most=2, clock=clock)) as listeners, ExitStack() as stack:
+        waiting = [stack.enter_context(Client(listeners)) for _ in range(2)]
         for client in waiting:
             client.send(GET.replace(b"/metrics", b"/wait"))
-        one_answer(stack.enter_context(Client(doors)))
+        one_answer(stack.enter_context(Client(listeners)))
 
 
 @pytest.mark.parametrize("so_far", [begin, half_a_head, half_a_body])
 def test_a_flood_keeps_no_reader_out(so_far: Callable[[Client], None]) -> None:
-    with serving(tell) as doors, ExitStack() as stack:
+    with serving(tell) as listeners, ExitStack() as stack:
         for number in range(600):
-            so_far(stack.enter_context(Client(doors)))
+            so_far(stack.enter_context(Client(listeners)))
             if number % 50 == 0 or number > MOST_CONNECTIONS:
-                with Client(doors) as reader:
+                with Client(listeners) as reader:
                     one_answer(reader)
 
 
@@ -177,9 +177,9 @@ class Busy:
         await tell(scope, receive, send)
 
     @contextmanager
-    def held(self, doors: Listeners) -> Iterator[None]:
+    def held(self, listeners: Listeners) -> Iterator[None]:
         """What is sent in this block comes in all at once, at its end."""
-        with Client(doors) as client:
+        with Client(listeners) as client:
             self.free.clear()
             client.send(GET.replace(b"/metrics", b"/hold"))
             until(lambda: "/hold" in self.asked)
@@ -189,10 +189,10 @@ class Busy:
 
 
 @contextmanager
-def crowd_of(doors: Listeners, count: int) -> Iterator[list[Client]]:
+def crowd_of(listeners: Listeners, count: int) -> Iterator[list[Client]]:
     """So many clients, each of which has been answered once."""
     with ExitStack() as stack:
-        clients = [stack.enter_context(Client(doors)) for _ in range(count)]
+        clients = [stack.enter_context(Client(listeners)) for _ in range(count)]
         for client in clients:
             one_answer(client)
         yield clients
@@ -200,9 +200,9 @@ def crowd_of(doors: Listeners, count: int) -> Iterator[list[Client]]:
 
 def test_a_reader_waits_for_few_of_the_reports_that_came_before_it() -> None:
     app = Busy()
-    with serving(app) as doors, crowd_of(doors, 33) as (reader, *writers):
+    with serving(app) as listeners, crowd_of(listeners, 33) as (reader, *writers):
         app.asked.clear()
-        with app.held(doors):
+        with app.held(listeners):
             for writer in writers:
                 writer.send(post(2), b"{}")
             reader.send(GET)
@@ -214,9 +214,9 @@ def test_a_reader_waits_for_few_of_the_reports_that_came_before_it() -> None:
 
 def test_a_report_in_many_pieces_is_put_together_in_their_order() -> None:
     app = Busy()
-    with serving(app) as doors, crowd_of(doors, 17) as (whole, *others):
+    with serving(app) as listeners, crowd_of(listeners, 17) as (whole, *others):
         for piece in (post(100_000), b"{" + b" " * 49_998, b" " * 50_000, b"}"):
-            with app.held(doors):
+            with app.held(listeners):
                 whole.send(piece)
                 for other in others:
                     other.send(post(2), b"{}")
@@ -227,9 +227,9 @@ def test_a_report_in_many_pieces_is_put_together_in_their_order() -> None:
 
 def test_a_client_that_leaves_the_line_takes_nobody_with_it() -> None:
     app = Busy()
-    with serving(app) as doors, crowd_of(doors, 9) as (first, leaving, *others):
+    with serving(app) as listeners, crowd_of(listeners, 9) as (first, leaving, *others):
         app.asked.clear()
-        with app.held(doors):
+        with app.held(listeners):
             for writer in (first, leaving, *others):
                 writer.send(post(2), b"{}")
             leaving.socket.close()
@@ -242,9 +242,9 @@ def test_when_too_much_is_held_back_the_rest_goes_on_at_once(
 ) -> None:
     monkeypatch.setattr(connections, "MOST_WAITING_BYTES", 3 * len(post(2, path="/0")))
     app = Busy()
-    with serving(app) as doors, crowd_of(doors, 9) as writers:
+    with serving(app) as listeners, crowd_of(listeners, 9) as writers:
         app.asked.clear()
-        with app.held(doors):
+        with app.held(listeners):
             for number, writer in enumerate(writers):
                 writer.send(post(2, path=f"/{number}") + b"{}")
         for writer in writers:

@@ -24,15 +24,15 @@ def refused() -> Counter[ReportRejection]:
 
 
 @pytest.fixture
-def doors(refused: Counter[ReportRejection]) -> Iterator[Listeners]:
+def listeners(refused: Counter[ReportRejection]) -> Iterator[Listeners]:
     guard = Guard(Access(), lambda reason: refused.update((reason,)))
-    with serving(guard.around(tell)) as doors:
-        yield doors
+    with serving(guard.around(tell)) as listeners:
+        yield listeners
 
 
 @pytest.fixture
-def client(doors: Listeners) -> Iterator[Client]:
-    with Client(doors) as client:
+def client(listeners: Listeners) -> Iterator[Client]:
+    with Client(listeners) as client:
         yield client
 
 
@@ -68,9 +68,11 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(
 
 
 @pytest.mark.parametrize("chunked", [True, False])
-def test_whoever_sends_100_mb_all_the_same_still_reads_why(doors: Listeners, chunked: bool) -> None:
+def test_whoever_sends_100_mb_all_the_same_still_reads_why(
+    listeners: Listeners, chunked: bool
+) -> None:
     piece = b" " * (1 << 20)
-    with Client(doors) as client:
+    with Client(listeners) as client:
         client.send(post(None if chunked else 100 << 20))
         with suppress(ConnectionError):
             for _ in range(100):
@@ -79,8 +81,8 @@ def test_whoever_sends_100_mb_all_the_same_still_reads_why(doors: Listeners, chu
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "9" * 19])
-def test_a_length_that_is_none_is_no_way_around(doors: Listeners, length: str) -> None:
-    with Client(doors) as client:
+def test_a_length_that_is_none_is_no_way_around(listeners: Listeners, length: str) -> None:
+    with Client(listeners) as client:
         head = post(0).replace(b"Content-Length: 0", f"Content-Length: {length}".encode())
         client.send(head)
         assert client._until(b"\r\n").split()[1] in (b"400", b"413")
@@ -104,7 +106,7 @@ def test_a_character_set_is_no_harm(client: Client) -> None:
 
 def test_a_body_that_takes_too_long_is_refused(refused: Counter[ReportRejection]) -> None:
     guard = Guard(Access(), lambda reason: refused.update((reason,)), body_seconds=0.1)
-    with serving(guard.around(tell)) as doors, Client(doors) as client:
+    with serving(guard.around(tell)) as listeners, Client(listeners) as client:
         client.send(post(10), b"{")
         status, _, body = client.answer()
         assert (status, body["detail"][0]["type"]) == (408, "too_slow")
@@ -116,7 +118,7 @@ def test_who_may_not_write_is_told_before_anything_is_read(
     refused: Counter[ReportRejection],
 ) -> None:
     guard = Guard(Access(job_tokens=True), lambda reason: refused.update((reason,)))
-    with serving(guard.around(tell)) as doors, Client(doors) as client:
+    with serving(guard.around(tell)) as listeners, Client(listeners) as client:
         client.send(post(100))
         status, headers, body = client.answer()
         assert (status, headers["www-authenticate"]) == (401, "Bearer")
@@ -124,8 +126,8 @@ def test_who_may_not_write_is_told_before_anything_is_read(
     assert refused == {ReportRejection.NO_TOKEN: 1}
 
 
-def test_a_refused_body_that_never_ends_is_not_waited_for(doors: Listeners) -> None:
-    with Client(doors) as client:
+def test_a_refused_body_that_never_ends_is_not_waited_for(listeners: Listeners) -> None:
+    with Client(listeners) as client:
         client.send(post(100, "Via: proxy"), b"{")
         assert client.answer()[0] == 403
         assert client.is_closed()
@@ -150,7 +152,7 @@ def test_reading_passes(client: Client) -> None:
 
 def test_too_many_requests_wait() -> None:
     guard = Guard(Access(), clock=FakeClock(0.0))
-    with serving(guard.around(tell)) as doors, Client(doors) as client:
+    with serving(guard.around(tell)) as listeners, Client(listeners) as client:
         for _ in range(int(PER_SECOND)):
             client.send(post(2), b"{}")
             assert client.answer()[0] == 200
@@ -163,13 +165,13 @@ def test_too_many_requests_wait() -> None:
 def test_many_large_bodies_at_once_are_not_all_kept(refused: Counter[ReportRejection]) -> None:
     guard = Guard(Access(), lambda reason: refused.update((reason,)))
     many = MOST_BYTES_AT_ONCE // (MOST_BODY_BYTES - 1) + 8
-    with serving(guard.around(tell)) as doors:
+    with serving(guard.around(tell)) as listeners:
         with ExitStack() as stack:
-            clients = [stack.enter_context(Client(doors)) for _ in range(many)]
+            clients = [stack.enter_context(Client(listeners)) for _ in range(many)]
             for client in clients:
                 client.send(post(MOST_BODY_BYTES), b" " * (MOST_BODY_BYTES - 1))
             until(lambda: refused[ReportRejection.TOO_MANY] > 0)
         until(lambda: guard._bytes == 0)
-        with Client(doors) as client:
+        with Client(listeners) as client:
             client.send(post(2), b"{}")
             assert client.answer()[0] == 200, "what has gone makes room"

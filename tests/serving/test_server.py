@@ -123,12 +123,12 @@ def test_tls_is_what_the_address_speaks_and_not_the_unix_socket(
     path = tmp_path / "reports.sock"
     app = Guard(Access()).around(tell)
     cert, key = certificates.cert, certificates.key
-    with serving(app, report_socket=path, tls_cert=cert, tls_key=key) as doors:
-        assert doors.url.startswith("https://127.0.0.1:")
-        answer = httpx.post(doors.url, json={}, verify=certificates.context(False))
+    with serving(app, report_socket=path, tls_cert=cert, tls_key=key) as listeners:
+        assert listeners.url.startswith("https://127.0.0.1:")
+        answer = httpx.post(listeners.url, json={}, verify=certificates.context(False))
         assert answer.json()["way"] == "local"
         with pytest.raises(httpx.HTTPError):
-            httpx.get(doors.url.replace("https", "http"))
+            httpx.get(listeners.url.replace("https", "http"))
         with Client(str(path)) as client:
             client.send(post(2), b"{}")
             assert client.answer()[2]["way"] == "local"
@@ -140,15 +140,15 @@ def test_without_a_certificate_nobody_is_let_in_where_one_is_demanded(
     stranger = Certificates(tmp_path / "stranger")
     app = Guard(Access(demands_certificates=True)).around(tell)
     cert, key = certificates.cert, certificates.key
-    with serving(app, tls_cert=cert, tls_key=key, tls_client_ca=certificates.ca) as doors:
+    with serving(app, tls_cert=cert, tls_key=key, tls_client_ca=certificates.ca) as listeners:
         context = certificates.context(True)
-        assert httpx.post(doors.url, json={}, verify=context).json()["way"] == "certificate"
+        assert httpx.post(listeners.url, json={}, verify=context).json()["way"] == "certificate"
         with pytest.raises(httpx.HTTPError):
-            httpx.get(doors.url, verify=certificates.context(False))
+            httpx.get(listeners.url, verify=certificates.context(False))
         forged = certificates.context(False)
         forged.load_cert_chain(stranger.client)
         with pytest.raises(httpx.HTTPError):
-            httpx.get(doors.url, verify=forged)
+            httpx.get(listeners.url, verify=forged)
 
 
 def test_key_and_authority_need_a_certificate(certificates: Certificates) -> None:

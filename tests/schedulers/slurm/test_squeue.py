@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "prefix" / "bin"
 
 
-def asker(place: Path, script: str, seconds: float = 20.0) -> Squeue:
+def made(place: Path, script: str, seconds: float = 20.0) -> Squeue:
     """One that asks a program of ours, with more patience than a loaded machine needs."""
     place.mkdir(parents=True)
     (place / "squeue").write_text(f"#!/bin/sh\n{script}")
@@ -46,12 +46,12 @@ def asker(place: Path, script: str, seconds: float = 20.0) -> Squeue:
 
 
 def test_an_answer(place: Path) -> None:
-    answer = asker(place, ECHO).ask("7")
+    answer = made(place, ECHO).ask("7")
     assert answer == SqueueJob("R", "", "", 1000.0, 4600.0, "physics", "train")
 
 
 def test_what_is_asked(place: Path) -> None:
-    asking = asker(place, 'env >"$0.env"; printf "%s\\n" "$@" >"$0.args"')
+    asking = made(place, 'env >"$0.env"; printf "%s\\n" "$@" >"$0.args"')
     assert asking.ask("7") == SqueueJob()
     assert (place / "squeue.args").read_text().splitlines()[:4] == [
         "--noheader",
@@ -67,7 +67,7 @@ def test_what_is_asked(place: Path) -> None:
     "script", ["exit 0", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"]
 )
 def test_a_job_that_slurm_does_not_know(place: Path, script: str) -> None:
-    answer = asker(place, script).ask("7")
+    answer = made(place, script).ask("7")
     assert answer == SqueueJob()
     assert answer.is_over
 
@@ -84,7 +84,7 @@ def test_a_job_that_slurm_does_not_know(place: Path, script: str) -> None:
 def test_no_answer_is_not_the_answer_that_it_is_over(
     place: Path, script: str, problem: str
 ) -> None:
-    asking = asker(place, script)
+    asking = made(place, script)
     assert asking.ask("7") is None
     assert problem in asking.problem
     assert "\n" not in asking.problem
@@ -93,7 +93,7 @@ def test_no_answer_is_not_the_answer_that_it_is_over(
 def test_one_that_hangs_is_not_waited_for(place: Path) -> None:
     """Nor what it has started, which holds its output."""
     script = f'echo started >>"{place}/log"; sleep 1000 & echo $! >"{place}/child"; wait'
-    asking = asker(place, script, seconds=0.1)
+    asking = made(place, script, seconds=0.1)
     assert asking.ask("7") is None, "and that at once, not after 1000 s"
     assert "timed out" in asking.problem
     if (place / "child").exists():  # a very slow machine had no time to start anything
@@ -102,19 +102,19 @@ def test_one_that_hangs_is_not_waited_for(place: Path) -> None:
 
 
 def test_after_one_failure_it_is_asked_no_more(place: Path) -> None:
-    asking = asker(place, f'echo asked >>"{place}/log"; exit 1')
+    asking = made(place, f'echo asked >>"{place}/log"; exit 1')
     assert [asking.ask("7"), asking.ask("8")] == [None, None]
     assert (place / "log").read_text() == "asked\n"
 
 
 def test_when_the_time_is_over_it_is_not_asked(place: Path) -> None:
-    asking = asker(place, f'echo asked >>"{place}/log"', seconds=0.0)
+    asking = made(place, f'echo asked >>"{place}/log"', seconds=0.0)
     assert asking.ask("7") is None
     assert not (place / "log").exists()
 
 
 def test_squeue_is_found_without_a_path(place: Path) -> None:
-    asker(place, "")
+    made(place, "")
     beside = {"SLURM_CONF": str(place.parent / "etc" / "slurm.conf")}
     assert squeue.find(beside) == str(place / "squeue")
     assert squeue.find({"SLURM_CONF": str(place / "slurm.conf")}) == str(place / "squeue")
