@@ -20,7 +20,6 @@ from ofu_exporter.jobs.totals import resumed
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
-from ofu_exporter.reports.simulated import SCHEDULER as SIMULATED
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.listeners import Listeners
@@ -34,6 +33,8 @@ from ofu_exporter.values.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
+SIMULATED = "simulate"
+"""The scheduler whose jobs report by themselves, too."""
 RELEASE_SECONDS = 0.5
 """Handles must be let go within this time after a stop signal."""
 FILE_CHECK_SECONDS = 5.0

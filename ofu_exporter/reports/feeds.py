@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.pulls import Pulls
-from ofu_exporter.reports.simulated import SimulatedReports
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from ofu_exporter.reports.simulated import SimulatedReports
 
 STOP_SECONDS = 0.2
 
@@ -32,6 +35,9 @@ class Feeds:
         self.pulls = Pulls(pulls, self._book.submit)
         self.pulls.start()
         if simulated:
+            # Loaded only here: few agents need it.
+            from ofu_exporter.reports.simulated import SimulatedReports  # noqa: PLC0415
+
             self._simulated = SimulatedReports(self._snapshot, self._book)
             self._simulated.start()
 

@@ -12,13 +12,16 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.sources import Clock
-from ofu_exporter.sources.simulate.gemms import Loop, draw
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
+
+if TYPE_CHECKING:
+    from ofu_exporter.sources.simulate.gemms import Loop
 
 AUTO_RANK = None
 
@@ -96,6 +99,12 @@ LOOPS = 12
 """Products that a simulated GPU runs in turn, where it runs products."""
 
 
+def _loops(chance: random.Random) -> tuple[Loop, ...]:
+    from ofu_exporter.sources.simulate.gemms import draw  # noqa: PLC0415 - every agent loads this
+
+    return draw(chance, LOOPS)
+
+
 def _gemm_phases(loops: Sequence[Loop]) -> tuple[LoadPhase, ...]:
     return tuple(
         LoadPhase(
@@ -140,7 +149,7 @@ class Probe:
             memory_bytes=80 << 30,
         )
         self._random = random.Random(f"{options.seed}/{index}")
-        self.loops = draw(self._random, LOOPS) if options.simulated_gemms else ()
+        self.loops = _loops(self._random) if options.simulated_gemms else ()
         """The products that it runs, over and over; empty with other work."""
         self._phases = _gemm_phases(self.loops) or WORKLOADS[workload]
         self._told: LoadPhase | None = None
