@@ -7,7 +7,7 @@ import math
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ofu_exporter.jobs.state_file import (
@@ -45,6 +45,8 @@ class StateWriter:
         self._problem = ""
         self._ended: set[_Run] = set()
         """Jobs whose last totals are in the file."""
+        self._left_out: set[_Run] = set()
+        """Jobs whose totals cannot be written."""
         self._thread = threading.Thread(target=self._run, name="ofu-state", daemon=True)
         self.writes: dict[str, int] = {"written": 0, "failed": 0}
         self.set_aside = 0
@@ -90,7 +92,7 @@ class StateWriter:
 
     def _save(self, store: StateFile, snapshot: Snapshot) -> bool:
         news = [view for view in snapshot.jobs if _run_of(view) not in self._ended]
-        reports = [report(view, self._node, snapshot.source.simulated) for view in news]
+        reports = self._totals(news, snapshot.source.simulated)
         marks = {
             view.gpu.key: view.sampled_at for view in snapshot.gpus if view.sampled_at is not None
         }
@@ -99,6 +101,21 @@ class StateWriter:
             store.prune(time.time())
             self._pruned_at = time.monotonic()
         return True
+
+    def _totals(self, views: Sequence[JobView], simulated: bool) -> list[JobTotals]:
+        """The jobs as documents. A job with a value that cannot be is left out and costs no other job anything."""
+        made: list[JobTotals] = []
+        left_out: set[_Run] = set()
+        for view in views:
+            try:
+                made.append(report(view, self._node, simulated))
+            except ValueError as error:
+                left_out.add(_run_of(view))
+                self.writes["failed"] += 1
+                if _run_of(view) not in self._left_out:
+                    log.error("job %s is left out of the state file: %s", view.job.job_id, error)
+        self._left_out = left_out
+        return made
 
     def _attempt(
         self, work: Callable[[StateFile], ResultT], otherwise: ResultT, patience: float = -1
@@ -111,7 +128,7 @@ class StateWriter:
             return otherwise
         try:
             result = work(self._opened())
-        except (sqlite3.Error, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - logged there; whatever goes wrong, the next write is tried
             self._fail(error)
             return otherwise
         else:
@@ -139,7 +156,8 @@ class StateWriter:
     def _fail(self, error: Exception) -> None:
         self.writes["failed"] += 1
         if str(error) != self._problem:
-            log.error("state file %s cannot be used: %s", self._path, error)
+            is_known = isinstance(error, (sqlite3.Error, OSError))
+            log.error("state file %s cannot be used: %s", self._path, error, exc_info=not is_known)
         self._problem = str(error)
         self._close()
 

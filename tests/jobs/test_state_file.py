@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from ofu_exporter.jobs.state_file import (
 )
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import report
+from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.helpers.agent import until
@@ -190,9 +192,12 @@ def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path) -> None:
     assert not path.with_name("none.sqlite").exists()
 
 
+def sampled(device: Gpu, at: float = 42.0) -> GpuView:
+    return GpuView(device, None, None, None, sampled_at=at)
+
+
 def snapshot(*views: JobView) -> Snapshot:
-    measured = GpuView(gpu(), None, None, None, sampled_at=42.0)
-    return Snapshot(50.0, (measured,), health(), jobs=views)
+    return Snapshot(50.0, (sampled(gpu()),), health(), jobs=views)
 
 
 class Page:
@@ -266,6 +271,48 @@ def test_a_path_that_cannot_be_written_is_counted_and_harms_nothing(
     assert writer.find("12") == ()
     writer.stop(5.0)
     assert caplog.text.count("cannot be used") == 1
+
+
+NO_TEXT = "GPU-" + os.fsdecode(b"\xff")
+"""Bytes that are no UTF-8, as Python holds them; no file can take them."""
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param(lambda s: replace(s, gpus=(sampled(gpu(uuid=NO_TEXT)),)), id="ValueError"),
+        pytest.param(lambda s: replace(s, gpus=(sampled(gpu(), 10**30),)), id="OverflowError"),
+        pytest.param(lambda s: replace(s, jobs=None), id="TypeError"),
+    ],
+)
+def test_whatever_goes_wrong_with_a_write_is_counted_and_the_next_one_makes_up_for_it(
+    path: Path, bad: Callable[[Snapshot], Snapshot], caplog: pytest.LogCaptureFixture
+) -> None:
+    page = Page(VIEW)
+    good = snapshot(VIEW)
+    page.now = bad(good)
+    writer = page.writer(path, interval=0.01)
+    writer.start()
+    until(lambda: writer.writes["failed"] > 3)
+    assert caplog.text.count("cannot be used") == 1
+    page.now = good
+    until(lambda: writer.find("12"))
+    writer.stop(5.0)
+    assert stored(path).load().counted_until == {gpu().key: 42.0}
+
+
+def test_a_job_with_a_value_that_cannot_be_costs_the_other_jobs_nothing(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    no_number = GpuUsage("0", ("GPU-0", ""), math.nan, 90.0, 45.0)
+    bad = replace(VIEW, job=replace(VIEW.job, job_id="13"), usage=(no_number,))
+    writer = Page(bad, VIEW).writer(path, interval=0.01)
+    writer.start()
+    until(lambda: writer.writes["written"] > 2)
+    writer.stop(5.0)
+    assert writer.writes["failed"] >= 2
+    assert caplog.text.count("job 13 is left out") == 1
+    assert [job.job_id for job in stored(path).load().running] == ["12"]
 
 
 def is_set_aside(path: Path, writer: StateWriter) -> bool:
