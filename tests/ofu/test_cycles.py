@@ -59,6 +59,20 @@ def test_a_missing_counter_ends_the_trust() -> None:
     assert judge(after(9).trust, None, EXPECTED) == CycleVerdict(CycleTrust())
 
 
+def test_counters_that_change_what_they_are_summed_over_have_to_agree_anew() -> None:
+    """From one SM to all of them, as after a change of driver: until it has held for long, neither is believed."""
+    trust = after(AGREEING_WINDOWS - 1).trust
+    assert trust.previous is not None
+    elapsed = trust.previous.elapsed
+    used = []
+    for _ in range(AGREEING_WINDOWS + 1):
+        elapsed += 132 * 1400e6 * 5.0
+        verdict = judge(trust, CycleTotals(elapsed, 0.6 * elapsed), EXPECTED)
+        trust = verdict.trust
+        used.append(verdict.sm_clock_hz)
+    assert used == [None] * AGREEING_WINDOWS + [pytest.approx(1400e6)]
+
+
 def test_an_impossible_clock_is_refused_even_from_trusted_counters() -> None:
     trusted = after(AGREEING_WINDOWS + 1).trust
     assert trusted.previous is not None

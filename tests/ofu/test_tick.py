@@ -192,6 +192,33 @@ def test_trusted_cycle_counters_make_ofu_exact(agent: Agent) -> None:
     assert window.stderr == 0.0
 
 
+def counted(start: float, end: float, polled_hz: float = 1428e6) -> Reading:
+    """A window of a GPU that has run at 1400 MHz and half busy since time 0, by its cycle counters."""
+    elapsed = end * 1400e6
+    return reading(start, end, 0.5, hz=[polled_hz] * 10, cycles=(elapsed, elapsed / 2))
+
+
+def test_cycle_counters_say_nothing_of_a_window_that_does_not_follow_the_last_one(
+    agent: Agent,
+) -> None:
+    """What they counted in the gap before it is not of this window: the clock would read 1540 MHz."""
+    for number in range(6):
+        agent.tick([counted(5 * number, 5 * number + 5)], now=5 * number + 5)
+    agent.tick([counted(30.5, 35.5)], now=35.5)
+    window = agent.view().window
+    assert window is not None
+    assert window.clock_method == "polled"
+    assert window.sm_clock_hz == pytest.approx(1428e6)
+    methods = []
+    for number in range(4):
+        agent.tick([counted(35.5 + 5 * number, 40.5 + 5 * number)], now=40.5 + 5 * number)
+        after = agent.view().window
+        assert after is not None
+        methods.append(after.clock_method)
+    assert methods == ["polled"] * 3 + ["cycles"], "trust is earned anew"
+    assert agent.view().rejected == {}
+
+
 @given(st.lists(st.tuples(st.floats(0.1, 30), st.floats(0, 1), st.floats(2e8, 1.98e9)), min_size=1))
 def test_rate_of_u_over_rate_of_o_is_the_time_weighted_mean(
     windows: list[tuple[float, float, float]],
