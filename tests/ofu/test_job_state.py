@@ -153,6 +153,19 @@ def test_two_jobs_claiming_one_gpu_harm_no_other_and_are_counted_once() -> None:
     assert node.last.schedulers[0].rejected == {ClaimRejection.CONTESTED.value: 1}
 
 
+def test_a_claim_is_contested_once_however_often_others_come_and_go_meanwhile() -> None:
+    node = Node(3)
+    both = (whole(A, "0"), whole(B, "0"))
+    for at, job_id in enumerate(("3", "4", "5")):
+        node.give(float(at), *both, whole(Job("slurm", job_id), "1"))
+        assert node.last.schedulers[0].rejected == {"contested": 1}
+    node.give(10.0, *both, whole(Job("slurm", "6"), "1", "2"), whole(Job("slurm", "7"), "2"))
+    assert node.last.schedulers[0].rejected == {"contested": 2}, "another GPU"
+    node.give(20.0, whole(A, "0"))
+    node.give(30.0, *both)
+    assert node.last.schedulers[0].rejected == {"contested": 3}, "the first one again"
+
+
 def test_a_device_that_is_not_here_is_counted_once_and_named() -> None:
     node = Node(1)
     node.give(0.0, whole(A, "0", "GPU-elsewhere"))
