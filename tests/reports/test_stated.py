@@ -270,6 +270,21 @@ def test_the_papers_latent_experts_are_the_first_cause() -> None:
     )
 
 
+HALF = Compared(0.2 * 600, 0.4 * 600, 600.0)
+"""The report says half of what was measured, as with a peak that is twice the right one."""
+
+
+def test_a_peak_that_was_not_said_may_be_the_mistake() -> None:
+    causes = {each.cause for each in found({"mfu": 0.2, "precision": "bf16"}, HALF).fitting}
+    assert causes == {"sparse_peak", "fp8_peak_for_bf16"}
+
+
+@pytest.mark.parametrize("said_as", [{"mfu": 0.2, "peak_tflops": 989.4}, {"tflops_per_gpu": 197.9}])
+def test_a_peak_that_was_said_or_needed_none_is_not_the_mistake(said_as: dict[str, Any]) -> None:
+    """The agent has converted to the right peak, or has divided by it itself."""
+    assert found({**said_as, "precision": "bf16"}, HALF).fitting == ()
+
+
 def test_where_one_of_the_two_is_nothing_there_is_no_ratio_to_explain() -> None:
     assert found({"mfu": 0.4}, Compared(0.0, 100.0, 600.0)) == Causes()
     assert found({"mfu": 0.4}, Compared(100.0, 0.0, 600.0)) == Causes()
