@@ -42,7 +42,7 @@ class StateWriter:
         self._wake = threading.Event()
         self._stopping = False
         self._pruned_at = -math.inf
-        self._problem = ""
+        self._problem: str | None = None
         self._ended: set[_Run] = set()
         """Jobs whose last totals are in the file."""
         self._left_out: set[_Run] = set()
@@ -76,9 +76,11 @@ class StateWriter:
         return self._attempt(lambda store: store.find(job_id), (), patience=BUSY_SECONDS)
 
     def _run(self) -> None:
-        while not self._stopping:
+        last = False
+        while not last:
             self._wake.wait(self._interval)
             self._wake.clear()
+            last = self._stopping
             snapshot = self._current()
             if snapshot is not None:
                 self._write(snapshot)
@@ -132,7 +134,7 @@ class StateWriter:
             self._fail(error)
             return otherwise
         else:
-            self._problem = ""
+            self._problem = None
             return result
         finally:
             self._lock.release()
