@@ -146,9 +146,11 @@ class StateWriter:
             self._close()
         if self._store is None:
             self._ended.clear()
-            self._store, aside = open_store(self._path)
-            self.set_aside += aside is not None
+            self._store = open_store(self._path, self._count_aside)
         return self._store
+
+    def _count_aside(self, _: Path) -> None:
+        self.set_aside += 1
 
     def _close(self) -> None:
         if self._store is not None:

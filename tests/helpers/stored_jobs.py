@@ -33,5 +33,5 @@ def change(path: Path, statement: str) -> None:
 
 def saved(path: Path) -> Saved:
     """What the next agent would find."""
-    with closing(open_store(path)[0]) as store:
+    with closing(open_store(path)) as store:
         return store.load()

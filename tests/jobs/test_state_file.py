@@ -29,9 +29,10 @@ _OPENED: list[StateFile] = []
 
 
 def opened(path: Path) -> tuple[StateFile, Path | None]:
-    store, aside = open_store(path)
+    aside: list[Path] = []
+    store = open_store(path, aside.append)
     _OPENED.append(store)
-    return store, aside
+    return store, next(iter(aside), None)
 
 
 def stored(path: Path) -> StateFile:
