@@ -74,9 +74,9 @@ def gather(nodes: Sequence[str], port: int, job_id: str, wait: float) -> Gathere
                 for node in waiting
                 if (report := answers[node].report) is not None and report.ended is None
             ]
-            if time.monotonic() + AGAIN_SECONDS > deadline:
+            if not waiting or time.monotonic() + AGAIN_SECONDS > deadline:
                 break
-            time.sleep(AGAIN_SECONDS if waiting else 0.0)
+            time.sleep(AGAIN_SECONDS)
     return Gathered(
         reports=tuple(answer.report for answer in answers.values() if answer.report is not None),
         problems={
