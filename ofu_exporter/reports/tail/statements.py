@@ -138,7 +138,10 @@ class LogTail:
         return TailReport(start, end, said.step, mean if is_mfu else None, None if is_mfu else mean)
 
     def _since(self, end: float) -> float | None:
-        return None if self._until is None else max(0.0, end - self._until)
+        """Seconds since the statement before, also where that one is held back."""
+        if self._until is None:
+            return None
+        return max(0.0, end - self._until - self._held.seconds)
 
     def _end(self, line: LogLine) -> float | None:
         """When the line was written, as far as it can be known."""
