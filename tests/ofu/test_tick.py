@@ -233,6 +233,33 @@ def test_rate_of_u_over_rate_of_o_is_the_time_weighted_mean(
     assert view.utilization_seconds == pytest.approx(tensor_cycles / 1830e6)
 
 
+def test_a_snapshot_says_when_by_which_source_and_beside_which_others(agent: Agent) -> None:
+    page = health("page")
+    tick = Tick(
+        *(7.0, 5.0, [gpu(0), gpu(1)], [], health("nvml")),
+        other_sources=(page,),
+        readers={gpu(1).uuid: "page"},
+    )
+    _, snapshot = step(agent.state, tick)
+    assert (snapshot.at, snapshot.source.name, snapshot.other_sources) == (7.0, "nvml", (page,))
+    assert [view.source for view in snapshot.gpus] == ["", "page"]
+
+
+def clock_steps(*times: tuple[float, float]) -> int:
+    """How often the node's clock was set, by (monotonic, Unix) times of ticks."""
+    state = State()
+    for now, unix in times:
+        state, snapshot = step(state, Tick(now, 5.0, [], [], health(), unix=unix))
+    return snapshot.clock_steps
+
+
+def test_a_clock_that_was_set_is_noticed_and_one_that_drifts_is_not() -> None:
+    assert clock_steps((10, 5010), (15, 5015.9), (20, 5020.1)) == 0
+    assert clock_steps((10, 5010), (15, 5018), (20, 5023), (25, 4000)) == 2
+    assert clock_steps((10, 5010), (15, 0.0), (20, 5020)) == 0, "one that is not known says nothing"
+    assert clock_steps((10, 0.0), (15, 5015)) == 0
+
+
 @given(st.permutations(range(4)))
 def test_the_tick_is_pure(order: list[int]) -> None:
     events = [reading(0, 5, tensor=0.1 * i, device=gpu(i)) for i in order]
