@@ -112,8 +112,7 @@ def recent(account: Coverage, now: float, horizon: float) -> Compared:
 
 
 def _sum(sums: Iterable[Compared]) -> Compared:
-    columns = [*zip(*sums, strict=True)]
-    return Compared(*map(math.fsum, columns)) if columns else NOTHING
+    return Compared(*map(math.fsum, zip(*sums, strict=True)))
 
 
 def time_mean(account: Coverage, now: float, horizon: float) -> float | None:

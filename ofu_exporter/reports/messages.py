@@ -104,7 +104,7 @@ def _config(value: dict[str, Any]) -> dict[str, Any]:
     while waiting:
         name, item, depth = waiting.pop()
         values += 1
-        if values + len(waiting) > MOST_VALUES:
+        if values > MOST_VALUES:
             raise ValueError(f"has more than {MOST_VALUES} values")
         if depth > DEEPEST:
             raise ValueError(f"{name} is nested more than {DEEPEST} deep")

@@ -234,6 +234,15 @@ def test_a_model_that_cannot_be_counted_is_named(wrong: dict[str, Any]) -> None:
 
 def test_tokens_alone_say_nothing() -> None:
     assert refused(tokens_per_second=1e5) == (ReportRejection.OUT_OF_RANGE, "tokens_per_second")
+    with pytest.raises(ReportError, match="needs flops_per_token or model"):
+        stated_mfu(said(tokens_per_second=1e5), EIGHT)
+
+
+def test_a_gpu_that_is_not_rated_has_no_peak_and_takes_it_from_the_others() -> None:
+    unrated = replace(gpu(1, name="NVIDIA Q999"), max_sm_clock_hz=None)
+    assert hardware(views(unrated)) == Hardware(1, "NVIDIA Q999", {})
+    assert hardware(views(gpu(0), unrated)) == Hardware(2, "", {})
+    assert hardware(views(gpu(0), gpu(1))).name == H100
 
 
 def test_the_parts_of_a_model_count() -> None:
