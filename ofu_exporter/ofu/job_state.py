@@ -166,7 +166,7 @@ def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
     return kept
 
 
-def views(jobs: Iterable[JobState], now: Now) -> tuple[JobView, ...]:
+def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
     """What may be said of every job; nothing of one that an earlier agent saw and this one has not."""
     return tuple(
         JobView(
@@ -175,7 +175,7 @@ def views(jobs: Iterable[JobState], now: Now) -> tuple[JobView, ...]:
             distribution=known.distribution,
             began=known.began,
             ended=known.ended,
-            updated=known.ended or now.unix,
+            updated=known.ended or unix,
         )
         for known in sorted(jobs, key=lambda known: known.job.key)
         if known.ended_at is None or known.unseen_since is None

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from ofu_exporter.jobs.summary import one_line
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, report, resumed
 from ofu_exporter.ofu.job_state import JobState, views
-from ofu_exporter.values.instant import Now
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import (
     Adjusted,
@@ -200,4 +199,4 @@ def test_a_document_says_which_node_and_whether_it_was_simulated_and_over() -> N
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:
     left = resumed(made(), monotonic=5.0)
     assert left.unseen_since == 1100.0
-    assert views([left], Now(6.0, 1200.0)) == ()
+    assert views([left], 1200.0) == ()

@@ -116,6 +116,37 @@ def test_a_job_that_comes_back_goes_on() -> None:
     node.run(60.0, 70.0)
     assert node.job().ended is None
     assert node.job().observed_seconds == pytest.approx(20.0)
+    node.run(70.0, 80.0 + GRACE_SECONDS)
+    assert node.job().ended is None
+
+
+def test_a_job_is_shown_with_when_it_was_seen_first_and_last() -> None:
+    node = Node(1)
+    node.give(10.0, whole(A, "0"))
+    node.run(10.0, 30.0)
+    assert (node.job().began, node.job().updated) == (EPOCH + 10, EPOCH + 30)
+    node.give(40.0)
+    node.tick(60.0)
+    assert (node.job().ended, node.job().updated) == (EPOCH + 40, EPOCH + 40)
+
+
+def test_a_job_that_began_before_the_agent_is_shown_also_while_it_holds_no_gpu_alone() -> None:
+    node = Node(1)
+    first, second = (replace(each, started=EPOCH - 100) for each in (A, B))
+    node.give(0.0, Claim(first, ("GPU-0000::0",)), Claim(second, ("GPU-0000::1",)))
+    assert [view.job for view in node.last.jobs] == [first, second]
+    node.give(10.0, Claim(first, ("GPU-0000::0",)))
+    node.tick(20.0)
+    assert node.job().held_seconds == pytest.approx(10.0 + 110.0), "and the time before counts"
+
+
+def test_of_too_many_jobs_that_ended_the_newest_are_shown() -> None:
+    node = Node(1)
+    for number in range(MOST_ENDED + 10):
+        node.give(number / 10, whole(Job("slurm", f"{1000 - number}"), "0"))
+    node.give(50.0)
+    shown = {int(view.job.job_id) for view in node.last.jobs}
+    assert shown == {1000 - number for number in range(10, MOST_ENDED + 10)}
 
 
 def test_a_job_whose_run_is_told_later_is_the_same_one() -> None:

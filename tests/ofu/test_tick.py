@@ -155,11 +155,35 @@ def test_a_row_of_the_users_takes_effect_at_the_next_tick(agent: Agent) -> None:
     assert rating is not None
     assert (rating.origin, rating.tensor_clock_hz["low_precision"]) == ("configured", 1600e6)
 
+    _, at_once = step(State(), Tick(1.0, 5.0, [unknown], [], health(), (row,)))
+    assert at_once.gpus[0].rating == rating
 
-def test_a_gpu_that_is_gone_is_remembered_for_an_hour(agent: Agent) -> None:
+
+def test_what_a_source_learns_of_a_gpu_takes_effect_at_once(agent: Agent) -> None:
+    """A driver may tell the name later than the uuid."""
+    agent.tick(present=[Gpu("0", "GPU-0000")])
+    assert agent.view().rating is None
     agent.tick([reading(0, 5)], now=5)
-    assert agent.tick(present=[], now=5 + FORGET_AFTER_SECONDS - 1).gpus
-    assert not agent.tick(present=[], now=5 + FORGET_AFTER_SECONDS + 1).gpus
+    assert agent.view().gpu == gpu()
+    assert agent.view().rating is not None
+    assert agent.view().window is not None
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+@pytest.mark.parametrize("observed", [0.5, 5.0])
+def test_a_gpu_that_is_gone_is_remembered_for_an_hour_since_it_was_seen(
+    agent: Agent, renamed: bool, observed: float
+) -> None:
+    agent.tick([reading(0, observed)], now=5)
+    last = replace(gpu(), driver="595.45") if renamed else gpu()
+    agent.tick(present=[last], now=5000)
+    assert agent.tick(present=[], now=5000 + FORGET_AFTER_SECONDS - 1).gpus
+    assert not agent.tick(present=[], now=5000 + FORGET_AFTER_SECONDS + 1).gpus
+
+
+def test_a_gpu_that_was_never_measured_is_forgotten_with_its_going(agent: Agent) -> None:
+    agent.tick(present=[gpu()], now=5)
+    assert not agent.tick(present=[], now=6).gpus
 
 
 def test_a_placeholder_is_forgotten_when_the_gpu_has_its_name(agent: Agent) -> None:
