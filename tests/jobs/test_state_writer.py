@@ -169,8 +169,12 @@ def test_a_path_that_cannot_be_written_is_counted_and_harms_nothing(
     assert writer.find("12") == ()
     writer.stop(5.0)
     assert writer.writes["written"] == 0
-    (line,) = caplog.messages
-    assert line == f"state file {path} cannot be used: [Errno 17] File exists: '{in_the_way}'"
+    (record,) = caplog.records
+    assert not record.exc_info, "and says enough"
+    assert (
+        record.message
+        == f"state file {path} cannot be used: [Errno 17] File exists: '{in_the_way}'"
+    )
 
 
 def twice_more(writer: StateWriter, outcome: str) -> None:
@@ -237,6 +241,9 @@ def test_whatever_goes_wrong_with_a_write_is_counted_and_the_next_one_makes_up_f
     writer.start()
     until(lambda: writer.writes["failed"] > 3)
     assert caplog.text.count("cannot be used") == 1
+    assert caplog.records[0].exc_info, (
+        "what nobody has thought of is logged with where it came from"
+    )
     page.now = good
     until(lambda: writer.find("12"))
     writer.stop(5.0)

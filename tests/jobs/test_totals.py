@@ -125,7 +125,7 @@ def test_of_three_nodes_the_one_that_was_told_last_speaks_for_the_moment() -> No
     nodes = [
         reporting("n1", at=1200.0, mfu=0.5, adjusted=Adjusted(0.03, "exact", 1.0, 1.0)),
         reporting("n2", at=None, mfu=None, adjusted=Adjusted(0.01, None, 1.0, 1.0)),
-        reporting("n3", at=1100.0, mfu=0.3, adjusted=Adjusted(0.02, "exact", 1.0, 1.0)),
+        reporting("n3", at=1100.0, mfu=0.3, adjusted=Adjusted(0.02, None, 1.0, 1.0)),
     ]
     for order in itertools.permutations(nodes):
         both = merged(order).reported
@@ -191,9 +191,10 @@ def test_a_document_says_which_node_and_whether_it_was_simulated_and_over() -> N
     assert (document.nodes, document.simulated, document.ended) == (("n1",), True, 1090.0)
     assert [gpu.node for gpu in document.gpus] == ["n1", "n1"]
     assert not made().simulated
-    reported = reporting().reported
+    reported = reporting(precision={"bf16": 0.3, "fp8": 0.7}).reported
     assert reported is not None
     assert (reported.peak_flops, reported.last) == (989.4e12, 1095.0)
+    assert reported.precision == {"bf16": 0.3, "fp8": 0.7}
 
 
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:

@@ -14,6 +14,7 @@ from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.reports.messages import (
     DEEPEST,
     LARGEST,
+    MOST_FIELDS,
     MOST_LAYERS,
     MOST_VALUES,
     Comparison,
@@ -261,6 +262,8 @@ def test_thousands_of_fields_are_one_problem() -> None:
     assert refused(mfu=0.4, **many) == ((), "has 9002 fields")
     assert refused(mfu=0.4, precision=many)[0] == ("precision",)
     assert refused(mfu=0.4, model={**MODEL, **many})[0] == ("model",)
+    fields = {f"x{number}": 1 for number in range(MOST_FIELDS - 2)}
+    assert refused(mfu=0.4, **fields)[0] == ("x0",), "so many are told of one by one"
 
 
 def test_a_comparison_says_how_far_apart_and_how_sure() -> None:

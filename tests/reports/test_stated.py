@@ -232,6 +232,20 @@ def test_a_model_that_cannot_be_counted_is_named(wrong: dict[str, Any]) -> None:
     assert (problem(body) or "").startswith("model: ")
 
 
+def test_a_model_that_breaks_whoever_counts_it_is_refused_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No such configuration is known; the text is the reporter's own, and so is the fault."""
+
+    def broken(*_: object) -> None:
+        raise RecursionError("round and round")
+
+    monkeypatch.setattr(flops, "read", broken)
+    model = {"config": {"architectures": ["Breaks"]}, "seq_len": 8}
+    with pytest.raises(ReportError, match="cannot be counted: RecursionError: round and round"):
+        stated_mfu(said(tokens_per_second=1e5, model=model), EIGHT)
+
+
 def test_tokens_alone_say_nothing() -> None:
     assert refused(tokens_per_second=1e5) == (ReportRejection.OUT_OF_RANGE, "tokens_per_second")
     with pytest.raises(ReportError, match="needs flops_per_token or model"):

@@ -112,6 +112,7 @@ def test_a_file_that_comes_later_is_read_from_its_start(log: Path) -> None:
     assert texts(source) == []
     append(log, "\nfirst\n")
     assert list(source.read()) == [LogLine("", True), LogLine("first", True)]
+    assert source.is_there
 
 
 def test_a_rotated_file_is_read_to_its_end_and_the_new_one_from_its_start(log: Path) -> None:
@@ -240,6 +241,17 @@ def test_a_pipe_ends_with_its_writer(pipe: tuple[int, int]) -> None:
     assert texts(source) == ["two"]
     assert source.ended
     assert list(source.rest()) == [LogLine("three", True)]
+
+
+def test_a_line_of_a_pipe_may_be_too_long_too(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE_BYTES", 10)
+    reading, writing = pipe
+    source = Pipe(reading, is_new=True)
+    os.write(writing, b"x" * 50)
+    assert (texts(source), source.dropped) == ([], 1)
+    os.close(writing)
 
 
 def test_a_pipe_is_waited_for_no_longer_than_something_is_there(pipe: tuple[int, int]) -> None:
