@@ -53,7 +53,7 @@ class IPv6Server(http.server.ThreadingHTTPServer):
 def _server(address: str, port: int, answer: Answer) -> Iterator[http.server.ThreadingHTTPServer]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            assert self.path == "/v1/jobs/7"
+            assert self.requestline == "GET /v1/jobs/7 HTTP/1.1"  # as it was sent
             assert self.headers["Accept"] == "application/json"
             host = f"[{address}]" if ":" in address else address
             assert self.headers["Host"] == f"{host}:{server.server_port}"
