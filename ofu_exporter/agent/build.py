@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from ofu_exporter import schedulers, sources
 from ofu_exporter.agent.attribution import Attribution, Polling
 from ofu_exporter.agent.lanes import SamplingPace
-from ofu_exporter.agent.opening import Candidate
 from ofu_exporter.agent.sampler import Owners, Sampler, SamplingPlan
+from ofu_exporter.agent.source_opening import Candidate
 from ofu_exporter.hardware.gpu_models import GpuModel, custom_row
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.tick import State

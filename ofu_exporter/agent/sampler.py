@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ofu_exporter.agent.change_log import log_changes
 from ofu_exporter.agent.lanes import Inbox, SamplingPace
-from ofu_exporter.agent.opening import Candidate
+from ofu_exporter.agent.source_opening import Candidate
 from ofu_exporter.agent.source_set import SourceSet, Told
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu.tick import State, Tick, step

@@ -158,7 +158,7 @@ def _place(
 
     from ofu_exporter.agent.build import build_sampler
     from ofu_exporter.agent.lanes import SamplingPace
-    from ofu_exporter.validation import cuda, simulated, watching
+    from ofu_exporter.validation import cuda, sampler_watch, simulated
 
     settings = configured.settings
     if options["simulate"]:
@@ -167,7 +167,7 @@ def _place(
         made = simulated.SimulatedMachine(pace, model["seed"], model["simulated_cycles"])
         return made, stack.enter_context(closing(made.watch(pace))), made.clock
     machine = stack.enter_context(closing(cuda.CudaMachine(options["gpu"])))
-    watch = watching.SamplerWatch(
+    watch = sampler_watch.SamplerWatch(
         lambda publish: build_sampler(configured, publish), _window_seconds(configured)
     )
     return machine, stack.enter_context(closing(watch)), time.monotonic

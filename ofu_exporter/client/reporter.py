@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
 from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable, number
-from ofu_exporter.client.sending import OnceLog, Sender
+from ofu_exporter.client.sender import OnceLog, Sender
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack

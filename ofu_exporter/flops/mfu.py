@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.counting import Count, Total
+from ofu_exporter.flops.step_count import Count, Total
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.values.gpu import Gpu
 

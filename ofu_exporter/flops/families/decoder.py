@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ofu_exporter.flops import hf
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.shapes import (
@@ -85,7 +85,7 @@ def read(fields: Fields, architecture: str) -> Model:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention, block = _attention(fields, plan, hidden), _mlp(fields, plan)
     layer = Layer(attention, block, plan.norms * plan.norm(hidden))
-    layers = hf.windowed(layer, hf.windows(fields, number, plan.full_every))
+    layers = hf_config.windowed(layer, hf_config.windows(fields, number, plan.full_every))
     shape = Decoder(
         hidden=hidden,
         vocab=fields.size("vocab_size"),
@@ -93,7 +93,7 @@ def read(fields: Fields, architecture: str) -> Model:
         layers=layers,
         final_norm_parameters=plan.norm(hidden),
         head_bias=plan.head_bias,
-        labels=hf.labels(fields) if architecture.endswith(CLASSIFIER) else None,
+        labels=hf_config.labels(fields) if architecture.endswith(CLASSIFIER) else None,
     )
     return Model("decoder", architecture, shape, layers=number)
 
@@ -102,13 +102,13 @@ def _attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttenti
     bias = fields.flag(plan.bias_field, default=plan.bias)
     output = bias if plan.output_bias is None else plan.output_bias
     attention = GroupedAttention(
-        *hf.heads(fields, hidden),
+        *hf_config.heads(fields, hidden),
         qkv_bias=bias,
         out_bias=fields.flag("attention_out_bias", default=output),
     )
     kind = "head" if fields.flag("qk_layernorm", default=False) else plan.query_key_norm
     scale = plan.norm(1)
-    return replace(attention, norm_parameters=hf.query_key_norm(kind, attention) * scale)
+    return replace(attention, norm_parameters=hf_config.query_key_norm(kind, attention) * scale)
 
 
 def _mlp(fields: Fields, plan: DecoderPlan) -> Mlp:

@@ -9,10 +9,10 @@ experts. Layers of multi-token prediction are counted where the user says that t
 
 from __future__ import annotations
 
-from ofu_exporter.flops import hf
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import Decoder, Experts, LatentAttention, Layer, Mlp
 
 ARCHITECTURES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
@@ -83,7 +83,7 @@ def _attention(fields: Fields) -> LatentAttention:
 
 
 def _experts(fields: Fields, architecture: str) -> Experts:
-    number, used = hf.experts_used(fields, "n_routed_experts", "num_local_experts")
+    number, used = hf_config.experts_used(fields, "n_routed_experts", "num_local_experts")
     width = fields.size("moe_intermediate_size")
     method = "noaux_tc" if architecture == "DeepseekV3ForCausalLM" else "greedy"
     methods = ("greedy", "group_limited_greedy", "noaux_tc")

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ofu_exporter.flops import hf
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import Decoder, Experts, FeedForward, GroupedAttention, Layer, Mlp
 
 NEUTRAL = listed(
@@ -61,7 +61,7 @@ def qwen(fields: Fields, number: int) -> list[FeedForward]:
     block = _experts(fields, "num_experts", "moe_intermediate_size", "num_local_experts")
     shared = fields.size("shared_expert_intermediate_size", default=0, least=0)
     sparse = replace(block, shared_width=shared, shared_gate=shared > 0)
-    dense_indices = hf.dense_indices(fields, number)
+    dense_indices = hf_config.dense_indices(fields, number)
     dense = Mlp(fields.size("intermediate_size"), gated=True)
     return [dense if index in dense_indices else sparse for index in range(number)]
 
@@ -91,8 +91,8 @@ def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention = _attention(fields, plan, hidden)
-    windows = hf.windows(fields, number, plan.full_every)
-    attentions = hf.windowed(Layer(attention, None, 2 * hidden), windows)
+    windows = hf_config.windows(fields, number, plan.full_every)
+    attentions = hf_config.windowed(Layer(attention, None, 2 * hidden), windows)
     layers = tuple(
         Layer(each.mixer, block, each.norm_parameters)
         for each, block in zip(attentions, plan.block(fields, number), strict=True)
@@ -111,15 +111,15 @@ def read(fields: Fields, architecture: str) -> Model:
 def _attention(fields: Fields, plan: MixturePlan, hidden: int) -> GroupedAttention:
     bias = fields.flag("qkv_bias", default=fields.flag("attention_bias", default=plan.bias))
     output = bias if plan.output_bias is None else plan.output_bias
-    attention = GroupedAttention(*hf.heads(fields, hidden), qkv_bias=bias, out_bias=output)
+    attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=output)
     kind = "head" if fields.flag("use_qk_norm", default=False) else plan.query_key_norm
-    norms = hf.query_key_norm(kind, attention)
+    norms = hf_config.query_key_norm(kind, attention)
     return replace(attention, norm_parameters=norms + plan.sinks * attention.heads)
 
 
 def _experts(fields: Fields, number: str, width: str, other: str | None = None) -> Experts:
     names = (number,) if other is None else (number, other)
-    experts, used = hf.experts_used(fields, *names)
+    experts, used = hf_config.experts_used(fields, *names)
     return Experts(
         experts,
         used,

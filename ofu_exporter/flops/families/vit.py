@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ofu_exporter.flops import hf
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.blocks import linear, vector
-from ofu_exporter.flops.encoding import stack, useful
+from ofu_exporter.flops.encoder_stack import stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
@@ -139,5 +139,11 @@ def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:
     for index in range(plan.heads):
         name = "classifier" if plan.heads == 1 else f"classifier_{index + 1}"
         yield linear(
-            name, Part.HEAD, hidden, hf.labels(fields), bias=True, extent=image, in_layers=False
+            name,
+            Part.HEAD,
+            hidden,
+            hf_config.labels(fields),
+            bias=True,
+            extent=image,
+            in_layers=False,
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ofu_exporter.agent.opening import SourceOpening
+from ofu_exporter.agent.source_opening import SourceOpening
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Probe
 from ofu_exporter.values.gpu import Gpu

@@ -13,7 +13,7 @@ from ofu_exporter.flops import conventions, families
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.lengths import Lengths
 from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
-from ofu_exporter.flops.neutral import NEUTRAL
+from ofu_exporter.flops.neutral_fields import NEUTRAL
 from ofu_exporter.flops.passes import Passes, Run, plan
 from ofu_exporter.flops.terms import Exact, Part, Term, total, whole
 

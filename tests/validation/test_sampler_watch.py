@@ -14,8 +14,8 @@ from ofu_exporter.agent.sampler import Sampler, SamplingPlan
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
 from ofu_exporter.sources.simulate import driver as simulate
-from ofu_exporter.validation import watching
-from ofu_exporter.validation.watching import SamplerWatch
+from ofu_exporter.validation import sampler_watch
+from ofu_exporter.validation.sampler_watch import SamplerWatch
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.agent import page_server
 
@@ -73,7 +73,7 @@ def test_a_source_that_cannot_be_opened_ends_it() -> None:
     with watch(plan) as made, pytest.raises(SourceError) as raised:
         made.gpu(GPU)
     assert raised.value.reason is Reason.UNREACHABLE
-    assert watching.PATIENCE_SECONDS > 1, "it did not wait for that long"
+    assert sampler_watch.PATIENCE_SECONDS > 1, "it did not wait for that long"
 
 
 def test_a_gpu_without_a_tensor_counter_has_readings_that_say_so() -> None:
