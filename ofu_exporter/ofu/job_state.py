@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ofu_exporter.values.gpu import Gpu, GpuKey
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, Stretch
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import JobView
@@ -55,7 +55,7 @@ class Observed(NamedTuple):
     """Of the utilization seconds; s^2."""
 
 
-def take_holders(jobs: Jobs, holders: Iterable[Job], now: Now) -> dict[JobKey, JobState]:
+def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKey, JobState]:
     """The jobs after a change of who holds what: new ones begin, those that hold nothing end."""
     holding = {job.key: job for job in holders}
     after = {key: _ended(known, now) for key, known in jobs.items() if key not in holding}
@@ -72,14 +72,14 @@ def _another_run(before: Job, now: Job) -> bool:
     return bool(before.uid and now.uid) and before.uid != now.uid
 
 
-def _ended(known: JobState, now: Now) -> JobState:
+def _ended(known: JobState, now: Instant) -> JobState:
     if known.ended_at is not None:
         return known
     return replace(known, ended=now.unix, ended_at=now.monotonic)
 
 
 def hold(
-    jobs: Jobs, held: Mapping[GpuKey, Job], gpus: Mapping[GpuKey, Gpu], begin: Now, end: float
+    jobs: Jobs, held: Mapping[GpuKey, Job], gpus: Mapping[GpuKey, Gpu], begin: Instant, end: float
 ) -> dict[JobKey, JobState]:
     """Count the time from `begin` to `end` for every GPU that one job alone held.
 
@@ -166,7 +166,7 @@ def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
     return kept
 
 
-def views(jobs: Iterable[JobState], now: Now) -> tuple[JobView, ...]:
+def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
     """What may be said of every job; nothing of one that an earlier agent saw and this one has not."""
     return tuple(
         JobView(

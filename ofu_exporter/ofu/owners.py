@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ofu_exporter.ofu.holders import NOBODY, History, Resolved, changed, resolve, sole_holder
 from ofu_exporter.ofu.job_state import Jobs, hold, take_holders
 from ofu_exporter.values.gpu import Gpu, GpuKey
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection
@@ -45,7 +45,7 @@ class OwnerState:
 
 
 def take_changes(
-    known: OwnerState, jobs: Jobs, gpus: tuple[Gpu, ...], changes: Sequence[Ownership], now: Now
+    known: OwnerState, jobs: Jobs, gpus: tuple[Gpu, ...], changes: Sequence[Ownership], now: Instant
 ) -> tuple[OwnerState, Jobs]:
     """Count the time for which every job held its GPUs, change by change up to now."""
     if gpus != known.resolved_for:  # a GPU that was just found may be one that a job has already
@@ -58,7 +58,7 @@ def take_changes(
 
 
 def _resolve(
-    known: OwnerState, jobs: Jobs, claims: tuple[Claim, ...], gpus: tuple[Gpu, ...], at: Now
+    known: OwnerState, jobs: Jobs, claims: tuple[Claim, ...], gpus: tuple[Gpu, ...], at: Instant
 ) -> tuple[OwnerState, Jobs]:
     """What the claims mean for these GPUs, from `at` on."""
     resolved = resolve(claims, gpus)
@@ -80,7 +80,7 @@ def _resolve(
     return after, take_holders(jobs, holders, at)
 
 
-def _count_held(known: OwnerState, jobs: Jobs, until: Now) -> tuple[OwnerState, Jobs]:
+def _count_held(known: OwnerState, jobs: Jobs, until: Instant) -> tuple[OwnerState, Jobs]:
     """Count the time up to `until` for the jobs that hold GPUs now."""
     begin = until.at(until.monotonic if known.counted_until is None else known.counted_until)
     held = {key: jobs[0] for key, jobs in known.resolved.holders.items() if len(jobs) == 1}

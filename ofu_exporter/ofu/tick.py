@@ -15,7 +15,7 @@ from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, tak
 from ofu_exporter.ofu.job_state import Jobs, JobState, credit, forget, views
 from ofu_exporter.ofu.owners import OwnerState, count_unknown, take_changes, with_rejected
 from ofu_exporter.values.gpu import Gpu, GpuKey
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey, Ownership
 from ofu_exporter.values.reading import Fault, Reading, Window
 from ofu_exporter.values.reasons import Reason, Rejection
@@ -71,7 +71,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     named = _named(tick)
     gpus = _present(state, named, tick)
     found = tuple(known.gpu for known in gpus.values())
-    now = Now(tick.now, tick.unix)
+    now = Instant(tick.now, tick.unix)
     owners, held = take_changes(state.owners, state.jobs, found, tick.owners, now)
     jobs = dict(held)
     for event in tick.events:
@@ -115,7 +115,7 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
             for key, known in state.gpus.items()
         ),
         source=tick.source,
-        jobs=views(state.jobs.values(), Now(tick.now, tick.unix)),
+        jobs=views(state.jobs.values(), Instant(tick.now, tick.unix)),
         schedulers=tuple(with_rejected(state.owners, health) for health in tick.schedulers),
         unknown_devices=tuple(sorted(state.owners.unknown)),
         other_sources=tick.other_sources,

@@ -25,7 +25,7 @@ from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import Owner, owner_of
 from ofu_exporter.reports.stated import Hardware, Stated, hardware, stated_mfu
 from ofu_exporter.support.rate_limit import RateLimit
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
@@ -87,7 +87,7 @@ class ReportBook:
 
     def resume(self, key: JobKey, run: str, reported: ReportedMfu) -> None:
         """Go on with what an earlier agent knew of a job; `run` is the job's uid."""
-        now = Now(self._clock(), self._unix())
+        now = Instant(self._clock(), self._unix())
         sums = Compared(*(getattr(reported, name) for name in Compared._fields))
         until = None if reported.last is None else now.at_unix(reported.last).monotonic
         self._entries[key] = Entry(
@@ -169,7 +169,7 @@ class ReportBook:
         return owner_of(view, snapshot)
 
     def _take(self, report: MfuReport, owner: Owner, said: _TakenReport) -> Receipt:
-        now = Now(self._clock(), self._unix())
+        now = Instant(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
         known, on, stated = said
         interval = None
@@ -241,7 +241,7 @@ class ReportBook:
 
     def answer(self, receipt: Receipt) -> MfuAnswer:
         """What a report comes to."""
-        now = Now(self._clock(), self._unix())
+        now = Instant(self._clock(), self._unix())
         owner, stated, interval = receipt
         since = now.unix - self.policy.horizon
         own = None

@@ -8,7 +8,7 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.job_state import RECENT_SECONDS
 from ofu_exporter.reports.coverage import SLACK_SECONDS
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import ReportRejection
 
 FIRST_SECONDS = 60.0
@@ -31,7 +31,7 @@ def interval_of(
     report: MfuReport,
     reported_until: float | None,
     began: float | None,
-    now: Now,
+    now: Instant,
     last_end: float | None = None,
 ) -> Interval:
     """The interval of a report.

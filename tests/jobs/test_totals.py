@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, report, resumed
 from ofu_exporter.ofu.job_state import views
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import (
     Adjusted,
@@ -241,4 +241,4 @@ def test_a_summary_says_ofu_without_tiles_and_whether_it_is_a_bound(
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:
     left = resumed(made(), monotonic=5.0)
     assert left.unseen_since == 1100.0
-    assert views([left], Now(6.0, 1200.0)) == ()
+    assert views([left], Instant(6.0, 1200.0)) == ()
