@@ -12,6 +12,7 @@ import click
 from ofu_exporter.agent.build import build_attribution, build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.support.logs import configure_logging
+from ofu_exporter.support.percent import percent
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
@@ -161,7 +162,7 @@ def table(snapshot: Snapshot) -> str:
 
 def _other(health: SourceHealth, snapshot: Snapshot) -> str:
     """What another source was asked for, or why it was of no use."""
-    read = [_name(view) for view in snapshot.gpus if view.source == health.name]
+    read = [_index(view) for view in snapshot.gpus if view.source == health.name]
     if read:
         return f"Source of GPU {', '.join(read)}: {health.name}"
     detail = f" ({health.detail})" if health.detail else ""
@@ -169,7 +170,7 @@ def _other(health: SourceHealth, snapshot: Snapshot) -> str:
     return f"Also tried: {health.name}{why}"
 
 
-def _name(view: GpuView) -> str:
+def _index(view: GpuView) -> str:
     return view.gpu.index + (f"/{view.gpu.instance}" if view.gpu.instance else "")
 
 
@@ -179,16 +180,16 @@ def _cells(view: GpuView) -> tuple[str, ...]:
     rated = "/".join(f"{hz / 1e6:.0f}" for hz in clocks)
     rated += f" MHz{'*' * (rating.origin == 'estimated')}" if rating else "-"
     if window is None:
-        return (_name(view), view.gpu.name or "-", "-", "-", "-", rated, "-", "-", _jobs(view))
+        return (_index(view), view.gpu.name or "-", "-", "-", "-", rated, "-", "-", _jobs(view))
     stderr = "" if window.stderr is None else f" ±{window.stderr:.2%}"
     return (
-        _name(view),
+        _index(view),
         view.gpu.name or "-",
-        _percent(window.tensor_active),
+        percent(window.tensor_active, "-"),
         " ".join(f"{pipe} {ratio:.1%}" for pipe, ratio in window.pipes.items() if ratio) or "-",
         "-" if window.sm_clock_hz is None else f"{window.sm_clock_hz / 1e6:.0f} MHz",
         rated,
-        _percent(window.utilization) + stderr,
+        percent(window.utilization, "-") + stderr,
         window.clock_method or "-",
         _jobs(view),
     )
@@ -196,10 +197,6 @@ def _cells(view: GpuView) -> tuple[str, ...]:
 
 def _jobs(view: GpuView) -> str:
     return ", ".join(job.job_id for job in view.holders) or "-"
-
-
-def _percent(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.1%}"
 
 
 def _scheduler_notes(health: SchedulerHealth) -> list[str]:
@@ -240,12 +237,12 @@ def _notes(snapshot: Snapshot) -> list[str]:
     for view in snapshot.gpus:
         if view.reason is not None:
             detail = f" ({view.detail})" if view.detail else ""
-            notes.append(f"GPU {_name(view)}: {view.reason.value}{detail}. {view.reason.advice}")
+            notes.append(f"GPU {_index(view)}: {view.reason.value}{detail}. {view.reason.advice}")
         if view.rejected:
             counts = ", ".join(f"{count} {reason}" for reason, count in view.rejected.items())
-            notes.append(f"GPU {_name(view)}: samples not believed: {counts}")
+            notes.append(f"GPU {_index(view)}: samples not believed: {counts}")
         if len(view.holders) > 1:
-            notes.append(f"GPU {_name(view)}: several jobs have it; its OFU is credited to none")
+            notes.append(f"GPU {_index(view)}: several jobs have it; its OFU is credited to none")
     notes += [note for health in snapshot.schedulers for note in _scheduler_notes(health)]
     if any(view.rating and view.rating.origin == "estimated" for view in snapshot.gpus):
         notes.append(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.cli.step import shares
+from ofu_exporter.support.percent import percent
 
 if TYPE_CHECKING:
     from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
@@ -132,15 +133,12 @@ def _send(lines: Iterable[LogLine], reading: LogTail, poster: Poster) -> None:
 def _show(answer: Mapping[str, Any]) -> None:
     """One line of what the agent makes of a report."""
     interval, horizon = answer.get("interval") or {}, answer.get("horizon") or {}
-    text = f"MFU {_percent(answer.get('mfu'))}, OFU {_percent(interval.get('ofu'))}"
+    mfu = percent(answer.get("mfu"), "not measured")
+    text = f"MFU {mfu}, OFU {percent(interval.get('ofu'), 'not measured')}"
     text += f", {_points(interval.get('difference'))}: {interval.get('verdict')}"
     text += f"; over {horizon.get('seconds', 0):g} s {_points(horizon.get('difference'))}: "
     causes = [each.get("cause") for each in answer.get("causes") or ()]
     click.echo(f"{text}{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}")
-
-
-def _percent(ratio: float | None) -> str:
-    return "not measured" if ratio is None else f"{ratio:.1%}"
 
 
 def _points(difference: float | None) -> str:

@@ -62,16 +62,16 @@ def _overheads(axes: Any, report: Findings) -> None:
     for precision in dict.fromkeys(point.precision for point in points):
         mine = [each for each in points if each.precision == precision]
         sides = [each.side for each in mine]
-        counted = [_percent(each.counted_overhead) for each in mine]
+        counted = [_in_percent(each.counted_overhead) for each in mine]
         (drawn,) = axes.plot(sides, counted, "o-", label=f"{precision} counters")
-        names = [_percent(each.tile_overhead) for each in mine]
+        names = [_in_percent(each.tile_overhead) for each in mine]
         axes.plot(sides, names, "x--", color=drawn.get_color(), label=f"{precision} names")
     axes.set(title="FLOPs that tiles add", xlabel="side", ylabel="%")
     _legend(axes)
 
 
-def _percent(ratio: float | None) -> float:
-    """NaN, which is not drawn, where it is not known."""
+def _in_percent(ratio: float | None) -> float:
+    """A ratio in percent; NaN, which is not drawn, where it is not known."""
     return math.nan if ratio is None else 100 * ratio
 
 
