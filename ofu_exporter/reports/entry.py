@@ -87,7 +87,7 @@ class Entry:
         self.adjusted_until = totals
         if self.facts is not None and self.facts.tile_overhead is not None:
             overhead = self.facts.tile_overhead
-            self.adjusted = (known or Adjusted(overhead)).told(
+            self.adjusted = (known or Adjusted(overhead)).with_overhead(
                 overhead, self.facts.tile_overhead_bound
             )
         if known is not None and before is not None and self.adjusted is not None:

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 CHUNK = 1 << 20
 LONGEST_VALUE = 64 << 20
-"""Characters of one value. A file that is not JSON would otherwise be read to its end before that is said."""
+"""Most characters of one value. Without a limit, a file that is not JSON would be read whole before it is refused."""
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _AFTER_VALUE = frozenset(" \t\r\n,:]}")
@@ -64,7 +64,7 @@ def _items(source: _Source, opening: str, closing: str) -> Iterator[None]:
 
 
 class _Source:
-    """The text from where it is read on."""
+    """The text of a file, from the place up to which it was read."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -105,7 +105,7 @@ class _Source:
             return value
 
     def _more(self) -> bool:
-        """Reads on: as much again as is held, so that a long value is not tried too often."""
+        """Read on: as much again as is held, so that a long value is not decoded too often; whether there was more."""
         self._text, self._at = self._text[self._at :], 0
         if len(self._text) > LONGEST_VALUE:
             raise ValueError(f"one value is longer than {LONGEST_VALUE} characters")

@@ -1,4 +1,4 @@
-"""Fetches a page of metrics over HTTP: no redirect is followed, and neither its size nor its time is without end."""
+"""Fetches a page of metrics over HTTP: no redirect is followed, and its size and its time are bounded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PageClient:
         self.shown_url = re.sub(r"//[^/@]*@", "//", url)  # a log is no place for passwords
 
     def fetch(self, max_bytes: int) -> str:
-        """The page as text. Raises PageError when there is none, or it can't be one of metrics."""
+        """The page as text. Raises PageError when there is none, or when it can't be a page of metrics."""
         import httpx  # noqa: PLC0415 - not every agent fetches a page
 
         try:
