@@ -24,16 +24,16 @@ class NotKnownError(OfuError):
 def show(job_id: str, agent: str, state_file: Path | None, as_json: bool) -> None:
     """Print a job's totals on this node. Raises NotKnownError."""
     answer = ask(agent, job_id)
-    report = answer.report
+    totals = answer.totals
     problems = [f"the agent at {agent} {answer.problem or 'knows nothing of it'}"]
     if state_file is None:
         problems.append("no --state-file was given")
-    elif report is None:
-        report, problem = _from_file(state_file, job_id)
+    elif totals is None:
+        totals, problem = _from_file(state_file, job_id)
         problems.append(problem)
-    if report is None:
+    if totals is None:
         raise NotKnownError(f"job {job_id}: {'; '.join(problems)}")
-    click.echo(report.model_dump_json(indent=2) if as_json else text(report))
+    click.echo(totals.model_dump_json(indent=2) if as_json else text(totals))
 
 
 def _from_file(path: Path, job_id: str) -> tuple[JobTotals | None, str]:
@@ -49,9 +49,9 @@ def gather_one(job_id: str, nodes: list[str], port: int, wait: float) -> str:
     found = gather(nodes, port, job_id, wait)
     for node, problem in found.problems.items():
         click.echo(f"ofu-exporter: job {job_id}: {node}: {problem}", err=True)
-    if not found.reports:
+    if not found.totals:
         raise NotKnownError(f"job {job_id}: no node knows its totals")
-    return one_line(merged(found.reports), of_nodes=len(dict.fromkeys(nodes)))
+    return one_line(merged(found.totals), of_nodes=len(dict.fromkeys(nodes)))
 
 
 def commands(slurm_bin: str, needed: bool) -> Commands:

@@ -1,4 +1,4 @@
-"""A job's totals in words: one line for a comment field, and a text for people."""
+"""Puts a job's totals in words: one line for a comment field, and a text for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ofu_exporter.support.percent import percent
 def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
     """The summary as `key=value` words, for a field such as Slurm's AdminComment.
 
-    `of_nodes` is how many nodes were asked, where some may not have answered.
+    `of_nodes` is how many nodes were asked, some of which may not have answered.
     """
     percentiles = {name: percent(value) for name, value in job.window_percentiles.items()}
     words = {
@@ -72,8 +72,8 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
     counts += f", {refused} refused" if refused else ""
     adjusted = _adjusted_lines(reported)
     if reported.mfu_ratio is None:
-        told = f"Reported MFU {percent(reported.recent_mfu_ratio)}, not compared yet ({counts})"
-        return [told, *adjusted]
+        mfu = percent(reported.recent_mfu_ratio)
+        return [f"Reported MFU {mfu}, not compared yet ({counts})", *adjusted]
     lines = [
         f"Reported MFU {percent(reported.mfu_ratio)}, OFU of the same seconds "
         f"{percent(reported.utilization_ratio)}: {reported.verdict.value} ({counts})",
@@ -89,13 +89,14 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
 
 
 def _adjusted_lines(reported: ReportedMfu) -> list[str]:
-    known = reported.adjusted
-    if known is None:
+    adjusted = reported.adjusted
+    if adjusted is None:
         return []
-    is_lower = known.bound == "lower"
+    is_lower = adjusted.bound == "lower"
     return [
         f"OFU without what tiles add{', at most' * is_lower} {percent(reported.adjusted_utilization_ratio)}, over "
-        f"{known.gpu_seconds / 3600:.2f} GPU-hours: they add{' at least' * is_lower} {percent(known.tile_overhead)}"
+        f"{adjusted.gpu_seconds / 3600:.2f} GPU-hours: they add{' at least' * is_lower} "
+        f"{percent(adjusted.tile_overhead)}"
     ]
 
 

@@ -26,7 +26,7 @@ from ofu_exporter.jobs.state_file import (
     open_store,
 )
 from ofu_exporter.jobs.state_writer import StateWriter
-from ofu_exporter.jobs.totals import report
+from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.helpers.agent import until
@@ -41,7 +41,7 @@ VIEW = JobView(
     ended=None,
     updated=NOW,
 )
-REPORT = report(VIEW, "n1", simulated=False)
+TOTALS = totals_of(VIEW, "n1", simulated=False)
 
 
 @pytest.fixture
@@ -78,16 +78,16 @@ def change(path: Path, statement: str) -> None:
 
 def test_a_running_job_is_what_the_next_agent_goes_on_with(path: Path) -> None:
     first = stored(path)
-    first.save([REPORT], {("GPU-0", ""): 77.0})
+    first.save([TOTALS], {("GPU-0", ""): 77.0})
     first.close()
     saved = stored(path).load()
-    assert saved.running == (REPORT,)
+    assert saved.running == (TOTALS,)
     assert saved.counted_until == {("GPU-0", ""): 77.0}
 
 
 def test_a_job_that_ended_is_found_and_not_gone_on_with(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT.model_copy(update={"ended": NOW})], {})
+    store.save([TOTALS.model_copy(update={"ended": NOW})], {})
     assert store.load().running == ()
     assert [run.ended for run in store.find("12")] == [NOW]
     assert store.find("13") == ()
@@ -95,25 +95,25 @@ def test_a_job_that_ended_is_found_and_not_gone_on_with(path: Path) -> None:
 
 def test_an_agent_that_dies_at_its_start_costs_the_next_one_nothing(path: Path) -> None:
     first = stored(path)
-    first.save([REPORT], {})
+    first.save([TOTALS], {})
     for _ in range(3):
-        assert stored(path).load().running == (REPORT,)
+        assert stored(path).load().running == (TOTALS,)
 
 
 def test_a_job_that_does_not_come_back_has_ended(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT], {})
-    store.prune(REPORT.updated + PRUNE_SECONDS - 1)
-    assert store.load().running == (REPORT,)
-    store.prune(REPORT.updated + PRUNE_SECONDS + 1)
+    store.save([TOTALS], {})
+    store.prune(TOTALS.updated + PRUNE_SECONDS - 1)
+    assert store.load().running == (TOTALS,)
+    store.prune(TOTALS.updated + PRUNE_SECONDS + 1)
     assert store.load().running == ()
-    assert [run.ended for run in store.find("12")] == [REPORT.updated]
+    assert [run.ended for run in store.find("12")] == [TOTALS.updated]
 
 
 def test_saving_again_replaces_and_adds_nothing(path: Path) -> None:
     store = stored(path)
     for updated in (NOW, NOW + 15, NOW + 30):
-        store.save([REPORT.model_copy(update={"updated": updated})], {})
+        store.save([TOTALS.model_copy(update={"updated": updated})], {})
     assert [run.updated for run in store.find("12")] == [NOW + 30]
 
 
@@ -125,7 +125,7 @@ def test_monotonic_time_of_another_boot_is_not_used(path: Path) -> None:
 
 def test_what_ended_long_ago_is_dropped(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT.model_copy(update={"ended": NOW})], {})
+    store.save([TOTALS.model_copy(update={"ended": NOW})], {})
     store.prune(NOW + KEEP_SECONDS - 1)
     assert store.find("12")
     store.prune(NOW + KEEP_SECONDS + 1)
@@ -135,7 +135,7 @@ def test_what_ended_long_ago_is_dropped(path: Path) -> None:
 def test_the_file_holds_a_bounded_number_of_jobs(path: Path) -> None:
     store = stored(path)
     many = [
-        REPORT.model_copy(update={"job_id": str(number), "updated": float(number), "ended": 1.0})
+        TOTALS.model_copy(update={"job_id": str(number), "updated": float(number), "ended": 1.0})
         for number in range(MOST_ROWS + 10)
     ]
     store.save(many, {})
@@ -156,7 +156,7 @@ def test_the_file_holds_a_bounded_number_of_jobs(path: Path) -> None:
 )
 def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> None:
     store = stored(path)
-    store.save([REPORT.model_copy(update={"job_id": str(n)}) for n in range(100)], {})
+    store.save([TOTALS.model_copy(update={"job_id": str(n)}) for n in range(100)], {})
     store.close()
     assert callable(damage)
     damage(path)
@@ -164,8 +164,8 @@ def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> Non
     assert aside is not None
     assert aside.exists()
     assert again.load().running == ()
-    again.save([REPORT], {})
-    assert again.find("12") == (REPORT,)
+    again.save([TOTALS], {})
+    assert again.find("12") == (TOTALS,)
 
 
 def test_a_file_of_a_later_version_is_set_aside(path: Path) -> None:
@@ -176,15 +176,15 @@ def test_a_file_of_a_later_version_is_set_aside(path: Path) -> None:
 
 def test_a_row_that_cannot_be_read_costs_itself(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT, REPORT.model_copy(update={"job_id": "13"})], {})
+    store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {})
     change(path, "UPDATE jobs SET report = '{}' WHERE job_id = '12'")
     assert [job.job_id for job in store.load().running] == ["13"]
 
 
 def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT], {})
-    assert find_in_file(path, "12") == (REPORT,)
+    store.save([TOTALS], {})
+    assert find_in_file(path, "12") == (TOTALS,)
     with pytest.raises(sqlite3.Error):
         find_in_file(path.with_name("none.sqlite"), "12")
     assert not path.with_name("none.sqlite").exists()
