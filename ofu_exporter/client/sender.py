@@ -1,4 +1,4 @@
-"""The thread that sends reports, and what it does when the agent refuses, fails or is away."""
+"""Sends reports on a thread of its own, also while the agent refuses, fails or is away."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ log = logging.getLogger("ofu_exporter.client")
 
 
 class OnceLog:
-    """Says a thing once, however often it happens."""
+    """Logs a warning once, however often its cause happens."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
 
     def say(self, key: str, text: str) -> None:
-        """A warning the first time for a key, afterwards for debugging only."""
-        known = key in self._said or len(self._said) >= MOST_NOTICES
+        """Log a warning the first time for a key, afterwards for debugging only."""
+        known = key in self._warned or len(self._warned) >= MOST_NOTICES
         level = logging.DEBUG if known else logging.WARNING
         if not known:
-            self._said.add(key)
+            self._warned.add(key)
         log.log(level, "%s", text)
 
 
 class Sender:
-    """Sends from a short queue. What cannot be sent now is dropped, not kept: the next report is as good."""
+    """Sends from a short queue. A report that cannot be sent now is dropped: the next one is as good."""
 
     def __init__(
         self,
         channel: Channel,
         token: Token,
-        said: Mapping[str, object],
+        fields: Mapping[str, object],
         every: float,
         notices: OnceLog,
     ) -> None:
-        """Starts the thread. `said` goes into every report. Raises RuntimeError where no thread can start."""
+        """Starts the thread. `fields` go into every report. Raises RuntimeError where no thread can start."""
         self.accepted = self.refused = self.failed = self.dropped = 0
-        """Written by the thread alone, like `last_answer`."""
+        """Counts of reports; the thread alone writes them, and `last_answer`."""
         self.overflowed = 0
-        """Reports dropped from a full queue; written by `offer` alone."""
+        """Reports dropped from a full queue; the thread never writes this."""
         self.last_answer: dict[str, object] | None = None
         self._notices = notices
         self._channel = channel
         self._token = token
-        self._said = said
+        self._fields = fields
         self._every = every
         self._quiet_until = 0.0
         self._misses = 0
@@ -73,7 +73,7 @@ class Sender:
         self._queue.put(report)
 
     def close(self, timeout: float) -> None:
-        """Send what is left, for so many seconds at most."""
+        """Send what is left, for `timeout` seconds at most."""
         self._queue.put(None)
         self._thread.join(timeout)
         if self._thread.is_alive():
@@ -111,15 +111,15 @@ class Sender:
         self._judge(answer)
 
     def _body(self, report: IntervalReport) -> dict[str, object]:
-        body = {**self._said, **report.values, "start": report.start, "end": report.end}
-        if report.values.keys() != {"tokens_per_second"}:  # beside anything else it has no meaning
+        body = {**self._fields, **report.values, "start": report.start, "end": report.end}
+        if report.values.keys() != {"tokens_per_second"}:  # only tokens need it
             body.pop("flops_per_token", None)
         if report.step is not None:
             body["step"] = report.step
         return body
 
     def _judge(self, answer: AgentAnswer) -> None:
-        parsed = _object(answer.body)
+        parsed = answer.json_object()
         if answer.status == 200 and parsed is not None:
             self.accepted += 1
             self.last_answer = parsed
@@ -147,21 +147,13 @@ class Sender:
         self._wait("")
 
     def _wait(self, retry_after: str) -> None:
-        """Let the agent be for the time it asks for, else for longer each time."""
+        """Send nothing for the time that the agent asks for, else for longer each time."""
         self._misses += 1
-        # A little less than whole intervals, so that a report made then is not a moment too early.
+        # A little less than whole intervals, so that the report at their end is not a moment too early.
         seconds = min(self._every * (2.0 ** min(self._misses - 1, 16) - 0.1), LONGEST_WAIT)
         if retry_after.isdecimal() and len(retry_after) < 10:
             seconds = min(float(retry_after), LONGEST_RETRY_AFTER)
         self._quiet_until = time.monotonic() + seconds
-
-
-def _object(body: bytes) -> dict[str, object] | None:
-    try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
 
 
 def _refusal(parsed: Mapping[str, object]) -> tuple[str, str]:

@@ -83,7 +83,7 @@ class Poster:
         self._judge(answer)
 
     def _judge(self, answer: AgentAnswer) -> None:
-        parsed = _object(answer.body)
+        parsed = answer.json_object()
         if answer.status == 200 and parsed is not None:
             self.counts["accepted"] += 1
             self._heard(parsed)
@@ -107,14 +107,6 @@ class Poster:
 def _pause(answer: AgentAnswer) -> float:
     asked = answer.retry_after
     return min(float(asked), LONGEST_RETRY_AFTER) if asked.isdecimal() else 1.0
-
-
-def _object(body: bytes) -> dict[str, Any] | None:
-    try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
 
 
 def _reasons(parsed: Mapping[str, Any] | None) -> list[dict[str, Any]]:
