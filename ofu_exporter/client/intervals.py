@@ -61,7 +61,7 @@ class _OpenInterval:
 
 
 class Intervals:
-    """Makes reports of calls. None overlaps another, each ends at a call, their ends are `every` seconds apart or more."""
+    """Makes reports of calls. None overlaps another; each ends at a call, `every` seconds or more after the last."""
 
     def __init__(self, every: float) -> None:
         self.dropped = 0

@@ -15,7 +15,7 @@ from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.causes import likely_causes
 from ofu_exporter.reports.model_count import flops_per_token, problem
-from ofu_exporter.reports.stated import Hardware, hardware, stated_mfu
+from ofu_exporter.reports.stated import Hardware, hardware_of, stated_mfu
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
@@ -35,7 +35,7 @@ def views(*gpus: Gpu) -> tuple[GpuView, ...]:
     return step(State(), Tick(5.0, 5.0, list(gpus), events, health()))[1].gpus
 
 
-EIGHT = hardware(views(*(gpu(index) for index in range(8))))
+EIGHT = hardware_of(views(*(gpu(index) for index in range(8))))
 
 
 def mfu(on: Hardware = EIGHT, **fields: Any) -> float:
@@ -76,7 +76,7 @@ def test_without_a_world_size_the_gpus_on_this_node_are_taken_for_all() -> None:
 
 
 def test_a_job_without_gpus_here_has_to_say_how_many_it_has() -> None:
-    nothing = hardware(())
+    nothing = hardware_of(())
     assert nothing == Hardware()
     one = {"peak_tflops": 989.4, "model_flops_per_second": 0.4 * 989.4e12}
     assert refused(nothing, **one) == (ReportRejection.OUT_OF_RANGE, "gpus")
@@ -130,7 +130,7 @@ def test_a_job_that_changes_its_precision_is_measured_against_the_new_peak() -> 
 
 def test_who_does_not_say_the_precision_computes_in_bf16() -> None:
     assert stated_mfu(said(mfu=0.4), EIGHT).peak_flops == pytest.approx(PEAK)
-    volta = hardware(views(replace(gpu(name="Tesla V100-SXM2-32GB"), sm_count=80)))
+    volta = hardware_of(views(replace(gpu(name="Tesla V100-SXM2-32GB"), sm_count=80)))
     assert "bf16" not in volta.peaks
     assert stated_mfu(said(mfu=0.4), volta).peak_flops == volta.peaks["fp16"]
 
@@ -148,7 +148,7 @@ UNKNOWN = replace(gpu(name="NVIDIA Q999"), max_sm_clock_hz=2e9)
 
 
 def test_gpus_of_which_no_peak_is_known_are_measured_against_the_one_that_is_said() -> None:
-    on = hardware(views(UNKNOWN))
+    on = hardware_of(views(UNKNOWN))
     assert on.peaks == {}
     assert not on.is_in_table
     assert stated_mfu(said(mfu=0.4), on).peak_flops is None
@@ -165,14 +165,14 @@ def test_a_mig_instance_has_the_peak_of_its_share() -> None:
     ]
     rating = rate(parts[0])
     assert rating is not None
-    on = hardware(views(*parts))
+    on = hardware_of(views(*parts))
     assert on.number == 2
     assert on.peaks == dict(sorted(rating.peak_flops.items()))
 
 
 def test_gpus_of_two_models_have_the_mean_of_the_peaks_that_both_have() -> None:
     other = replace(gpu(1, name=A100), sm_count=108, compute_capability=(8, 0))
-    on = hardware(views(gpu(0), other))
+    on = hardware_of(views(gpu(0), other))
     assert on.name == ""
     assert on.peaks["bf16"] == pytest.approx((PEAK + flops.dense_peak(A100, "bf16")) / 2)
     assert "fp8" not in on.peaks
@@ -194,7 +194,7 @@ def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("peak", [5e-324, 1e-300, 999999.0])
-@pytest.mark.parametrize("on", [EIGHT, hardware(views(UNKNOWN)), Hardware()])
+@pytest.mark.parametrize("on", [EIGHT, hardware_of(views(UNKNOWN)), Hardware()])
 def test_whatever_is_said_the_mfu_is_a_number(peak: float, on: Hardware) -> None:
     found = stated_mfu(said(mfu=0, peak_tflops=peak), on)
     assert found.mfu == 0.0
