@@ -66,10 +66,10 @@ def _facts(options: Mapping[str, Any]) -> CauseFacts:
     from ofu_exporter.flops import Recompute
     from ofu_exporter.flops.causes import CauseFacts
 
-    job, executed = _job(options)
+    step, executed = _counted_step(options)
     again, peak = options["recompute"], _above_zero("peak_tflops", options["peak_tflops"])
     facts = CauseFacts(
-        job,
+        step,
         executed,
         options["forward_only"],
         None if again is None else Recompute(again),
@@ -83,7 +83,7 @@ def _facts(options: Mapping[str, Any]) -> CauseFacts:
     return facts
 
 
-def _job(options: Mapping[str, Any]) -> tuple[CountedStep | None, Lengths | None]:
+def _counted_step(options: Mapping[str, Any]) -> tuple[CountedStep | None, Lengths | None]:
     """What a step is counted from, and its samples as they are padded."""
     from ofu_exporter.flops.causes import CountedStep
 
@@ -93,9 +93,9 @@ def _job(options: Mapping[str, Any]) -> tuple[CountedStep | None, Lengths | None
     model, lengths, executed = step(options["config"], options)
     ran = {"convention": "model", "recompute": options["recompute"] or "none"}
     chosen = how({**options, **ran, "forward_only": options["forward_only"] is True})
-    job = CountedStep(model, lengths, chosen.counting, chosen.passes)
-    job.flops()  # so that what contradicts the model is said before anything is compared
-    return job, executed
+    counted = CountedStep(model, lengths, chosen.counting, chosen.passes)
+    counted.flops()  # facts that contradict the model are refused before anything is compared
+    return counted, executed
 
 
 def _refuse_without_config(options: Mapping[str, Any]) -> None:
@@ -133,13 +133,13 @@ def _right_mfu(facts: CauseFacts, options: Mapping[str, Any]) -> float | None:
     """What the job should have reported; None where it isn't known how fast it goes, or on what."""
     from ofu_exporter.flops import How, Pace, count, utilization
 
-    rate, job = options["tokens_per_second"], facts.job
+    rate, step = options["tokens_per_second"], facts.step
     if rate is None:
         return None
     missing = [name for name in ("config", "gpu", "gpus", "precision") if options[name] is None]
-    if job is None or facts.gpu is None or facts.gpus is None or facts.precision is None:
+    if step is None or facts.gpu is None or facts.gpus is None or facts.precision is None:
         raise ConfigError(f"--tokens-per-second needs {', '.join(f'--{name}' for name in missing)}")
-    counted = count(job.model, job.lengths, How("model", job.counting, job.passes))
+    counted = count(step.model, step.lengths, How("model", step.counting, step.passes))
     pace = Pace(tokens_per_second=rate)
     used = utilization(counted, pace, gpu=facts.gpu, number=facts.gpus, precision=facts.precision)
     return used.mfu

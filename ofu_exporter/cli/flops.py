@@ -114,7 +114,7 @@ def _causes(config: Path, options: Mapping[str, Any], reported: float, right: fl
     return [
         f"reported MFU is {reported / right:.3f} times the right one, {each.cause} makes it "
         f"{each.expected_ratio:.3f}: {each.evidence}"
-        for each in explain.of_report(reported, right, facts)
+        for each in explain.causes_of_report(reported, right, facts)
     ]
 
 

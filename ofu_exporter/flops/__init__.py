@@ -1,4 +1,4 @@
-"""FLOPs of a model's step, each term shown, and MFU and HFU from its throughput.
+"""Counts the FLOPs of a model's step, term by term, and computes MFU and HFU from its throughput.
 
     model = flops.read(json.loads(Path("config.json").read_text()))
     count = flops.count(model, flops.fixed(512, tokens=4096), flops.How(convention="megatron"))

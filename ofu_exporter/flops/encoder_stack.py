@@ -1,4 +1,4 @@
-"""The terms of a stack of encoder layers: attention in both directions over one stream, and an MLP.
+"""Makes the terms of a stack of encoder layers: attention in both directions over one stream, and an MLP.
 
 Per layer 4 h^2 + c h f multiply-adds per token and 2 h per pair of tokens, every pair: a causal half would be wrong.
 """
@@ -20,7 +20,7 @@ def stack(
     prefix: str = "",
     causal: bool = False,
 ) -> Iterator[Term]:
-    """The terms of layers over one stream, their names behind a prefix."""
+    """The terms of layers over one stream; `prefix` stands before their names."""
     for term in blocks.layers(hidden, layers, causal):
         extent = replace(term.extent, stream=stream)
         yield replace(term, name=prefix + term.name, extent=extent)
@@ -29,18 +29,26 @@ def stack(
 def cross(
     hidden: int, mixer: GroupedAttention, times: int, queries: str, keys: str
 ) -> Iterator[Term]:
-    """Attention of one stream to another: queries and output per token of the one, keys and values of the other."""
+    """Attention between streams: queries and output per token of `queries`, keys and values per token of `keys`."""
     wide, part = mixer.query_dim, Part.PROJECTION
-    here, there = Extent(stream=queries), Extent(stream=keys)
+    per_query, per_key = Extent(stream=queries), Extent(stream=keys)
     bias, out = mixer.qkv_bias, mixer.out_bias
     name = "cross_attention"
-    yield blocks.linear(f"{name}.q_proj", part, hidden, wide, times=times, bias=bias, extent=here)
-    yield blocks.linear(f"{name}.k_proj", part, hidden, wide, times=times, bias=bias, extent=there)
-    yield blocks.linear(f"{name}.v_proj", part, hidden, wide, times=times, bias=bias, extent=there)
+    yield blocks.linear(
+        f"{name}.q_proj", part, hidden, wide, times=times, bias=bias, extent=per_query
+    )
+    yield blocks.linear(
+        f"{name}.k_proj", part, hidden, wide, times=times, bias=bias, extent=per_key
+    )
+    yield blocks.linear(
+        f"{name}.v_proj", part, hidden, wide, times=times, bias=bias, extent=per_key
+    )
     yield blocks.core(wide, wide, times, Extent(Per.CROSS, queries, keys), f"{name}.core")
-    yield blocks.linear(f"{name}.o_proj", part, wide, hidden, times=times, bias=out, extent=here)
+    yield blocks.linear(
+        f"{name}.o_proj", part, wide, hidden, times=times, bias=out, extent=per_query
+    )
 
 
 def useful(terms: Iterable[Term]) -> tuple[Term, ...]:
-    """Merged, without terms that have neither FLOPs nor parameters."""
+    """The terms, merged, without those that have neither FLOPs nor parameters."""
     return merge(term for term in terms if term.flops or term.parameters)

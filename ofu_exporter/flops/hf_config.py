@@ -1,7 +1,7 @@
-"""What the configurations of Hugging Face transformers have in common, read once for every family.
+"""Reads the fields that configurations of Hugging Face transformers have in common, for every family.
 
-Each function names the fields it reads; the meaning of an absent field is that of the model class in
-transformers (`configuration_*.py`), and is stated where it is used.
+Each function names the fields it reads. An absent field means what the model class in transformers
+(`configuration_*.py`) makes of it; the function says what that is.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def query_key_norm(kind: str, attention: GroupedAttention) -> int:
 def windows(fields: Fields, layers: int, full_every: int = 0) -> list[int | None]:
     """The sliding window of each layer, None where it attends to everything.
 
-    sliding_window absent, null or (Qwen) use_sliding_window false: no windows. layer_types says which layers
-    have it; absent, it is every layer but each `full_every`-th (0 = every layer), from max_window_layers on.
+    sliding_window absent, null or (Qwen) use_sliding_window false: no windows. layer_types says which layers have
+    the window; absent, every layer has it but each `full_every`-th (0 = every layer), from max_window_layers on.
     """
     window = fields.size("sliding_window", default=0, least=0)
     used = fields.flag("use_sliding_window", default=bool(window))

@@ -20,18 +20,18 @@ from ofu_exporter.flops.terms import Exact, Part, Term, total, whole
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one term costs in one step over all GPUs, in FLOPs."""
+    """The FLOPs of one term in one step over all GPUs."""
 
     term: Term
     forward: Exact
     backward: Exact
     recomputed: Exact
     padding: Exact = 0
-    """What tokens of padding cost in all passes: run by the hardware, needed by nobody."""
+    """FLOPs of padding tokens in all passes: the hardware runs them, nobody needs them."""
 
     @property
     def model(self) -> Exact:
-        """FLOPs that the model needs for it: forward and backward once."""
+        """FLOPs of the term that the model needs: forward and backward once."""
         return self.forward + self.backward
 
 
@@ -44,7 +44,7 @@ class Count:
     parameters: Parameters
     lines: tuple[Line, ...]
     tokens: Exact
-    """Tokens of the main stream in the step: what a count per token divides by, and tokens/s counts."""
+    """Tokens of the main streams in the step; a count per token divides by them, and tokens/s counts them."""
     sequences: int
     warnings: tuple[str, ...] = ()
 
@@ -55,13 +55,13 @@ class Count:
 
     @property
     def hardware_flops_per_step(self) -> Exact:
-        """And those that recomputing activations and padding add. The numerator of HFU."""
+        """FLOPs that the hardware runs: also those of recomputed activations and of padding. The numerator of HFU."""
         more = (line.recomputed + line.padding for line in self.lines)
         return total((self.model_flops_per_step, *more))
 
     @property
     def model_flops_per_token(self) -> Exact:
-        """Model FLOPs over the tokens of the step; exact, so perhaps a fraction."""
+        """Model FLOPs over the tokens of the step: exact, so it may be a fraction."""
         return whole(Fraction(self.model_flops_per_step) / Fraction(self.tokens))
 
     @property
@@ -79,11 +79,11 @@ class Count:
         return whole(Fraction(line.model) / Fraction(self.tokens))
 
     def share(self, *parts: Part) -> float:
-        """The share of the model FLOPs that terms of some parts have."""
-        of = sum(
+        """The share of the model FLOPs that is in some parts."""
+        flops = sum(
             (Fraction(line.model) for line in self.lines if line.term.part in parts), Fraction()
         )
-        return float(of / Fraction(self.model_flops_per_step))
+        return float(flops / Fraction(self.model_flops_per_step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Total:
 
     @property
     def hardware_flops_per_step(self) -> Exact:
-        """The sum over the counts, with what each recomputes."""
+        """The sum over the counts, with recomputed activations and padding."""
         return total(count.hardware_flops_per_step for count in self.counts)
 
 
@@ -113,9 +113,9 @@ class How:
 
 
 def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
-    """The model of a configuration: Hugging Face's config.json or diffusers' transformer/config.json, as it is.
+    """The model of a configuration: Hugging Face's config.json or diffusers' transformer/config.json, unchanged.
 
-    `ignore`: unknown fields that are known to change no matrix product.
+    `ignore` names unknown fields that change no matrix product.
 
     Raises ConfigError for a field that is missing, negative, contradictory or unknown, and for an
     architecture that no family reads; it names the field and lists what is known.
@@ -131,7 +131,7 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
 
 
 def read_file(path: Path, ignore: Iterable[str] = ()) -> Model:
-    """The model of a configuration in a JSON file. Raises ConfigError that names the file."""
+    """The model of a configuration in a JSON file. Raises ConfigError, which names the file."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -157,12 +157,12 @@ def count(
 ) -> Count:
     """The FLOPs of one step.
 
-    Shapes: the lengths hold every sample of the step over all GPUs (global batch), without padding; `executed`,
-    where the job pads, the same samples as the hardware sees them. The streams whose length the configuration
-    fixes (patches of an image) are added to each sample.
+    `lengths` hold every sample of the step over all GPUs (global batch), without padding. Where the job pads,
+    `executed` holds the same samples with their padding. The streams whose length the configuration fixes (patches
+    of an image) are added to each sample.
 
-    Raises ConfigError for an unknown convention, one that isn't defined for the family (it lists those
-    that are), choices that contradict it or the model, and padding that makes a step smaller.
+    Raises ConfigError for an unknown convention, one that isn't defined for the family (the error lists those that
+    are), choices that contradict the convention or the model, and padding that makes a step smaller.
     """
     how = how or How()
     convention = conventions.load(how.convention)
@@ -220,7 +220,7 @@ def _complete(model: Model, lengths: Lengths) -> Lengths:
 
 
 def _defined(model: Model) -> list[str]:
-    """The conventions that say something of a model."""
+    """The conventions that are defined for a model."""
     defined = []
     for name in conventions.names():
         try:

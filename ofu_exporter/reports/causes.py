@@ -15,10 +15,10 @@ from ofu_exporter.values.reported import Causes, Compared, LikelyCause
 def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) -> CauseFacts:
     """The facts of a report for an explanation. Raises ReportError for a model that cannot be counted."""
     recompute = report.recompute
-    job = None if report.model is None else counted_step(report.model)
+    step = None if report.model is None else counted_step(report.model)
     is_peak_known = report.peak_tflops is not None or report.mfu is None
     return CauseFacts(
-        job=job,
+        step=step,
         forward_only=None if report.model is None else report.model.forward_only,
         recompute=None if recompute is None else flops.Recompute(recompute),
         gpu=hardware.name if hardware.is_in_table else None,

@@ -68,7 +68,7 @@ def test_jobs_that_are_not_in_the_table_report_nothing() -> None:
 
 def test_the_over_report_is_what_the_formula_makes_of_its_model() -> None:
     job = counted_step(ModelBody(**REPORTING[OVER].facts["model"]))
-    facts = CauseFacts(job=job)
+    facts = CauseFacts(step=job)
     (cause,) = [each for each in causes() if each.slug == "full_attention_counted"]
     (hypothesis,) = cause.hypotheses(facts)
     assert hypothesis.miscount is not None

@@ -2,7 +2,7 @@
 
 With `ForSequenceClassification` for `ForCausalLM`, the same with a classifier on every token: reward models.
 
-Terms and formulas are those of `blocks.decoder`; what differs between the architectures is in the table.
+Terms and formulas are those of `blocks.decoder`; the table has the differences between the architectures.
 Sources: Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
 (arXiv:2505.09388), Gemma 1-3 (arXiv:2403.08295, 2408.00118, 2503.19786), Phi (arXiv:2309.05463), OLMo 2
 (arXiv:2501.00656), StarCoder2 (arXiv:2402.19173), and the model classes in Hugging Face transformers.
@@ -28,10 +28,10 @@ from ofu_exporter.flops.shapes import (
 
 @dataclass(frozen=True, slots=True)
 class DecoderPlan:
-    """What the class of an architecture fixes, and no field of its configuration says."""
+    """What the class of an architecture fixes and no field of the configuration says."""
 
     tied: bool = False
-    """What an absent tie_word_embeddings means."""
+    """The meaning of an absent tie_word_embeddings."""
     gated: bool = True
     norm: Norms = rms_norm
     norms: int = 2
@@ -41,11 +41,11 @@ class DecoderPlan:
     """Whether query, key and value have biases where attention_bias does not say."""
     bias_field: str = "attention_bias"
     output_bias: bool | None = None
-    """The same for the output projection; None = as the others."""
+    """The same for the output projection; None = like the others."""
     mlp_bias: bool = False
     head_bias: bool = False
     full_every: int = 0
-    """Of how many layers one attends without the window; 0 = none does."""
+    """One of this many layers attends without the window; 0 = none does."""
 
 
 ARCHITECTURES = {

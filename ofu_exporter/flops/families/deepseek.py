@@ -3,8 +3,8 @@
 Terms and formulas are those of `blocks.latent_attention` and `blocks.experts`. Sources: DeepSeek-V2
 (arXiv:2405.04434), DeepSeek-V3 (arXiv:2412.19437, section 2), and the model classes in Hugging Face
 transformers. `moe_latent_size` is Megatron-LM's field: activations are projected to that width before the routed
-experts. Layers of multi-token prediction are counted where the user says that they are trained; the published
-671B and 37B active are without them.
+experts. Layers of multi-token prediction are counted where the user says that they are trained; the published 671B
+parameters and 37B active ones are without them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEUTRAL = listed(
     aux_loss_alpha ep_size head_dim n_group scoring_func seq_aux topk_group
     """
 )
-"""head_dim repeats qk_rope_head_dim in what transformers writes."""
+"""In configurations that transformers writes, head_dim repeats qk_rope_head_dim."""
 
 
 def read(fields: Fields, architecture: str) -> Model:

@@ -36,16 +36,16 @@ NEUTRAL = listed(
     """
 )
 
-# Fields of a kind of layer that a model lacks stand above too: where the kind occurs they are read.
+# Some fields above belong to one kind of layer. Models with that kind read them; others ignore them.
 
 LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
-"""The letters of hybrid_override_pattern, as Megatron-LM has them."""
+"""The letters of hybrid_override_pattern, which are Megatron-LM's."""
 RENAMED = {"mamba": "linear_attention", "attention": "full_attention"}
 BLOCKS = (*LETTERS.values(), *RENAMED)
 
 
 def nemotron(fields: Fields) -> Decoder:
-    """Nemotron-H: one block per layer, its kind spelt out; ungated feed-forward blocks."""
+    """Nemotron-H: one block per layer, of a kind that the configuration names; ungated feed-forward blocks."""
     hidden = fields.size("hidden_size")
     makers: dict[str, Callable[[], Layer]] = {
         "linear_attention": lambda: Layer(_nemotron_mamba(fields), None, hidden),
@@ -53,7 +53,7 @@ def nemotron(fields: Fields) -> Decoder:
         "mlp": lambda: Layer(None, _nemotron_mlp(fields), hidden),
         "moe": lambda: Layer(None, _nemotron_experts(fields), hidden),
     }
-    # Made for the kinds that occur only, so that a dense model needs no field of experts.
+    # Layers are made only of the kinds that occur, so that a dense model needs no field of experts.
     kinds = _nemotron_kinds(fields)
     predicted: list[str] = []
     if fields.size("num_nextn_predict_layers", default=0, least=0):
@@ -197,7 +197,7 @@ def bamba(fields: Fields) -> Decoder:
 
 
 def _bamba_head(fields: Fields, hidden: int) -> int:
-    """ "auto" is what the inner width leaves for each head."""
+    """The head dimension that "auto" stands for: the inner width over the heads."""
     return fields.size("mamba_expand") * hidden // fields.size("mamba_n_heads")
 
 

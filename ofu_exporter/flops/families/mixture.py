@@ -27,13 +27,13 @@ NEUTRAL = listed(
 
 @dataclass(frozen=True, slots=True)
 class MixturePlan:
-    """What the class of an architecture fixes, and no field of its configuration says."""
+    """What the class of an architecture fixes and no field of the configuration says."""
 
     block: Callable[[Fields, int], list[FeedForward]]
-    """The feed-forward block of each of so many layers."""
+    """Makes the feed-forward blocks of a number of layers."""
     query_key_norm: str = ""
     bias: bool = False
-    """What an absent attention_bias means for query, key and value."""
+    """The meaning of an absent attention_bias for query, key and value."""
     output_bias: bool | None = None
     sinks: bool = False
     """Whether every head has a learned sink."""
@@ -57,7 +57,7 @@ def gpt_oss(fields: Fields, number: int) -> list[FeedForward]:
 
 
 def qwen(fields: Fields, number: int) -> list[FeedForward]:
-    """Every decoder_sparse_step-th layer is sparse; Qwen2's have a gated shared expert."""
+    """Every decoder_sparse_step-th layer is sparse; those of Qwen2 have a gated shared expert."""
     block = _experts(fields, "num_experts", "moe_intermediate_size", "num_local_experts")
     shared = fields.size("shared_expert_intermediate_size", default=0, least=0)
     sparse = replace(block, shared_width=shared, shared_gate=shared > 0)

@@ -78,7 +78,7 @@ def _vision_2(fields: Fields, out: int) -> Iterator[Term]:
 
 
 def _vision_2_5(fields: Fields, out: int) -> Iterator[Term]:
-    """RMS norms, gated MLPs, windows of window_size/patch_size patches to a side but in fullatt_block_indexes."""
+    """RMS norms, gated MLPs, windows of window_size/patch_size patches to a side, except in fullatt_block_indexes."""
     hidden, number = fields.size("hidden_size"), fields.size("depth")
     if fields.size("out_hidden_size") != out:
         raise fields.error("out_hidden_size", f"contradicts the language model's {out}")

@@ -26,7 +26,7 @@ IMAGE, PATCHES = "image", "patches"
 
 @dataclass(frozen=True, slots=True)
 class VitPlan:
-    """What the class of an architecture fixes, and no field of its configuration says."""
+    """What the class of an architecture fixes and no field of the configuration says."""
 
     special: int = 1
     """Tokens beside the patches: [CLS] and the like."""
@@ -34,7 +34,7 @@ class VitPlan:
     pre_norm: bool = False
     """Whether the embeddings are normalised before the first layer (CLIP)."""
     heads: int = 0
-    """Classifiers over id2label."""
+    """Number of classifiers over id2label."""
     pooler: bool = False
     """Whether the first token is projected once more (ViTModel)."""
     attention_pool: bool = False

@@ -12,7 +12,7 @@ from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Passes, Recompute
 from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
-from ofu_exporter.flops.explain import Observation, explain, of_report
+from ofu_exporter.flops.explain import Observation, causes_of_report, explain
 from ofu_exporter.values.reported import Verdict
 from tests.flops.causes.synthetic import BERT, BF16, H100, HYBRID, LATENT, LLAMA, Step
 from tests.flops.counting import CONFIGS, NAMES, config
@@ -49,8 +49,8 @@ def ratios(slug: str, facts: CauseFacts) -> list[float]:
         if each.miscount is None:
             found.append(each.ratio)
         else:
-            assert facts.job
-            found.append(each.miscount(facts.job).flops() / facts.job.flops())
+            assert facts.step
+            found.append(each.miscount(facts.step).flops() / facts.step.flops())
     return found
 
 
@@ -151,7 +151,7 @@ def test_two_mistakes_of_one_count_are_counted_together() -> None:
 
 
 def test_a_device_is_found_by_the_name_of_its_row() -> None:
-    found = of_report(0.4 * 989.4 / 119.5, 0.4, known(LLAMA))
+    found = causes_of_report(0.4 * 989.4 / 119.5, 0.4, known(LLAMA))
     assert any("L20" in each.evidence for each in found if each.cause == "wrong_device")
 
 
@@ -207,12 +207,14 @@ def test_zero_has_no_cause(mfu: float, ofu: float) -> None:
 
 def test_a_report_against_the_right_mfu() -> None:
     facts = LLAMA.facts()
-    assert of_report(0.40, 0.40, facts) == []
-    assert of_report(0.20, 0.40, facts)[0].cause == "sparse_peak"
-    assert "recompute_counted" in {each.cause for each in of_report(0.4 * 4 / 3, 0.4, facts)}
-    assert of_report(0.5427, 0.1845, facts) == [], "2.94 is the latent experts', nothing general"
+    assert causes_of_report(0.40, 0.40, facts) == []
+    assert causes_of_report(0.20, 0.40, facts)[0].cause == "sparse_peak"
+    assert "recompute_counted" in {each.cause for each in causes_of_report(0.4 * 4 / 3, 0.4, facts)}
+    assert causes_of_report(0.5427, 0.1845, facts) == [], (
+        "2.94 is the latent experts', nothing general"
+    )
     with pytest.raises(ConfigError, match="reported_mfu"):
-        of_report(0.0, 0.4, facts)
+        causes_of_report(0.0, 0.4, facts)
 
 
 def test_the_page_names_every_cause() -> None:
