@@ -163,7 +163,7 @@ class SimulatedMachine:
 
     def run(self, product: Product) -> Sequence[Mark]:
         _, executed = _choice(product)
-        self.probe.do(self._phase(product, product.flops / executed))
+        self.probe.run_phase(self._phase(product, product.flops / executed))
         rate = self._flops_per_cycle[product.precision] * (self._gpu.sm_count or 0)
         began, cycles = self.clock(), self.probe.useful_cycles
         marks = [Mark(began, 0.0)]
@@ -171,7 +171,7 @@ class SimulatedMachine:
             self.clock.wait()
             done = (self.probe.useful_cycles - cycles) * rate / product.flops
             marks.append(Mark(self.clock(), done))
-        self.probe.do(IDLE)
+        self.probe.run_phase(IDLE)
         return marks
 
     def close(self) -> None:
