@@ -1,4 +1,4 @@
-"""The start page: what the agent measures now, as a table for people."""
+"""Makes the start page: what the agent measures now, as a table for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 
 
 def start_page(snapshot: Snapshot | None) -> str:
-    """A plain page: what is measured now, and the links."""
+    """The start page in HTML: tables of GPUs and jobs, and links."""
     rows = "".join(_row(view) for view in snapshot.gpus) if snapshot else ""
     simulated = snapshot is not None and snapshot.source.simulated
     notice = "<p><strong>Simulated data: no GPU was measured.</strong></p>" if simulated else ""
@@ -34,7 +34,7 @@ def start_page(snapshot: Snapshot | None) -> str:
 
 
 def _sources(snapshot: Snapshot) -> str:
-    """The names of those that GPUs are read through."""
+    """The names of the sources that GPUs are read through."""
     return ", ".join(
         dict.fromkeys([snapshot.source.name, *(v.source for v in snapshot.gpus if v.source)])
     )
@@ -80,7 +80,7 @@ def _job_row(view: JobView) -> str:
 
 
 def _verdict(reports: ReportsView | None) -> str:
-    """The verdict, and where there is one the likeliest cause."""
+    """The verdict, with the likeliest cause where there is one."""
     if reports is None:
         return ""
     first = reports.causes.first if reports.causes else None

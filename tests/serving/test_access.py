@@ -86,8 +86,8 @@ def test_what_was_passed_on_is_not_local(header: str, peer: str | None) -> None:
 
 def test_a_certificate_lets_in_where_everybody_needs_one() -> None:
     access = Access(demands_certificates=True)
-    assert access.writer(request("10.0.0.7", scheme="https")).way is Warrant.CERTIFICATE
-    assert access.writer(request(None)).way is Warrant.LOCAL, "the Unix socket has no TLS"
+    assert access.writer(request("10.0.0.7", scheme="https")).warrant is Warrant.CERTIFICATE
+    assert access.writer(request(None)).warrant is Warrant.LOCAL, "the Unix socket has no TLS"
     assert reason(access, request("10.0.0.7")) is ReportRejection.NOT_LOCAL
     assert reason(Access(), request("10.0.0.7", scheme="https")) is ReportRejection.NOT_LOCAL
 
@@ -99,7 +99,7 @@ def test_a_token_of_the_site_lets_in_from_everywhere(path: Path) -> None:
     access = Access(SiteTokens(path))
     for scope in (request("10.0.0.7", TOKEN), request("10.0.0.7", TOKEN, via="proxy")):
         writer = access.writer(scope)
-        assert writer.way is Warrant.SITE_TOKEN
+        assert writer.warrant is Warrant.SITE_TOKEN
         assert writer.is_site
         access.may_speak_for(writer, JOB)
 
@@ -126,7 +126,7 @@ def test_two_authorizations_are_a_wrong_one(path: Path) -> None:
 
 def test_the_scheme_is_written_as_one_likes(path: Path) -> None:
     scope = request("10.0.0.7", authorization=f"bEARER  {TOKEN} ")
-    assert Access(SiteTokens(path)).writer(scope).way is Warrant.SITE_TOKEN
+    assert Access(SiteTokens(path)).writer(scope).warrant is Warrant.SITE_TOKEN
 
 
 def test_a_file_holds_tokens_and_comments(tmp_path: Path) -> None:
