@@ -1,4 +1,4 @@
-"""Opens a source in a thread of its own: a library that does not answer holds up nothing else."""
+"""Opens a source on a thread of its own, so that a library that does not answer holds up nothing else."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ofu_exporter.values.reasons import Reason
 log = logging.getLogger(__name__)
 
 Candidate = tuple[str, Callable[[], Source]]
-"""A source by name, and how it is built."""
+"""The name of a source, and how it is built."""
 
 
 class OpenProbes(NamedTuple):
-    """A source that can be read."""
+    """A source that is open, with its probes."""
 
     source: Source
     probes: Sequence[Probe]
 
     def close(self) -> None:
-        """Let go of everything. Never raises."""
+        """Release everything. Never raises."""
         for probe in self.probes:
             probe.close()
         self.source.close()
@@ -46,18 +46,18 @@ class SourceOpening:
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far."""
+        """How long the attempt has taken until now."""
         return self._clock() - self._began
 
     def result(self, patience: float) -> OpenProbes | None:
-        """What came of it within so many seconds, None when nothing has yet. Raises SourceError."""
+        """The open source; None when it is not open within `patience` seconds. Raises SourceError."""
         self._thread.join(patience)
         if self._error is not None:
             raise self._error
         return self._opened
 
     def give_up(self) -> None:
-        """Nobody wants it any more: what it opens, or has opened, is closed."""
+        """Give the attempt up: a source that it opens, or has opened, is closed."""
         with self._lock:
             self._given_up = True
             opened, self._opened = self._opened, None
@@ -78,7 +78,7 @@ class SourceOpening:
 
 
 def _opened(candidate: Candidate) -> OpenProbes:
-    """Build and open a source. Raises SourceError, whatever happens."""
+    """Build and open a source. Raises SourceError, and nothing else."""
     name, build = candidate
     try:
         source = build()
