@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from ofu_exporter.settings import Configured
     from ofu_exporter.validation import Machine, Product, Trial, Watch
+    from ofu_exporter.validation.findings import Findings
     from ofu_exporter.validation.plan import Size
-    from ofu_exporter.validation.report import Findings
     from ofu_exporter.validation.storage import ResultsHeader
 
 EXIT_GPU = 4
@@ -91,14 +91,14 @@ def validate(format_: str, plot: Path | None, **options: Any) -> None:
     """
     _check_numbers(options)
     found = _stored(options) if options["report"] else _measured(options)
-    from ofu_exporter.validation import report
+    from ofu_exporter.validation import findings
 
     if plot is not None:
         from ofu_exporter.validation.plot import draw
 
         draw(found, plot)
     as_json = format_ == "json"
-    click.echo(json.dumps(report.plain(found), indent=2) if as_json else report.text(found))
+    click.echo(json.dumps(findings.plain(found), indent=2) if as_json else findings.text(found))
     if not found.compared:
         sys.exit(EXIT_GPU)
     if not options["clocks"]:
@@ -245,7 +245,7 @@ def _report(
     """Raises GpuError when nothing is known that the GPU could be measured against."""
     from ofu_exporter.agent.build import rows
     from ofu_exporter.hardware import gpu_models
-    from ofu_exporter.validation import report
+    from ofu_exporter.validation import findings
     from ofu_exporter.validation.accuracy import Bounds
 
     extra = rows(configured.settings.gpus)
@@ -254,9 +254,9 @@ def _report(
         raise GpuError(Reason.UNKNOWN_MODEL, header.gpu.name)
     if options["clocks"]:
         peaks = dict(_peak(text) for text in options["published"])
-        return report.clock_report(header, trials, rating, peaks, extra)
+        return findings.clock_report(header, trials, rating, peaks, extra)
     bounds = Bounds(options["raw_bound"], options["adjusted_bound"])
-    return report.accuracy_report(header, trials, rating, bounds)
+    return findings.accuracy_report(header, trials, rating, bounds)
 
 
 def _peak(text: str) -> tuple[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.validation import accuracy
-from ofu_exporter.validation.report import SIMULATED, Findings
+from ofu_exporter.validation.findings import SIMULATED, Findings
 
 
 def draw(report: Findings, path: Path) -> None:
