@@ -1,4 +1,4 @@
-"""All that a validation found, as plain data and as text."""
+"""Collects what a validation found, and writes it as plain data and as text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIMULATED = "SIMULATED: no GPU was measured. It shows that the tool works, not t
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found. Empty or None = not measured."""
+    """What a validation found. Empty or None = not measured."""
 
     header: ResultsHeader
     rating: Rating
@@ -33,17 +33,17 @@ class Findings:
     proposal: tuple[str, str] | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[Product, ...] = ()
-    """For want of time."""
+    """Products that were not run because time was over."""
 
     @property
     def verdict(self) -> accuracy.Verdict:
         return accuracy.verdict(self.rows)
 
 
-def accuracy_report(
+def accuracy_findings(
     header: ResultsHeader, trials: Sequence[Trial], rating: Rating, bounds: Bounds
 ) -> Findings:
-    """How near OFU came."""
+    """The findings of how near OFU came to MFU."""
     chosen = [each for each in trials if each.product.kind != "clock"]
     compared = _results(chosen, rating)
     steady = next((each for each in chosen if each.product.kind == "noise"), None)
@@ -58,14 +58,14 @@ def accuracy_report(
     )
 
 
-def clock_report(
+def clock_findings(
     header: ResultsHeader,
     trials: Sequence[Trial],
     rating: Rating,
     published: Mapping[str, float],
     extra: Sequence[GpuModel] = (),
 ) -> Findings:
-    """The clock domains."""
+    """The findings on clock domains."""
     chosen = [each for each in trials if each.product.kind == "clock"]
     compared = _results(chosen, rating)
     found = clocks.domains(chosen, compared, header.gpu, rating, published, extra)
@@ -81,9 +81,9 @@ def clock_report(
     )
 
 
-def plain(report: Findings) -> dict[str, Any]:
-    """The report as JSON has it; null for what was not measured."""
-    header = report.header
+def plain(findings: Findings) -> dict[str, Any]:
+    """The findings as plain data for JSON; null for what was not measured."""
+    header = findings.header
     return {
         "simulated": header.simulated,
         "gpu": {"uuid": header.gpu.uuid, "model": header.gpu.name, "driver": header.gpu.driver},
@@ -91,29 +91,29 @@ def plain(report: Findings) -> dict[str, Any]:
         "software": dict(header.software),
         "created": header.created,
         "rating": {
-            "origin": report.rating.origin,
-            "tensor_clock_hz": dict(report.rating.tensor_clock_hz),
-            "peak_flops": dict(report.rating.peak_flops),
+            "origin": findings.rating.origin,
+            "tensor_clock_hz": dict(findings.rating.tensor_clock_hz),
+            "peak_flops": dict(findings.rating.peak_flops),
         },
-        "bounds": asdict(report.bounds),
-        "verdict": report.verdict,
-        "products": report.products,
-        "compared": len(report.compared),
-        "left_out": len(report.left_out),
-        "refused": dict(report.refused),
-        "accuracy": [asdict(row) for row in report.rows],
-        "overhead_curve": [asdict(point) for point in accuracy.curve(report.compared)],
-        "speed_ups": [asdict(each) for each in accuracy.speed_ups(report.compared)],
-        "clock_noise": _plain_noise(report.noise),
-        "clock_domains": [asdict(domain) for domain in report.domains],
-        "proposed_row": report.proposal[0] if report.proposal else None,
-        "proposed_setting": report.proposal[1] if report.proposal else None,
+        "bounds": asdict(findings.bounds),
+        "verdict": findings.verdict,
+        "products": findings.products,
+        "compared": len(findings.compared),
+        "left_out": len(findings.left_out),
+        "refused": dict(findings.refused),
+        "accuracy": [asdict(row) for row in findings.rows],
+        "overhead_curve": [asdict(point) for point in accuracy.curve(findings.compared)],
+        "speed_ups": [asdict(each) for each in accuracy.speed_ups(findings.compared)],
+        "clock_noise": _plain_noise(findings.noise),
+        "clock_domains": [asdict(domain) for domain in findings.domains],
+        "proposed_row": findings.proposal[0] if findings.proposal else None,
+        "proposed_setting": findings.proposal[1] if findings.proposal else None,
     }
 
 
-def text(report: Findings) -> str:
-    """The report for people."""
-    return "\n".join(_lines(report))
+def text(findings: Findings) -> str:
+    """The findings for people."""
+    return "\n".join(_lines(findings))
 
 
 def _results(trials: Sequence[Trial], rating: Rating) -> tuple[Result, ...]:
@@ -127,34 +127,34 @@ def _plain_noise(found: Noise | None) -> dict[str, Any] | None:
     return {**asdict(found), "spreads": spreads}
 
 
-def _lines(report: Findings) -> Iterator[str]:
-    header = report.header
+def _lines(findings: Findings) -> Iterator[str]:
+    header = findings.header
     if header.simulated:
         yield SIMULATED
     made = ", ".join(f"{name} {version}" for name, version in sorted(header.software.items()))
     yield f"{header.gpu.name or 'GPU'} ({header.gpu.uuid}), source {header.source}, {made}"
-    yield f"{len(report.compared)} of {report.products} products could be compared"
-    if report.left_out:
-        longest = max(each.seconds for each in report.left_out) / 60
+    yield f"{len(findings.compared)} of {findings.products} products could be compared"
+    if findings.left_out:
+        longest = max(each.seconds for each in findings.left_out) / 60
         yield (
-            f"{len(report.left_out)} products are left, the longest of {longest:.2g} minutes: "
+            f"{len(findings.left_out)} products are left, the longest of {longest:.2g} minutes: "
             "run the same command again to go on"
         )
-    yield from (f"Not run: {name}: {why}" for name, why in report.refused.items())
-    yield from _accuracy(report)
-    yield from _curve(report)
-    yield from _speed_ups(report)
-    yield from _noise(report.noise)
-    yield from _domains(report)
+    yield from (f"Not run: {name}: {why}" for name, why in findings.refused.items())
+    yield from _accuracy(findings)
+    yield from _curve(findings)
+    yield from _speed_ups(findings)
+    yield from _noise(findings.noise)
+    yield from _domains(findings)
 
 
-def _accuracy(report: Findings) -> Iterator[str]:
-    if not report.rows:
+def _accuracy(findings: Findings) -> Iterator[str]:
+    if not findings.rows:
         return
     yield "\nOFU against MFU, in points (the paper's Table II)"
     head = ("PREC", "PRODUCTS", "ESTIMATOR", "N", "MAE", "MEAN", "<= 2", "<= 5", "STDERR", "")
     lines: list[tuple[str, ...]] = [head]
-    for row in report.rows:
+    for row in findings.rows:
         stderr = "-" if row.stderr is None else f"{100 * row.stderr:.2f}"
         lines.append(_cells(row, "OFU", row.raw, stderr, row.raw_verdict))
         if row.exact:
@@ -163,8 +163,8 @@ def _accuracy(report: Findings) -> Iterator[str]:
             lines.append(_cells(row, "adjusted, at most", row.lower, "", "not_judged"))
     yield from _table(lines)
     yield (
-        f"Bounds for {accuracy.JUDGED} products: MAE {report.bounds.raw:g} of OFU, "
-        f"{report.bounds.adjusted:g} adjusted. This card: {report.verdict.replace('_', ' ')}"
+        f"Bounds for {accuracy.JUDGED} products: MAE {findings.bounds.raw:g} of OFU, "
+        f"{findings.bounds.adjusted:g} adjusted. This card: {findings.verdict.replace('_', ' ')}"
     )
 
 
@@ -185,8 +185,8 @@ def _cells(
     )
 
 
-def _curve(report: Findings) -> Iterator[str]:
-    squares = [point for point in accuracy.curve(report.compared) if point.kind == "square"]
+def _curve(findings: Findings) -> Iterator[str]:
+    squares = [point for point in accuracy.curve(findings.compared) if point.kind == "square"]
     if not squares:
         return
     yield "\nFLOPs that tiles add to squares (Fig. 1): by kernel names / by the counters"
@@ -201,8 +201,8 @@ def _overheads(point: CurvePoint) -> str:
     return f"{names} / {counted}"
 
 
-def _speed_ups(report: Findings) -> Iterator[str]:
-    found = accuracy.speed_ups(report.compared)
+def _speed_ups(findings: Findings) -> Iterator[str]:
+    found = accuracy.speed_ups(findings.compared)
     if not found:
         return
     peaks = ", ".join({f"{each.precision} {each.of_peaks:.2f}": None for each in found})
@@ -239,12 +239,12 @@ def _noise(found: Noise | None) -> Iterator[str]:
         yield from _table(lines)
 
 
-def _domains(report: Findings) -> Iterator[str]:
-    if not report.domains:
+def _domains(findings: Findings) -> Iterator[str]:
+    if not findings.domains:
         return
     yield "\nFLOPs per cycle and SM, and clocks"
     lines = [("PREC", "MEASURED", "RATE", "TABLE", "HIGHEST CLOCK", "IMPLIED", "TABLE")]
-    for each in report.domains:
+    for each in findings.domains:
         lines.append(
             (
                 each.precision,
@@ -257,14 +257,14 @@ def _domains(report: Findings) -> Iterator[str]:
             )
         )
     yield from _table(lines)
-    yield from (f"{each.precision}: {note}" for each in report.domains for note in each.notes)
-    if report.proposal and not any(each.implied_clock_hz for each in report.domains):
+    yield from (f"{each.precision}: {note}" for each in findings.domains for note in each.notes)
+    if findings.proposal and not any(each.implied_clock_hz for each in findings.domains):
         yield (
             "No published peak is known, so the tensor clock below is the highest that was seen under load: "
             "give --published bf16=TFLOPS to have the one that the peak implies"
         )
-    if report.proposal:
-        row, setting = report.proposal
+    if findings.proposal:
+        row, setting = findings.proposal
         yield f"\nA row for gpu_rows.py:\n{row}\n\nOr in the configuration:\n{setting.rstrip()}"
 
 

@@ -1,4 +1,4 @@
-"""The agent's own sampler, on the configured source and in this process, as the watch beside a machine."""
+"""Runs the agent's own sampler in this process, on the configured source, as the watch beside a machine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 AnswerT = TypeVar("AnswerT")
 
 PATIENCE_SECONDS = 15.0
-"""Beyond one window: a source has to be opened, and a counter to get its first value."""
+"""Seconds to wait beyond two windows: a source has to be opened, and a counter to get its first value."""
 
 
 class SamplerWatch:
-    """A sampler whose readings are kept until they are asked for."""
+    """A sampler whose readings are kept until somebody asks for them."""
 
     def __init__(
         self, build: Callable[[Callable[[Snapshot], None]], Sampler], window_seconds: float
@@ -32,7 +32,7 @@ class SamplerWatch:
         self._health = SourceHealth("")
         self._patience = 2 * window_seconds + PATIENCE_SECONDS
         self._sampler = build(self._publish)
-        self._sampler.tap = self._take
+        self._sampler.tap = self._keep
         self._sampler.start()
 
     @property
@@ -78,28 +78,28 @@ class SamplerWatch:
         self._sampler.stop()
 
     def _until(self, wanted: Callable[[], AnswerT]) -> AnswerT:
-        """Wait for an answer that is true; the last one when none comes in time."""
+        """Wait for an answer that is true; returns the last answer when none is true in time."""
 
-        def asked() -> AnswerT:
+        def answer() -> AnswerT:
             if self._problem is not None:
                 raise self._problem
             return wanted()
 
         with self._news:
-            return self._news.wait_for(asked, self._patience)
+            return self._news.wait_for(answer, self._patience)
 
     def _fail(self, event: Reading | Fault) -> None:
         assert isinstance(event, Fault)
         raise GpuError(event.reason, f"GPU {event.gpu.uuid}: {event.detail or event.reason.value}")
 
-    def _take(self, events: Sequence[Reading | Fault], health: SourceHealth) -> None:
+    def _keep(self, events: Sequence[Reading | Fault], health: SourceHealth) -> None:
         with self._news:
             self._health = health
             self._events += events
             self._news.notify_all()
 
     def _publish(self, snapshot: Snapshot) -> None:
-        """A source that cannot be opened ends it, with the reason."""
+        """Note a source that cannot be opened, which ends every wait with its reason."""
         health = snapshot.source
         if health.reason not in (None, Reason.STARTING) and not snapshot.gpus:
             with self._news:
