@@ -47,7 +47,7 @@ def check(format_: str, **flags: Any) -> None:
         click.echo("ofu-exporter: the source did not answer in time", err=True)
         sys.exit(EXIT_SOURCE)
     snapshot = latest[0]
-    click.echo(json.dumps(report(snapshot), indent=2) if format_ == "json" else table(snapshot))
+    click.echo(json.dumps(as_data(snapshot), indent=2) if format_ == "json" else table(snapshot))
     if not snapshot.gpus:
         sys.exit(EXIT_SOURCE)
     if any(view.reason is not None for view in snapshot.gpus):
@@ -55,13 +55,13 @@ def check(format_: str, **flags: Any) -> None:
 
 
 def _complete(snapshot: Snapshot) -> bool:
-    """Whether every GPU has a window or a reason, or the source has no GPU to wait for."""
+    """Whether every GPU has a window or a reason, or the source cannot be read."""
     if snapshot.gpus:
         return all(view.reason is not Reason.STARTING for view in snapshot.gpus)
     return snapshot.source.reason not in (None, Reason.STARTING)
 
 
-def report(snapshot: Snapshot) -> dict[str, Any]:
+def as_data(snapshot: Snapshot) -> dict[str, Any]:
     """The check as plain data; None for what was not measured."""
     source = snapshot.source
     return {
@@ -77,7 +77,7 @@ def report(snapshot: Snapshot) -> dict[str, Any]:
         "simulated": source.simulated,
         "reason": source.reason.value if source.reason else None,
         "detail": source.detail or None,
-        "gpus": [_report_gpu(view) for view in snapshot.gpus],
+        "gpus": [_gpu_data(view) for view in snapshot.gpus],
         "schedulers": [
             {
                 "scheduler": health.name,
@@ -90,7 +90,7 @@ def report(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _report_gpu(view: GpuView) -> dict[str, Any]:
+def _gpu_data(view: GpuView) -> dict[str, Any]:
     gpu, window, rating = view.gpu, view.window, view.rating
     return {
         "gpu": gpu.index,
@@ -118,17 +118,17 @@ def _report_gpu(view: GpuView) -> dict[str, Any]:
 
 
 def error_budget(view: GpuView) -> dict[str, Any] | None:
-    """What is known of the error of one window's OFU, in points; None without an OFU."""
+    """The parts of the error of one window's OFU, in points where they are known; None without an OFU."""
     window, rating = view.window, view.rating
     if window is None or window.utilization is None or rating is None:
         return None
-    known = window.stderr is not None
+    is_known = window.stderr is not None
     return {
-        "clock_interval_95_points": 196 * (window.stderr or 0.0) if known else None,
+        "clock_interval_95_points": 196 * (window.stderr or 0.0) if is_known else None,
         "window_seconds": window.seconds,
         "observed_seconds": view.observed_seconds,
         "tensor_clock": rating.origin,
-        "tiles": "counted",  # by OFU, not by MFU; what they add is the job's, and `profile` tells it
+        "tiles": "counted",  # by OFU, not by MFU; how much they add depends on the job: see `profile`
     }
 
 
@@ -161,7 +161,7 @@ def table(snapshot: Snapshot) -> str:
 
 
 def _other(health: SourceHealth, snapshot: Snapshot) -> str:
-    """What another source was asked for, or why it was of no use."""
+    """The GPUs that another source reads, or why it reads none."""
     read = [_index(view) for view in snapshot.gpus if view.source == health.name]
     if read:
         return f"Source of GPU {', '.join(read)}: {health.name}"
@@ -213,21 +213,21 @@ def _scheduler_notes(health: SchedulerHealth) -> list[str]:
 
 
 def _error_notes(snapshot: Snapshot) -> list[str]:
-    """How far to trust the OFUs of the table, in a line for each part of their error."""
+    """One line on each part of the error of the OFUs in the table."""
     budgets = [budget for view in snapshot.gpus if (budget := error_budget(view))]
     if not budgets:
         return []
     clock = [each["clock_interval_95_points"] for each in budgets]
     known = [points for points in clock if points is not None]
-    said = "one in a window, so their error is not known"
+    clock_error = "one in a window, so their error is not known"
     if known:
         seconds = max(each["window_seconds"] for each in budgets)
-        said = (
+        clock_error = (
             f"at most ±{max(known):.2f} points in 95 of 100 windows of {seconds:.3g} s, "
             "over n windows 1/sqrt(n) of that"
         )
     return [
-        f"Clock reads: {said}.",
+        f"Clock reads: {clock_error}.",
         "Tiles: OFU counts the work that fills them up, MFU does not; `ofu-exporter profile` says how much.",
     ]
 
