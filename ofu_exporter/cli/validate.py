@@ -129,7 +129,7 @@ def _measured(options: Mapping[str, Any]) -> Findings:
     from ofu_exporter.validation import plan, session
     from ofu_exporter.validation.storage import ResultsFile
 
-    wanted = plan.known((options["precisions"] or ",".join(plan.PRECISIONS)).split(","))
+    wanted = plan.known_precisions((options["precisions"] or ",".join(plan.PRECISIONS)).split(","))
     size = _size(options)
     configured = _configured(options)
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The object that a training loop calls: it never raises, never waits, and drops what it can't use."""
+"""Takes a training loop's calls and makes reports of them: never raises, never waits, drops what it can't use."""
 
 from __future__ import annotations
 

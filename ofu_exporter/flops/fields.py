@@ -40,8 +40,8 @@ class Fields:
         """
         found = {name: self._number(name, least) for name in names if self.has(name)}
         if len(set(found.values())) > 1:
-            said = ", ".join(f"{self._where}{name}={value}" for name, value in found.items())
-            raise ConfigError(f"{said} contradict each other")
+            values = ", ".join(f"{self._where}{name}={value}" for name, value in found.items())
+            raise ConfigError(f"{values} contradict each other")
         if found:
             return next(iter(found.values()))
         if default is NEEDED:
@@ -159,8 +159,8 @@ class Fields:
 
     def contradiction(self, message: str, *names: str) -> ConfigError:
         """The error for fields that cannot be true together."""
-        said = ", ".join(f"{self._where}{name}={self._values.get(name)!r}" for name in names)
-        return ConfigError(f"{said}: {message}")
+        values = ", ".join(f"{self._where}{name}={self._values.get(name)!r}" for name in names)
+        return ConfigError(f"{values}: {message}")
 
     def _number(self, name: str, least: int) -> int:
         value = self._values[name]

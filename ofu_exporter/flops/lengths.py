@@ -84,8 +84,8 @@ class Lengths:
         if not lengths:
             return self
         if both := sorted(self.streams & lengths.keys()):
-            said = ", ".join(f"{stream}={lengths[stream]}" for stream in both)
-            raise ConfigError(f"lengths: the configuration itself fixes {said}")
+            fixed_lengths = ", ".join(f"{stream}={lengths[stream]}" for stream in both)
+            raise ConfigError(f"lengths: the configuration itself fixes {fixed_lengths}")
         return Lengths(
             tuple((_sample({**dict(sample), **lengths}), number) for sample, number in self.samples)
         )

@@ -21,7 +21,7 @@ ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 0.5
 """Pause before the nodes are asked again on which the job has not ended yet."""
 
-# A proxy is for others: the nodes of a job are in the same network.
+# No proxy: the nodes of a job are in the same network.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 

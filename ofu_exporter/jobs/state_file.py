@@ -169,7 +169,7 @@ def open_store(path: Path) -> tuple[StateFile, Path | None]:
     try:
         return StateFile(path), None
     except sqlite3.OperationalError:
-        raise  # no permission, no space, locked: the file itself may be sound
+        raise  # no permission, no space, a lock: the file itself may be sound
     except sqlite3.DatabaseError as error:
         aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
         path.rename(aside)

@@ -90,14 +90,14 @@ def _count_held(state: OwnerState, jobs: Jobs, until: Instant) -> tuple[OwnerSta
 
 
 def _count_contested(state: OwnerState, resolved: Resolved) -> Counts:
-    """One more for every GPU that is contested now and was not before."""
+    """Count every GPU that is contested now and was not before."""
     new = [key for key in resolved.contested if key not in state.resolved.contested]
     schedulers = [resolved.holders[key][0].scheduler for key in new]
     return _one_more(state.rejected, schedulers, ClaimRejection.CONTESTED)
 
 
 def count_unknown(state: OwnerState) -> OwnerState:
-    """One more for every device that is no GPU of this node and was not counted before."""
+    """Count every device that is no GPU of this node and was not counted before."""
     unknown = frozenset((job.key, device) for job, device in state.resolved.unknown)
     schedulers = [scheduler for (scheduler, _), _ in unknown - state.unknown]
     rejected = _one_more(state.rejected, schedulers, ClaimRejection.UNKNOWN_DEVICE)

@@ -18,7 +18,7 @@ from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports import model_count
 from ofu_exporter.reports.causes import likely_causes
-from ofu_exporter.reports.coverage import Coverage, sums_of, take
+from ofu_exporter.reports.coverage import Coverage, extended, sums_of
 from ofu_exporter.reports.entry import Entry, Policy
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
@@ -133,7 +133,7 @@ class ReportBook:
             permission(owner.view.job if owner.view else None)
             with self._lock:
                 self._check_pace(owner.key)
-                known = self._known(owner)
+                known = self._entry_of(owner)
                 facts = known.facts if known else None
             taken = _taken(report, facts, owner)  # it may count a model: not under the lock
             with self._lock:
@@ -142,7 +142,7 @@ class ReportBook:
             self.reject(error.reason)
             if owner is not None and owner.view is not None:
                 with self._lock:
-                    entry = self._known(owner) or Entry(owner.run)
+                    entry = self._entry_of(owner) or Entry(owner.run)
                     entry.outcomes[error.reason.value] += 1
                     self._entries[owner.key] = entry
             raise
@@ -177,7 +177,7 @@ class ReportBook:
             began = owner.view.began if owner.view else None
             until = entry.coverage.reported_until
             interval = interval_of(report, until, began, now, entry.at)
-            entry.coverage = take(entry.coverage, interval.start, interval.end, stated.mfu)
+            entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
             entry.at = interval.unix_end
         entry.facts, entry.hardware, entry.peak_flops = facts, hardware, stated.peak_flops
         entry.heard_at = now.monotonic
@@ -188,7 +188,7 @@ class ReportBook:
 
     def _entry(self, owner: Owner, now: float) -> Entry:
         """The entry of a job, a new one where there is none. Raises ReportError when there are too many jobs."""
-        known = self._known(owner)
+        known = self._entry_of(owner)
         if known is not None:
             return known
         if owner.view is None:
@@ -198,7 +198,7 @@ class ReportBook:
                 raise ReportError(ReportRejection.TOO_MANY_JOBS, "job_id", detail)
         return Entry(owner.run)
 
-    def _known(self, owner: Owner) -> Entry | None:
+    def _entry_of(self, owner: Owner) -> Entry | None:
         """The entry of a job; None where only an earlier run of the job has one."""
         known = self._entries.get(owner.key)
         return known if known is not None and known.run == owner.run else None
@@ -251,7 +251,7 @@ class ReportBook:
             own = Comparison.of(interval.unix_start, interval.unix_end, sums, found)
         with self._lock:
             # The job may have got its first GPU since the report was taken; then its entry begins anew.
-            entry = self._known(owner) or Entry(owner.run)
+            entry = self._entry_of(owner) or Entry(owner.run)
             horizon = Comparison.of(since, now.unix, entry.horizon, entry.divergence)
             causes = entry.current_causes or Causes()
             adjusted = entry.adjusted

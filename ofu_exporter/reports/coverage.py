@@ -54,7 +54,7 @@ class Coverage:
         return _sum([self.life, *(span.sums for span in self.spans[self.settled :])])
 
 
-def take(coverage: Coverage, start: float, end: float, mfu: float) -> Coverage:
+def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Coverage:
     """The coverage with one report more, which must not begin before the end of the report before it."""
     spans = coverage.spans
     if len(spans) > coverage.settled:

@@ -1,4 +1,4 @@
-"""Runs what reports for jobs from inside the agent: pulls of serving engines, and the demo's simulated jobs."""
+"""Runs the agent's own reporters: the pulls of serving engines, and the demo's simulated reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Feeds:
         self.pulls = Pulls(pulls, self._book.submit)
         self.pulls.start()
         if simulated:
-            # Loaded only here: few agents need it.
+            # Imported late: few agents need this module.
             from ofu_exporter.reports.simulated import SimulatedReports  # noqa: PLC0415
 
             self._simulated = SimulatedReports(self._snapshot, self._book)

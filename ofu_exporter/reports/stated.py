@@ -75,7 +75,7 @@ def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
         return Stated(None, peak, tuple(warnings))
     if not mfu <= MFU_LIMIT:
         raise out_of_range(
-            _way(report), f"makes an MFU of {mfu:.3g} on this hardware, which cannot be"
+            _stated_field(report), f"makes an MFU of {mfu:.3g} on this hardware, which cannot be"
         )
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
@@ -142,6 +142,6 @@ def _flops_per_second(report: MfuReport) -> float:
     return report.tokens_per_second * flops_per_token(report.model)
 
 
-def _way(report: MfuReport) -> str:
+def _stated_field(report: MfuReport) -> str:
     names = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
     return next(name for name in names if getattr(report, name) is not None)

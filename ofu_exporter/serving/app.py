@@ -85,7 +85,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     """
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(guard.around)
-    app.add_middleware(CountRequests, page=page)  # the outer one, which counts refusals, too
+    app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
 
     async def metrics(request: Request) -> Response:
         rendered = page.render(

@@ -17,9 +17,9 @@ _DECODER = json.JSONDecoder()
 
 
 def members(file: TextIO, streamed: str) -> Iterator[tuple[str, Any]]:
-    """Name and value of each member of the object; of the member `streamed`, an array, each element.
+    """Yield the name and value of each member; the member `streamed`, an array, is given element by element.
 
-    A file that is just an array is read as that member. Raises ValueError for what is not JSON, or cut short.
+    A file that is just an array is read as that member. Raises ValueError for text that is cut short or no JSON.
     """
     source = _Source(file)
     if source.peek() not in ("", "[", "{"):
@@ -50,7 +50,7 @@ def _elements(source: _Source) -> Iterator[Any]:
 
 
 def _items(source: _Source, opening: str, closing: str) -> Iterator[None]:
-    """Stops at the start of each item between two brackets, which the caller then reads."""
+    """Yield at the start of each item between two brackets; the caller then reads the item."""
     source.expect(opening)
     while source.peek() != closing:
         yield
@@ -105,7 +105,7 @@ class _Source:
             return value
 
     def _more(self) -> bool:
-        """Read on: as much again as is held, so that a long value is not decoded too often; whether there was more."""
+        """Read as much again as is held, so that a long value is decoded few times; say whether there was more."""
         self._text, self._at = self._text[self._at :], 0
         if len(self._text) > LONGEST_VALUE:
             raise ValueError(f"one value is longer than {LONGEST_VALUE} characters")

@@ -25,7 +25,7 @@ class PageClient:
         self._timeout = timeout
         self._clock = clock
         self._client: httpx.Client | None = None
-        self.shown_url = re.sub(r"//[^/@]*@", "//", url)  # a log is no place for passwords
+        self.shown_url = re.sub(r"//[^/@]*@", "//", url)  # no password gets into a log
 
     def fetch(self, max_bytes: int) -> str:
         """The page as text. Raises PageError when there is none, or when it can't be a page of metrics."""
@@ -35,7 +35,7 @@ class PageClient:
             if self._client is None:
                 self._client = httpx.Client(
                     timeout=self._timeout,
-                    trust_env=False,  # a proxy is for others; a page of this node needs none
+                    trust_env=False,  # no proxy: the page is on this node
                     verify=self._url.startswith("https"),  # loading the authorities costs 20 ms
                 )
             with self._client.stream("GET", self._url) as response:

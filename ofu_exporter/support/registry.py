@@ -46,7 +46,7 @@ class Registry(Generic[ModuleT]):
         return cast(ModuleT, importlib.import_module(self._package + inside))
 
     def summary(self, name: str) -> str:
-        """The first line of a module's docstring: what it is."""
+        """The first line of a module's docstring."""
         return (self._module(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
 
     def automatic(self) -> list[str]:

@@ -66,13 +66,13 @@ class CudaMachine:
         self._torch.cuda.synchronize()
         profiler = self._torch.profiler
         activities = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
-        with profiler.profile(activities=activities, record_shapes=True) as seen:
+        with profiler.profile(activities=activities, record_shapes=True) as recorded:
             for _ in range(PROFILED_LAUNCHES):
                 call()
             self._torch.cuda.synchronize()
         with tempfile.TemporaryDirectory() as folder:
             trace = Path(folder) / "trace.json"
-            seen.export_chrome_trace(str(trace))
+            recorded.export_chrome_trace(str(trace))
             return profiles.read(trace)
 
     def run(self, product: Product) -> Sequence[Mark]:

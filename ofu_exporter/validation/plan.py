@@ -46,7 +46,9 @@ def products(size: Size, precisions: Sequence[str], seed: int) -> tuple[Product,
 
     Raises ConfigError for a precision that is not known.
     """
-    lists = [list(_of_precision(size, precision, seed)) for precision in known(precisions)]
+    lists = [
+        list(_of_precision(size, precision, seed)) for precision in known_precisions(precisions)
+    ]
     turns = (product for turn in zip_longest(*lists) for product in turn if product)
     return (*_noise(size, precisions), *turns)
 
@@ -55,13 +57,13 @@ def clock_products(precisions: Sequence[str], seconds: float) -> tuple[Product, 
     """Products that show FLOPs per cycle and the highest clock: large ones, of noise and of zeros."""
     return tuple(
         Product("clock", precision, side, side, side, seconds, zeros)
-        for precision in known(precisions)
+        for precision in known_precisions(precisions)
         for side in CLOCK_SIDES
         for zeros in (False, True)
     )
 
 
-def known(precisions: Sequence[str]) -> Sequence[str]:
+def known_precisions(precisions: Sequence[str]) -> Sequence[str]:
     """The precisions, each once. Raises ConfigError for one that no machine knows."""
     for precision in precisions:
         if precision not in PRECISIONS:

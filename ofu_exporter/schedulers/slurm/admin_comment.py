@@ -87,8 +87,8 @@ class Commands:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SlurmError(f"{program}: {error}") from error
         if done.returncode:
-            said = " ".join((done.stderr or done.stdout).split())
-            raise SlurmError(f"{program} {' '.join(arguments)}: {said}")
+            output = " ".join((done.stderr or done.stdout).split())
+            raise SlurmError(f"{program} {' '.join(arguments)}: {output}")
         return done.stdout
 
 

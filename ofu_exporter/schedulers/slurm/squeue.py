@@ -66,9 +66,8 @@ class Squeue:
         self._program = find(environ, folder)
         self._conf = environ.get("SLURM_CONF", "")
         self._seconds = seconds
-        self._deadline = (
-            time.monotonic() + 1.75 * seconds
-        )  # for all questions, so that the first cannot use up the time
+        # One question may take `seconds`; all questions together get less than twice that.
+        self._deadline = time.monotonic() + 1.75 * seconds
         self.problem = "" if self._program else "squeue was not found: say where with --slurm-bin"
         """Why the last question has no answer."""
 

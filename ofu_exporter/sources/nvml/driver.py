@@ -43,7 +43,7 @@ CORES_PER_SM: Mapping[tuple[int, int | None], int] = {
     (11, None): 128,
     (12, None): 128,
 }
-"""By compute capability; a minor version of None stands for all minor versions."""
+"""Keys are compute capabilities; a minor version of None stands for all minor versions."""
 
 
 class Options(BaseModel):
