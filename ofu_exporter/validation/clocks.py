@@ -101,7 +101,7 @@ def _row_text(gpu: Gpu, rates: Mapping[str, int], low: float, high: float | None
     chip = ", ".join(f"{precision}={rate}" for precision, rate in rates.items())
     ids = f'("{gpu.pci_device_id}",)' if gpu.pci_device_id else "()"
     return (
-        f'Row("{gpu.name}", Chip("ARCHITECTURE", {gpu.compute_capability}, _rates({chip})), ("{gpu.name}",),\n'
+        f'GpuModel("{gpu.name}", Chip("ARCHITECTURE", {gpu.compute_capability}, _rates({chip})), ("{gpu.name}",),\n'
         f"    {ids}, {gpu.sm_count}, {low / 1e6:.0f}e6, {fp64}, {most}, {memory},\n"
         '    _tflops(), "ofu-exporter validate --clocks", "low"),'
     )
