@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from tests.helpers.slurm_cluster import Cluster, missing
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -24,3 +27,17 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.fixture
 def regenerate(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--regenerate"))
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """The one Slurm that all tests of a real one share: they are of one xdist group."""
+    why = missing()
+    if why:
+        pytest.skip(why)
+    made = Cluster()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()

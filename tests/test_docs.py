@@ -17,6 +17,8 @@ from ofu_exporter import schedulers, sources
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.layers import shown
 from ofu_exporter.cli.settings import option_models
+from ofu_exporter.flops import conventions, families, readers
+from ofu_exporter.hardware import profiles, tiles
 from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
 from ofu_exporter.values.reasons import (
@@ -126,6 +128,17 @@ def test_every_scheduler_has_a_page_that_the_readme_leads_to() -> None:
     text = (ROOT / "README.md").read_text()
     for name in schedulers.automatic():
         assert f"(docs/{name}.md)" in text
+
+
+def test_every_family_convention_reader_grammar_and_profile_format_is_documented() -> None:
+    text = (DOCS / "flops.md").read_text()
+    for name in (*families.names(), *conventions.names(), *readers.names()):
+        assert f"`{name}`" in text
+    text = (DOCS / "tiles.md").read_text()
+    for name in (*tiles.names(), *profiles.names()):
+        assert f"`{name}`" in text
+    for name in tiles.names():
+        assert f"`{tiles.load(name).EXAMPLE}`" in text
 
 
 def test_every_metric_named_in_the_documentation_exists() -> None:
