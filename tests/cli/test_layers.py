@@ -43,7 +43,7 @@ def test_later_layers_win() -> None:
 def test_a_model_takes_its_own_keys_and_names_the_place_of_a_bad_one() -> None:
     layer = {"interval": Given("2s", "--interval"), "seed": Given("x", "--seed")}
     assert build(Settings, layer).interval == 2.0
-    with pytest.raises(ConfigError, match="^OFU_INTERVAL: '2 weeks' is not a duration"):
+    with pytest.raises(ConfigError, match=r"^OFU_INTERVAL: '2 weeks' is not a duration"):
         build(Settings, {"interval": Given("2 weeks", "OFU_INTERVAL")})
 
 
