@@ -77,7 +77,7 @@ def test_what_a_report_does_not_say_is_not_known() -> None:
 
 def test_the_right_mfu_needs_model_throughput_gpus_and_peak() -> None:
     peak = flops.dense_peak(H100, "bf16")
-    told = {"model": LLAMA, "tokens_per_second": 1e5, "gpus": 8}
+    told: dict[str, Any] = {"model": LLAMA, "tokens_per_second": 1e5, "gpus": 8}
     per_token = (
         flops.count(
             flops.read(config("llama-3-8b")), flops.fixed(1, tokens=8192)

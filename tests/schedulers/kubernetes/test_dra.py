@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import dra
-from tests.schedulers.kubernetes.test_workloads import JSON
+from tests.helpers.schema_values import ANYTHING as JSON
 
 SLICES = st.fixed_dictionaries(
     {
