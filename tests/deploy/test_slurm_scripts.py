@@ -15,6 +15,8 @@ import pytest
 from tests.helpers.agent import until
 from tests.helpers.slurm_cluster import DEPLOYED, PROGRAM, processes
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = sorted(DEPLOYED.glob("*.sh"))
 HOOKS = [DEPLOYED / f"{name}.sh" for name in ("prolog", "epilog", "prolog-agent", "epilog-agent")]
 

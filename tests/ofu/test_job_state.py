@@ -124,6 +124,7 @@ def test_a_start_that_cannot_be_is_not_believed(started: float) -> None:
     assert node.job().held_seconds == pytest.approx(10.0)
 
 
+@pytest.mark.slow
 def test_ten_thousand_jobs_leave_nothing_behind() -> None:
     node = Node(2)
     now = 0.0
@@ -176,6 +177,7 @@ def test_the_error_of_a_stretch_is_that_of_its_windows() -> None:
     assert math.sqrt(whole_time.variance) / 10 == pytest.approx(error / math.sqrt(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [0.1, 1.0, 5.0, 30.0])
 def test_it_is_remembered_for_so_long_and_no_longer(window: float) -> None:
     node = Node(1)
