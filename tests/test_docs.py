@@ -192,10 +192,19 @@ def test_every_variable_in_the_documentation_is_a_setting() -> None:
 
 
 def test_links_inside_the_documentation_lead_somewhere() -> None:
-    for path in [ROOT / "README.md", *DOCS.glob("*.md")]:
+    for path in [*ROOT.glob("*.md"), *DOCS.glob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
             if "://" not in target:
                 assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/adding.md"])
+def test_every_file_that_a_page_for_contributors_names_is_there(page: str) -> None:
+    """A path without a `<name>` in it, from the top or from within the package."""
+    for name in re.findall(
+        r"`(\w[\w.-]*/[\w./-]*)`", (ROOT / page).read_text()
+    ):
+        assert (ROOT / name).exists() or (ROOT / "ofu_exporter" / name).exists(), name
 
 
 def test_the_example_of_a_gpu_of_ones_own_is_accepted() -> None:
