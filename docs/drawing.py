@@ -181,8 +181,10 @@ def width(room: str) -> int:
 
 
 def boxes() -> list[Box]:
-    """Every room in its place. Raises ValueError for one that does not stand on what it imports."""
+    """Every room in its place. Raises ValueError for one that has none, or does not stand on what it imports."""
     imports = rooms()
+    if homeless := imports.keys() - PLACES.keys():
+        raise ValueError(f"give {', '.join(sorted(homeless))} a place in PLACES")
     floor = floors(imports)
     top = tops(imports, floor)
     for room, other in supports(imports, floor):

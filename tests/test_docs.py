@@ -201,9 +201,7 @@ def test_links_inside_the_documentation_lead_somewhere() -> None:
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/adding.md"])
 def test_every_file_that_a_page_for_contributors_names_is_there(page: str) -> None:
     """A path without a `<name>` in it, from the top or from within the package."""
-    for name in re.findall(
-        r"`(\w[\w.-]*/[\w./-]*)`", (ROOT / page).read_text()
-    ):
+    for name in re.findall(r"`(\w[\w.-]*/[\w./-]*)`", (ROOT / page).read_text()):
         assert (ROOT / name).exists() or (ROOT / "ofu_exporter" / name).exists(), name
 
 
