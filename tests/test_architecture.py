@@ -10,14 +10,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from docs import drawing
+from tests.helpers import drawing
 from tests.helpers.rooms import ROOMS, TREES
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 
 def test_the_drawing_is_what_its_program_makes(regenerate: bool) -> None:
-    """Regenerate with `python -m docs.drawing`, and look at it."""
+    """Regenerate with `python -m tests.helpers.drawing`, and look at it."""
     if regenerate:
         drawing.FILE.write_text(drawing.drawing())
     assert drawing.FILE.read_text() == drawing.drawing()

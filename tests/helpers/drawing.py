@@ -1,4 +1,4 @@
-"""Draws the rooms of the package, each on those that it imports: `python -m docs.drawing` writes architecture.svg.
+"""Draws the rooms of the package, each on what it imports: `python -m tests.helpers.drawing` writes architecture.svg.
 
 How high a room lies follows from the imports in the syntax tree, and the names of drivers from their folders. A room's
 columns, colour and purpose are written here.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tests.helpers.rooms import DRIVERS, IMPORTS, PACKAGE, ROOT, room_of
 
-FILE = Path(__file__).with_name("architecture.svg")
+FILE = Path(__file__).parents[2] / "docs" / "architecture.svg"
 
 
 class Place(NamedTuple):
