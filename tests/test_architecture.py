@@ -30,6 +30,7 @@ def test_every_room_is_in_it_with_its_purpose_and_none_lies_on_another() -> None
     for box in boxes:
         assert {f"{box.room}/", f"{box.room}.py"} & shown
         assert shown.issuperset(drawing.lines(box.room))
+        assert box.height >= drawing.needed(box.room)
     for one, other in combinations(boxes, 2):
         beside = one.left + one.width < other.left or other.left + other.width < one.left
         apart = one.top + one.height < other.top or other.top + other.height < one.top
