@@ -150,6 +150,7 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
             assert name in known, f"{path.name}: {name}"
 
 
+@pytest.mark.slow
 def test_every_endpoint_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text()
     with agent("demo") as running:

@@ -83,13 +83,15 @@ def test_the_files_are_what_the_code_makes(regenerate: bool) -> None:
     assert {path.name: path.read_text() for path in FOLDER.glob("*.json")} == generated()
 
 
+@pytest.mark.xdist_group("grafana_schema")
 @pytest.mark.parametrize("board", BOARDS)
 def test_it_fits_grafanas_schema(board: str) -> None:
-    import jsonschema  # takes a second
+    import jsonschema  # takes seconds, so that one worker has to do
 
     jsonschema.validate(BOARDS[board], SCHEMA, jsonschema.Draft7Validator)
 
 
+@pytest.mark.xdist_group("grafana_schema")
 @pytest.mark.parametrize(
     ("path", "value"),
     [

@@ -47,6 +47,7 @@ def test_where_one_of_the_two_is_nothing_there_is_no_ratio_to_explain() -> None:
     assert found({"mfu": 0.4}, Compared(100.0, 0.0, 600.0)) == Causes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama-3-8b", "nemotron-h-8b", "qwen3-30b-a3b"])
 def test_no_configuration_breaks_the_explanation(name: str) -> None:
     """Every number of a real configuration in turn as something that it never is."""

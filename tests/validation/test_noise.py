@@ -27,6 +27,7 @@ def at_30() -> float:
     return clock_noise.interval_95(AT_30, ACTIVE, SEEDS)
 
 
+@pytest.mark.slow
 def test_30_s_apart_over_50_minutes_the_error_is_below_that_of_table_i(at_30: float) -> None:
     assert at_30 < 0.22
 

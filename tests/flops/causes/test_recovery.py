@@ -152,6 +152,7 @@ def test_enough_causes_in_enough_families() -> None:
     assert len({flops.read(step.config).family for _, step, _ in CASES}) >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("throughput", [False, True])
 def test_honest_jobs_raise_no_alarm(throughput: bool) -> None:
     steps = (LLAMA, MIXTRAL, DEEPSEEK, HYBRID, BERT)
