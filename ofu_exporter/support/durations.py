@@ -20,7 +20,7 @@ def seconds(value: object) -> object:
 
 def duration(value: float) -> str:
     """Seconds in the form that `seconds` reads, as hours where these are whole."""
-    return f"{value / 3600:g}h" if value >= 3600 and value % 3600 == 0 else f"{value:g}s"
+    return f"{value / 3600:g}h" if value >= 3600 and value % 3600 == 0 else f"{value:.9g}s"
 
 
 Seconds = Annotated[float, BeforeValidator(seconds)]

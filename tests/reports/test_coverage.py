@@ -228,6 +228,7 @@ def test_only_the_last_span_has_to_be_summed_up_while_no_window_comes(cut: Cut, 
         assert quick == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("horizon", "gap"), [(600.0, 0.0), (120.0, 1.5), (600.0, 1.5), (86400.0, 1.5)]
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -118,6 +120,36 @@ def test_ratios(slug: str, facts: CauseFacts, expected: list[float]) -> None:
 def test_facts_exclude(slug: str, facts: CauseFacts) -> None:
     left = ratios(slug, facts)
     assert left == ([3.0] if slug == "forward_only" else [])
+
+
+@pytest.mark.parametrize("slug", [cause.slug for cause in causes()])
+def test_some_job_makes_it_possible(slug: str) -> None:
+    found = [ratio for facts in every_facts() for ratio in ratios(slug, facts)]
+    assert found
+    assert all(0 < ratio < math.inf for ratio in found)
+
+
+@cache
+def every_facts() -> list[CauseFacts]:
+    """Of every configuration, of an adapter, of packed and padded sequences, on two GPUs, in two precisions."""
+    whole = [Step(config(name), flops.fixed(2, **streams(name))) for name in NAMES]
+    adapted = replace(LLAMA, passes=Passes(lora=Lora(8), repeats=2))
+    packed = replace(LLAMA, lengths=flops.packed([700, 1500, 900, 3000]))
+    padded = replace(LLAMA, padded=flops.fixed(8, tokens=9000))
+    predicting = CountedStep(
+        flops.read(config("deepseek-v3")), LLAMA.lengths, flops.Counting(predictions=True), Passes()
+    )
+    return [CauseFacts(predicting)] + [
+        replace(each, gpu=gpu, precision={precision: 1.0}).facts()
+        for each in (*whole, LATENT, adapted, packed, padded)
+        for gpu in (H100, "NVIDIA B200")
+        for precision in ("bf16", "fp8")
+    ]
+
+
+def streams(name: str) -> dict[str, int]:
+    """512 of everything that the configuration's model reads."""
+    return dict.fromkeys(flops.read(config(name)).streams, 512)
 
 
 def test_tiles_that_add_at_least_so_much_may_add_more() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.agent import Agent, agent, until
-from tests.schedulers.slurm.cluster import GPUS, Cluster
+from tests.helpers.slurm_cluster import GPUS, Cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 

@@ -66,7 +66,7 @@ def told(folder: Path) -> list[str]:
 def test_the_documentation_shows_what_check_says_of_each_fault(
     tmp_path: Path, regenerate: bool
 ) -> None:
-    """Regenerate with `pytest tests/cli/test_check_faults.py --regenerate`."""
+    """Regenerate with `pytest tests/end_to_end/test_check_faults.py --regenerate`."""
     text = DOCS.read_text(encoding="utf-8")
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)

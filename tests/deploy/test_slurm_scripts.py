@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.agent import until
-from tests.schedulers.slurm.cluster import DEPLOYED, PROGRAM, processes
+from tests.helpers.slurm_cluster import DEPLOYED, PROGRAM, processes
+
+pytestmark = pytest.mark.slow
 
 SCRIPTS = sorted(DEPLOYED.glob("*.sh"))
 HOOKS = [DEPLOYED / f"{name}.sh" for name in ("prolog", "epilog", "prolog-agent", "epilog-agent")]

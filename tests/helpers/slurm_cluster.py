@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.helpers.agent import bare_environment, until
 
 NEEDED = ("munged", "slurmctld", "slurmd", "squeue", "sbatch", "srun", "scancel", "scontrol")
-DEPLOYED = Path(__file__).parents[3] / "deploy" / "slurm"
+DEPLOYED = Path(__file__).parents[2] / "deploy" / "slurm"
 PROGRAM = Path(sys.executable).parent / "ofu-exporter"
 GPUS = 8
 

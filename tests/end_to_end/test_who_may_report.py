@@ -19,9 +19,9 @@ import pytest
 
 from ofu_exporter.schedulers.slurm import job_tokens
 from tests.helpers.agent import COMMAND, SOON, Agent, agent, bare_environment, until
+from tests.helpers.certificates import Certificates
 from tests.helpers.job_node import WINDOW, Node, seconds
 from tests.helpers.server import Client, post
-from tests.serving.test_server import Certificates
 
 REPORT = {"job_id": "7", "mfu": 0.4}
 TOKEN, OTHER = secrets.token_hex(32), secrets.token_hex(32)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections import Counter
 
 import pytest
 from pydantic import BaseModel
 
 from ofu_exporter import sources
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.settings import Settings
 
 every_source = pytest.mark.parametrize("name", sources.names())
 
@@ -46,16 +44,6 @@ def test_every_option_says_what_it_is_in_a_sentence(name: str) -> None:
 @every_source
 def test_a_sources_docstring_begins_with_what_it_reads(name: str) -> None:
     assert sources.summary(name).endswith((".", ";", ","))
-
-
-def test_no_two_options_share_a_name() -> None:
-    """They are all flags of one command."""
-    models: list[type[BaseModel]] = [
-        Settings,
-        *(sources.load(name).Options for name in sources.names()),
-    ]
-    uses = Counter(key for model in models for key in model.model_fields)
-    assert [key for key, count in uses.items() if count > 1] == []
 
 
 def test_loading_every_source_imports_no_vendors_library() -> None:

@@ -1,4 +1,4 @@
-"""What the API server may say: never more than an error, and never what cannot be shown."""
+"""A pod as the API server may say it: never more than an error, and never what cannot be shown."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.errors import SchedulerError
-from ofu_exporter.schedulers.kubernetes import dra, workloads
+from ofu_exporter.schedulers.kubernetes import workloads
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -45,25 +44,3 @@ def test_no_document_is_more_than_no_pod(document: object) -> None:
         found = workloads.read(document, "user", "account")
         words = (found.name, found.uid, found.queue, found.user, found.account)
         assert all(workloads.is_sane(word) for word in words)
-
-
-SLICES = st.fixed_dictionaries(
-    {
-        "items": JSON
-        | st.lists(
-            st.fixed_dictionaries(
-                {
-                    "spec": st.fixed_dictionaries(
-                        {"driver": st.just(dra.DRIVER), "devices": JSON | st.lists(JSON)}
-                    )
-                }
-            )
-        )
-    }
-)
-
-
-@given(JSON | SLICES)
-def test_no_document_is_more_than_no_slices(document: object) -> None:
-    with contextlib.suppress(SchedulerError):
-        dra.read(document)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.agent import agent, until
-from tests.schedulers.slurm.cluster import DEPLOYED, PROGRAM, Cluster, free_ports, missing
+from tests.helpers.slurm_cluster import DEPLOYED, PROGRAM, Cluster, free_ports, missing
 
 pytestmark = [
     pytest.mark.slurm,

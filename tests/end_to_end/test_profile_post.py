@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.hardware.profiles import NO_SHAPE
 from tests.hardware.profiles.test_ncu import BF16, long
-from tests.hardware.profiles.test_nsys import SUM
+from tests.hardware.profiles.test_nsys_csv import SUM
 from tests.hardware.profiles.tracing import FLASH, FP8, NVJET, kernel, operator, write
 from tests.helpers.agent import Agent, agent, call, page_server, until
 

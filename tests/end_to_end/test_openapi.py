@@ -17,8 +17,8 @@ from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from ofu_exporter.serving.report_routes import PATH, Problems
 from tests.flops.counting import config
 from tests.helpers.agent import agent, until
-from tests.helpers.from_schema import ANYTHING, spoilt, valid
 from tests.helpers.job_node import Node, seconds
+from tests.helpers.schema_values import ANYTHING, spoilt, valid
 
 BOUNDED = settings(
     max_examples=150,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.agent import until
-from tests.schedulers.slurm.cluster import DEPLOYED, GPUS, Cluster, processes
+from tests.helpers.slurm_cluster import DEPLOYED, GPUS, Cluster, processes
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
