@@ -86,9 +86,9 @@ def _of_time(kind: Kind, of: str, scores: Sequence[Score]) -> dict[Goal, str]:
 
 
 def bias_limit(kind: Kind, load: Load) -> float:
-    """A page cannot be nearer to the truth than what stands on it."""
+    """A page's may be further off, as far as what stands on it is."""
     limit = MILD if load.mild else HARSH
-    return limit if not isinstance(kind, Page) else max(limit, MILD + abs(page_error(kind, load)))
+    return limit + abs(page_error(kind, load)) if isinstance(kind, Page) else limit
 
 
 def page_error(page: Page, load: Load) -> float:

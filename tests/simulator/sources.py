@@ -167,6 +167,8 @@ KINDS: tuple[Kind, ...] = (
     Dcgm("dcgm, cycles", "4.6"),
     Dcgm("dcgm, phases", "4.5", watched=1004),
     Dcgm("dcgm, shared", "4.5", watched=1001),
+    Dcgm("dcgm, cycles, phases", "4.6", watched=1004),
+    Dcgm("dcgm, cycles, shared", "4.6", watched=1001),
     *(Page(pace, interval) for interval in (5.0, 1.0) for pace in (1.0, 5.0, 30.0)),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}

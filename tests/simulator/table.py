@@ -11,10 +11,18 @@ Scores = Mapping[str, Mapping[str, Score | None]]
 
 
 def tables(loads: Scores, mishaps: Scores) -> Iterator[str]:
-    """Lines."""
-    yield from titled(
-        "Bias of the mean over ten minutes, in points of OFU:", "truth, %", loads, bias
-    )
+    """Lines: of the sources that are asked on this node, and after them of pages."""
+    for is_page in (False, True):
+        found, after = (
+            {name: of for name, of in scores.items() if name.startswith("page") == is_page}
+            for scores in (loads, mishaps)
+        )
+        if found:
+            yield from _tables(found, after)
+
+
+def _tables(loads: Scores, mishaps: Scores) -> Iterator[str]:
+    yield from titled("Bias of the mean over ten minutes, in points:", "truth, %", loads, bias)
     yield from titled(
         "Windows: mean error ± mean stated standard error, in points, and the share of those that state one whose "
         "truth lies within two of it; `?` = none states any:",
@@ -46,6 +54,8 @@ def extremes(scores: Scores) -> Iterator[str]:
 
 def titled(title: str, truth: str, scores: Scores, cell: Callable[[Score], str]) -> Iterator[str]:
     scores = {name: found for name, found in scores.items() if found}
+    if not scores:
+        return
     rows = list(dict.fromkeys(row for found in scores.values() for row in found))
     yield from ["", title, ""]
     yield _row(["", *([truth] if truth else []), *scores])
@@ -66,7 +76,8 @@ def _cell(score: Score | str | None, cell: Callable[[Score], str]) -> str:
 
 
 def bias(score: Score) -> str:
-    return f"{100 * score.bias:+.2f}"
+    text = f"{100 * score.bias:+.2f}"
+    return "0.00" if float(text) == 0 else text
 
 
 def windows(score: Score) -> str:

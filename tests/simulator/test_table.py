@@ -24,9 +24,15 @@ def test_a_score_in_cells() -> None:
 
 def test_what_is_not_known_is_not_shown_as_a_number() -> None:
     silent = Score(0.4, 0.0, 0.02, None, None, 1.0, 1.0, 0.0, 120)
-    text = list(tables({"nvml": {"steps": None}, "page": {"steps": silent}}, {}))
-    assert "| steps | 40.00 | nothing | +0.00 |" in text
+    text = list(tables({"nvml": {"steps": None}, "dcgm": {"steps": silent}}, {}))
+    assert "| steps | 40.00 | nothing | 0.00 |" in text
     assert "| steps | nothing | 2.00, ? |" in text
+
+
+def test_pages_have_tables_of_their_own() -> None:
+    text = list(tables({"nvml": {"steps": SCORE}, "page 1 s / 5 s": {"steps": SCORE}}, {}))
+    assert "|  | truth, % | nvml |" in text
+    assert "|  | truth, % | page 1 s / 5 s |" in text
 
 
 def test_the_documentation_has_every_source_and_every_load() -> None:

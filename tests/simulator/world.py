@@ -14,17 +14,14 @@ LATE_SECONDS = 5e-4
 """A thread wakes up so much late at most."""
 
 
-class Server(Protocol):
-    """Where the counters come from, and who keeps the time."""
+class TimeKeeper(Protocol):
+    """Who says what time it is: the source, where its calls take time or it samples by itself."""
 
     def now(self) -> float:
         """Seconds of the load."""
 
     def advance(self, to: float) -> None:
         """Let time pass."""
-
-    def close(self) -> None:
-        """Let go of everything."""
 
 
 class SimulatedTime:
@@ -43,7 +40,7 @@ class SimulatedTime:
 class World:
     """Time that passes only when somebody waits."""
 
-    def __init__(self, time: SimulatedTime | Server, seed: int) -> None:
+    def __init__(self, time: TimeKeeper, seed: int) -> None:
         self._time = time
         self._chance = random.Random(seed)
         self._events: list[tuple[float, Callable[[], None]]] = []
