@@ -12,6 +12,8 @@ import pytest
 
 from tests.deploy.promtool import ALERTS, read_yaml, run, the_alert
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parent / "alerts"
 
 

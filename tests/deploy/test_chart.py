@@ -34,6 +34,8 @@ from tests.deploy.chart import (
 from tests.deploy.pod_security import level
 from tests.helpers.agent import agent
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = "1.25", "1.37"
 """The oldest Kubernetes that the chart is for, and the newest whose schemas there are."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ofu_exporter.jobs.totals import JobTotals, report
+from ofu_exporter.jobs.totals import JobTotals, totals_of
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import Causes, Compared, LikelyCause, ReportsView, Verdict
 from ofu_exporter.values.snapshot import JobView
@@ -24,7 +24,7 @@ VIEW = JobView(
 
 
 def made(node: str = "n1", **changes: Any) -> JobTotals:
-    return report(VIEW, node, simulated=False).model_copy(update=changes)
+    return totals_of(VIEW, node, simulated=False).model_copy(update=changes)
 
 
 FIRST = LikelyCause("fp8_peak_for_bf16", 2.0, 0.3, "the peak of fp8 is twice that of bf16")
@@ -44,4 +44,4 @@ REPORTS = ReportsView(
 
 def reporting(node: str = "n1", **changes: Any) -> JobTotals:
     view = replace(VIEW, reports=replace(REPORTS, **changes))
-    return report(view, node, simulated=False)
+    return totals_of(view, node, simulated=False)

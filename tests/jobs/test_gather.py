@@ -79,13 +79,13 @@ def _server(address: str, port: int, answer: Answer) -> Iterator[http.server.Thr
 def test_every_node_adds_its_part() -> None:
     with nodes(a=known(), b=known(JOB.model_copy(update={"nodes": ("m",)}))) as (hosts, port, _):
         found = gather(hosts, port, "7", wait=0.0)
-    assert merged(found.reports).nodes == ("n", "m")
+    assert merged(found.totals).nodes == ("n", "m")
     assert not found.problems
 
 
 def test_a_node_named_twice_counts_once() -> None:
     with nodes(a=known()) as (hosts, port, _):
-        assert len(gather(hosts * 3, port, "7", wait=0.0).reports) == 1
+        assert len(gather(hosts * 3, port, "7", wait=0.0).totals) == 1
 
 
 def test_a_job_that_has_not_ended_everywhere_is_waited_for() -> None:
@@ -97,7 +97,7 @@ def test_a_job_that_has_not_ended_everywhere_is_waited_for() -> None:
 
     with nodes(a=known(), b=ends_at_last) as (hosts, port, _):
         found = gather(hosts, port, "7", wait=30.0)
-    assert merged(found.reports).ended == 9.0
+    assert merged(found.totals).ended == 9.0
 
 
 def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
@@ -112,7 +112,7 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
         assert len(asked) == 1, "the next question would come too late"
         gather(hosts, port, "7", wait=1.2)
         assert 2 <= len(asked) <= 4, "a node is not asked without a pause"
-    assert merged(found.reports).ended is None
+    assert merged(found.totals).ended is None
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ def test_a_node_that_does_not_help_is_named_and_costs_no_other(
 ) -> None:
     with nodes(a=known(), b=answer) as (hosts, port, by_name):
         found = gather(hosts, port, "7", wait=0.0)
-    assert len(found.reports) == 1
+    assert len(found.totals) == 1
     assert found.problems == {by_name["b"]: problem}
 
 
 def test_a_node_that_is_away_is_named() -> None:
     with nodes(a=known()) as (hosts, port, _):
         found = gather([*hosts, "127.0.0.99", "no such host"], port, "7", wait=0.0)
-    assert len(found.reports) == 1
+    assert len(found.totals) == 1
     assert set(found.problems) == {"127.0.0.99", "no such host"}
     assert found.problems["127.0.0.99"] == "does not answer: Connection refused"
 
@@ -171,9 +171,9 @@ def test_a_node_that_hangs_up_is_named() -> None:
 
 def test_the_address_of_an_agent_may_end_in_a_slash() -> None:
     with nodes(a=known()) as ((host,), port, _):
-        assert ask(f"http://{host}:{port}/", "7").report == JOB
+        assert ask(f"http://{host}:{port}/", "7").totals == JOB
 
 
 def test_a_node_may_be_named_by_its_ipv6_address() -> None:
     with _server("::1", 0, known()) as server:
-        assert gather(["::1"], server.server_port, "7", wait=0.0).reports == (JOB,)
+        assert gather(["::1"], server.server_port, "7", wait=0.0).totals == (JOB,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ofu_exporter.jobs.lookup import JobBook
-from ofu_exporter.jobs.totals import JobTotals, report
+from ofu_exporter.jobs.totals import JobTotals, totals_of
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import JobView, Snapshot
 from tests.helpers.values import health
@@ -29,7 +29,9 @@ def book(*shown: JobView, remembered: tuple[JobView, ...] = (), simulated: bool 
     page = Snapshot(200.0, (), health(simulated=simulated), jobs=shown)
 
     def find(job_id: str) -> tuple[JobTotals, ...]:
-        return tuple(report(each, "n1", False) for each in remembered if each.job.job_id == job_id)
+        return tuple(
+            totals_of(each, "n1", False) for each in remembered if each.job.job_id == job_id
+        )
 
     return JobBook(lambda: page, "n1", find)
 

@@ -1,4 +1,4 @@
-"""The state file: totals that survive, and every way in which the file can fail."""
+"""The state file: totals that survive, and a file that is damaged, foreign or in part unreadable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ofu_exporter.jobs.state_file import (
     find_in_file,
     open_store,
 )
-from tests.helpers.stored_jobs import NOW, REPORT, change
+from tests.helpers.stored_job import NOW, TOTALS, change
 
 
 @pytest.fixture
@@ -48,16 +48,16 @@ def _closed_at_the_end() -> Iterator[None]:
 
 def test_a_running_job_is_what_the_next_agent_goes_on_with(path: Path) -> None:
     first = stored(path)
-    first.save([REPORT], {("GPU-0", ""): 77.0})
+    first.save([TOTALS], {("GPU-0", ""): 77.0})
     first.close()
     saved = stored(path).load()
-    assert saved.running == (REPORT,)
+    assert saved.running == (TOTALS,)
     assert saved.counted_until == {("GPU-0", ""): 77.0}
 
 
 def test_a_job_that_ended_is_found_and_not_gone_on_with(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT.model_copy(update={"ended": NOW})], {})
+    store.save([TOTALS.model_copy(update={"ended": NOW})], {})
     assert store.load().running == ()
     assert [run.ended for run in store.find("12")] == [NOW]
     assert store.find("13") == ()
@@ -65,25 +65,25 @@ def test_a_job_that_ended_is_found_and_not_gone_on_with(path: Path) -> None:
 
 def test_an_agent_that_dies_at_its_start_costs_the_next_one_nothing(path: Path) -> None:
     first = stored(path)
-    first.save([REPORT], {})
+    first.save([TOTALS], {})
     for _ in range(3):
-        assert stored(path).load().running == (REPORT,)
+        assert stored(path).load().running == (TOTALS,)
 
 
 def test_a_job_that_does_not_come_back_has_ended(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT], {})
-    store.prune(REPORT.updated + PRUNE_SECONDS - 1)
-    assert store.load().running == (REPORT,)
-    store.prune(REPORT.updated + PRUNE_SECONDS + 1)
+    store.save([TOTALS], {})
+    store.prune(TOTALS.updated + PRUNE_SECONDS - 1)
+    assert store.load().running == (TOTALS,)
+    store.prune(TOTALS.updated + PRUNE_SECONDS + 1)
     assert store.load().running == ()
-    assert [run.ended for run in store.find("12")] == [REPORT.updated]
+    assert [run.ended for run in store.find("12")] == [TOTALS.updated]
 
 
 def test_saving_again_replaces_and_adds_nothing(path: Path) -> None:
     store = stored(path)
     for updated in (NOW, NOW + 15, NOW + 30):
-        store.save([REPORT.model_copy(update={"updated": updated})], {})
+        store.save([TOTALS.model_copy(update={"updated": updated})], {})
     assert [run.updated for run in store.find("12")] == [NOW + 30]
 
 
@@ -95,7 +95,7 @@ def test_monotonic_time_of_another_boot_is_not_used(path: Path) -> None:
 
 def test_what_ended_long_ago_is_dropped(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT.model_copy(update={"ended": NOW})], {})
+    store.save([TOTALS.model_copy(update={"ended": NOW})], {})
     store.prune(NOW + KEEP_SECONDS - 1)
     assert store.find("12")
     store.prune(NOW + KEEP_SECONDS + 1)
@@ -105,7 +105,7 @@ def test_what_ended_long_ago_is_dropped(path: Path) -> None:
 def test_the_file_holds_a_bounded_number_of_jobs(path: Path) -> None:
     store = stored(path)
     many = [
-        REPORT.model_copy(update={"job_id": str(number), "updated": float(number), "ended": 1.0})
+        TOTALS.model_copy(update={"job_id": str(number), "updated": float(number), "ended": 1.0})
         for number in range(MOST_ROWS + 10)
     ]
     store.save(many, {})
@@ -126,7 +126,7 @@ def test_the_file_holds_a_bounded_number_of_jobs(path: Path) -> None:
 )
 def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> None:
     store = stored(path)
-    store.save([REPORT.model_copy(update={"job_id": str(n)}) for n in range(100)], {})
+    store.save([TOTALS.model_copy(update={"job_id": str(n)}) for n in range(100)], {})
     store.close()
     assert callable(damage)
     damage(path)
@@ -134,8 +134,8 @@ def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> Non
     assert aside is not None
     assert aside.exists()
     assert again.load().running == ()
-    again.save([REPORT], {})
-    assert again.find("12") == (REPORT,)
+    again.save([TOTALS], {})
+    assert again.find("12") == (TOTALS,)
 
 
 def test_a_file_of_a_later_version_is_set_aside(path: Path) -> None:
@@ -146,15 +146,15 @@ def test_a_file_of_a_later_version_is_set_aside(path: Path) -> None:
 
 def test_a_row_that_cannot_be_read_costs_itself(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT, REPORT.model_copy(update={"job_id": "13"})], {})
+    store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {})
     change(path, "UPDATE jobs SET report = '{}' WHERE job_id = '12'")
     assert [job.job_id for job in store.load().running] == ["13"]
 
 
 def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path) -> None:
     store = stored(path)
-    store.save([REPORT], {})
-    assert find_in_file(path, "12") == (REPORT,)
+    store.save([TOTALS], {})
+    assert find_in_file(path, "12") == (TOTALS,)
     with pytest.raises(sqlite3.Error):
         find_in_file(path.with_name("none.sqlite"), "12")
     assert not path.with_name("none.sqlite").exists()

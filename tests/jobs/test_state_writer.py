@@ -29,7 +29,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import GpuUsage
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.helpers.agent import until
-from tests.helpers.stored_jobs import NOW, REPORT, VIEW, change, saved
+from tests.helpers.stored_job import NOW, TOTALS, VIEW, change, saved
 from tests.helpers.values import gpu, health
 
 
@@ -205,7 +205,7 @@ def test_a_failure_is_logged_again_once_it_was_over_though_it_has_no_words(
 
 
 def test_what_is_too_old_is_dropped_by_the_first_write_and_then_now_and_then(path: Path) -> None:
-    old = REPORT.model_copy(update={"updated": NOW - KEEP_SECONDS - 10, "ended": NOW})
+    old = TOTALS.model_copy(update={"updated": NOW - KEEP_SECONDS - 10, "ended": NOW})
     with closing(open_store(path)) as store:
         store.save([old.model_copy(update={"job_id": "1"})], {})
     writer = Page(VIEW).writer(path, interval=0.01)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.summary import one_line
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, report, resumed
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, resumed, totals_of
 from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import (
@@ -173,7 +173,7 @@ EVERYTHING = JobView(
 
 
 def test_all_that_is_known_of_a_job_survives_the_file() -> None:
-    document = report(EVERYTHING, "n1", simulated=True).model_dump_json()
+    document = totals_of(EVERYTHING, "n1", simulated=True).model_dump_json()
     again = resumed(JobTotals.model_validate_json(document), monotonic=5.0)
     assert again == JobState(
         job=EVERYTHING.job,
@@ -187,7 +187,7 @@ def test_all_that_is_known_of_a_job_survives_the_file() -> None:
 
 
 def test_a_document_says_which_node_and_whether_it_was_simulated_and_over() -> None:
-    document = report(EVERYTHING, "n1", simulated=True)
+    document = totals_of(EVERYTHING, "n1", simulated=True)
     assert (document.nodes, document.simulated, document.ended) == (("n1",), True, 1090.0)
     assert [gpu.node for gpu in document.gpus] == ["n1", "n1"]
     assert not made().simulated

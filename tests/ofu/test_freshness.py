@@ -1,87 +1,116 @@
-"""What of a snapshot is still shown as time goes on without a new one."""
+"""What of a snapshot may still be shown: a hung sampler leaves totals, and no value of the moment."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ofu_exporter.ofu.freshness import fresh, stale
 from ofu_exporter.values.job import Job
-from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.reported import Causes, Compared, ReportsView, Verdict
-from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
-from tests.helpers.values import gpu, health
+from ofu_exporter.values.snapshot import Snapshot
+from tests.helpers.desk import Desk
+from tests.helpers.node import snapshot_of
+from tests.helpers.values import fault, gpu, reading
 
-COMPARED = ReportsView(
-    outcomes={"accepted": 3},
-    mfu=0.5,
-    horizon=Compared(30.0, 15.0, 60.0),
-    total=Compared(300.0, 150.0, 600.0),
-    verdict=Verdict.MFU_ABOVE_OFU,
-    total_verdict=Verdict.MFU_ABOVE_OFU,
-    causes=Causes(),
-)
+LATER = 3600.0
 
 
-def snapshot(fresh_until: Sequence[float | None], silent: bool = False) -> Snapshot:
-    """GPUs whose windows hold until then, None for one that has none; a job that reports, or is silent."""
-    window = Window(0.0, 5.0, 0.5, {}, 1400e6, 0.4)
-    views = tuple(
-        GpuView(gpu(index), None, window if until else None, None, fresh_until=until or 0.0)
-        for index, until in enumerate(fresh_until)
-    )
-    reports = None if silent else COMPARED
-    job = JobView(Job("slurm", "1"), (), {}, 0.0, None, 5.0, reports)
-    return Snapshot(5.0, views, health(), (job,), unowned_reports=(("2", COMPARED),))
+def compared() -> Snapshot:
+    """One job whose reports are compared, and one GPU of two that it has."""
+    desk = Desk(2)
+    desk.give(Job("slurm", "41"), "0")
+    desk.every(10.0, 20, job_id="41", mfu=0.765, gpus=1, precision="bf16")
+    return desk.shown
 
 
-def comparisons(shown: Snapshot) -> list[ReportsView | None]:
-    return [*(view.reports for view in shown.jobs), *(each for _, each in shown.unowned_reports)]
+def test_a_snapshot_is_shown_as_it_is_while_it_is_fresh() -> None:
+    snapshot = compared()
+    until = min(view.fresh_until for view in snapshot.gpus)
+    assert fresh(snapshot, until) is snapshot
+    assert stale(snapshot, until) == frozenset()
+    assert fresh(snapshot, until + 0.001) != snapshot
 
 
-def test_a_window_is_shown_up_to_its_last_instant_and_no_longer() -> None:
-    made = snapshot([10.0])
-    assert fresh(made, 10.0) == made
-    assert stale(made, 10.0) == frozenset()
-    assert stale(made, 10.001) == {gpu(0).key}
-    (view,) = fresh(made, 10.001).gpus
-    assert (view.window, view.reason) == (None, Reason.STALE)
+@given(st.floats(0.0, 100.0), st.floats(0.0, 100.0))
+def test_no_window_is_shown_after_its_time(one: float, other: float) -> None:
+    snapshot = snapshot_of(reading(), reading(device=gpu(1)))
+    first, second = snapshot.gpus
+    views = (replace(first, fresh_until=one), replace(second, fresh_until=other))
+    snapshot = replace(snapshot, gpus=views)
+    for now in (0.0, one, other, 50.0, 101.0):
+        for view in fresh(snapshot, now).gpus:
+            assert (view.window is None) == (now > view.fresh_until)
+            assert (view.reason is Reason.STALE) == (view.window is None)
 
 
-def test_a_gpu_that_had_no_window_keeps_its_own_reason() -> None:
-    made = snapshot([10.0, None])
-    lost = replace(made.gpus[1], reason=Reason.LOST)
-    shown = fresh(replace(made, gpus=(made.gpus[0], lost)), 11.0)
-    assert [view.reason for view in shown.gpus] == [Reason.STALE, Reason.LOST]
-
-
-def test_one_gpu_whose_window_is_old_costs_no_comparison() -> None:
-    shown = fresh(snapshot([10.0, 20.0]), 15.0)
+def test_one_gpu_that_is_late_costs_the_others_nothing() -> None:
+    snapshot = snapshot_of(reading(), reading(device=gpu(1)))
+    first, second = snapshot.gpus
+    snapshot = replace(snapshot, gpus=(replace(first, fresh_until=1.0), second))
+    shown = fresh(snapshot, 2.0)
     assert [view.window is None for view in shown.gpus] == [True, False]
-    assert comparisons(shown) == [COMPARED, COMPARED]
+    assert stale(snapshot, 2.0) == {first.gpu.key}
 
 
-@pytest.mark.parametrize("fresh_until", [[10.0], [10.0, 12.0], [10.0, None]])
-def test_where_every_window_is_old_nothing_is_compared_and_the_sums_stay(
-    fresh_until: list[float | None],
+def test_totals_stay_when_the_window_goes() -> None:
+    snapshot = snapshot_of(reading(0, 5))
+    (view,) = fresh(snapshot, LATER).gpus
+    assert view.window is None
+    assert (view.observed_seconds, view.sampled_at) == (5.0, 5.0)
+
+
+def test_what_was_not_measured_keeps_its_own_reason() -> None:
+    (view,) = fresh(snapshot_of(fault(5, Reason.LOST)), LATER).gpus
+    assert view.reason is Reason.LOST
+
+
+def test_a_comparison_goes_with_the_last_window_and_its_sums_stay() -> None:
+    snapshot = compared()
+    (now,) = snapshot.jobs
+    assert now.reports is not None
+    assert now.reports.verdict is Verdict.MFU_ABOVE_OFU
+    one_left = replace(
+        snapshot, gpus=(replace(snapshot.gpus[0], fresh_until=0.0), *snapshot.gpus[1:])
+    )
+    assert fresh(one_left, snapshot.at).jobs == snapshot.jobs, "the sampler turns"
+    (later,) = fresh(snapshot, LATER).jobs
+    assert later.reports is not None
+    assert later.reports.mfu is None
+    assert later.reports.verdict is Verdict.INSUFFICIENT_DATA
+    assert later.reports.total == now.reports.total
+
+
+@pytest.mark.parametrize("beside", [[], [100.0], [None]], ids=["alone", "another", "unmeasured"])
+def test_where_every_window_is_old_nothing_is_compared_any_more(
+    beside: list[float | None],
 ) -> None:
-    for reports in comparisons(fresh(snapshot(fresh_until), 15.0)):
-        assert reports is not None
-        assert (reports.mfu, reports.verdict, reports.causes) == (
-            None,
-            Verdict.INSUFFICIENT_DATA,
-            None,
-        )
-        assert (reports.total, reports.outcomes) == (COMPARED.total, COMPARED.outcomes)
+    """Neither of jobs with GPUs here nor of those without; a GPU that was never measured changes nothing."""
+    reports = ReportsView(
+        outcomes={"accepted": 3}, mfu=0.5, horizon=Compared(30.0, 15.0, 60.0), causes=Causes()
+    )
+    measured = snapshot_of(reading()).gpus[0]
+    gpus = [
+        replace(measured, fresh_until=until or 0.0, window=measured.window if until else None)
+        for until in (10.0, *beside)
+    ]
+    snapshot = replace(compared(), gpus=tuple(gpus), unowned_reports=(("2", reports),))
+    ((_, later),) = fresh(snapshot, LATER).unowned_reports
+    assert (later.mfu, later.causes, later.outcomes) == (None, None, reports.outcomes)
 
 
 def test_a_job_that_reports_nothing_stays_one() -> None:
-    assert comparisons(fresh(snapshot([10.0], silent=True), 15.0))[0] is None
+    desk = Desk(1)
+    desk.give(Job("slurm", "41"), "0")
+    desk.run(10.0)
+    (job,) = fresh(desk.shown, LATER).jobs
+    assert job.reports is None
 
 
 def test_where_nothing_was_measured_nothing_becomes_old() -> None:
-    made = snapshot([None, None])
-    assert fresh(made, 1e9) == made
+    snapshot = snapshot_of(fault(5, Reason.LOST))
+    assert fresh(snapshot, 1e9) == snapshot

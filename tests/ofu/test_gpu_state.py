@@ -1,42 +1,175 @@
-"""What one GPU's readings and faults make of what is remembered of it."""
+"""One GPU from window to window: what is shown of it, what is added to its totals, and what is refused."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ofu_exporter.hardware.gpu_models import rate
-from ofu_exporter.ofu.gpu_state import GpuState, expire, take_fault, take_reading, view
+from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading, view
+from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Job
-from ofu_exporter.values.reading import Evidence, Reading
-from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.reading import Evidence, Fault, Reading
+from ofu_exporter.values.reasons import Reason, Rejection
 from tests.helpers.values import fault, gpu, reading
 
-
-class Watched:
-    """One GPU, as it becomes with every reading."""
-
-    def __init__(self) -> None:
-        self.known = GpuState(gpu(), rate(gpu()), 0.0)
-
-    def take(self, *readings: Reading) -> GpuState:
-        for each in readings:
-            self.known, _ = take_reading(self.known, each, 5.0)
-        return self.known
-
-    def method(self) -> str:
-        assert self.known.window is not None
-        return self.known.window.clock_method
+INTERVAL = 5.0
 
 
-@pytest.fixture
-def watched() -> Watched:
-    return Watched()
+def after(
+    *events: Reading | Fault, device: Gpu | None = None, interval: float = INTERVAL
+) -> GpuState:
+    """What is known of a GPU after these, one after another."""
+    device = device or (events[0].gpu if events else gpu())
+    return going_on(GpuState(device, rate(device), seen_at=0.0), *events, interval=interval)
+
+
+def going_on(known: GpuState, *events: Reading | Fault, interval: float = INTERVAL) -> GpuState:
+    for event in events:
+        if isinstance(event, Fault):
+            known = take_fault(known, event)
+        else:
+            known, _ = take_reading(known, event, interval)
+    return known
+
+
+def test_a_window_is_shown_and_added_to_the_totals() -> None:
+    known = after(
+        reading(0, 5, tensor=0.5, hz=[1464e6] * 10), reading(5, 10, tensor=0.25, hz=[1464e6] * 10)
+    )
+    assert known.window is not None
+    assert known.window.utilization == pytest.approx(0.2)
+    assert known.utilization_seconds == pytest.approx(0.4 * 5 + 0.2 * 5)
+    assert known.observed_seconds == pytest.approx(10)
+    assert known.sampled_at == 10
+
+
+def test_only_a_window_with_an_ofu_is_handed_on_to_be_credited() -> None:
+    known = after()
+    assert take_reading(known, reading(0, 5), INTERVAL)[1] is not None
+    assert take_reading(known, reading(0, 5, tensor=None), INTERVAL)[1] is None
+    assert take_reading(known, reading(0, 5, hz=()), INTERVAL)[1] is None
+
+
+def test_a_fault_ends_the_window_and_keeps_the_totals() -> None:
+    known = after(reading(0, 5), fault(6, Reason.LOST))
+    assert (known.window, known.reason, known.detail) == (None, Reason.LOST, "detail")
+    assert known.observed_seconds == 5
+
+
+def test_a_gpu_that_comes_back_goes_on_counting() -> None:
+    known = after(reading(0, 5), fault(6), reading(20, 25))
+    assert (known.reason, known.detail, known.observed_seconds) == (None, "", 10)
+
+
+def test_a_window_without_an_ofu_is_shown_with_the_reason_and_counts_nothing() -> None:
+    known = after(fault(0), reading(0, 5, tensor=None))
+    assert known.window is not None
+    assert (known.reason, known.detail) == (Reason.NO_TENSOR_COUNTER, "")
+    assert (known.observed_seconds, known.sampled_at) == (0.0, None)
+    assert going_on(known, reading(5, 10, hz=[])).reason is Reason.NO_CLOCK
+
+
+# How long a window is shown.
+
+
+@pytest.mark.parametrize(
+    ("seconds", "interval", "pace", "lasts"),
+    [
+        pytest.param(5, 5, 0, 13.5, id="as long as two windows that fail and a second"),
+        pytest.param(30, 5, 0, 76.0, id="a long window as long as the next takes"),
+        pytest.param(1, 5, 0, 13.5, id="a short window as long as the sampler's interval"),
+        pytest.param(1, 5, 30, 76.0, id="that of a slow source until its next"),
+    ],
+)
+def test_a_window_is_shown_until_its_successor_is_long_overdue(
+    seconds: float, interval: float, pace: float, lasts: float
+) -> None:
+    late = replace(reading(100.0 - seconds, 100.0), pace=pace)
+    known = after(late, interval=interval)
+    assert expire(known, 100.0 + lasts) == known
+    old = expire(known, 100.0 + lasts + 0.01)
+    assert (old.window, old.reason) == (None, Reason.STALE)
+    assert old.observed_seconds == known.observed_seconds
+
+
+# What is not believed.
+
+
+def test_time_is_never_counted_twice() -> None:
+    known = after(reading(0, 5), reading(3, 8))
+    assert known.observed_seconds == 5
+    assert known.rejected == {Rejection.OVERLAP.value: 1}
+
+
+def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:
+    known = replace(after(), counted_before=30.0)
+    known = going_on(known, reading(5, 35), reading(35, 40))
+    assert known.observed_seconds == 5
+    assert known.rejected == {Rejection.OVERLAP.value: 1}
+
+
+def test_what_cannot_be_is_counted_and_nothing_is_shown_any_more() -> None:
+    known = after(reading(0, 5), reading(5, 10, tensor=7.0), reading(10, 15, tensor=8.0))
+    assert (known.window, known.reason) == (None, Reason.IMPOSSIBLE)
+    assert known.detail == Rejection.TENSOR_OUT_OF_RANGE.value
+    assert known.rejected == {Rejection.TENSOR_OUT_OF_RANGE.value: 2}
+    assert known.observed_seconds == 5
+
+
+def test_a_window_without_length_is_too_short_and_not_backwards() -> None:
+    assert after(reading(5, 5)).rejected == {Rejection.WINDOW_TOO_SHORT.value: 1}
+
+
+def test_what_made_counters_suspicious_is_forgotten_with_a_fault() -> None:
+    def dead(number: int) -> Reading:
+        busy = Evidence(1.0, 0.0, 0.9)
+        return replace(reading(5 * number, 5 * number + 5, tensor=0.0), evidence=busy)
+
+    known = after(dead(0), dead(1), fault(10), dead(2), dead(3))
+    assert known.reason is None
+    assert going_on(known, dead(4)).reason is Reason.IMPLAUSIBLE
+
+
+def test_rejections_add_up_by_reason() -> None:
+    known = reject(reject(after(), [Rejection.OVERLAP]), [Rejection.OVERLAP, Rejection.DUPLICATE])
+    assert known.rejected == {Rejection.OVERLAP.value: 2, Rejection.DUPLICATE.value: 1}
+    assert reject(known, []) is known
+
+
+# What it is measured against.
+
+
+def test_an_unknown_model_is_estimated_against_its_own_maximum() -> None:
+    unknown = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
+    known = after(reading(0, 5, tensor=0.5, hz=[1000e6] * 4, device=unknown))
+    assert known.rating is not None
+    assert known.rating.origin == "estimated"
+    assert known.window is not None
+    assert known.window.utilization == pytest.approx(0.25)
+
+
+def test_an_unknown_model_without_a_clock_says_so() -> None:
+    known = after(reading(0, 5, device=Gpu("0", "GPU-u", name="NVIDIA Z999")))
+    assert (known.window, known.reason) == (None, Reason.UNKNOWN_MODEL)
+
+
+def test_the_models_maximum_clock_judges_where_the_source_tells_none() -> None:
+    """2619 MHz is an H100's memory clock; a page that gives it for the SM clock is not believed."""
+    named_only = Gpu("0", "GPU-p", name="NVIDIA H100 80GB HBM3")
+    known = after(reading(0, 5, tensor=0.5, hz=[2619e6], device=named_only))
+    assert known.reason is Reason.IMPOSSIBLE
+    assert known.rejected == {Rejection.CLOCK_OUT_OF_RANGE.value: 1}
+
+
+# The numbers.
 
 
 def counted(start: float, end: float) -> Reading:
-    """A window of a GPU that has run at 1400 MHz and half busy since time 0, by its cycle counters."""
+    """A window of a GPU half busy at 1400 MHz since time 0, by its cycle counters; the polls are 2 % off."""
     elapsed = end * 1400e6
     return reading(start, end, 0.5, hz=[1428e6] * 10, cycles=(elapsed, elapsed / 2))
 
@@ -44,77 +177,60 @@ def counted(start: float, end: float) -> Reading:
 TRUSTED = [counted(5.0 * number, 5.0 * number + 5) for number in range(6)]
 
 
-def test_what_is_seen_of_a_gpu_is_what_is_known_of_it(watched: Watched) -> None:
-    known = watched.take(reading(0, 5))
-    shown = view(known, (Job("slurm", "1"),), "dcgm")
-    assert (shown.source, shown.holders) == ("dcgm", (Job("slurm", "1"),))
-    assert (shown.sampled_at, shown.fresh_until) == (5.0, known.fresh_until)
-    assert shown.fresh_until == 5 + 2.5 * 5 + 1
-
-
-def test_a_window_is_shown_as_long_as_the_next_may_take(watched: Watched) -> None:
-    """A short one, after a cut, is followed by one of the usual length."""
-    known = watched.take(reading(0, 1))
-    assert known.fresh_until == 1 + 2.5 * 5 + 1
-    assert expire(known, known.fresh_until) == known
-    assert expire(known, known.fresh_until + 0.001).reason is Reason.STALE
-
-
-def test_counters_are_not_trusted_over_a_fault_though_no_time_was_lost(watched: Watched) -> None:
-    watched.take(*TRUSTED)
-    assert watched.method() == "cycles"
-    watched.known = take_fault(watched.known, fault(30.0))
-    watched.take(counted(30, 35))
-    assert watched.method() == "polled"
-
-
-def test_nor_over_a_reading_that_was_not_believed(watched: Watched) -> None:
-    watched.take(*TRUSTED)
-    watched.take(reading(28, 27))
-    assert watched.known.detail == "the source's time runs backwards"
-    watched.take(counted(30, 35))
-    assert (watched.method(), watched.known.detail) == ("polled", "")
-
-
-def test_what_made_counters_suspicious_is_forgotten_with_a_fault(watched: Watched) -> None:
-    def dead(number: int) -> Reading:
-        busy = Evidence(1.0, 0.0, 0.9)
-        return replace(reading(5 * number, 5 * number + 5, tensor=0.0), evidence=busy)
-
-    watched.take(dead(0), dead(1))
-    watched.known = take_fault(watched.known, fault(10.0))
-    watched.take(dead(2), dead(3))
-    assert watched.known.reason is None
-    watched.take(dead(4))
-    assert watched.known.reason is Reason.IMPLAUSIBLE
-
-
-def test_a_window_that_cannot_be_takes_the_last_one_away_and_says_why(watched: Watched) -> None:
-    known = watched.take(reading(0, 5), reading(5, 10, tensor=7.0), reading(10, 15, tensor=8.0))
-    assert (known.window, known.reason) == (None, Reason.IMPOSSIBLE)
-    assert known.detail == "tensor_out_of_range"
-    assert known.rejected == {"tensor_out_of_range": 2}
-    assert known.observed_seconds == 5.0
-
-
-def test_a_window_without_an_ofu_is_shown_with_the_reason_and_counts_nothing(
-    watched: Watched,
-) -> None:
-    watched.known = take_fault(watched.known, fault(0.0))
-    known = watched.take(reading(0, 5, tensor=None))
+def method(known: GpuState) -> str:
     assert known.window is not None
-    assert (known.reason, known.detail) == (Reason.NO_TENSOR_COUNTER, "")
-    assert (known.observed_seconds, known.sampled_at) == (0.0, None)
-    known = watched.take(reading(5, 10, hz=[]))
-    assert known.reason is Reason.NO_CLOCK
+    return known.window.clock_method
 
 
-def test_a_good_window_ends_the_fault_with_its_detail(watched: Watched) -> None:
-    watched.known = take_fault(watched.known, fault(0.0))
-    assert watched.known.detail == "detail"
-    known = watched.take(reading(0, 5))
-    assert (known.reason, known.detail) == (None, "")
+def test_trusted_cycle_counters_make_ofu_exact() -> None:
+    """Once the counters are believed, OFU is tensor cycles / (T x f_T)."""
+    known = after(*TRUSTED)
+    assert known.window is not None
+    assert method(known) == "cycles"
+    assert known.window.utilization == pytest.approx(0.5 * 1400 / 1830)
+    assert known.window.stderr == 0.0
 
 
-def test_a_window_without_length_is_too_short_and_not_backwards(watched: Watched) -> None:
-    assert watched.take(reading(5, 5)).rejected == {"window_too_short": 1}
+def test_cycle_counters_say_nothing_of_a_window_that_does_not_follow_the_last_one() -> None:
+    """What they counted in the gap before it is not of this window: the clock would read 1540 MHz."""
+    known = after(*TRUSTED, counted(30.5, 35.5))
+    assert known.window is not None
+    assert known.window.sm_clock_hz == pytest.approx(1428e6)
+    methods = [method(known)]
+    for number in range(4):
+        known = going_on(known, counted(35.5 + 5 * number, 40.5 + 5 * number))
+        methods.append(method(known))
+    assert methods == ["polled"] * 4 + ["cycles"], "trust is earned anew"
+    assert known.rejected == {}
+
+
+def test_cycle_counters_are_not_trusted_over_a_fault_though_no_time_was_lost() -> None:
+    assert method(after(*TRUSTED, fault(30.0), counted(30, 35))) == "polled"
+
+
+def test_nor_over_a_reading_that_was_not_believed() -> None:
+    known = after(*TRUSTED, reading(28, 27))
+    assert known.detail == "the source's time runs backwards"
+    known = going_on(known, counted(30, 35))
+    assert (method(known), known.detail) == ("polled", "")
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 30), st.floats(0, 1), st.floats(2e8, 1.98e9)), min_size=1))
+def test_rate_of_u_over_rate_of_o_is_the_time_weighted_mean(
+    windows: list[tuple[float, float, float]],
+) -> None:
+    known, at, tensor_cycles = after(), 0.0, 0.0
+    for seconds, tensor, hz in windows:
+        known = going_on(known, reading(at, at + seconds, tensor, [hz] * 3))
+        at += seconds
+        tensor_cycles += tensor * hz * seconds
+    assert known.observed_seconds == pytest.approx(at)
+    assert known.utilization_seconds == pytest.approx(tensor_cycles / 1830e6)
+
+
+def test_the_faces_are_given_what_is_known_and_who_holds_it() -> None:
+    known, job = after(reading(0, 5)), Job("slurm", "1")
+    shown = view(known, (job,), "dcgm")
+    assert (shown.holders, shown.source) == ((job,), "dcgm")
+    for name in ("gpu", "window", "reason", "utilization_seconds", "fresh_until", "sampled_at"):
+        assert getattr(shown, name) == getattr(known, name)

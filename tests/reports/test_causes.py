@@ -1,25 +1,88 @@
-"""What an explanation may use of a report, and what the job's own throughput comes to."""
+"""The causes of a job's divergence, looked for with what its reports said."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from ofu_exporter import flops
+from ofu_exporter.errors import ReportError
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu.divergence import Thresholds, compare_sums
 from ofu_exporter.reports.causes import facts_of, likely_causes, right_mfu
-from ofu_exporter.reports.model_count import counted_job, flops_per_token
-from ofu_exporter.reports.stated import Hardware
-from ofu_exporter.values.reported import Compared
+from ofu_exporter.reports.model_count import counted_step
+from ofu_exporter.reports.stated import Hardware, stated_mfu
+from ofu_exporter.values.reported import Causes, Compared
+from tests.flops.causes.synthetic import LATENT
 from tests.flops.counting import config
-from tests.helpers.desk import said
-from tests.helpers.values import H100
+from tests.helpers.desk import hardware_of, said
+from tests.helpers.values import H100, gpu
 
+EIGHT = hardware_of(*(gpu(index) for index in range(8)))
 PEAK = flops.dense_peak(H100, "bf16")
-ON = Hardware(8, H100, {"bf16": PEAK})
-MODEL = {"config": config("llama-3-8b"), "seq_len": 8192}
+LLAMA = {"config": config("llama-3-8b"), "seq_len": 8192}
+SUMS = Compared(0.5427 * 600, 0.2558 * 600, 600.0, 0.0)
+
+
+def found(report: dict[str, Any], sums: Compared = SUMS) -> Causes:
+    divergence = compare_sums(sums)
+    assert divergence is not None
+    of = said(**report)
+    return likely_causes(sums, divergence, of, EIGHT, stated_mfu(of, EIGHT).peak_flops)
+
+
+def test_the_papers_latent_experts_are_the_first_cause() -> None:
+    """arXiv:2605.20799, section V-C: 54.27 % reported, 25.58 % measured, 18.45 % when counted right."""
+    model = {"config": dict(LATENT.config), "seq_len": 4096}
+    told = {"mfu": 0.5427, "model": model, "gpus": 288, "precision": "bf16"}
+    first = found(told).first
+    assert first is not None
+    assert first.cause.split("+")[0] == "latent_moe_full_hidden"
+    assert float(first.evidence.rpartition("MFU is ")[2].rstrip("%")) == pytest.approx(
+        18.45, abs=0.05
+    )
+
+
+HALF = Compared(0.2 * 600, 0.4 * 600, 600.0)
+"""The report says half of what was measured, as with a peak that is twice the right one."""
+
+
+def test_a_peak_that_was_not_said_may_be_the_mistake() -> None:
+    causes = {each.cause for each in found({"mfu": 0.2, "precision": "bf16"}, HALF).fitting}
+    assert causes == {"sparse_peak", "fp8_peak_for_bf16"}
+
+
+@pytest.mark.parametrize("said_as", [{"mfu": 0.2, "peak_tflops": 989.4}, {"tflops_per_gpu": 197.9}])
+def test_a_peak_that_was_said_or_needed_none_is_not_the_mistake(said_as: dict[str, Any]) -> None:
+    """The agent has converted to the right peak, or has divided by it itself."""
+    assert found({**said_as, "precision": "bf16"}, HALF).fitting == ()
+
+
+def test_where_one_of_the_two_is_nothing_there_is_no_ratio_to_explain() -> None:
+    assert found({"mfu": 0.4}, Compared(0.0, 100.0, 600.0)) == Causes()
+    assert found({"mfu": 0.4}, Compared(100.0, 0.0, 600.0)) == Causes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["llama-3-8b", "nemotron-h-8b", "qwen3-30b-a3b"])
+def test_no_configuration_breaks_the_explanation(name: str) -> None:
+    """Every number of a real configuration in turn as something that it never is."""
+    whole = config(name)
+    refusals = set()
+    for key, value in whole.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            continue
+        for odd in (0, -1, 0.5):
+            report = {"mfu": 0.5427, "model": {"config": {**whole, key: odd}, "seq_len": 64}}
+            try:
+                ratios = [each.expected_ratio for each in found(report).fitting]
+            except ReportError as error:
+                refusals.add(error.field)
+            else:
+                assert all(map(math.isfinite, ratios)), (key, odd)
+    assert refusals == {"model"}
 
 
 def test_everything_that_a_job_says_may_be_used() -> None:
@@ -29,13 +92,13 @@ def test_everything_that_a_job_says_may_be_used() -> None:
         gpus=64,
         precision={"bf16": 0.3, "fp8": 0.7},
         recompute="full",
-        model={**MODEL, "forward_only": True},
+        model={**LLAMA, "forward_only": True},
         tile_overhead=0.02,
         tile_overhead_bound="lower",
     )
     assert report.model is not None
-    assert facts_of(report, ON, 1234e12) == CauseFacts(
-        job=counted_job(report.model),
+    assert facts_of(report, EIGHT, 1234e12) == CauseFacts(
+        step=counted_step(report.model),
         forward_only=True,
         recompute=flops.Recompute.FULL,
         gpu=H100,
@@ -47,15 +110,19 @@ def test_everything_that_a_job_says_may_be_used() -> None:
     )
 
 
-def test_what_a_job_does_not_say_is_not_assumed() -> None:
-    """The peak that its MFU was taken against is the agent's own, not the job's."""
-    assert facts_of(said(mfu=0.4), Hardware(), PEAK) == CauseFacts()
+def test_what_a_report_does_not_say_is_not_known() -> None:
+    facts = facts_of(said(mfu=0.4), EIGHT, 989e12)
+    assert facts.gpu == H100
+    assert (facts.step, facts.forward_only, facts.recompute, facts.gpus) == (None,) * 4
+    assert (facts.precision, facts.tile_overhead) == (None, None)
+    assert facts.peak_flops is None, "an MFU alone does not say what it was divided by"
+    assert facts_of(said(mfu=0.4, peak_tflops=989), EIGHT, 989e12).peak_flops == 989e12
 
 
 def test_a_gpu_that_is_not_in_the_table_is_not_named() -> None:
     unknown = Hardware(8, "NVIDIA Q999", {"bf16": 1e15})
     assert facts_of(said(mfu=0.4), unknown, None).gpu is None
-    assert facts_of(said(mfu=0.4), ON, None).gpu == H100
+    assert facts_of(said(mfu=0.4), EIGHT, None).gpu == H100
 
 
 @pytest.mark.parametrize(
@@ -70,29 +137,28 @@ def test_a_gpu_that_is_not_in_the_table_is_not_named() -> None:
 def test_the_peak_is_known_where_it_was_said_or_the_agent_divides(
     fields: dict[str, Any], known: float | None
 ) -> None:
-    assert facts_of(said(**fields), ON, PEAK).peak_flops == known
+    assert facts_of(said(**fields), EIGHT, PEAK).peak_flops == known
 
 
-THROUGHPUT: dict[str, Any] = {"tokens_per_second": 1e5, "model": MODEL, "gpus": 64, "mfu": 0.9}
-
-
-def test_a_throughput_and_a_model_come_to_an_mfu_of_their_own() -> None:
-    report = said(**THROUGHPUT)
-    assert report.model is not None
-    expected = 1e5 * flops_per_token(report.model) / (64 * PEAK)
-    assert right_mfu(report, PEAK) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("missing", ["tokens_per_second", "model", "gpus"])
-def test_it_needs_all_of_them(missing: str) -> None:
-    report = said(**{name: value for name, value in THROUGHPUT.items() if name != missing})
-    assert right_mfu(report, PEAK) is None
-    assert right_mfu(said(**THROUGHPUT), None) is None
+def test_the_right_mfu_needs_model_throughput_gpus_and_peak() -> None:
+    told: dict[str, Any] = {"model": LLAMA, "tokens_per_second": 1e5, "gpus": 8}
+    per_token = (
+        flops.count(
+            flops.read(config("llama-3-8b")), flops.fixed(1, tokens=8192)
+        ).model_flops_per_step
+        / 8192
+    )
+    right = right_mfu(said(**told), PEAK)
+    assert right == pytest.approx(1e5 * float(per_token) / (8 * PEAK))
+    assert right_mfu(said(**told), None) is None
+    for missing in told:
+        without = {key: value for key, value in told.items() if key != missing}
+        assert right_mfu(said(mfu=0.4, **without), PEAK) is None, missing
 
 
 def test_clocks_as_noisy_as_can_be_break_no_explanation() -> None:
     sums = Compared(0.9 * 600, 0.4 * 600, 600.0, variance=(3.0 * 600) ** 2)
-    found = compare_sums(sums, thresholds=Thresholds(standard_errors=0.0))
-    assert found is not None
+    divergence = compare_sums(sums, thresholds=Thresholds(standard_errors=0.0))
+    assert divergence is not None
     assert sums.standard_error == pytest.approx(3.0)
-    assert likely_causes(sums, found, said(mfu=0.9), ON, PEAK).fitting
+    assert likely_causes(sums, divergence, said(mfu=0.9), EIGHT, PEAK).fitting

@@ -10,7 +10,7 @@ from ofu_exporter.flops.causes import CauseFacts, causes
 from ofu_exporter.reports import simulated
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.messages import ModelBody
-from ofu_exporter.reports.model_count import counted_job
+from ofu_exporter.reports.model_count import counted_step
 from ofu_exporter.reports.simulated import REPORTING, SimulatedReports
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reported import ReportsView, Verdict
@@ -152,8 +152,8 @@ def test_before_there_is_a_snapshot_nobody_reports(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_over_report_is_what_the_formula_makes_of_its_model() -> None:
-    job = counted_job(ModelBody(**REPORTING[OVER].facts["model"]))
-    facts = CauseFacts(job=job)
+    job = counted_step(ModelBody(**REPORTING[OVER].facts["model"]))
+    facts = CauseFacts(step=job)
     (cause,) = [each for each in causes() if each.slug == "full_attention_counted"]
     (hypothesis,) = cause.hypotheses(facts)
     assert hypothesis.miscount is not None
