@@ -203,7 +203,9 @@ class MfuReport(_Body):
     )
     tile_overhead_bound: Bound | None = Field(
         default=None,
-        description='Of tile_overhead: "lower" where it is at least so much, and "exact"; null: not said.',
+        description=(
+            'Kind of tile_overhead: "lower" for a lower bound, "exact" for the exact value; null: not said.'
+        ),
     )
 
     @field_validator("end")
@@ -308,7 +310,7 @@ class MfuAnswer(BaseModel):
     horizon: Comparison | None = Field(description="Over the last minutes.")
     causes: tuple[LikelyCause, ...] = Field(description="Likeliest first; of the horizon.")
     tied: int = Field(
-        description="So many of them, from the first on, the numbers cannot tell apart."
+        description="How many of the causes, from the first on, the numbers cannot tell apart."
     )
     tile_overhead: float | None = Field(
         description="What OFU is adjusted by, as it was told last; null: never told."

@@ -263,5 +263,7 @@ REPORT_ADVICE: dict[ReportRejection, str] = {
     ReportRejection.TOO_LARGE: "Send one report per request, 256 KiB at most.",
     ReportRejection.TOO_SLOW: "Send the whole body within 10 seconds.",
     ReportRejection.TOO_MANY: "Wait as long as Retry-After says, and report less often.",
-    ReportRejection.TOO_MANY_JOBS: "Wait until jobs have ended: the agent keeps reports of so many at once, no more.",
+    ReportRejection.TOO_MANY_JOBS: (
+        "Wait until jobs have ended: the agent keeps reports of a limited number of jobs at once."
+    ),
 }
