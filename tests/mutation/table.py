@@ -16,18 +16,17 @@ SURVIVED, NOT_REACHED = {0}, {5, 33}
 
 
 def outcomes(room: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Of every file, what became of each mutant."""
+    """Of every file, what became of each mutant that was tried."""
     for meta in sorted((ROOT / room).rglob("*.meta")):
         codes = json.loads(meta.read_text())["exit_code_by_key"]
-        if codes:
+        tried = {mutant: code for mutant, code in codes.items() if code is not None}
+        if tried:
             name = str(meta.relative_to(ROOT).with_suffix(""))
-            yield name, {mutant: outcome(code) for mutant, code in codes.items()}
+            yield name, {mutant: outcome(code) for mutant, code in tried.items()}
 
 
-def outcome(code: int | None) -> str:
+def outcome(code: int) -> str:
     """A mutant that makes the tests hang or crash is as good as killed."""
-    if code is None:
-        return "to do"
     if code in SURVIVED | NOT_REACHED:
         return "survived" if code in SURVIVED else "not reached"
     return "killed" if code in KILLED else "hung"
