@@ -223,6 +223,14 @@ def test_tokens_alone_say_nothing() -> None:
         stated_mfu(said(tokens_per_second=1e5), EIGHT)
 
 
+def test_a_throughput_of_one_gpu_is_noticed_where_the_job_says_how_many_it_has() -> None:
+    one: dict[str, Any] = {"model_flops_per_second": 0.4 * PEAK}
+    (warning,) = stated_mfu(said(gpus=64, **one), EIGHT).warnings
+    assert "MFU would be 40.0% if the throughput were of one GPU: is it of all 64" in warning
+    (assumed,) = stated_mfu(said(**one), EIGHT).warnings
+    assert "the job's 8 on this node are taken for all" in assumed
+
+
 def test_a_gpu_that_is_not_rated_has_no_peak_and_takes_it_from_the_others() -> None:
     unrated = replace(gpu(1, name="NVIDIA Q999"), max_sm_clock_hz=None)
     assert hardware_of(unrated) == Hardware(1, "NVIDIA Q999", {})

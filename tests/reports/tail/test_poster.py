@@ -274,6 +274,17 @@ def test_a_token_that_was_renewed_is_read_again(
     assert desk.poster.counts == {"accepted": 1, "refused": 1}
 
 
+def test_a_report_that_had_to_wait_is_sent_again_with_its_token(
+    server: ReportServer, opened: Open, tmp_path: Path, slept: list[float]
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("mine")
+    desk = opened(server.url, {"OFU_EXPORTER_TOKEN_FILE": str(file)})
+    answering(server, refused(429, "too_many", "job_id", "slow down"), accepted)
+    desk.take(10.0)
+    assert (server.tokens, slept) == (["Bearer mine"] * 2, [1.0])
+
+
 def test_another_refusal_is_no_reason_to_send_it_again(
     server: ReportServer, opened: Open, tmp_path: Path
 ) -> None:
