@@ -35,6 +35,11 @@ def refused(**fields: Any) -> tuple[tuple[int | str, ...], str]:
     return first["loc"], first["msg"].removeprefix("Value error, ")
 
 
+def test_a_refusal_says_what_is_wrong_with_a_value() -> None:
+    assert refused(mfu=True) == (("mfu",), "is not a number")
+    assert refused(job_id="1\n2", mfu=0.4) == (("job_id",), "has characters that are not printable")
+
+
 NUMBERS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
 NO_NUMBERS = ["0.4", True, False, [0.4], {}, math.nan, math.inf, -math.inf, 10**400]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Iterator
@@ -211,6 +212,25 @@ def test_a_refusal_is_counted_and_the_next_goes_on_from_there(engine: Served, be
     bench.refusal = None
     assert bench.pull() == "reported"
     assert bench.reports[0]["start"] == NOW + 30
+
+
+def test_each_outcome_is_logged_once_and_only_trouble_as_a_warning(
+    engine: Served, bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, pulls.__name__)
+    engine.page = vllm(1e15)
+    for _ in range(3):
+        bench.pull()
+    bench.refusal = ConfigError("no job ns/chat on this node")
+    for _ in range(2):
+        bench.pull()
+    source = f"pull from {engine.url} for job ns/chat"
+    told = [record for record in caplog.records if record.name == pulls.__name__]
+    assert [(record.levelname, record.message.rstrip()) for record in told] == [
+        ("INFO", f"{source}: begun"),
+        ("INFO", f"{source}: reported"),
+        ("WARNING", f"{source}: refused no job ns/chat on this node"),
+    ]
 
 
 def test_a_redirect_is_not_followed_and_nobody_is_unreachable() -> None:
