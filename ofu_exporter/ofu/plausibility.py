@@ -97,9 +97,8 @@ def judge(suspicion: Suspicion, reading: Reading) -> Judgement:
 
 
 def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
-    dead = suspicion.dead_windows + 1 if _is_dead(reading) else 0
     if not reading.tensor_active:
-        return Suspicion(dead_windows=dead)
+        return Suspicion(dead_windows=suspicion.dead_windows + 1 if _is_dead(reading) else 0)
     pipes = (reading.pipes[pipe] for pipe in sorted(reading.pipes))
     activity = (reading.tensor_active, *pipes)
     if not _same(activity, suspicion.activity):
@@ -111,7 +110,6 @@ def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
         windows=suspicion.windows + 1,
         graphics=_wider(suspicion.graphics, engine),
         clock_hz=_wider(suspicion.clock_hz, math.fsum(clocks) / len(clocks) if clocks else None),
-        dead_windows=dead,
     )
 
 
