@@ -22,7 +22,7 @@ from tests.helpers.stored_job import NOW, TOTALS, change
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "deep" / "state.sqlite"
+    return tmp_path / "deep" / "deeper" / "state.sqlite"
 
 
 _OPENED: list[StateFile] = []

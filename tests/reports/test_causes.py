@@ -9,11 +9,13 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.errors import ReportError
+from ofu_exporter.flops import explain
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu.divergence import Thresholds, compare_sums
 from ofu_exporter.reports.causes import facts_of, likely_causes, right_mfu
 from ofu_exporter.reports.model_count import counted_step
 from ofu_exporter.reports.stated import Hardware, stated_mfu
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
 from tests.flops.causes.synthetic import LATENT
 from tests.flops.counting import config
@@ -63,6 +65,18 @@ def test_a_peak_that_was_said_or_needed_none_is_not_the_mistake(said_as: dict[st
 def test_where_one_of_the_two_is_nothing_there_is_no_ratio_to_explain() -> None:
     assert found({"mfu": 0.4}, Compared(0.0, 100.0, 600.0)) == Causes()
     assert found({"mfu": 0.4}, Compared(100.0, 0.0, 600.0)) == Causes()
+
+
+def test_a_model_that_breaks_the_search_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No such configuration is known; the text is the reporter's own, and so is the fault."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("round and round")
+
+    monkeypatch.setattr(explain, "explain", broken)
+    with pytest.raises(ReportError, match="explained: ZeroDivisionError: round and round") as error:
+        found({"mfu": 0.5427})
+    assert (error.value.reason, error.value.field) == (ReportRejection.OUT_OF_RANGE, "model")
 
 
 @pytest.mark.slow

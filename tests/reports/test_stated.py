@@ -178,6 +178,8 @@ def test_gpus_of_two_models_have_the_mean_of_the_peaks_that_both_have() -> None:
 )
 def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> None:
     assert refused(**fields) == (ReportRejection.OUT_OF_RANGE, next(iter(fields)))
+    with pytest.raises(ReportError, match=r"makes an MFU of \S+ on this hardware, which cannot be"):
+        stated_mfu(said(**fields), EIGHT)
 
 
 @pytest.mark.parametrize("peak", [5e-324, 1e-300, 999999.0])

@@ -149,13 +149,15 @@ def test_a_refusal_is_told_in_the_agents_words_once_for_each_kind(
 ) -> None:
     unknown = refused(404, "unknown_job", "job_id", "'7' holds no GPU")
     overlap = refused(409, "overlap", "end", "is 5 s before")
-    answering(server, unknown, unknown, overlap, unknown, accepted)
-    for _ in range(5):
+    backwards = refused(409, "out_of_range", "end", "has no length")
+    answering(server, unknown, unknown, overlap, backwards, overlap, unknown, accepted)
+    for _ in range(7):
         desk.take(10.0)
-    assert desk.poster.counts == {"refused": 4, "accepted": 1}
+    assert desk.poster.counts == {"refused": 6, "accepted": 1}
     assert desk.said == [
         "refused: status 404: body.job_id: '7' holds no GPU; further ones are counted",
         "refused: status 409: body.end: is 5 s before; further ones are counted",
+        "refused: status 409: body.end: has no length; further ones are counted",
     ]
 
 
