@@ -88,6 +88,12 @@ def pods(objects: list[Object]) -> list[Object]:
 
 def container(objects: list[Object]) -> Object:
     """The exporter's own."""
-    (found,) = only(objects, "DaemonSet")["spec"]["template"]["spec"]["containers"]
-    assert isinstance(found, dict)
+    found: Object = pod_spec(objects)["containers"][0]
+    assert found["name"] == "ofu-exporter"
     return found
+
+
+def pod_spec(objects: list[Object]) -> Object:
+    """What the exporter's pods are."""
+    spec: Object = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    return spec
