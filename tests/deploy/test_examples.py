@@ -40,7 +40,9 @@ def test_alertmanager_takes_its_configuration() -> None:
     [
         ("OfuMfuAboveOfu", "jobs"),
         ("OfuReportsStopped", "jobs"),
+        ("OfuClusterOfuDropped", "jobs"),
         ("OfuAgentDown", "nodes"),
+        ("OfuManyNodesUnmeasured", "nodes"),
         ("OfuClockLoss", "nodes"),
     ],
 )
