@@ -22,6 +22,7 @@ from tests.deploy.chart import (
     EXAMPLES,
     HELMS,
     Object,
+    any_helm,
     container,
     kinds,
     need,
@@ -84,14 +85,14 @@ def validate(each: Object, version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @every_value_set
 def test_every_kubernetes_takes_every_object(name: str, version: str) -> None:
-    for each in render(HELMS[0].values[0], VALUE_SETS[name]):
+    for each in render(any_helm(), VALUE_SETS[name]):
         validate(each, version)
 
 
+@every_helm
 @every_value_set
-def test_every_helm_renders_the_same(name: str) -> None:
-    first, *others = (render(helm.values[0], VALUE_SETS[name]) for helm in HELMS)
-    assert [each for each in others if each != first] == []
+def test_every_helm_renders_the_same(helm: str, name: str) -> None:
+    assert render(helm, VALUE_SETS[name]) == render(any_helm(), VALUE_SETS[name])
 
 
 def test_the_versions_are_those_that_the_chart_is_for_and_that_have_schemas() -> None:
@@ -147,6 +148,18 @@ def levels() -> dict[str, tuple[Object, str]]:
         ),
         "the same with `driver.sysAdmin=true`": (
             {"kubernetes": off, "driver": {"sysAdmin": True}},
+            "privileged",
+        ),
+        "the same with `tls.clientCaSecret` and `webConfig.secret`": (
+            {"kubernetes": off, **VALUE_SETS["closed"]},
+            "restricted",
+        ),
+        "the same with `hostNetwork=true` or `hostPID=true`": (
+            {"kubernetes": off, "hostNetwork": True},
+            "privileged",
+        ),
+        "the same with `securityContext.privileged=true`": (
+            {"kubernetes": off, "securityContext": {"privileged": True}},
             "privileged",
         ),
     }
@@ -390,6 +403,19 @@ def test_dashboards_are_taken_as_they_are_written(helm: str, tmp_path: Path) -> 
         "livenessProbe.period",
         "kubernetes.extraRules.0.verb",
         "podMonitor.relabelings.0.label",
+        "podMonitor.metricRelabelings.0.label",
+        "podMonitor.attachMetadata.pod",
+        "podMonitor.basicAuth.user",
+        "serviceMonitor.relabeling",
+        "prometheusRule.targets",
+        "dashboards.grafanaOperator.folders",
+        "initContainers.0.imagee",
+        "sidecars.0.port",
+        "envFrom.0.secret",
+        "startupProbe.period",
+        "tls.clientSecret",
+        "webConfig.file",
+        "tests.securityContext.user",
         "networkPolicy.from.0.namespaces",
         "networkPolicy.egress.0.port",
     ],

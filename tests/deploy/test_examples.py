@@ -43,6 +43,7 @@ def test_alertmanager_takes_its_configuration() -> None:
         ("OfuClusterOfuDropped", "jobs"),
         ("OfuAgentDown", "nodes"),
         ("OfuManyNodesUnmeasured", "nodes"),
+        ("OfuDeadlinesMissed", "nodes"),
         ("OfuClockLoss", "nodes"),
     ],
 )
