@@ -1,5 +1,6 @@
-"""What the pod of `helm test` runs: every exporter behind a service answers. HOST PORT http|https open|closed are given.
+"""What the pod of `helm test` runs: every exporter behind a service answers.
 
+Given are HOST PORT http|https open|closed.
 A closed exporter lets in nobody without a certificate or a password. This has neither, so it looks no further.
 
 Only the standard library: it is started by `python -c`.
