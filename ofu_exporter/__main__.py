@@ -8,7 +8,7 @@ def main() -> None:
     interrupted = signal.getsignal(signal.SIGINT)
     if interrupted is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from ofu_exporter.cli import main as command  # noqa: PLC0415 - this is what takes its time
+    from ofu_exporter.cli import main as command  # noqa: PLC0415 - loading it takes time
 
     signal.signal(signal.SIGINT, interrupted)
     command()

@@ -1,4 +1,4 @@
-"""The errors of this program, and for each reason what the program does and what the user can do.
+"""The errors of this program, and for each what the program does.
 
 OfuError
 ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
@@ -72,11 +72,11 @@ class ReportError(OfuError):
     def __init__(
         self, reason: ReportRejection, field: str = "", detail: str = "", where: str = "body"
     ) -> None:
-        """`field` is what is at fault in `where`: a key of the body (`model.seq_len`), or a header's name."""
+        """`field` names what is at fault in `where`: a key of the body (`model.seq_len`), or a header."""
         super().__init__(f"{detail or reason.value}. {reason.advice}")
         self.reason = reason
         self.field = field
         self.detail = detail
         self.where = where
         self.retry_after: float | None = None
-        """Seconds after which another try makes sense, where that can be said."""
+        """Seconds after which another try makes sense; None where nobody can say."""

@@ -35,10 +35,10 @@ class PullSetting(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     job_id: str = Field(min_length=1, max_length=256, pattern=r"^[^\s*?]+$")
-    """As the scheduler names it. No wildcard: one engine is one job's."""
+    """The scheduler's id of the job. Wildcards are refused: an engine belongs to one job."""
     url: str = Field(pattern=r"^https?://[^/]+")
     precision: str | dict[str, float] | None = None
-    """What the engine computes in, or the shares of its FLOPs."""
+    """The precision that the engine computes in, or the shares of its FLOPs."""
     every: Seconds = Field(default=15.0, ge=1.0, le=300.0)
     timeout: Seconds = Field(default=5.0, gt=0, le=60.0)
 
@@ -185,7 +185,7 @@ class Configured:
 
     settings: Settings
     sources: Mapping[str, BaseModel]
-    """Options by the source's name, in the order in which they are tried."""
+    """Options by the source's name, in the order in which the sources are tried."""
     schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
     """Options by the scheduler's name."""
     file: Path | None = None

@@ -17,6 +17,8 @@ from ofu_exporter import schedulers, sources
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.layers import shown
 from ofu_exporter.cli.settings import option_models
+from ofu_exporter.flops import conventions, families, readers
+from ofu_exporter.hardware import profiles, tiles
 from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
 from ofu_exporter.values.reasons import (
@@ -128,6 +130,17 @@ def test_every_scheduler_has_a_page_that_the_readme_leads_to() -> None:
         assert f"(docs/{name}.md)" in text
 
 
+def test_every_family_convention_reader_grammar_and_profile_format_is_documented() -> None:
+    text = (DOCS / "flops.md").read_text()
+    for name in (*families.names(), *conventions.names(), *readers.names()):
+        assert f"`{name}`" in text
+    text = (DOCS / "tiles.md").read_text()
+    for name in (*tiles.names(), *profiles.names()):
+        assert f"`{name}`" in text
+    for name in tiles.names():
+        assert f"`{tiles.load(name).EXAMPLE}`" in text
+
+
 def test_every_metric_named_in_the_documentation_exists() -> None:
     known = {spec.shown_name for spec in names.specs()}
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.glob("*.md")]:
@@ -137,6 +150,7 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
             assert name in known, f"{path.name}: {name}"
 
 
+@pytest.mark.slow
 def test_every_endpoint_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text()
     with agent("demo") as running:
@@ -179,10 +193,17 @@ def test_every_variable_in_the_documentation_is_a_setting() -> None:
 
 
 def test_links_inside_the_documentation_lead_somewhere() -> None:
-    for path in [ROOT / "README.md", *DOCS.glob("*.md")]:
+    for path in [*ROOT.glob("*.md"), *DOCS.glob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
             if "://" not in target:
                 assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/adding.md"])
+def test_every_file_that_a_page_for_contributors_names_is_there(page: str) -> None:
+    """A path without a `<name>` in it, from the top or from within the package."""
+    for name in re.findall(r"`(\w[\w.-]*/[\w./-]*)`", (ROOT / page).read_text()):
+        assert (ROOT / name).exists() or (ROOT / "ofu_exporter" / name).exists(), name
 
 
 def test_the_example_of_a_gpu_of_ones_own_is_accepted() -> None:

@@ -1,1 +1,1 @@
-"""The running program: sampling threads, attribution, reload, start and stop."""
+"""Runs the program: sampling threads, attribution, reload, start and stop."""

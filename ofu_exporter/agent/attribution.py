@@ -1,4 +1,4 @@
-"""Who owns the GPUs: asks every scheduler on a thread of its own and merges what they say."""
+"""Finds out who owns the GPUs: asks every scheduler on a thread of its own, and merges the answers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Polling:
     """Which schedulers are asked, and how long their last answer is believed."""
 
     schedulers: Sequence[tuple[str, Callable[[], Scheduler]]]
-    """By name, and how each is built."""
+    """Name of each scheduler, and how it is built."""
     max_age: float
     """Seconds."""
     optional: bool = False
-    """A scheduler that is absent is not worth a word."""
+    """Whether an absent scheduler goes unmentioned."""
 
 
 class SchedulerPoller:
@@ -121,13 +121,13 @@ class Attribution:
         self._changed: Callable[[], None] = lambda: None
 
     def start(self, changed: Callable[[], None] = lambda: None) -> None:
-        """Ask from now on. `changed` is called after every change, from the thread that heard it."""
+        """Ask from now on. `changed` is called after every change, on the thread of the scheduler that changed."""
         self._changed = changed
         for poller in self._pollers:
             poller.start()
 
     def stop(self, timeout: float = 0.5) -> None:
-        """Let go of every scheduler; one that hangs ends with the process."""
+        """Release every scheduler; one that hangs ends with the process."""
         deadline = self._clock() + timeout
         for poller in self._pollers:
             poller.stop()
@@ -142,7 +142,7 @@ class Attribution:
         return taken
 
     def health(self) -> tuple[SchedulerHealth, ...]:
-        """How the schedulers that were asked fare."""
+        """The health of the schedulers; with `optional`, without those that are absent or have not answered yet."""
         hidden = SchedulerReason.ABSENT if self._polling.optional else None
         found = [poller.health for poller in self._pollers]
         return tuple(
@@ -158,7 +158,7 @@ class Attribution:
             self._changed()
 
     def _merge(self) -> bool:
-        """Note what all say together if it is news; an answer that is too old says nothing."""
+        """Note the claims of all schedulers if they have changed; an answer that is too old does not count."""
         now = self._clock()
         claims = tuple(
             claim

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from ofu_exporter import schedulers, sources
 from ofu_exporter.agent.attribution import Attribution, Polling
 from ofu_exporter.agent.lanes import SamplingPace
-from ofu_exporter.agent.opening import Candidate
 from ofu_exporter.agent.sampler import Owners, Sampler, SamplingPlan
+from ofu_exporter.agent.source_opening import Candidate
 from ofu_exporter.hardware.gpu_models import GpuModel, custom_row
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.tick import State
@@ -59,13 +59,13 @@ def _candidate(name: str, options: BaseModel) -> Candidate:
 
 
 def build_attribution(configured: Configured) -> Attribution:
-    """What asks the configured schedulers, or those that `auto` looks for."""
-    asked = Polling(
+    """The attribution over the configured schedulers, or over those that `auto` looks for."""
+    polling = Polling(
         schedulers=[_scheduler(name, options) for name, options in configured.schedulers.items()],
         max_age=configured.settings.owner_max_age,
         optional=configured.settings.scheduler == "auto",
     )
-    return Attribution(asked, time.monotonic)
+    return Attribution(polling, time.monotonic)
 
 
 def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Scheduler]]:
@@ -73,7 +73,7 @@ def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Schedul
 
 
 def build_access(settings: Settings) -> Access:
-    """Who may report. Raises ConfigError."""
+    """The rules of who may report. Raises ConfigError."""
     path = settings.report_token_file
     return Access(
         SiteTokens(path) if path else None, settings.job_tokens, settings.tls_client_ca is not None

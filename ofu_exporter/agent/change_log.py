@@ -1,4 +1,4 @@
-"""One log line for every change between two snapshots that an operator wants to know of."""
+"""Logs every change between two snapshots that an operator wants to know of, in one line each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def log_changes(before: Snapshot | None, after: Snapshot) -> None:
-    """One line for everything that an operator would want to know the moment of."""
+    """Log one line for every change of which an operator may look for the moment."""
     known = {view.gpu.key: view for view in before.gpus} if before else {}
     for view in after.gpus:
         old = known.get(view.gpu.key)
@@ -22,7 +22,9 @@ def log_changes(before: Snapshot | None, after: Snapshot) -> None:
         if len(view.holders) > 1 and (old is None or old.holders != view.holders):
             holders = ", ".join(sorted(job.job_id for job in view.holders))
             log.warning(
-                "%s is held by several jobs (%s): its OFU is credited to none", _name(view), holders
+                "%s is held by several jobs (%s): its OFU is credited to none",
+                _gpu_name(view),
+                holders,
             )
     for job, device in after.unknown_devices:
         if before is None or (job, device) not in before.unknown_devices:
@@ -52,13 +54,13 @@ def _kind(health: SchedulerHealth) -> str:
     return re.sub(r"\d+", "", health.detail)
 
 
-def _name(view: GpuView) -> str:
+def _gpu_name(view: GpuView) -> str:
     instance = f"/{view.gpu.instance}" if view.gpu.instance else ""
     return f"GPU {view.gpu.index} ({view.gpu.uuid}{instance})"
 
 
 def _log_reason(view: GpuView) -> None:
-    name = _name(view)
+    name = _gpu_name(view)
     if view.reason is None:
         log.info("%s is measured", name)
         if view.rating is not None and view.rating.origin == "estimated":

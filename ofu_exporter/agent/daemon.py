@@ -34,11 +34,11 @@ from ofu_exporter.values.snapshot import Snapshot
 log = logging.getLogger(__name__)
 
 SIMULATED = "simulate"
-"""The scheduler whose jobs report by themselves, too."""
+"""The scheduler whose jobs also report by themselves."""
 RELEASE_SECONDS = 0.5
-"""Handles must be let go within this time after a stop signal."""
+"""Handles must be released within this time after a stop signal."""
 FILE_CHECK_SECONDS = 5.0
-"""How often the configuration file is looked at for changes."""
+"""Time between two looks for changes of the configuration file."""
 
 
 class Daemon:
@@ -73,7 +73,7 @@ class Daemon:
         )
 
     def _counts(self) -> LiveCounts:
-        """What the page asks for at each scrape."""
+        """The counts that the page needs at each scrape."""
         writer = self._state_writer
         return LiveCounts(
             rejected_reports=self._reports.rejected,
@@ -168,7 +168,7 @@ class Daemon:
             self._systemd.ready(f"serving on {self.url}")
 
     async def _reload_once(self) -> str:
-        """What came of it."""
+        """Reload the settings once; returns the outcome."""
         try:
             configured = await asyncio.to_thread(self._load)
             await self._server.renew(configured.settings)
@@ -179,7 +179,7 @@ class Daemon:
         return "applied"
 
     def _apply(self, configured: Configured) -> None:
-        """Put new settings in force; totals go on."""
+        """Apply new settings; totals go on."""
         if configured == self._configured:
             log.info("configuration read anew: nothing changed")
             return
@@ -211,7 +211,7 @@ class Daemon:
                 self._reload.set()
 
     async def _feed_watchdog(self) -> None:
-        """A new snapshot shows that the sampler turns; that this sees it, that the event loop does."""
+        """Tell systemd about each new snapshot: it shows that the sampler works, and this task that the loop does."""
         told: float | None = None
         while (limit := self._systemd.watchdog_seconds) is not None:
             await asyncio.sleep(limit / 4)
@@ -232,7 +232,7 @@ def _who_may_write(settings: Settings) -> tuple[object, ...]:
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:
-    """What changes when a file is written or replaced; None when it is not there."""
+    """A value that changes when a file is written or replaced; None when it is not there."""
     try:
         status = path.stat() if path else None
     except OSError:

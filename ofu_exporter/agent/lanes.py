@@ -1,4 +1,4 @@
-"""The lanes: one thread per probe on monotonic deadlines, so that a call that hangs stops one GPU only."""
+"""Runs one thread per probe, a lane, on monotonic deadlines, so that a call that hangs stops one GPU only."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SamplingPace:
-    """How often is read what."""
+    """How often GPUs and clocks are read."""
 
     interval: float
     """Seconds of one window."""
     clock_interval: float
-    """Seconds between two clock reads, as asked for."""
+    """Seconds between two clock reads, as configured."""
     reprobe: float = 60.0
-    """Seconds between two looks at what could not be measured for want of counters."""
+    """Seconds between two tries to measure a GPU that had no counters."""
 
     @property
     def reads_per_window(self) -> int:
@@ -40,7 +40,7 @@ class SamplingPace:
 
     @property
     def hung_after(self) -> float:
-        """A call that takes longer than this is reported as hung."""
+        """Seconds after which a call counts as hung."""
         return 2 * self.interval + 1.0
 
 
@@ -72,7 +72,7 @@ class Deadlines:
 
 
 class Delivery(NamedTuple):
-    """What one lane hands over after one read."""
+    """The result of one read, which a lane hands to the sampler."""
 
     lane: Lane
     events: Sequence[Reading | Fault]
@@ -82,11 +82,11 @@ class Delivery(NamedTuple):
 
 
 Inbox = queue.SimpleQueue["Delivery | None"]
-"""What the lanes hand over; None wakes the sampler so that it sees it must stop."""
+"""The queue from the lanes to the sampler; None wakes the sampler so that it stops."""
 
 
 class Lane:
-    """The thread of one probe. A driver call that hangs stops this thread and no other."""
+    """The thread of one probe. A driver call that hangs stops only this thread."""
 
     def __init__(self, probe: Probe, pace: SamplingPace, inbox: Inbox, clock: Clock) -> None:
         self._probe = probe
@@ -144,7 +144,7 @@ class Lane:
         return min(self._read_at + SHORTEST_WINDOW_SECONDS, deadlines.next_at)
 
     def _take_beat(self, beat: Beat, now: float) -> None:
-        """Read when a window is over, else poll; what follows a cut is not read before it may be."""
+        """Read when a window is over, else poll. A read after a cut waits for the shortest window."""
         self._missed += beat.missed
         window = beat.number // self._pace.reads_per_window
         too_soon = self._was_cut and now < self._read_at + SHORTEST_WINDOW_SECONDS
@@ -156,7 +156,7 @@ class Lane:
             self._call(self._probe.poll)
 
     def _is_resting(self, now: float) -> bool:
-        """A GPU without counters seldom gets them: it is looked at again at a slow pace."""
+        """Whether the GPU has no counters and is tried again only later: it seldom gets them."""
         return self.failure is Reason.NOT_SUPPORTED and now < self._read_at + self._pace.reprobe
 
     def _read(self, now: float) -> None:
@@ -165,7 +165,7 @@ class Lane:
         self._call(self._probe.read)
 
     def _call(self, call: Callable[[], Sequence[Reading | Fault] | None]) -> None:
-        """Make one call of the probe, and deliver what a read or a failure brought."""
+        """Make one call of the probe, and deliver the result of a read or a failure."""
         started = self._clock()
         self.busy_since = started
         failure: Reason | None = None
@@ -182,7 +182,7 @@ class Lane:
         self.busy_since = None
         self.failure = failure
         if failure is None and events is None:
-            return  # a clock read: it is delivered with the window it belongs to
+            return  # a clock read, which is delivered with its window
         self.gpus = list(self._probe.gpus())
         if failure is not None or events is None:
             events = [Fault(gpu, ended, failure or Reason.FAILED, detail) for gpu in self.gpus]

@@ -1,4 +1,4 @@
-"""One source that is open: its lanes, and how it fares."""
+"""Keeps one source that is open: its lanes, and its health."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class OpenedSource:
         )
 
     def count_failure(self, reason: Reason) -> None:
-        """Count what went wrong beside a read."""
+        """Count a failure outside of a read."""
         self._failures[reason.value] += 1
 
     def health(self, now: float) -> SourceHealth:
-        """How it fares now: it can be read as long as one of its lanes can."""
+        """The source's health now: it can be read as long as one of its lanes can."""
         failures = [Reason.HUNG if self._hangs(lane, now) else lane.failure for lane in self.lanes]
         up = None in failures
         replaced = Reason.DRIVER_REPLACED in failures
@@ -67,7 +67,7 @@ class OpenedSource:
         )
 
     def hung(self, now: float) -> list[Fault]:
-        """The GPUs of every call that has not returned for too long."""
+        """A fault for each GPU of a call that has not returned for too long."""
         faults = []
         for lane in self.lanes:
             since = lane.busy_since
@@ -86,7 +86,7 @@ class OpenedSource:
             lane.stop()
 
     def close(self, deadline: float) -> bool:
-        """Let go of everything; False when a call hangs: a library must not be shut under it."""
+        """Release everything; False when a call hangs, under which a library must not be shut down."""
         self.stop()
         ended = all([lane.join(deadline - self._clock()) for lane in self.lanes])
         if ended:

@@ -1,4 +1,4 @@
-"""The sampler: gathers what the lanes of every open source measure, and publishes a snapshot after each window."""
+"""Gathers what the lanes of every open source measure, and publishes a snapshot after each window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ofu_exporter.agent.change_log import log_changes
 from ofu_exporter.agent.lanes import Inbox, SamplingPace
-from ofu_exporter.agent.opening import Candidate
+from ofu_exporter.agent.source_opening import Candidate
 from ofu_exporter.agent.source_set import SourceSet, Told
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu.tick import State, Tick, step
@@ -29,13 +29,13 @@ RETRY_SECONDS = (2.0, 60.0)
 
 
 class Owners(Protocol):
-    """Whoever knows which job owns which GPU."""
+    """The part of the agent that knows which job owns which GPU."""
 
     def changes(self) -> Sequence[Ownership]:
         """Every change since the last call, oldest first."""
 
     def health(self) -> tuple[SchedulerHealth, ...]:
-        """How the schedulers that were asked fare."""
+        """The health of the schedulers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Sampler:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ofu-sampler", daemon=True)
         self.tap: Callable[[Sequence[Reading | Fault], SourceHealth], None] | None = None
-        """Called with every batch of readings and faults before it is taken in."""
+        """Called with every batch of readings and faults before the tick takes it in."""
         self.state = state or State()
 
     def start(self) -> None:
@@ -96,7 +96,7 @@ class Sampler:
 
     @property
     def choosing(self) -> bool:
-        """Whether a GPU that is not measured may be, by a source that was not asked yet."""
+        """Whether a source that has not been tried yet may measure a GPU that is not measured."""
         return self._sources.choosing
 
     def _run(self) -> None:
@@ -125,7 +125,7 @@ class Sampler:
         return True
 
     def _gather(self) -> list[Told]:
-        """Wait for one delivery, then a little for the other lanes, which are on the same beat."""
+        """Wait for one delivery, and then a little for the other lanes, whose deadlines are the same."""
         told: list[Told] = []
         heard: set[int] = set()
         wait = self._pace.interval

@@ -1,4 +1,4 @@
-"""Which source each GPU is read by: the first, in the order in which they are tried, that can."""
+"""Chooses the source that reads each GPU: the first, in the order of the candidates, that can."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
 UNABLE = frozenset({Reason.NOT_SUPPORTED, Reason.NO_PERMISSION, Reason.NO_TENSOR_COUNTER})
-"""Why a source cannot measure a GPU that another one may. What passes by itself is not among them."""
+"""Reasons why a source cannot measure a GPU that another may measure. Passing troubles are not among them."""
 
 Named = Mapping[str, Sequence[Gpu]]
 """The GPUs that each open source names, best source first."""
 
 
-class Choice:
-    """What each source has said of each GPU, by the uuid that a GPU shares with its instances."""
+class SourceChoice:
+    """Remembers which source can measure which GPU, by the uuid that a GPU shares with its instances."""
 
     def __init__(self) -> None:
         self._able: dict[tuple[str, str], bool] = {}
 
     def take(self, source: str, events: Iterable[Reading | Fault]) -> None:
-        """Learn from what a source measured. One instance measured shows that the GPU can be."""
-        said: dict[str, list[bool]] = {}
+        """Learn from what a source measured. A GPU can be measured when one of its instances can."""
+        able_of: dict[str, list[bool]] = {}
         for event in events:
             able = isinstance(event, Reading) or event.reason not in UNABLE
-            said.setdefault(event.gpu.uuid, []).append(able)
-        for uuid, each in said.items():
+            able_of.setdefault(event.gpu.uuid, []).append(able)
+        for uuid, each in able_of.items():
             self._able[source, uuid] = any(each)
 
     def forget(self, source: str) -> None:
-        """It was closed: what it said holds no longer."""
+        """Forget the answers of a source that was closed."""
         self._able = {key: able for key, able in self._able.items() if key[0] != source}
 
     def readers(self, named: Named) -> dict[str, str]:
-        """By uuid, the source to read it by: the first that is not known to be unable, else the first."""
+        """The source that reads each uuid: the first that is not known to be unable, else the first."""
         readers: dict[str, str] = {}
         for uuid in _uuids(named):
             naming = [source for source in named if _names(named[source], uuid)]
@@ -43,25 +43,25 @@ class Choice:
         return readers
 
     def unmeasured(self, named: Named) -> list[str]:
-        """The uuids that every source that names them is unable to measure."""
+        """The uuids that none of the sources that name them can measure."""
         readers = self.readers(named)
         return [
             uuid for uuid, source in readers.items() if not self._able.get((source, uuid), True)
         ]
 
     def waits(self, named: Named) -> bool:
-        """Whether a GPU was handed on to a source that has not said anything of it yet."""
+        """Whether a GPU was handed on to a source that has not answered for it yet."""
         first = next(iter(named), None)
         readers = self.readers(named)
         return any(s != first and (s, uuid) not in self._able for uuid, s in readers.items())
 
-    def heard(self, source: str, gpus: Sequence[Gpu]) -> bool:
-        """Whether a source has spoken of every GPU that it names."""
+    def has_answered(self, source: str, gpus: Sequence[Gpu]) -> bool:
+        """Whether a source has answered for every GPU that it names."""
         return all((source, gpu.uuid) in self._able for gpu in gpus)
 
 
 def chosen(named: Named, readers: Mapping[str, str]) -> list[Gpu]:
-    """Every GPU as its reader names it."""
+    """Every GPU, as the source that reads it describes it."""
     return [gpu for uuid, source in readers.items() for gpu in named[source] if gpu.uuid == uuid]
 
 

@@ -1,4 +1,4 @@
-"""The sources that are open: which are, what they see together, and when another one is tried."""
+"""Keeps the open sources: combines what they measure, and decides when another one is opened or closed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.agent.lanes import Delivery, Inbox, Lane, SamplingPace
 from ofu_exporter.agent.opened_source import OpenedSource
-from ofu_exporter.agent.opening import Candidate, SourceOpening
-from ofu_exporter.agent.source_choice import Choice, chosen
+from ofu_exporter.agent.source_choice import SourceChoice, chosen
+from ofu_exporter.agent.source_opening import Candidate, SourceOpening
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import Gpu
@@ -20,33 +20,33 @@ from ofu_exporter.values.snapshot import SourceHealth
 log = logging.getLogger(__name__)
 
 USELESS_PAUSES = 10
-"""A source that opened and measured nothing new is left alone so many times as long as one that did not open."""
+"""Pauses for which a source that measured nothing new is left alone; one that did not open waits for one pause."""
 QUICK_SECONDS = 0.2
-"""A source that is there opens in less; the windows of the others wait no longer for it."""
+"""A source that is there opens within this time; the windows of the others wait no longer for it."""
 NOT_OPENED = "opening it does not end"
 CLOSE_SECONDS = 1.0
-"""How long a source that is not needed may take to end."""
+"""How long the end of a source that is not needed may take."""
 
 Events = Sequence[Reading | Fault]
 Told = tuple[str, Reading | Fault]
-"""A source's name, and what it says."""
+"""A source's name, and one of its events."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """What the open sources see together at one instant."""
+    """What the open sources say together at one instant."""
 
     gpus: Sequence[Gpu]
-    """Each as the source that it is read by names it."""
+    """The GPUs, each as described by the source that reads it."""
     readers: Mapping[str, str]
-    """Source by uuid."""
+    """The source that reads each uuid."""
     hung: Events
     health: SourceHealth
-    """Of the best source that reads a GPU."""
+    """Health of the best source that reads a GPU."""
     others: tuple[SourceHealth, ...]
 
     def believed(self, told: Sequence[Told]) -> list[Reading | Fault]:
-        """The events of each GPU's own reader: another source's would count its time twice."""
+        """The events of each GPU from the source that reads it; those of another would count its time twice."""
         return [event for name, event in told if self.readers.get(event.gpu.uuid) == name]
 
 
@@ -60,11 +60,11 @@ class SourceSet:
         self._pace = pace
         self._inbox = inbox
         self._clock = clock
-        self._choice = Choice()
+        self._choice = SourceChoice()
         self._open: list[OpenedSource] = []
         self._try_at: dict[str, float] = {}
         self._opening: dict[str, SourceOpening] = {}
-        """The attempts that are not over."""
+        """Attempts that are not over."""
         self._unusable: dict[str, SourceHealth] = {}
         self._none = SourceHealth(self._candidates[0][0])
 
@@ -74,7 +74,7 @@ class SourceSet:
 
     @property
     def choosing(self) -> bool:
-        """Whether a GPU that is not measured may be, by a source that was not asked yet."""
+        """Whether a source that has not been tried yet may measure a GPU that is not measured."""
         if self._choice.waits(self._named()):
             return True
         untried = [name for name, _ in self._candidates if name not in self._try_at]
@@ -82,7 +82,7 @@ class SourceSet:
         return bool(untried) and bool(self._choice.unmeasured(self._named()))
 
     def open_first(self) -> bool:
-        """Have a source open; when none can be, remember why not."""
+        """Open a source if none is open; False when none can be opened, and the reasons are noted."""
         if self._open:
             return True
         errors: list[tuple[str, SourceError]] = []
@@ -97,7 +97,7 @@ class SourceSet:
         return False
 
     def take(self, delivery: Delivery) -> Sequence[Told]:
-        """Count a delivery and learn from it; what came of a lane that was closed is dropped."""
+        """Count a delivery and learn from it; one of a lane that was closed is dropped."""
         for source in self._open:
             if delivery.lane in source.lanes:
                 source.note(delivery)
@@ -106,7 +106,7 @@ class SourceSet:
         return ()
 
     def seen(self, now: float) -> SourceView:
-        """What the sources see together now."""
+        """What the sources say together now."""
         named = self._named()
         readers = self._choice.readers(named)
         healths = [source.health(now) for source in self._open]
@@ -126,7 +126,7 @@ class SourceSet:
         )
 
     def adjust(self) -> None:
-        """Open what may measure a GPU that is not; close what turned out to measure none."""
+        """Open a source that may measure a GPU that is not measured; close one that turned out to measure none."""
         self._drop_useless()
         if not self._choice.unmeasured(self._named()):
             return
@@ -145,7 +145,7 @@ class SourceSet:
                 lane.cut()
 
     def count_failure(self, reason: Reason) -> None:
-        """Count what went wrong beside a read."""
+        """Count a failure outside of a read."""
         if self._open:
             self._open[0].count_failure(reason)
 
@@ -155,7 +155,7 @@ class SourceSet:
             source.stop()
 
     def close(self, deadline: float) -> bool:
-        """Let go of everything; False when a call hangs."""
+        """Release everything; False when a call hangs."""
         for opening in self._opening.values():
             opening.give_up()
         return all([source.close(deadline) for source in list(self._open)])
@@ -164,7 +164,7 @@ class SourceSet:
         return {source.name: source.gpus for source in self._open}
 
     def _begin(self, candidate: Candidate, patience: float) -> bool:
-        """Read a source once it is open; False when it is not yet. Raises SourceError."""
+        """Begin to read a source; False when it is not open yet. Raises SourceError."""
         name = candidate[0]
         opening = self._opening.get(name)
         if opening is None:
@@ -190,7 +190,7 @@ class SourceSet:
         return opening.seconds > self._pace.hung_after
 
     def _try_further(self, candidate: Candidate) -> bool:
-        """Whether the next candidate has to wait: not for one that hangs."""
+        """Try another candidate; whether the next one has to wait, which it has not when this one hangs."""
         name = candidate[0]
         try:
             if self._begin(candidate, QUICK_SECONDS) or not self._hangs(self._opening[name]):
@@ -206,18 +206,21 @@ class SourceSet:
         failures = dict(before.failures)
         if before.reason is not error.reason:
             log.info("source %s cannot measure what the others cannot: %s", name, error)
-        if before.reason is not error.reason or error.reason is not Reason.HUNG:  # one that goes on
+        # A hung attempt that goes on is one failure.
+        if before.reason is not error.reason or error.reason is not Reason.HUNG:
             failures[error.reason.value] = failures.get(error.reason.value, 0) + 1
         self._unusable[name] = replace(
             before, reason=error.reason, detail=error.detail, failures=failures
         )
 
     def _drop_useless(self) -> None:
-        """The best one stays: its reasons are the ones to be seen, and it may yet measure something."""
+        """Close sources that read no GPU. The best one stays: its reasons are shown, and it may yet measure a GPU."""
         named = self._named()
         used = set(self._choice.readers(named).values())
         for source in self._open[1:]:
-            if source.name in used or not self._choice.heard(source.name, named[source.name]):
+            if source.name in used or not self._choice.has_answered(
+                source.name, named[source.name]
+            ):
                 continue
             log.info("source %s measures no GPU that another does not: closing it", source.name)
             self._open.remove(source)
@@ -229,7 +232,7 @@ class SourceSet:
             source.close(self._clock() + CLOSE_SECONDS)
 
     def _note_unusable(self, errors: Sequence[tuple[str, SourceError]]) -> None:
-        """The first candidate's reason is the reason; the detail names each candidate's."""
+        """Note why no source can be used: the first candidate's reason, with a detail of every candidate's."""
         reason = errors[0][1].reason
         detail = "; ".join(
             f"{name}: {error.detail or error.reason.value}" for name, error in errors

@@ -25,11 +25,11 @@ EXIT_CONFIG = 2
 EXIT_SOURCE = 3
 EXIT_DRIVER = 6
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""What a file on standard output answers that takes no more."""
+"""Errors of a file on standard output that has no more room."""
 
 
 class _Commands(MutableMapping[str, click.Command]):
-    """The commands by name; each is imported when it is used, so that `job` need not wait for the agent."""
+    """The commands by name. Each is imported when it is used, so that `job` need not wait for the agent."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._places = dict(places)
@@ -85,7 +85,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The `ofu-exporter` command."""
+    """Run the command line; ends the process with the exit code of an error."""
     try:
         cli(prog_name="ofu-exporter")
     except ConfigError as error:
@@ -101,5 +101,5 @@ def main() -> None:
         if error.errno not in FULL:
             raise
         click.echo(f"ofu-exporter: cannot write the answer: {error.strerror}", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter tries again as it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter tries again as it ends
         sys.exit(EXIT_UNEXPECTED)

@@ -12,6 +12,7 @@ import click
 from ofu_exporter.agent.build import build_attribution, build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.support.logs import configure_logging
+from ofu_exporter.support.percent import percent
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
@@ -46,7 +47,7 @@ def check(format_: str, **flags: Any) -> None:
         click.echo("ofu-exporter: the source did not answer in time", err=True)
         sys.exit(EXIT_SOURCE)
     snapshot = latest[0]
-    click.echo(json.dumps(report(snapshot), indent=2) if format_ == "json" else table(snapshot))
+    click.echo(json.dumps(as_data(snapshot), indent=2) if format_ == "json" else table(snapshot))
     if not snapshot.gpus:
         sys.exit(EXIT_SOURCE)
     if any(view.reason is not None for view in snapshot.gpus):
@@ -54,13 +55,13 @@ def check(format_: str, **flags: Any) -> None:
 
 
 def _complete(snapshot: Snapshot) -> bool:
-    """Whether every GPU has a window or a reason, or the source has no GPU to wait for."""
+    """Whether every GPU has a window or a reason, or the source cannot be read."""
     if snapshot.gpus:
         return all(view.reason is not Reason.STARTING for view in snapshot.gpus)
     return snapshot.source.reason not in (None, Reason.STARTING)
 
 
-def report(snapshot: Snapshot) -> dict[str, Any]:
+def as_data(snapshot: Snapshot) -> dict[str, Any]:
     """The check as plain data; None for what was not measured."""
     source = snapshot.source
     return {
@@ -76,7 +77,7 @@ def report(snapshot: Snapshot) -> dict[str, Any]:
         "simulated": source.simulated,
         "reason": source.reason.value if source.reason else None,
         "detail": source.detail or None,
-        "gpus": [_report_gpu(view) for view in snapshot.gpus],
+        "gpus": [_gpu_data(view) for view in snapshot.gpus],
         "schedulers": [
             {
                 "scheduler": health.name,
@@ -89,7 +90,7 @@ def report(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _report_gpu(view: GpuView) -> dict[str, Any]:
+def _gpu_data(view: GpuView) -> dict[str, Any]:
     gpu, window, rating = view.gpu, view.window, view.rating
     return {
         "gpu": gpu.index,
@@ -117,17 +118,17 @@ def _report_gpu(view: GpuView) -> dict[str, Any]:
 
 
 def error_budget(view: GpuView) -> dict[str, Any] | None:
-    """What is known of the error of one window's OFU, in points; None without an OFU."""
+    """The parts of the error of one window's OFU, in points where they are known; None without an OFU."""
     window, rating = view.window, view.rating
     if window is None or window.utilization is None or rating is None:
         return None
-    known = window.stderr is not None
+    is_known = window.stderr is not None
     return {
-        "clock_interval_95_points": 196 * (window.stderr or 0.0) if known else None,
+        "clock_interval_95_points": 196 * (window.stderr or 0.0) if is_known else None,
         "window_seconds": window.seconds,
         "observed_seconds": view.observed_seconds,
         "tensor_clock": rating.origin,
-        "tiles": "counted",  # by OFU, not by MFU; what they add is the job's, and `profile` tells it
+        "tiles": "counted",  # by OFU, not by MFU; how much they add depends on the job: see `profile`
     }
 
 
@@ -160,8 +161,8 @@ def table(snapshot: Snapshot) -> str:
 
 
 def _other(health: SourceHealth, snapshot: Snapshot) -> str:
-    """What another source was asked for, or why it was of no use."""
-    read = [_name(view) for view in snapshot.gpus if view.source == health.name]
+    """The GPUs that another source reads, or why it reads none."""
+    read = [_index(view) for view in snapshot.gpus if view.source == health.name]
     if read:
         return f"Source of GPU {', '.join(read)}: {health.name}"
     detail = f" ({health.detail})" if health.detail else ""
@@ -169,7 +170,7 @@ def _other(health: SourceHealth, snapshot: Snapshot) -> str:
     return f"Also tried: {health.name}{why}"
 
 
-def _name(view: GpuView) -> str:
+def _index(view: GpuView) -> str:
     return view.gpu.index + (f"/{view.gpu.instance}" if view.gpu.instance else "")
 
 
@@ -179,16 +180,16 @@ def _cells(view: GpuView) -> tuple[str, ...]:
     rated = "/".join(f"{hz / 1e6:.0f}" for hz in clocks)
     rated += f" MHz{'*' * (rating.origin == 'estimated')}" if rating else "-"
     if window is None:
-        return (_name(view), view.gpu.name or "-", "-", "-", "-", rated, "-", "-", _jobs(view))
+        return (_index(view), view.gpu.name or "-", "-", "-", "-", rated, "-", "-", _jobs(view))
     stderr = "" if window.stderr is None else f" ±{window.stderr:.2%}"
     return (
-        _name(view),
+        _index(view),
         view.gpu.name or "-",
-        _percent(window.tensor_active),
+        percent(window.tensor_active, "-"),
         " ".join(f"{pipe} {ratio:.1%}" for pipe, ratio in window.pipes.items() if ratio) or "-",
         "-" if window.sm_clock_hz is None else f"{window.sm_clock_hz / 1e6:.0f} MHz",
         rated,
-        _percent(window.utilization) + stderr,
+        percent(window.utilization, "-") + stderr,
         window.clock_method or "-",
         _jobs(view),
     )
@@ -196,10 +197,6 @@ def _cells(view: GpuView) -> tuple[str, ...]:
 
 def _jobs(view: GpuView) -> str:
     return ", ".join(job.job_id for job in view.holders) or "-"
-
-
-def _percent(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.1%}"
 
 
 def _scheduler_notes(health: SchedulerHealth) -> list[str]:
@@ -216,21 +213,21 @@ def _scheduler_notes(health: SchedulerHealth) -> list[str]:
 
 
 def _error_notes(snapshot: Snapshot) -> list[str]:
-    """How far to trust the OFUs of the table, in a line for each part of their error."""
+    """One line on each part of the error of the OFUs in the table."""
     budgets = [budget for view in snapshot.gpus if (budget := error_budget(view))]
     if not budgets:
         return []
     clock = [each["clock_interval_95_points"] for each in budgets]
     known = [points for points in clock if points is not None]
-    said = "one in a window, so their error is not known"
+    clock_error = "one in a window, so their error is not known"
     if known:
         seconds = max(each["window_seconds"] for each in budgets)
-        said = (
+        clock_error = (
             f"at most ±{max(known):.2f} points in 95 of 100 windows of {seconds:.3g} s, "
             "over n windows 1/sqrt(n) of that"
         )
     return [
-        f"Clock reads: {said}.",
+        f"Clock reads: {clock_error}.",
         "Tiles: OFU counts the work that fills them up, MFU does not; `ofu-exporter profile` says how much.",
     ]
 
@@ -240,12 +237,12 @@ def _notes(snapshot: Snapshot) -> list[str]:
     for view in snapshot.gpus:
         if view.reason is not None:
             detail = f" ({view.detail})" if view.detail else ""
-            notes.append(f"GPU {_name(view)}: {view.reason.value}{detail}. {view.reason.advice}")
+            notes.append(f"GPU {_index(view)}: {view.reason.value}{detail}. {view.reason.advice}")
         if view.rejected:
             counts = ", ".join(f"{count} {reason}" for reason, count in view.rejected.items())
-            notes.append(f"GPU {_name(view)}: samples not believed: {counts}")
+            notes.append(f"GPU {_index(view)}: samples not believed: {counts}")
         if len(view.holders) > 1:
-            notes.append(f"GPU {_name(view)}: several jobs have it; its OFU is credited to none")
+            notes.append(f"GPU {_index(view)}: several jobs have it; its OFU is credited to none")
     notes += [note for health in snapshot.schedulers for note in _scheduler_notes(health)]
     if any(view.rating and view.rating.origin == "estimated" for view in snapshot.gpus):
         notes.append(

@@ -1,4 +1,4 @@
-"""`explain`: why a job's reported MFU and the OFU of its GPUs differ, as far as the numbers can say."""
+"""`explain`: finds why a job's reported MFU and the OFU of its GPUs differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, shares, step
+from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NEED_CONFIG = ("seq_len", "length", "lengths", "moments", "padded_to", "lora_ran
 
 
 def step_options(command: CommandT) -> CommandT:
-    """The options that say what a step is."""
+    """Add the options that describe a step."""
     for option in reversed(STEP_OPTIONS):
         command = option(command)
     return command
@@ -59,20 +59,22 @@ def explain(format_: str, **options: Any) -> None:
         options["mfu"], options["ofu"], options["ofu_stderr"], _right_mfu(facts, options)
     )
     found = package.explain(observed, facts)
-    click.echo(json.dumps(report(found), indent=2) if format_ == "json" else table(observed, found))
+    click.echo(
+        json.dumps(as_data(found), indent=2) if format_ == "json" else table(observed, found)
+    )
 
 
 def _facts(options: Mapping[str, Any]) -> CauseFacts:
     from ofu_exporter.flops import Recompute
     from ofu_exporter.flops.causes import CauseFacts
 
-    job, executed = _job(options)
-    again, peak = options["recompute"], _above_zero("peak_tflops", options["peak_tflops"])
+    step, executed = _counted_step(options)
+    recompute, peak = options["recompute"], _above_zero("peak_tflops", options["peak_tflops"])
     facts = CauseFacts(
-        job,
+        step,
         executed,
         options["forward_only"],
-        None if again is None else Recompute(again),
+        None if recompute is None else Recompute(recompute),
         options["gpu"],
         _above_zero("gpus", options["gpus"]),
         None if options["precision"] is None else shares(options["precision"]),
@@ -83,19 +85,19 @@ def _facts(options: Mapping[str, Any]) -> CauseFacts:
     return facts
 
 
-def _job(options: Mapping[str, Any]) -> tuple[CountedStep | None, Lengths | None]:
-    """What a step is counted from, and its samples as they are padded."""
+def _counted_step(options: Mapping[str, Any]) -> tuple[CountedStep | None, Lengths | None]:
+    """The step to count FLOPs from, and its samples with their padding; both None without a configuration."""
     from ofu_exporter.flops.causes import CountedStep
 
     if options["config"] is None:
         _refuse_without_config(options)
         return None, None
-    model, lengths, executed = step(options["config"], options)
+    model, lengths, executed = read_step(options["config"], options)
     ran = {"convention": "model", "recompute": options["recompute"] or "none"}
     chosen = how({**options, **ran, "forward_only": options["forward_only"] is True})
-    job = CountedStep(model, lengths, chosen.counting, chosen.passes)
-    job.flops()  # so that what contradicts the model is said before anything is compared
-    return job, executed
+    counted = CountedStep(model, lengths, chosen.counting, chosen.passes)
+    counted.flops()  # facts that contradict the model are refused before anything is compared
+    return counted, executed
 
 
 def _refuse_without_config(options: Mapping[str, Any]) -> None:
@@ -112,14 +114,14 @@ def _above_zero(name: str, value: Any) -> Any:
 
 
 def _check(facts: CauseFacts) -> None:
-    """Raise ConfigError for a GPU, a precision or a share that can't be."""
+    """Raise ConfigError for a GPU, a precision or a share that cannot be."""
     from ofu_exporter.flops import dense_peak, effective_peak
     from ofu_exporter.hardware.gpu_models import PRECISIONS
 
     if unknown := sorted({*(facts.precision or {})} - {*PRECISIONS}):
         raise ConfigError(f"precision: {unknown[0]!r} is not known; known: {', '.join(PRECISIONS)}")
     if facts.gpu is not None and facts.row() is None:
-        dense_peak(facts.gpu, "bf16")  # raises, and lists those that are known
+        dense_peak(facts.gpu, "bf16")  # raises ConfigError, which lists the known GPUs
     if facts.gpu is not None:
         facts.right_peak()
     elif facts.precision is not None:
@@ -130,23 +132,23 @@ def _check(facts: CauseFacts) -> None:
 
 
 def _right_mfu(facts: CauseFacts, options: Mapping[str, Any]) -> float | None:
-    """What the job should have reported; None where it isn't known how fast it goes, or on what."""
+    """The MFU that the job should have reported; None without a throughput."""
     from ofu_exporter.flops import How, Pace, count, utilization
 
-    rate, job = options["tokens_per_second"], facts.job
+    rate, step = options["tokens_per_second"], facts.step
     if rate is None:
         return None
     missing = [name for name in ("config", "gpu", "gpus", "precision") if options[name] is None]
-    if job is None or facts.gpu is None or facts.gpus is None or facts.precision is None:
+    if step is None or facts.gpu is None or facts.gpus is None or facts.precision is None:
         raise ConfigError(f"--tokens-per-second needs {', '.join(f'--{name}' for name in missing)}")
-    counted = count(job.model, job.lengths, How("model", job.counting, job.passes))
+    counted = count(step.model, step.lengths, How("model", step.counting, step.passes))
     pace = Pace(tokens_per_second=rate)
     used = utilization(counted, pace, gpu=facts.gpu, number=facts.gpus, precision=facts.precision)
     return used.mfu
 
 
-def report(found: Explanation) -> dict[str, Any]:
-    """What was found, as plain data."""
+def as_data(found: Explanation) -> dict[str, Any]:
+    """An explanation as plain data."""
     return {
         "observed_ratio": found.observed_ratio,
         "verdict": found.divergence.verdict.value,
@@ -163,7 +165,7 @@ def report(found: Explanation) -> dict[str, Any]:
 
 
 def table(observed: Observation, found: Explanation) -> str:
-    """What was found, for people."""
+    """An explanation for people."""
     lines = [
         f"MFU {observed.mfu:.2%}, OFU {observed.ofu:.2%} ±{observed.standard_error:.2%}: "
         f"{found.divergence.verdict.value}, ratio {found.observed_ratio:.3f}",

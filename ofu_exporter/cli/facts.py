@@ -1,4 +1,4 @@
-"""Sends what is known of a job, without how fast it goes, to the agent of this node."""
+"""Sends facts of a job, without how fast it goes, to the agent of this node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ofu_exporter.errors import ConfigError, OfuError
 
 
 def post(job: str, facts: Mapping[str, object]) -> None:
-    """One report without MFU, to where and with the token that a training loop reports with.
+    """Send one report without MFU, to the address and with the token of a training loop's reports.
 
     Raises ConfigError when the agent refuses it, OfuError when there is no answer.
     """
@@ -25,14 +25,14 @@ def post(job: str, facts: Mapping[str, object]) -> None:
             body = json.dumps({"job_id": job, **facts}, allow_nan=False).encode()
             answer = channel.post(body, Token(None, environ, job).value)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        said = str(error) or type(error).__name__
-        raise OfuError(f"the agent of this node does not answer: {said}") from error
+        why = str(error) or type(error).__name__
+        raise OfuError(f"the agent of this node does not answer: {why}") from error
     if answer.status != http.HTTPStatus.OK:
         raise ConfigError(f"{where} refused it with status {answer.status}: {_reasons(answer)}")
 
 
 def _reasons(answer: AgentAnswer) -> str:
-    """The agent's own words, or whatever else answered."""
+    """The agent's own words on a refusal, or the beginning of another program's answer."""
     text = answer.body.decode(errors="replace")
     try:
         return "; ".join(str(each["msg"]) for each in json.loads(text)["detail"])

@@ -1,4 +1,4 @@
-"""`flops` and `mfu`: what a model's step costs, each term shown, and what its throughput makes of the GPUs."""
+"""`flops` and `mfu`: count the FLOPs of a model's step, term by term, and compute MFU from a throughput."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, shares, step
+from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, read_step, shares
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Count, Model, Utilization
@@ -33,7 +33,7 @@ MODEL_OPTIONS = (
 
 
 def model_options(command: CommandT) -> CommandT:
-    """The options that say what is counted, in their order."""
+    """Add the argument and the options that describe a count."""
     for option in reversed(MODEL_OPTIONS):
         command = option(command)
     return command
@@ -92,16 +92,16 @@ def mfu(config: Path, format_: str, **options: Any) -> None:
 def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
     from ofu_exporter import flops as package
 
-    model, lengths, executed = step(config, options)
+    model, lengths, executed = read_step(config, options)
     return model, package.count(model, lengths, how(options), executed)
 
 
 def _causes(config: Path, options: Mapping[str, Any], reported: float, right: float) -> list[str]:
-    """What may have made a reported MFU another than the right one."""
+    """The causes that may have made a reported MFU differ from the right one."""
     from ofu_exporter.flops import Recompute, explain
     from ofu_exporter.flops.causes import CauseFacts, CountedStep
 
-    (model, lengths, executed), chosen = step(config, options), how(options)
+    (model, lengths, executed), chosen = read_step(config, options), how(options)
     facts = CauseFacts(
         CountedStep(model, lengths, chosen.counting, chosen.passes),
         executed,
@@ -114,14 +114,14 @@ def _causes(config: Path, options: Mapping[str, Any], reported: float, right: fl
     return [
         f"reported MFU is {reported / right:.3f} times the right one, {each.cause} makes it "
         f"{each.expected_ratio:.3f}: {each.evidence}"
-        for each in explain.of_report(reported, right, facts)
+        for each in explain.causes_of_report(reported, right, facts)
     ]
 
 
-def report(
+def as_data(
     counted: Count, used: Utilization | None = None, causes: list[str] | None = None
 ) -> dict[str, Any]:
-    """A count, and what a job makes of its GPUs, as plain data; None for what was not asked."""
+    """A count, and a job's MFU where one was computed, as plain data."""
     warnings = [*(used.warnings if used else counted.warnings), *(causes or [])]
     return {
         "family": counted.family,
@@ -146,18 +146,18 @@ def report(
 
 
 def plain(value: Exact) -> int | float:
-    """An integer where it is one, else the nearest float."""
+    """The value as an integer where it is whole, else as the nearest float."""
     return value if isinstance(value, int) else float(value)
 
 
 def _json(counted: Count, used: Utilization | None = None, causes: list[str] | None = None) -> str:
-    return json.dumps(report(counted, used, causes), indent=2)
+    return json.dumps(as_data(counted, used, causes), indent=2)
 
 
 def table(
     model: Model, counted: Count, used: Utilization | None = None, causes: list[str] | None = None
 ) -> str:
-    """A count for people."""
+    """A count, and a job's MFU where one was computed, for people."""
     size = counted.parameters
     rows = [("TERM", "FLOPs PER TOKEN", "SHARE")]
     total = float(counted.model_flops_per_step)

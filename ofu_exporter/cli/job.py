@@ -1,6 +1,6 @@
-"""`job`: what Slurm's Prolog and Epilog call, and the totals of a job.
+"""`job`: the commands for Slurm's Prolog and Epilog, and for the totals of a job.
 
-`start` and `stop` never fail, for a node whose hook fails is drained, and import next to nothing.
+`start` and `stop` never fail, since a node whose hook fails is drained, and they import next to nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue, SqueueJob
 
 
 class _Hook(click.Command):
-    """A command that says what went wrong and then ends as if nothing had."""
+    """A command that prints an error and then ends with success all the same."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         try:
@@ -38,7 +38,7 @@ class _Hook(click.Command):
 
 AGENT = "http://127.0.0.1:9846"
 STOP_SECONDS = 0.7
-"""A prolog or epilog may take a second in all, and Python's start is part of it."""
+"""Time for the summary: an epilog may take a second in all, and Python's start is part of that."""
 
 
 @click.group()
@@ -47,7 +47,7 @@ def job() -> None:
 
 
 def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """The flags that both hooks have; the command is given the job's id, the node, and what asks Slurm."""
+    """Add the flags that both hooks have; the command gets the job's id, the node, and squeue."""
 
     @wraps(command)
     def hook(
@@ -59,9 +59,9 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
         no_ask: bool,
         **extra: Any,
     ) -> None:
-        asking = _Asking(None if no_ask else Squeue(os.environ, slurm_bin, ask_seconds))
+        squeue = _OptionalSqueue(None if no_ask else Squeue(os.environ, slurm_bin, ask_seconds))
         node = hooks.Node(job_dir, tokens=token_dir or job_tokens.beside(job_dir))
-        command(_checked(job_id), node, asking, **extra)
+        command(_checked(job_id), node, squeue, **extra)
 
     for flag in (
         click.option("--no-ask", is_flag=True, help="Never ask Slurm; write what is known anyway."),
@@ -103,10 +103,10 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 @job.command(cls=_Hook)
 @hook_flags
-def start(job_id: str, node: hooks.Node, asking: _Asking) -> None:
+def start(job_id: str, node: hooks.Node, squeue: _OptionalSqueue) -> None:
     """Write the file that says which GPUs the job has, and its token; a job without a GPU gets none."""
-    hooks.start(node, job_id, os.environ, asking.ask, time.time())
-    asking.tell()
+    hooks.start(node, job_id, os.environ, squeue.ask, time.time())
+    squeue.print_problem()
 
 
 agent_flag = click.option(
@@ -117,11 +117,11 @@ agent_flag = click.option(
 @job.command(cls=_Hook)
 @hook_flags
 @agent_flag
-def stop(job_id: str, node: hooks.Node, asking: _Asking, agent: str) -> None:
+def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str) -> None:
     """Remove the file of the job and its token, and say what its GPUs did if the agent tells in time."""
     deadline = time.monotonic() + STOP_SECONDS
-    had_gpus = hooks.stop(node, job_id, asking.ask, time.time())
-    asking.tell()
+    had_gpus = hooks.stop(node, job_id, squeue.ask, time.time())
+    squeue.print_problem()
     if had_gpus:
         from ofu_exporter.cli.job_end import summary_at_end
 
@@ -184,8 +184,8 @@ def _checked(job_id: str) -> str:
     return job_id
 
 
-class _Asking:
-    """Asks Slurm, unless that is not wanted."""
+class _OptionalSqueue:
+    """Asks Slurm through squeue, unless the user does not want that."""
 
     def __init__(self, squeue: Squeue | None) -> None:
         self._squeue = squeue
@@ -193,7 +193,7 @@ class _Asking:
     def ask(self, job_id: str) -> SqueueJob | None:
         return self._squeue.ask(job_id) if self._squeue else None
 
-    def tell(self) -> None:
-        """Say why there was no answer, if one was wanted."""
+    def print_problem(self) -> None:
+        """Print why there was no answer, if one was wanted."""
         if self._squeue and self._squeue.problem:
             click.echo(f"ofu-exporter: {self._squeue.problem}", err=True)

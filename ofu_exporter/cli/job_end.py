@@ -1,4 +1,4 @@
-"""What an epilog says of a job that just ended: the agent's own words, and nothing when it is away."""
+"""Gets the summary of a job that just ended, for an epilog to print."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import urllib.request
 
 
 def summary_at_end(job_id: str, agent: str, deadline: float) -> str:
-    """What the agent says of a job that just ended, once it has noticed; "" when it does not in time.
+    """The agent's summary of a job, once the agent has noticed its end; "" when it does not in time, or is away.
 
     `deadline` is on the monotonic clock. Nothing is raised: an epilog that fails drains the node.
     """

@@ -1,4 +1,4 @@
-"""`job show` and `job gather`: a job's totals from the agent here, from a state file, or from all its nodes."""
+"""`job show` and `job gather`: print a job's totals from the agent here, from a state file, or from all its nodes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ofu_exporter.schedulers.slurm.squeue import find
 
 
 class NotKnownError(OfuError):
-    """Nobody who was asked knows the job; the text says who was asked and what they said."""
+    """A job that no agent and no file knows; the text says who was asked, and what each answered."""
 
 
 def show(job_id: str, agent: str, state_file: Path | None, as_json: bool) -> None:
     """Print a job's totals on this node. Raises NotKnownError."""
     answer = ask(agent, job_id)
-    report = answer.report
+    totals = answer.totals
     problems = [f"the agent at {agent} {answer.problem or 'knows nothing of it'}"]
     if state_file is None:
         problems.append("no --state-file was given")
-    elif report is None:
-        report, problem = _from_file(state_file, job_id)
+    elif totals is None:
+        totals, problem = _from_file(state_file, job_id)
         problems.append(problem)
-    if report is None:
+    if totals is None:
         raise NotKnownError(f"job {job_id}: {'; '.join(problems)}")
-    click.echo(report.model_dump_json(indent=2) if as_json else text(report))
+    click.echo(totals.model_dump_json(indent=2) if as_json else text(totals))
 
 
 def _from_file(path: Path, job_id: str) -> tuple[JobTotals | None, str]:
@@ -45,13 +45,13 @@ def _from_file(path: Path, job_id: str) -> tuple[JobTotals | None, str]:
 
 
 def gather_one(job_id: str, nodes: list[str], port: int, wait: float) -> str:
-    """A job's totals on all its nodes as one line; nodes without are named on standard error."""
+    """A job's totals on all its nodes as one line; nodes without totals are named on standard error."""
     found = gather(nodes, port, job_id, wait)
     for node, problem in found.problems.items():
         click.echo(f"ofu-exporter: job {job_id}: {node}: {problem}", err=True)
-    if not found.reports:
+    if not found.totals:
         raise NotKnownError(f"job {job_id}: no node knows its totals")
-    return one_line(merged(found.reports), of_nodes=len(dict.fromkeys(nodes)))
+    return one_line(merged(found.totals), of_nodes=len(dict.fromkeys(nodes)))
 
 
 def commands(slurm_bin: str, needed: bool) -> Commands:
@@ -72,7 +72,7 @@ def gather_and_write(
 
 
 def gather_running(slurm: Commands, port: int, write: bool) -> None:
-    """The same for every job that runs with GPUs; one that fails costs no other."""
+    """Print and write the line of every job that runs with GPUs; one that fails costs no other."""
     for job_id, nodes in slurm.running():
         try:
             gather_and_write(slurm, job_id, nodes, port, 0.0, write)

@@ -1,4 +1,4 @@
-"""Merges flags, environment and configuration file into one model of settings, and names what cannot be used."""
+"""Merges flags, environment and configuration file into one model of settings, and refuses unknown settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ofu_exporter.support.durations import duration, seconds
 
 
 def shown(field: FieldInfo, value: object) -> str:
-    """A value of the setting as people write it: only a duration has a unit."""
+    """A value of a setting in the form that people write; only a duration has a unit."""
     if value is None or value == "":
         return "none"
     if isinstance(value, bool):
@@ -27,7 +27,7 @@ def shown(field: FieldInfo, value: object) -> str:
 
 
 class Given(NamedTuple):
-    """One setting as it was given, and where."""
+    """The value of one setting, and where the user set it."""
 
     value: object
     origin: str
@@ -38,7 +38,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def file_layer(path: Path) -> dict[str, Given]:
-    """The settings of a YAML file. Raises ConfigError that names the file and, where known, the line."""
+    """The settings of a YAML file. Raises ConfigError, which names the file and, where known, the line."""
     import yaml
 
     try:
@@ -64,8 +64,8 @@ def file_layer(path: Path) -> dict[str, Given]:
 def environment_layer(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, Given]:
     """The settings of the OFU_... variables. Raises ConfigError for one that is no setting.
 
-    OFU_EXPORTER_... and OFU_TEST_... are left alone: Kubernetes makes the first kind for every pod
-    that runs beside a Service called ofu-exporter.
+    OFU_EXPORTER_... and OFU_TEST_... are ignored: Kubernetes sets variables of the first kind for every
+    pod that runs beside a Service called ofu-exporter.
     """
     layer = {}
     for name, value in environ.items():
@@ -80,7 +80,7 @@ def environment_layer(environ: Mapping[str, str], known: Iterable[str]) -> dict[
 
 
 def merge(*layers: Layer) -> dict[str, Given]:
-    """Later layers win."""
+    """One layer of several; later ones win."""
     merged: dict[str, Given] = {}
     for layer in layers:
         merged.update(layer)
@@ -88,7 +88,7 @@ def merge(*layers: Layer) -> dict[str, Given]:
 
 
 def check_known(layer: Layer, known: Iterable[str]) -> None:
-    """Raise ConfigError for the first key that is no setting, with the nearest that is."""
+    """Raise ConfigError for the first key that is no setting; the error names the nearest that is."""
     names = sorted(known)
     for key, given in layer.items():
         if key not in names:
@@ -98,7 +98,7 @@ def check_known(layer: Layer, known: Iterable[str]) -> None:
 
 
 def build(model: type[ModelT], layer: Layer, owner: str = "the agent") -> ModelT:
-    """Make a model of the keys that are its own. Raises ConfigError that names setting and origin."""
+    """Make a model from the keys that are its own. Raises ConfigError, which names setting and origin."""
     own = {key: given for key, given in layer.items() if key in model.model_fields}
     try:
         return model.model_validate({key: given.value for key, given in own.items()})

@@ -1,4 +1,4 @@
-"""`list`: what this version knows: sources, schedulers, GPU models, metrics, architectures, conventions."""
+"""`list`: prints what this version knows: sources, schedulers, GPU models, metrics, architectures, conventions."""
 
 from __future__ import annotations
 

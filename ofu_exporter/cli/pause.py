@@ -1,4 +1,4 @@
-"""`pause` and `resume`: let go of the counters of GPUs before Hopper while another profiler needs them."""
+"""`pause` and `resume`: release the counters of GPUs before Hopper while another profiler needs them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARED = (
 )
 
 
-def _address(command: CommandT) -> CommandT:
+def _address_flag(command: CommandT) -> CommandT:
     field = Options.model_fields["dcgm_address"]
     return click.option(
         "--dcgm-address",
@@ -36,7 +36,7 @@ def _address(command: CommandT) -> CommandT:
 
 
 @click.command()
-@_address
+@_address_flag
 def pause(address: str) -> None:
     """Have the DCGM host engine let go of the profiling counters, for Nsight and the like.
 
@@ -49,7 +49,7 @@ def pause(address: str) -> None:
 
 
 @click.command()
-@_address
+@_address_flag
 def resume(address: str) -> None:
     """Have the DCGM host engine take the profiling counters again after `pause`."""
     done = f"Resumed: the host engine at {address} counts again."
@@ -57,7 +57,7 @@ def resume(address: str) -> None:
 
 
 def _ask(address: str, call: Callable[[HostEngine], None], done: str) -> str:
-    """Make one call, and say what came of it. Raises ConfigError and SourceError."""
+    """Make one call; returns the text to print. Raises ConfigError and SourceError."""
     if address == EMBEDDED:
         raise ConfigError("an embedded host engine is part of the agent: stop the agent instead")
     try:

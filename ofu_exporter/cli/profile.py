@@ -1,4 +1,4 @@
-"""`profile`: what tiles add to the FLOPs of a job, and its precisions, from what a profiler recorded."""
+"""`profile`: computes from profiles what tiles add to the FLOPs of a job, and its precisions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ofu_exporter.hardware.tile_overhead import Overhead
 
 LEAST_ATTRIBUTED = 0.5
-"""Of less of the time in tensor kernels, an overhead is not told as the job's."""
-MOST_TOLD = 10
-"""An overhead that is as large as this, or below 0, comes of shapes that are not those of the kernels."""
+"""Least share of the time in tensor kernels that an overhead has to cover to be sent as the job's."""
+MOST_SENT = 10
+"""An overhead that is as large as this, or below 0, comes from shapes that are not those of the kernels."""
 MOST_SHOWN = 10
-"""Kernels that are not attributed, in the table; JSON has all."""
+"""Most kernels that are not attributed in the table; JSON has all."""
 NO_KERNELS = "It has no kernels: was the GPU profiled?"
 
 
@@ -51,7 +51,7 @@ def profile(
         raise ConfigError(f"--ofu: {ofu!r} is not a ratio")
     given = gemm_csv.read(shapes) if shapes else ()
     found = tile_overhead.overhead([profiles.read(file) for file in files], given)
-    known = report(found, options["gpu"], ofu)
+    known = as_data(found, options["gpu"], ofu)
     as_json = options["format_"] == "json"
     click.echo(json.dumps(known, indent=2) if as_json else table(found, known))
     if job is not None:
@@ -60,10 +60,10 @@ def profile(
 
 
 def _post(job: str, found: Overhead) -> None:
-    """Raises ConfigError when there is nothing to tell, or too little of the job is known."""
+    """Send the facts to the agent. Raises ConfigError when there are none, or they cover too little of the job."""
     from ofu_exporter.cli import facts
 
-    told: dict[str, object] = {}
+    facts_found: dict[str, object] = {}
     if found.overhead_ratio is not None:
         share = found.attributed_share or 0.0
         if share < LEAST_ATTRIBUTED:
@@ -71,21 +71,21 @@ def _post(job: str, found: Overhead) -> None:
                 f"--post: the overhead is of {share:.1%} of the time in tensor kernels, "
                 f"less than {LEAST_ATTRIBUTED:.0%}"
             )
-        if not 0 <= found.overhead_ratio < MOST_TOLD:
+        if not 0 <= found.overhead_ratio < MOST_SENT:
             raise ConfigError(
                 f"--post: an overhead of {found.overhead_ratio:.1%} is none of a job: are the shapes right?"
             )
-        told["tile_overhead"] = found.overhead_ratio
-        told["tile_overhead_bound"] = found.bound
+        facts_found["tile_overhead"] = found.overhead_ratio
+        facts_found["tile_overhead_bound"] = found.bound
     if found.precision_shares:
-        told["precision"] = found.precision_shares
-    if not told:
+        facts_found["precision"] = found.precision_shares
+    if not facts_found:
         raise ConfigError("--post: the profile says neither what tiles add nor which precisions")
-    facts.post(job, told)
+    facts.post(job, facts_found)
 
 
-def report(found: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:
-    """What was found, as plain data; None for what is not known."""
+def as_data(found: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:
+    """The overhead as plain data; None for what is not known."""
     from dataclasses import asdict
 
     from ofu_exporter.hardware.tiles import adjusted_utilization
@@ -111,7 +111,7 @@ def report(found: Overhead, gpu: str | None = None, ofu: float | None = None) ->
 
 
 def _peak(found: Overhead, gpu: str | None) -> tuple[str | None, float | None]:
-    """The GPU, and its effective peak in FLOP/s. Raises ConfigError for a GPU that was named and is not known."""
+    """The GPU, and its effective peak in FLOP/s. Raises ConfigError when the user named a GPU that is not known."""
     from ofu_exporter.flops import dense_peak, effective_peak
 
     only = next(iter(found.gpus)) if len(found.gpus) == 1 else None
@@ -127,7 +127,7 @@ def _peak(found: Overhead, gpu: str | None) -> tuple[str | None, float | None]:
 
 
 def table(found: Overhead, known: dict[str, Any]) -> str:
-    """What was found, for people."""
+    """The overhead for people."""
     lines = [*_rows(found), "", *_summary(found, known), *_unattributed(found)]
     return "\n".join(lines)
 
@@ -145,7 +145,7 @@ def _rows(found: Overhead) -> list[str]:
                 f"{row.seconds:.4g}",
                 theoretical,
                 f"{row.executed_flops:.4g}",
-                _percent(row.overhead_ratio, row.bound),
+                _overhead_cell(row.overhead_ratio, row.bound),
             )
         )
     width = [max(len(row[column]) for row in rows) for column in range(len(head))]
@@ -158,7 +158,7 @@ def _rows(found: Overhead) -> list[str]:
     ]
 
 
-def _percent(ratio: float | None, bound: str) -> str:
+def _overhead_cell(ratio: float | None, bound: str) -> str:
     if ratio is None:
         return "-"
     return f"{'>= ' if bound == 'lower' else ''}{ratio:.3%}"
@@ -178,8 +178,8 @@ def _summary(found: Overhead, known: dict[str, Any]) -> list[str]:
             f"of {share:.1%} of the time in tensor kernels"
         )
     if shares := found.precision_shares:
-        said = ", ".join(f"{name} {share:.2%}" for name, share in shares.items())
-        lines.append(f"Executed FLOPs by precision: {said}")
+        by_precision = ", ".join(f"{name} {share:.2%}" for name, share in shares.items())
+        lines.append(f"Executed FLOPs by precision: {by_precision}")
     if known["effective_peak_tflops"] is not None:
         lines.append(
             f"Effective peak {known['effective_peak_tflops']:.1f} TFLOP/s per {known['gpu']}"

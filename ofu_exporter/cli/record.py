@@ -59,7 +59,7 @@ def record(file: Path, duration: str | None, **flags: Any) -> None:
 
 
 class NothingReadError(OfuError):
-    """A recording that ended before the source said anything."""
+    """A recording that ended before the first reading or fault."""
 
     def __init__(self, file: Path, interval: float) -> None:
         super().__init__(
@@ -69,7 +69,7 @@ class NothingReadError(OfuError):
 
 
 class _Session:
-    """One recording in the making."""
+    """One recording that is being made."""
 
     def __init__(self, file: Path, configured: Configured) -> None:
         self._file = file
@@ -89,7 +89,7 @@ class _Session:
             self._writer.close()
 
     def _watch(self, snapshot: Snapshot) -> None:
-        """A source that cannot be opened ends the recording; one that was opened may come back."""
+        """End the recording for a source that cannot be opened; one that was opened may come back."""
         source = snapshot.source
         if self._writer is None and source.reason not in (None, Reason.STARTING):
             self._end(SourceError(source.reason, source.detail))
@@ -115,7 +115,7 @@ class _Session:
 def header(
     settings: Settings, health: SourceHealth, gpus: Sequence[Gpu]
 ) -> recording.RecordingHeader:
-    """What a recording made now says of itself."""
+    """The header of a recording that begins now."""
     software = {"ofu-exporter": __version__, "python": platform.python_version()}
     drivers = ", ".join(sorted({gpu.driver for gpu in gpus if gpu.driver}))
     return recording.RecordingHeader(

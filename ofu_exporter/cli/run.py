@@ -1,4 +1,4 @@
-"""`run` and `demo`: the agent, on real counters or on simulated ones."""
+"""`run` and `demo`: run the agent, on real counters or on simulated ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEMO = {
     "listen": Given("127.0.0.1:9846", "demo"),
     "interval": Given(1.0, "demo"),
 }
-"""What a demonstration sets, whatever this node's agent is told by the environment."""
+"""Settings of a demonstration; they win over the environment, which is meant for this node's agent."""
 REPLAY = {**DEMO, "source": Given("replay", "demo"), "scheduler": Given("none", "demo")}
 
 
@@ -42,7 +42,7 @@ def demo(**flags: Any) -> None:
     configured = load(flags, preset)
     configure_logging(configured.settings.log_format)
     if path:
-        recording.read(Path(path))  # there is nothing to show of a file that is none
+        recording.read(Path(path))  # raises for a file that is no recording
     daemon = Daemon(configured, lambda: load(flags, preset))
     what = "A recording is replayed" if path else "Simulated data, no GPU is measured"
     target = daemon.url.removeprefix("http://")

@@ -1,4 +1,4 @@
-"""Flags, environment and file made into settings: the flags are generated from the models."""
+"""Generates the flags of the settings from the models, and loads settings from flags, environment and file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 Owner = tuple[str, str]
-"""`source` or `scheduler`, and its name."""
+"""Owner of options: `source` or `scheduler`, and its name."""
 
 
 def option_models() -> dict[Owner, type[BaseModel]]:
@@ -43,7 +43,7 @@ def option_models() -> dict[Owner, type[BaseModel]]:
 def setting_flags(command: CommandT, own: Layer | None = None) -> CommandT:
     """Give a command a flag for every setting, every source option, and --config.
 
-    `own` are the values that the command itself sets where no flag does: its help shows them.
+    `own` are the values that the command itself sets where no flag does; they are the defaults in its help.
     """
     named = ((name, model) for (_, name), model in option_models().items())
     owned: list[tuple[str, type[BaseModel]]] = [("", Settings), *named]
@@ -75,10 +75,10 @@ def load(
     preset: Layer | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Configured:
-    """Make settings of the flags that were given, the environment and the file.
+    """Make settings from the given flags, the environment and the file.
 
-    A flag wins over `preset` (what the command itself sets), that over the environment, that over
-    the file. Raises ConfigError that names what cannot be used.
+    A flag wins over `preset` (the values that the command itself sets), this over the environment, and the
+    environment over the file. Raises ConfigError, which names what cannot be used.
     """
     known = {*Settings.model_fields}
     for model in option_models().values():
@@ -114,7 +114,7 @@ def load(
 
 
 def _chosen(kind: str, value: str, names: Sequence[str], layer: Layer) -> list[str] | None:
-    """The names that a setting lists; None for auto. Raises ConfigError for one that is unknown."""
+    """The names that a setting lists; None for auto. Raises ConfigError for an unknown name."""
     if value == "auto":
         return None
     if kind == "scheduler" and value == "none":

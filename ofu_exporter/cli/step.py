@@ -1,4 +1,4 @@
-"""What a step is, on the command line: its options, and the model, lengths and passes that they say."""
+"""Reads a step from the command line: its options, and from these the model, lengths and passes."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ STEP_OPTIONS = (
         "--ignore-field", multiple=True, help="An unknown field that doesn't change the count."
     ),
 )
-"""What a step is of any model: `explain` has them too."""
+"""Options that describe a step of any model; `explain` has them too."""
 
 FORMAT = click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table")
 
 
 def shares(text: str) -> dict[str, float]:
-    """`bf16`, or `bf16=0.3,fp8=0.7`. Raises ConfigError for what is neither."""
+    """The shares in `bf16`, or in `bf16=0.3,fp8=0.7`. Raises ConfigError for other text."""
     if "=" not in text:
         return {text.strip(): 1.0}
     found: dict[str, float] = {}
@@ -88,8 +88,8 @@ def _whole(option: str, text: str) -> int:
         raise ConfigError(f"{option}: {text!r} is not a whole number") from error
 
 
-def step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths, Lengths | None]:
-    """The model, its samples, and these as they are padded, where they are."""
+def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths, Lengths | None]:
+    """The model, its samples, and the samples with their padding; None where there is none."""
     from ofu_exporter import flops as package
 
     model = package.read_file(config, options["ignore_field"])
@@ -137,7 +137,7 @@ def _stream(item: str) -> tuple[str, int]:
 
 
 def how(options: Mapping[str, Any]) -> How:
-    """What else changes the count."""
+    """The convention, counting and passes that the options choose. Raises ConfigError."""
     from ofu_exporter import flops as package
 
     known = [recompute.value for recompute in package.Recompute]

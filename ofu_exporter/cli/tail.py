@@ -1,4 +1,4 @@
-"""`tail`: follows a training log and reports what it says to the agent."""
+"""`tail`: follows a training log, and reports its statements to the agent."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.cli.step import shares
+from ofu_exporter.support.percent import percent
 
 if TYPE_CHECKING:
     from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
@@ -56,17 +57,17 @@ def tail(log: Path, framework: str, **options: Any) -> None:
 
     once = options["once"]
     job = JobFacts(options["gpus"], options["data_parallel_size"])
-    reading = LogTail(framework, job, _say)
+    reading = LogTail(framework, job, _print_message)
     poster = _poster(framework, options)
     source = _open(log, once or options["from_start"], once)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+        with contextlib.suppress(KeyboardInterrupt):  # how a user ends it
             _follow(source, reading, poster, once)
         poster.close()
     finally:
         source.close()
-    _sum_up(reading, poster, source)
+    _print_counts(reading, poster, source)
 
 
 def _poster(framework: str, options: Mapping[str, Any]) -> Poster:
@@ -83,7 +84,9 @@ def _poster(framework: str, options: Mapping[str, Any]) -> Poster:
     except (ValueError, OSError) as error:
         raise ConfigError(f"--url: {error}") from error
     facts = {"job_id": job_id, **_facts(framework, options)}
-    return Poster(channel, identity.Token(None, os.environ, job_id), facts, _show, _say)
+    return Poster(
+        channel, identity.Token(None, os.environ, job_id), facts, _print_answer, _print_message
+    )
 
 
 def _open(log: Path, from_start: bool, once: bool) -> LogFile | Pipe:
@@ -96,12 +99,12 @@ def _open(log: Path, from_start: bool, once: bool) -> LogFile | Pipe:
     if not file.is_there:
         if once:
             raise ConfigError(f"cannot read {log}: it is not there")
-        _say(f"waiting for {log}")
+        _print_message(f"waiting for {log}")
     return file
 
 
 def _facts(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What is sent with every report."""
+    """The facts that are sent with every report."""
     precision = options["precision"]
     facts = {
         "gpus": options["gpus"],
@@ -129,33 +132,30 @@ def _send(lines: Iterable[LogLine], reading: LogTail, poster: Poster) -> None:
             poster.take(report)
 
 
-def _show(answer: Mapping[str, Any]) -> None:
-    """One line of what the agent makes of a report."""
+def _print_answer(answer: Mapping[str, Any]) -> None:
+    """Print one line on the agent's answer to a report."""
     interval, horizon = answer.get("interval") or {}, answer.get("horizon") or {}
-    text = f"MFU {_percent(answer.get('mfu'))}, OFU {_percent(interval.get('ofu'))}"
+    mfu = percent(answer.get("mfu"), "not measured")
+    text = f"MFU {mfu}, OFU {percent(interval.get('ofu'), 'not measured')}"
     text += f", {_points(interval.get('difference'))}: {interval.get('verdict')}"
     text += f"; over {horizon.get('seconds', 0):g} s {_points(horizon.get('difference'))}: "
     causes = [each.get("cause") for each in answer.get("causes") or ()]
     click.echo(f"{text}{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}")
 
 
-def _percent(ratio: float | None) -> str:
-    return "not measured" if ratio is None else f"{ratio:.1%}"
-
-
 def _points(difference: float | None) -> str:
     return "no difference known" if difference is None else f"{100 * difference:+.1f} points"
 
 
-def _sum_up(reading: LogTail, poster: Poster, source: LogFile | Pipe) -> None:
+def _print_counts(reading: LogTail, poster: Poster, source: LogFile | Pipe) -> None:
     counts = {
         **{f"reports {name}": count for name, count in sorted(poster.counts.items())},
         **{f"statements {why.value}": count for why, count in sorted(reading.drops.items())},
         **({"lines too long": source.dropped} if source.dropped else {}),
     }
     shown = ", ".join(f"{name} {count}" for name, count in counts.items())
-    _say(f"{reading.framework or 'no statement seen'}: {shown or 'no report'}")
+    _print_message(f"{reading.framework or 'no statement seen'}: {shown or 'no report'}")
 
 
-def _say(text: str) -> None:
+def _print_message(text: str) -> None:
     click.echo(f"ofu-exporter tail: {text}", err=True)

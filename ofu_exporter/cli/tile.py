@@ -1,4 +1,4 @@
-"""`tile`: what a matrix product costs in the whole tiles of the kernel that runs it."""
+"""`tile`: computes what a matrix product costs in the whole tiles of the kernel that runs it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tile(kernel_name: str, format_: str, **options: Any) -> None:
 
     kernel = tiles.parse(kernel_name)
     cost = tiles.cost(kernel, _gemms(options))
-    click.echo(json.dumps(report(cost), indent=2) if format_ == "json" else table(kernel, cost))
+    click.echo(json.dumps(as_data(cost), indent=2) if format_ == "json" else table(kernel, cost))
 
 
 def _gemms(options: dict[str, Any]) -> list[Gemm]:
@@ -92,7 +92,7 @@ def _group(text: str) -> Gemm:
     return Gemm(m, n, k)
 
 
-def report(cost: Cost) -> dict[str, Any]:
+def as_data(cost: Cost) -> dict[str, Any]:
     """A cost as plain data; a grouped launch has the sides of each group."""
     effective = [list(sides) for sides in cost.effective]
     return {

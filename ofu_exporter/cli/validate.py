@@ -1,4 +1,4 @@
-"""`validate`: how near OFU is to MFU on this card, by running products whose FLOPs are known."""
+"""`validate`: measures how near OFU is to MFU on this card, by running products whose FLOPs are known."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
     from ofu_exporter.settings import Configured
     from ofu_exporter.validation import Machine, Product, Trial, Watch
+    from ofu_exporter.validation.findings import Findings
     from ofu_exporter.validation.plan import Size
-    from ofu_exporter.validation.report import Findings
     from ofu_exporter.validation.storage import ResultsHeader
 
 EXIT_GPU = 4
 EXIT_OUTSIDE = 5
 
 INTERVAL, CLOCK_INTERVAL = 0.5, 0.05
-"""Seconds of a window and between clock reads: short, so that a few seconds hold several windows."""
+"""Seconds of a window, and between clock reads: short, so that a few seconds hold several windows."""
 PRESET = {
     "scheduler": Given("none", "validate"),
     "interval": Given(INTERVAL, "validate"),
     "clock_interval": Given(CLOCK_INTERVAL, "validate"),
 }
-"""What a validation sets, whatever this node's agent is told by the environment."""
+"""Settings of a validation; they win over the environment, which is meant for this node's agent."""
 WINDOWS_AT_LEAST = 4
-"""Windows as long as a product: one or two of them lie in its steady part."""
+"""Fewest windows that a product is as long as: one or two of them lie in its steady part."""
 CLOCK_SECONDS = 5.0
-"""Of each product that clock domains are measured with."""
+"""Time of each product that clock domains are measured with."""
 
 
 OWN = frozenset(
@@ -91,14 +91,14 @@ def validate(format_: str, plot: Path | None, **options: Any) -> None:
     """
     _check_numbers(options)
     found = _stored(options) if options["report"] else _measured(options)
-    from ofu_exporter.validation import report
+    from ofu_exporter.validation import findings
 
     if plot is not None:
         from ofu_exporter.validation.plot import draw
 
         draw(found, plot)
     as_json = format_ == "json"
-    click.echo(json.dumps(report.plain(found), indent=2) if as_json else report.text(found))
+    click.echo(json.dumps(findings.plain(found), indent=2) if as_json else findings.text(found))
     if not found.compared:
         sys.exit(EXIT_GPU)
     if not options["clocks"]:
@@ -106,7 +106,7 @@ def validate(format_: str, plot: Path | None, **options: Any) -> None:
 
 
 def _check_numbers(options: Mapping[str, Any]) -> None:
-    """Raises ConfigError for one with which nothing could be compared, or which would never end."""
+    """Raises ConfigError for a number with which nothing could be compared, or a run would never end."""
     for name in ("seconds", "minutes", "raw_bound", "adjusted_bound"):
         value = options[name]
         if value is not None and not 0 <= value < float("inf"):
@@ -119,7 +119,7 @@ def _stored(options: Mapping[str, Any]) -> Findings:
     if options["output"] is None:
         raise ConfigError("--report needs --output FILE")
     header, trials = storage.read(options["output"])
-    return _report(_configured(options), header, trials, options)
+    return _findings(_configured(options), header, trials, options)
 
 
 def _measured(options: Mapping[str, Any]) -> Findings:
@@ -129,12 +129,12 @@ def _measured(options: Mapping[str, Any]) -> Findings:
     from ofu_exporter.validation import plan, session
     from ofu_exporter.validation.storage import ResultsFile
 
-    asked = plan.known((options["precisions"] or ",".join(plan.PRECISIONS)).split(","))
+    wanted = plan.known_precisions((options["precisions"] or ",".join(plan.PRECISIONS)).split(","))
     size = _size(options)
     configured = _configured(options)
     with ExitStack() as stack:
         machine, watch, clock = _place(configured, options, stack)
-        precisions, refused = session.runnable(machine, asked)
+        precisions, refused = session.runnable(machine, wanted)
         products: Sequence[Product] = plan.products(size, precisions, options["random_seed"])
         if options["clocks"]:
             products = plan.clock_products(precisions, size.seconds)
@@ -143,22 +143,22 @@ def _measured(options: Mapping[str, Any]) -> Findings:
         path = options["output"] or Path(f"validation-{machine.uuid}.jsonl")
         store = ResultsFile(path, header)
         running = session.ValidationSession(machine, watch, store, clock)
-        left = running.run(products, size.deadline, _say)
-    wanted = set(products)
-    trials = [trial for trial in store.trials if trial.product in wanted]
-    found = _report(configured, header, trials, options)
+        left = running.run(products, size.deadline, _print_product)
+    drawn = set(products)
+    trials = [trial for trial in store.trials if trial.product in drawn]
+    found = _findings(configured, header, trials, options)
     return replace(found, refused=refused, left_out=left)
 
 
 def _place(
     configured: Configured, options: Mapping[str, Any], stack: ExitStack
 ) -> tuple[Machine, Watch, Callable[[], float]]:
-    """What runs products, the sampler beside it, and the clock of both; the stack lets go of them."""
+    """The machine, the watch beside it, and the clock of both; the stack closes them."""
     from contextlib import closing
 
     from ofu_exporter.agent.build import build_sampler
     from ofu_exporter.agent.lanes import SamplingPace
-    from ofu_exporter.validation import cuda, simulated, watching
+    from ofu_exporter.validation import cuda, sampler_watch, simulated
 
     settings = configured.settings
     if options["simulate"]:
@@ -167,7 +167,7 @@ def _place(
         made = simulated.SimulatedMachine(pace, model["seed"], model["simulated_cycles"])
         return made, stack.enter_context(closing(made.watch(pace))), made.clock
     machine = stack.enter_context(closing(cuda.CudaMachine(options["gpu"])))
-    watch = watching.SamplerWatch(
+    watch = sampler_watch.SamplerWatch(
         lambda publish: build_sampler(configured, publish), _window_seconds(configured)
     )
     return machine, stack.enter_context(closing(watch)), time.monotonic
@@ -207,14 +207,14 @@ def _size(options: Mapping[str, Any]) -> Size:
 
 
 def _window_seconds(configured: Configured) -> float:
-    """The longest that a source in question takes for one reading."""
+    """The longest that one of the configured sources takes for one reading."""
     models = [model.model_dump() for model in configured.sources.values()]
     others = [float(model.get("collect_interval", 0.0)) for model in models]
     return max(configured.settings.interval, *others)
 
 
 def _check_seconds(size: Size, configured: Configured, watch: Watch) -> None:
-    """Raises ConfigError when no product runs long enough for a whole window of the source that is read."""
+    """Raises ConfigError when a product is too short for a whole window of the source that is read."""
     model = configured.sources[watch.source].model_dump()
     window = float(model.get("collect_interval", configured.settings.interval))
     if size.seconds < WINDOWS_AT_LEAST * window:
@@ -236,16 +236,16 @@ def _header(machine: Machine, watch: Watch) -> ResultsHeader:
     )
 
 
-def _report(
+def _findings(
     configured: Configured,
     header: ResultsHeader,
     trials: Sequence[Trial],
     options: Mapping[str, Any],
 ) -> Findings:
-    """Raises GpuError when nothing is known that the GPU could be measured against."""
+    """The findings on trials. Raises GpuError when no clock is known to measure the GPU against."""
     from ofu_exporter.agent.build import rows
     from ofu_exporter.hardware import gpu_models
-    from ofu_exporter.validation import report
+    from ofu_exporter.validation import findings
     from ofu_exporter.validation.accuracy import Bounds
 
     extra = rows(configured.settings.gpus)
@@ -254,9 +254,9 @@ def _report(
         raise GpuError(Reason.UNKNOWN_MODEL, header.gpu.name)
     if options["clocks"]:
         peaks = dict(_peak(text) for text in options["published"])
-        return report.clock_report(header, trials, rating, peaks, extra)
+        return findings.clock_findings(header, trials, rating, peaks, extra)
     bounds = Bounds(options["raw_bound"], options["adjusted_bound"])
-    return report.accuracy_report(header, trials, rating, bounds)
+    return findings.accuracy_findings(header, trials, rating, bounds)
 
 
 def _peak(text: str) -> tuple[str, float]:
@@ -273,6 +273,6 @@ def _peak(text: str) -> tuple[str, float]:
     return precision, peak * 1e12
 
 
-def _say(number: int, of: int, product: Product) -> None:
+def _print_product(number: int, total: int, product: Product) -> None:
     sides = f"{product.m} x {product.n} x {product.k}"
-    click.echo(f"{number}/{of} {product.kind} {product.precision} {sides}", err=True)
+    click.echo(f"{number}/{total} {product.kind} {product.precision} {sides}", err=True)

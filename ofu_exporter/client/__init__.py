@@ -1,4 +1,4 @@
-"""What a training loop uses to report its MFU: standard library only, and no other module of this package.
+"""Reports the MFU of a training loop to the agent of its node, with the standard library only.
 
     from ofu_exporter.client import Reporter
 
@@ -7,7 +7,7 @@
             ...
             reporter.report(mfu=flops_per_step / step_seconds / peak, step=step)
 
-`ofu_exporter.client.lightning` and `.huggingface` have callbacks of those frameworks, imported only by who uses them.
+`ofu_exporter.client.lightning` and `.huggingface` have callbacks for those frameworks; import them where you use them.
 No module here imports anything else of this package, so a job's image needs no dependency.
 """
 

@@ -1,34 +1,43 @@
-"""One connection to the agent, over TCP, TLS or a Unix socket; never through a proxy.
+"""Posts reports to the agent over one connection: TCP, TLS or a Unix socket, never through a proxy.
 
-http.client follows no redirect and looks at no proxy variable, which is what is wanted here.
+http.client follows no redirect and looks at no proxy variable.
 """
 
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import socket
 import ssl
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 LOOPBACK = "http://127.0.0.1:9846"
 SOCKET = "/run/ofu-exporter/reports.sock"
 PATH = "/v1/mfu"
 TIMEOUT_SECONDS = 2.0
-"""For connecting, and for each read: a node's own agent answers in milliseconds or is in trouble."""
+"""Longest wait to connect, and for each read: a node's own agent answers in milliseconds or is in trouble."""
 LONGEST_ANSWER = 1 << 18
 
 _ENDED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
 class AgentAnswer(NamedTuple):
-    """What came back."""
+    """The agent's answer to one report."""
 
     status: int
     body: bytes
     retry_after: str
+
+    def json_object(self) -> dict[str, Any] | None:
+        """The body as a JSON object; None where it is something else."""
+        try:
+            parsed = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
+        return parsed if isinstance(parsed, dict) else None
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -57,25 +66,25 @@ class Channel:
 
     @property
     def where(self) -> str:
-        """The agent's address. Unless told, its socket where that is there, which may come later."""
+        """The agent's address. Without a URL that is its socket, which may appear later; else loopback."""
         if self._url:
             return self._url
         return f"unix:{SOCKET}" if os.access(SOCKET, os.W_OK) else LOOPBACK
 
     def post(self, body: bytes, token: str) -> AgentAnswer:
         """Send one report. Raises OSError, HTTPException or ValueError; the connection is then closed."""
-        kept = self._connection is not None
+        was_open = self._connection is not None
         try:
             return self._post(body, token)
         except _ENDED:
             self.close()
-            if not kept:
+            if not was_open:
                 raise
         except BaseException:
             self.close()
             raise
-        # The agent ends a connection that was idle for long. Should it have got the report in spite
-        # of that, it refuses the second as an overlap.
+        # The agent ends a connection that was idle for long. If it got the report all the same, it
+        # refuses the second one as an overlap.
         return self.post(body, token)
 
     def close(self) -> None:
@@ -119,7 +128,7 @@ def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnect
 
 
 def _trust(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Whom to believe, and who we are; files are read for each connection, so they may be renewed."""
+    """Authorities to believe and the job's own certificate; the files are read anew for each connection."""
     context = ssl.create_default_context(cafile=environ.get("OFU_EXPORTER_CA_FILE") or None)
     certificate = environ.get("OFU_EXPORTER_CERT_FILE")
     if certificate:

@@ -1,9 +1,9 @@
 """Reports from Hugging Face's Trainer: `Trainer(..., callbacks=[OfuCallback(seq_len=4096)])`.
 
-What a step did is, in this order, what the user says (`model_flops_per_step`, or `tokens_per_step`), the tokens that
-the Trainer counts when `include_num_input_tokens_seen` is set, or its `total_flos`. The last is 6 FLOPs for each
-parameter outside of the embedding and each token: no attention, every expert of a mixture, frozen parameters
-in full, padding too. A report made of it says so in `framework`.
+The work of a step is the first of these that is known: the user's value (`model_flops_per_step`, or
+`tokens_per_step`), the tokens that the Trainer counts when `include_num_input_tokens_seen` is set, and the Trainer's
+`total_flos`. The last is 6 FLOPs for each parameter outside of the embedding and each token: no attention, every
+expert of a mixture, frozen parameters in full, padding too. The report says in `framework` which of these was taken.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class OfuCallback(Guarded, TrainerCallback):
         seq_len: int | None = None,
         **options: Unpack[ReporterOptions],
     ) -> None:
-        """Steps are of the optimizer, and counts of all GPUs together.
+        """Steps are the optimizer's, and counts are of all GPUs together.
 
-        Tokens become FLOPs by `flops_per_token`, by `model`, or with `seq_len` by the configuration
-        of the model that is trained, which the agent then counts. Other options are the Reporter's.
+        Tokens become FLOPs by `flops_per_token`, by `model`, or with `seq_len` by the configuration of
+        the trained model, which the agent then counts. Other options are the Reporter's.
         """
         self._model_flops_per_step = model_flops_per_step
         self._tokens_per_step = tokens_per_step
@@ -57,7 +57,7 @@ class OfuCallback(Guarded, TrainerCallback):
         self._counted = self._choose(args)
         if not self._counted:
             return
-        options: ReporterOptions = {**self._found(args, model), **self._options}
+        options: ReporterOptions = {**self._trainer_facts(args, model), **self._options}
         self._reporter = Reporter(enabled=state.is_local_process_zero, **options)
         self._answers = Answers(self._reporter)
         self._meter = StepMeter(self._reporter, self._rate())
@@ -77,7 +77,7 @@ class OfuCallback(Guarded, TrainerCallback):
         logs: MutableMapping[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        if self._meter and self._counted == "total_flos":  # which the Trainer sums up just before
+        if self._meter and self._counted == "total_flos":  # the Trainer sums it up just before this
             self._meter.reached(state.global_step, self._done(state))
         if self._answers and logs is not None:
             metrics = self._answers.metrics()
@@ -99,7 +99,7 @@ class OfuCallback(Guarded, TrainerCallback):
         self._reporter = self._meter = self._answers = None
 
     def _choose(self, args: Any) -> str:
-        """What the FLOPs of a step are made from; "" where the wish can't be met."""
+        """The name of what the FLOPs of a step are made from; "" where the settings leave nothing."""
         if self._model_flops_per_step is not None:
             return "model_flops_per_step"
         weighed = (
@@ -129,7 +129,7 @@ class OfuCallback(Guarded, TrainerCallback):
             return self._tokens_per_step * float(state.global_step)
         return float(getattr(state, self._counted))
 
-    def _found(self, args: Any, model: Any) -> ReporterOptions:
+    def _trainer_facts(self, args: Any, model: Any) -> ReporterOptions:
         """The facts that the Trainer knows."""
         bare = getattr(model, "module", model)  # what DistributedDataParallel wraps
         mixed = "bf16" if args.bf16 else "fp16" if args.fp16 else None
@@ -147,6 +147,6 @@ class OfuCallback(Guarded, TrainerCallback):
 
 
 def _checkpoints(model: Any) -> bool:
-    """Whether activations are computed again; before transformers 5 under another name."""
-    known = getattr(model, "is_activation_checkpointing", None)
-    return bool(getattr(model, "is_gradient_checkpointing", False) if known is None else known)
+    """Whether activations are computed again; the attribute has another name before transformers 5."""
+    new = getattr(model, "is_activation_checkpointing", None)
+    return bool(getattr(model, "is_gradient_checkpointing", False) if new is None else new)

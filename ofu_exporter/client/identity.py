@@ -8,16 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 
 TOKENS = Path("/run/ofu-exporter/tokens")
-"""Where the token of a Slurm job is, under the job's id."""
+"""The folder of the tokens of Slurm jobs, each under the job's id."""
 NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 LONGEST_TOKEN = 4096
 
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
-"""Torch's first: its launcher under srun starts several processes that share a SLURM_LOCALID."""
+"""Torch's variable first: its launcher under srun starts several processes that share a SLURM_LOCALID."""
 
 
 def job_id(environ: Mapping[str, str], namespace: Path = NAMESPACE) -> str:
-    """The job that the environment tells, "" where it tells none.
+    """The id of the job that the environment names; "" where it names none.
 
     In Kubernetes that is `namespace/pod`; the agent knows the job that the pod is part of.
     """
@@ -30,18 +30,18 @@ def job_id(environ: Mapping[str, str], namespace: Path = NAMESPACE) -> str:
 
 
 def speaks_for_node(environ: Mapping[str, str]) -> bool:
-    """Whether this process is its node's first, as far as a launcher has numbered them."""
+    """Whether this process is the first of its node; true where no launcher numbered the processes."""
     ranks = (environ[name] for name in _LOCAL_RANKS if environ.get(name))
     return next(ranks, "0").strip() == "0"
 
 
 class Token:
-    """The token that reports carry: given, or in a file that may change; "" for none."""
+    """The token that reports carry, given or from a file that may change; "" for none."""
 
     def __init__(
         self, given: str | None, environ: Mapping[str, str], job: str, tokens: Path = TOKENS
     ) -> None:
-        """Raises ValueError for a given token that no header can hold; a file may get better."""
+        """Raises ValueError for a given token that no header can hold; a file is tried again later."""
         self.value = given or environ.get("OFU_EXPORTER_TOKEN") or ""
         if not _fits_a_header(self.value):
             raise ValueError("the token holds letters that cannot stand in a header")
@@ -54,7 +54,7 @@ class Token:
             self.value = _token(self._file)
 
     def reread(self) -> bool:
-        """Read the file again; whether there is another token in it."""
+        """Read the file again; whether it has another token now."""
         new = _token(self._file) if self._file else ""
         changed = bool(new) and new != self.value
         self.value = new if changed else self.value

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 GAP_SHARE = 0.05
-"""Time that no call speaks for ends an interval when it is more than this share of a usual interval."""
+"""A gap that no call covers ends an interval when it is more than this share of a usual interval."""
 
 
 class NotUsable(ValueError):
-    """A call that says nothing which could be reported; the text says why, and holds no value."""
+    """A call that cannot be reported; the text says why, and holds no value."""
 
 
 class Call(NamedTuple):
@@ -24,11 +24,11 @@ class Call(NamedTuple):
     """Rates, which are averaged over time."""
     step: int | None = None
     start: float | None = None
-    """Unix seconds from which on the call speaks; None: from the call before."""
+    """Unix seconds from which on the call's values hold; None: from the call before."""
 
 
 class IntervalReport(NamedTuple):
-    """What one interval had, each value the mean over its calls weighted by the time each speaks for."""
+    """The report on one interval: each value is the mean over its calls, weighted by the time that each call covers."""
 
     start: float
     end: float
@@ -38,12 +38,12 @@ class IntervalReport(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenInterval:
-    """The interval that goes on."""
+    """The interval that has not ended yet."""
 
     start: float
     end: float
     seconds: float
-    """Time that calls speak for: the interval without its small gaps."""
+    """Time that calls cover: the interval without its small gaps."""
     sums: dict[str, float]
     """Value times seconds."""
     step: int | None
@@ -61,11 +61,11 @@ class _OpenInterval:
 
 
 class Intervals:
-    """Reports follow one another without overlap, each ends at a call, their ends `every` seconds or more apart."""
+    """Makes reports of calls. None overlaps another; each ends at a call, `every` seconds or more after the last."""
 
     def __init__(self, every: float) -> None:
         self.dropped = 0
-        """Intervals cut short so soon after a report that they were left out."""
+        """Intervals that were cut short too soon after a report, and left out."""
         self._every = every
         self._gap = every * GAP_SHARE
         self._last: float | None = None
@@ -73,7 +73,7 @@ class Intervals:
         self._open: _OpenInterval | None = None
 
     def add(self, call: Call) -> list[IntervalReport]:
-        """Take a call on; the reports that it completes. Raises NotUsable when it lies before the last one."""
+        """Add a call; the reports that it completes. Raises NotUsable for one that does not lie after the last."""
         start = self._start(call)
         if self._last is not None and call.at <= self._last:
             raise NotUsable("the clock did not advance since the call before")
@@ -90,14 +90,14 @@ class Intervals:
         return done
 
     def rest(self) -> list[IntervalReport]:
-        """What has been heard since the last report, however short."""
+        """The report on all calls since the last report, however short; empty where there are none."""
         left, self._open = self._open, None
         return [left.report()] if left else []
 
     def _start(self, call: Call) -> float | None:
-        """From when on a call speaks: never from before the call before it."""
-        known = [moment for moment in (self._last, call.start) if moment is not None]
-        return max(known) if known else None
+        """The moment from which on a call's values hold: never before the call before it."""
+        moments = [moment for moment in (self._last, call.start) if moment is not None]
+        return max(moments) if moments else None
 
     def _breaks(self, call: Call, start: float) -> bool:
         running = self._open
@@ -122,7 +122,7 @@ class Intervals:
 def number(value: object) -> float:
     """A finite number that is not negative, as a float. Raises NotUsable, or whatever the value itself raises.
 
-    A number on a GPU is refused: to read it is to wait for all that the GPU has still to do.
+    A number on a GPU is refused: whoever reads it waits for all that the GPU has still to do.
     """
     if type(value) is not float:
         value = _host_number(value)
@@ -134,7 +134,7 @@ def number(value: object) -> float:
 def _host_number(value: object) -> float:
     if isinstance(value, bool | str | bytes | bytearray) or not hasattr(value, "__float__"):
         raise NotUsable("is no number")
-    device = getattr(value, "device", None)  # of a tensor; its name is in type, platform or itself
+    device = getattr(value, "device", None)  # a tensor's; its name is in type, platform or itself
     where = getattr(device, "type", None) or getattr(device, "platform", None) or device
     if where not in (None, "cpu"):
         raise NotUsable("is on a GPU: give a number of the host, which no call has to wait for")

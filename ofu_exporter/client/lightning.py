@@ -1,7 +1,8 @@
 """Reports from Lightning's Trainer: `Trainer(callbacks=[OfuCallback(flops_per_token=4.8e10)])`.
 
-What a batch did is, in this order, the user's `model_flops_per_step`, the tokens in it where `flops_per_token` or
-`model` says what a token costs, or the module's own `flops_per_batch`, which Lightning's ThroughputMonitor knows too.
+The work of a batch is the first of these that is known: the user's `model_flops_per_step`, the tokens in the batch
+where `flops_per_token` or `model` says what a token costs, and the module's own `flops_per_batch`, which Lightning's
+ThroughputMonitor knows too.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class OfuCallback(Guarded, Callback):
         tokens_in_batch: Callable[[Any], int] | None = None,
         **options: Unpack[ReporterOptions],
     ) -> None:
-        """Steps are of the optimizer, and FLOPs of all GPUs together; `tokens_in_batch` counts one GPU's batch.
+        """Steps are the optimizer's, and FLOPs are of all GPUs together; `tokens_in_batch` counts one GPU's batch.
 
-        Without it a batch has the elements of its `input_ids`, padding included. Other options are
-        the Reporter's.
+        Without `tokens_in_batch` a batch has the elements of its `input_ids`, padding included. Other
+        options are the Reporter's.
         """
         self._model_flops_per_step = model_flops_per_step
         self._tokens_in_batch = tokens_in_batch or _input_ids
@@ -101,7 +102,7 @@ class OfuCallback(Guarded, Callback):
         self._reporter = self._meter = self._answers = None
 
     def _choose(self, pl_module: Any) -> str:
-        """What the FLOPs of a batch are made from; "" for nothing."""
+        """The name of what the FLOPs of a batch are made from; "" where there is nothing."""
         if self._model_flops_per_step is not None:
             return "model_flops_per_step"
         if self._options.get("flops_per_token") or self._options.get("model"):
@@ -119,4 +120,4 @@ class OfuCallback(Guarded, Callback):
 
 def _input_ids(batch: Any) -> int:
     tokens = batch["input_ids"] if isinstance(batch, Mapping) else batch.input_ids
-    return int(tokens.numel())  # of its shape: nothing waits for the GPU
+    return int(tokens.numel())  # from the shape: nothing waits for the GPU

@@ -1,4 +1,4 @@
-"""The object that a training loop calls: it never raises, never waits, and drops what it can't use."""
+"""Takes a training loop's calls and makes reports of them: never raises, never waits, drops what it can't use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
 from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable, number
-from ofu_exporter.client.sending import OnceLog, Sender
+from ofu_exporter.client.sender import OnceLog, Sender
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -27,23 +27,23 @@ log = logging.getLogger("ofu_exporter.client")
 
 
 class Facts(TypedDict, total=False):
-    """What does not change while the job runs; goes into every report. `POST /v1/mfu` says what each means."""
+    """What does not change while the job runs. The facts go into every report; see `POST /v1/mfu` for each."""
 
     gpus: int | None
-    """Of the whole job."""
+    """GPUs of the whole job."""
     precision: str | Mapping[str, float] | None
     """A name, or shares of the FLOPs."""
     peak_tflops: float | None
-    """Per GPU, that the job's own MFU divides by."""
+    """TFLOP/s of one GPU that the job's own MFU divides by."""
     recompute: str | None
     """none, selective or full."""
     framework: str | None
     model: Mapping[str, object] | None
-    """What the agent counts FLOPs from: `config`, `seq_len` and so on."""
+    """The model that the agent counts FLOPs of: `config`, `seq_len` and so on."""
     flops_per_token: float | None
     tile_overhead: float | None
     tile_overhead_bound: str | None
-    """exact, or lower: tiles add at least so much."""
+    """exact, or lower: tiles add at least that share."""
 
 
 class Reporter:
@@ -63,9 +63,9 @@ class Reporter:
         enabled: bool | None = None,
         **facts: Unpack[Facts],
     ) -> None:
-        """`every`: seconds between reports. `enabled` None: only in the process with local rank 0.
+        """`every` is in seconds. With `enabled` None only the process with local rank 0 reports.
 
-        Raises TypeError for a fact that there is none of, and nothing else.
+        Raises TypeError for a fact that does not exist, and nothing else.
         """
         unknown = facts.keys() - Facts.__annotations__.keys()
         if unknown:
@@ -96,13 +96,13 @@ class Reporter:
             self._disable("no job id: give job_id or set OFU_EXPORTER_JOB_ID")
             return
         environ = dict(os.environ)
-        known = identity.Token(token, environ, job)
-        said = {"job_id": job, **self._facts}
-        self._sender = Sender(Channel(url, environ), known, said, self._every, self._notices)
+        bearer = identity.Token(token, environ, job)
+        fields = {"job_id": job, **self._facts}
+        self._sender = Sender(Channel(url, environ), bearer, fields, self._every, self._notices)
         atexit.register(self.close)
 
     def _usable(self, facts: Mapping[str, object]) -> dict[str, object]:
-        """The facts that were given and that JSON can carry, numbers of numpy made plain."""
+        """The given facts that JSON can carry, with numbers of numpy made plain."""
         kept: dict[str, object] = {}
         for name, value in facts.items():
             if value is None:
@@ -127,10 +127,10 @@ class Reporter:
         step: int | None = None,
         start: float | None = None,
     ) -> None:
-        """What held since the call before, or since `start` (Unix seconds): one of the first three, or tokens.
+        """Report what held since the call before, or since `start` (Unix seconds): one of the first three, or tokens.
 
         `mfu` is a ratio, 0.4 for 40 %; rates are of all GPUs of the job. The first call only begins
-        the time, unless it says `start`. Never raises; returns within microseconds.
+        the time, unless it has a `start`. Never raises; returns within microseconds.
         """
         sender = self._sender
         if sender is None or self._closed or os.getpid() != self._process:
@@ -142,14 +142,14 @@ class Reporter:
                 ("tflops_per_gpu", tflops_per_gpu),
                 ("tokens_per_second", tokens_per_second),
             )
-            self._take(sender, given, step, start)
+            self._add_call(sender, given, step, start)
         except NotUsable as error:
             self._drop(str(error))
         except Exception as error:  # noqa: BLE001 - training must not suffer from what it is given
-            # Only the error's kind: its text is made by whatever was given, and may raise too.
+            # Only the error's kind: its text is made by the value that was given, and may raise too.
             self._drop(f"a value cannot be read ({type(error).__name__})")
 
-    def _take(
+    def _add_call(
         self, sender: Sender, given: tuple[tuple[str, object], ...], step: object, start: object
     ) -> None:
         at = time.time()
@@ -181,12 +181,12 @@ class Reporter:
 
     @property
     def last_answer(self) -> dict[str, Any] | None:
-        """What the agent said to the last report it accepted; None before that."""
+        """The agent's answer to the last report that it accepted; None before that."""
         return self._sender.last_answer if self._sender else None
 
     @property
     def counts(self) -> dict[str, int]:
-        """accepted; refused by the agent; failed: no usable answer; dropped: never sent, calls among them."""
+        """Reports: accepted; refused by the agent; failed, without a usable answer; dropped, never sent, with calls."""
         sender = self._sender
         if sender is None:
             return dict.fromkeys(("accepted", "refused", "failed", "dropped"), 0)
@@ -199,7 +199,7 @@ class Reporter:
         }
 
     def close(self, timeout: float = 1.0) -> None:
-        """Send the rest, for so many seconds at most, and take no more calls. Never raises."""
+        """Send the rest, for `timeout` seconds at most, and take no more calls. Never raises."""
         sender = self._sender
         if sender is None or os.getpid() != self._process:
             return
@@ -231,7 +231,7 @@ class Reporter:
 
 
 def _text(error: Exception) -> str:
-    """An error in words, even one made by a value that was given, whose text may raise too."""
+    """An error in words, also where its text raises, as that of an error made by a given value may."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - as above
@@ -252,7 +252,7 @@ def _read(name: str, value: object) -> float:
 
 
 def _step(value: object) -> int | None:
-    """A step that is no number of the host is left out: the report is worth as much without."""
+    """The step as a number of the host; None where it is none: the report is worth as much without it."""
     if type(value) is int or value is None:
         return value
     try:

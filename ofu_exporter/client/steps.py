@@ -1,4 +1,4 @@
-"""What the callbacks of all frameworks share: rates from what a loop has done so far, and the answer as metrics."""
+"""Shared by the callbacks of all frameworks: makes rates from the work of a loop, and metrics from the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("ofu_exporter.client")
 
 
 class ReporterOptions(Facts, total=False):
-    """What a callback hands on to its Reporter."""
+    """Options that a callback hands on to its Reporter."""
 
     job_id: str | int | None
     url: str | None
@@ -26,13 +26,13 @@ class ReporterOptions(Facts, total=False):
 
 
 class Guarded:
-    """Base of what must not disturb the training it watches: the first error is logged, the others are not."""
+    """Base of the callbacks, which must not disturb the training: the first error is logged, the others are not."""
 
     complained = False
 
 
 def quiet(hook: Hook) -> Hook:
-    """A hook of a Guarded that raises nothing."""
+    """Decorates a hook of a Guarded so that it raises nothing."""
 
     @functools.wraps(hook)
     def guarded(self: Guarded, /, *args: object, **kwargs: object) -> None:
@@ -47,7 +47,7 @@ def quiet(hook: Hook) -> Hook:
 
 
 class StepMeter:
-    """Makes rates of readings of how much has been done; evaluations in between are taken out."""
+    """Makes rates from how much work was done by each step; the time of evaluations in between is taken out."""
 
     def __init__(self, reporter: Reporter, rate: Rate) -> None:
         self._reporter = reporter
@@ -57,12 +57,12 @@ class StepMeter:
         self._done = 0.0
 
     def begin(self, step: int, done: float) -> None:
-        """From now on; `done` is what had been done before, in tokens or FLOPs of all GPUs."""
+        """Measure from now on; `done` is all work before, in tokens or FLOPs of all GPUs."""
         self._since = time.time()
         self._step, self._done = step, done
 
     def reached(self, step: int, done: float) -> None:
-        """`done` in all; what came since the reading before took the time since then."""
+        """Report the rate since the call before; `done` is all work until now."""
         if done <= self._done:
             return
         since, before, now = self._since, self._done, time.time()
@@ -75,10 +75,10 @@ class StepMeter:
                 self._reporter.report(model_flops_per_second=rate, step=step, start=since)
 
     def interrupted(self, step: int) -> None:
-        """Something else than training ended now: time goes on from here.
+        """Measure from now on, when something other than training has just ended.
 
-        When steps were made since the last reading, their share of the time is not known, and the
-        next reading only begins anew.
+        When steps were made since the last call, their share of the time is not known, and the next
+        call only begins anew.
         """
         self._since = time.time() if step == self._step else None
 
@@ -100,7 +100,7 @@ class Answers:
         horizon = answer.get("horizon")
         if not isinstance(horizon, dict):
             return {}
-        self._tell(horizon.get("verdict"), answer)
+        self._log_change(horizon.get("verdict"), answer)
         named = {
             "mfu": horizon.get("mfu"),
             "ofu": horizon.get("ofu"),
@@ -109,7 +109,7 @@ class Answers:
         }
         return {name: float(value) for name, value in named.items() if value is not None}
 
-    def _tell(self, verdict: object, answer: dict[str, object]) -> None:
+    def _log_change(self, verdict: object, answer: dict[str, object]) -> None:
         if verdict == self._verdict:
             return
         self._verdict = verdict

@@ -1,4 +1,4 @@
-"""FLOPs of a model's step, each term shown, and MFU and HFU from its throughput.
+"""Counts the FLOPs of a model's step, term by term, and computes MFU and HFU from its throughput.
 
     model = flops.read(json.loads(Path("config.json").read_text()))
     count = flops.count(model, flops.fixed(512, tokens=4096), flops.How(convention="megatron"))
@@ -13,7 +13,6 @@ every formula with its source.
 from __future__ import annotations
 
 from ofu_exporter.flops import modules
-from ofu_exporter.flops.counting import Count, How, Line, Total, count, read, read_file
 from ofu_exporter.flops.lengths import Lengths, fixed, from_moments, packed, samples
 from ofu_exporter.flops.mfu import (
     Pace,
@@ -25,6 +24,7 @@ from ofu_exporter.flops.mfu import (
 )
 from ofu_exporter.flops.models import Counting, Model, Parameters, padded_vocabulary
 from ofu_exporter.flops.passes import Lora, Passes, Recompute
+from ofu_exporter.flops.step_count import Count, How, Line, Total, count, read, read_file
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 __all__ = [

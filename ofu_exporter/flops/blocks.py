@@ -1,4 +1,4 @@
-"""The terms of the blocks that transformers are made of.
+"""Makes the terms of the blocks that transformers consist of.
 
 FLOPs of one forward pass, 2 per multiply-add: a linear layer of `inputs` by `outputs` is 2 * inputs * outputs per
 token. Shapes: h hidden, q = heads * head_dim, kv = groups * head_dim, f feed-forward width, N state, V vocabulary.
@@ -32,7 +32,7 @@ DELTA_PRODUCTS = 4
 """State products of the gated delta rule: KK^T, VK^T, S(a(I-bKK^T)) and SQ (Megatron-LM `gdn_layer_flops`)."""
 
 
-def linear(  # noqa: PLR0913 - what a linear layer is told by
+def linear(  # noqa: PLR0913 - all that describes a linear layer
     name: str,
     part: Part,
     inputs: int,
@@ -46,7 +46,7 @@ def linear(  # noqa: PLR0913 - what a linear layer is told by
 ) -> Term:
     """A linear layer: 2 * inputs * outputs FLOPs per unit of the extent.
 
-    `times`: how many of it the model stores; `used`: through how many one token goes (default all).
+    The model stores `times` such layers; one token goes through `used` of them (default all).
     """
     used = times if used is None else used
     parameters = inputs * outputs + bias * outputs
@@ -177,7 +177,7 @@ def depthwise(name: str, channels: int, kernel: int, times: int, bias: bool) -> 
 
 
 def scan(name: str, flops: int) -> Term:
-    """A recurrence over the sequence, so many FLOPs per token."""
+    """A recurrence over the sequence, with `flops` FLOPs per token."""
     return Term(name, Part.SCAN, flops=flops)
 
 
@@ -192,8 +192,8 @@ def mlp(hidden: int, block: Mlp, times: int) -> Iterator[Term]:
 def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
     """Router h E, routed c k l m, latent 2 h l, shared c h s multiply-adds per token.
 
-    k of E experts of width m; c = 3 when gated, else 2; l = h unless the experts run on a latent, to which a
-    token is projected once (not once per expert), and back. Shared experts stay at the hidden size.
+    k of E experts of width m; c = 3 when gated, else 2; l = h unless the experts run on a latent: a token is
+    projected to it once (not once per expert), and back. Shared experts stay at the hidden size.
     """
     bias = block.router_bias
     yield linear("router", Part.ROUTER, hidden, block.experts, times=times, bias=bias)
@@ -236,7 +236,7 @@ def _sides(term: Term) -> tuple[int, int]:
 
 
 def mixer_terms(hidden: int, mixer: Mixer, times: int, causal: bool) -> Iterator[Term]:
-    """The terms of whatever mixes tokens in a layer, for so many equal layers."""
+    """The terms of the mixer of tokens, for `times` equal layers."""
     if isinstance(mixer, GroupedAttention):
         return grouped_attention(hidden, mixer, times, causal)
     if isinstance(mixer, LatentAttention):
@@ -249,13 +249,13 @@ def mixer_terms(hidden: int, mixer: Mixer, times: int, causal: bool) -> Iterator
 
 
 def feed_forward_terms(hidden: int, block: FeedForward, times: int) -> Iterator[Term]:
-    """The terms of a dense or sparse feed-forward block, for so many equal layers."""
+    """The terms of a dense or sparse feed-forward block, for `times` equal layers."""
     return mlp(hidden, block, times) if isinstance(block, Mlp) else experts(hidden, block, times)
 
 
-def layers(hidden: int, of: tuple[Layer, ...], causal: bool = True) -> Iterator[Term]:
+def layers(hidden: int, stack: tuple[Layer, ...], causal: bool = True) -> Iterator[Term]:
     """The terms of a stack of layers; equal layers are counted together."""
-    for layer, times in grouped(of):
+    for layer, times in grouped(stack):
         if layer.mixer is not None:
             yield from mixer_terms(hidden, layer.mixer, times, causal)
         if layer.feed_forward is not None:
@@ -272,7 +272,7 @@ def embedding(name: str, rows: int, width: int) -> Term:
 def decoder(shape: Decoder, causal: bool = True, predictions: bool = False) -> tuple[Term, ...]:
     """All terms of a decoder: embedding, layers, head.
 
-    A depth of multi-token prediction is a layer like the last, a projection of [hidden; embedding] and the head
+    A depth of multi-token prediction has a layer like the last, a projection of [hidden; embedding] and the head
     once more (DeepSeek-V3, arXiv:2412.19437, section 2.2); embedding and head are shared.
     """
     terms = _decoder(shape, causal, predictions)
@@ -298,7 +298,7 @@ def _decoder(shape: Decoder, causal: bool, predictions: bool) -> Iterator[Term]:
 
 
 def head(shape: Decoder, times: int = 1) -> Term:
-    """2 h V FLOPs per token and prediction; no parameters of its own when it is the embedding."""
+    """2 h V FLOPs per token and prediction; a head that is the embedding has no parameters of its own."""
     width, rows = shape.embedding_width or shape.hidden, shape.head_rows
     tied = shape.tied and shape.labels is None
     parameters = (0 if tied else width * rows) + shape.head_bias * rows

@@ -1,9 +1,8 @@
-"""The terms that diffusion transformers share: two streams of tokens and layers that run once per sample.
+"""Makes the terms that diffusion transformers share: two streams of tokens, and layers that run once per sample.
 
-`latent`: the tokens that are denoised (image, video or audio latents after patching, with reference or control latents
-that are put behind them); `prompt`: the tokens that condition them. Modulation, time and pooled embeddings run
-once per sample, not per token. VeRL-Omni `verl_omni/utils/mfu` and its page "Diffusion FLOPs / MFU" count
-the same two streams.
+`latent` are the tokens that are denoised: image, video or audio latents after patching, and behind them reference or
+control latents. `prompt` are the tokens that condition them. Modulation, time and pooled embeddings run once per
+sample, not per token. VeRL-Omni `verl_omni/utils/mfu` and its page "Diffusion FLOPs / MFU" count the same two streams.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MLP_RATIO = 4
 
 
 def per_sample(name: str, inputs: int, outputs: int, times: int = 1) -> Term:
-    """A linear layer with bias on one vector per sample; modulation of layers where `times` is their number."""
+    """A linear layer with bias on one vector per sample; for the modulation of layers `times` is their number."""
     return linear(
         name,
         Part.MODULATION,

@@ -1,8 +1,8 @@
 """Ranks the causes that may have made a reported MFU differ from OFU, by how well they reproduce the ratio.
 
-Every cause that the facts allow is tried alone, and with one other. A fit is judged by the measurement error alone;
-the order of those that fit is that of chi^2/2 + rarity, which prefers what is common and simple where numbers
-cannot tell. An order is no probability: `Explanation.tied` says how many the numbers cannot tell apart.
+Every cause that the facts allow is tried alone, and with one other. Whether one fits depends on the measurement error
+alone. Those that fit are sorted by chi^2/2 + rarity, which prefers the common and simple where numbers cannot tell. An
+order is no probability: `Explanation.tied` says how many the numbers cannot tell apart.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from ofu_exporter.ofu.divergence import Divergence, Thresholds
 POINT = 0.01
 """The standard error of OFU where none is given."""
 FITS = 2.5
-"""Standard errors that an expected ratio may be away from the observed one."""
+"""Most standard errors between an expected ratio that fits and the observed one."""
 TILES = (0.01, 0.006)
 """Mean and standard deviation of what tiles add to any job: 0 to 2 points."""
 TILES_KNOWN = 0.002
 COUNTED = 0.01
 """The error of an MFU that is computed from a throughput, which jobs report with two or three digits."""
 PAIR = 1.0
-"""What a second cause costs beside its own rarity."""
+"""Rarity that a second cause adds beside its own."""
 RAREST_PAIR = 5.5
 """Pairs rarer than this are not tried: with enough pairs, one fits anything."""
 SHOWN = 10
 ALIKE = 2.0
-"""Candidates whose chi^2 is not this much worse than the first one's are not told apart by the numbers."""
+"""The numbers cannot tell a candidate from the first one unless its chi^2 is this much worse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was reported and measured over the same seconds, as ratios."""
+    """The reported MFU and the measured OFU of the same seconds."""
 
     mfu: float
     ofu: float
     standard_error: float = POINT
-    """Of OFU."""
+    """Standard error of OFU."""
     right_mfu: float | None = None
-    """What the report should have been, where throughput, model and GPUs are known."""
+    """The MFU that the report should have, where throughput, model and GPUs are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class Candidate:
     """One cause or two together, and how well they fit."""
 
     cause: str
-    """The slug; of two, the one that moves the ratio more stands first: `one+other`."""
+    """The cause's slug; of two causes, the one that moves the ratio more stands first: `one+other`."""
     expected_ratio: float
-    """Reported MFU over OFU if it were so, before the point or two that tiles always take."""
+    """Reported MFU over OFU if this were the cause, before the point or two that tiles always take."""
     misfit: float
     """Standard errors between the expected and the observed ratio."""
     evidence: str
@@ -62,20 +62,20 @@ class Candidate:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """The slugs by themselves."""
+        """The slugs of the causes, one by one."""
         return tuple(self.cause.split("+"))
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Whether two numbers disagree, and why perhaps."""
+    """Whether two numbers disagree, and what may have caused it."""
 
     observed_ratio: float
     divergence: Divergence
     causes: tuple[Candidate, ...]
-    """Those that fit, likeliest first."""
+    """The causes that fit, likeliest first."""
     tied: int
-    """How many of them the numbers can't tell from the first one, itself included; 0 where none fits."""
+    """How many of the causes the numbers can't tell from the first, the first included; 0 where none fits."""
     untried: tuple[tuple[str, str], ...]
     """Causes that were not tried, and the facts that they need."""
     looked: bool
@@ -126,23 +126,26 @@ def explain(
     verdict: Divergence | None = None,
     thresholds: Thresholds = divergence.DEFAULT,
 ) -> Explanation:
-    """Find what may have made an MFU differ from OFU. `verdict`: the comparison, where it is made already.
+    """Find what may have made an MFU differ from OFU. `verdict` is the comparison, where there is one already.
 
-    Raises ConfigError for numbers that are none, and facts that contradict each other.
+    Raises ConfigError for numbers that cannot be, and for facts that contradict each other.
     """
     facts = facts or CauseFacts()
-    of = observation
     compared = verdict or divergence.compare(
-        of.mfu, of.ofu, standard_error=of.standard_error, thresholds=thresholds
+        observation.mfu,
+        observation.ofu,
+        standard_error=observation.standard_error,
+        thresholds=thresholds,
     )
-    ratio = _ratio(of)
-    miscounted = of.right_mfu is not None and abs(math.log(of.mfu / of.right_mfu)) > FITS * COUNTED
+    ratio = _ratio(observation)
+    right = observation.right_mfu
+    miscounted = right is not None and abs(math.log(observation.mfu / right)) > FITS * COUNTED
     looked = compared.verdict.diverged or miscounted
-    found = _ranked(of, facts) if looked else []
+    found = _ranked(observation, facts) if looked else []
     return Explanation(ratio, compared, tuple(found[:SHOWN]), _tied(found), _untried(facts), looked)
 
 
-def of_report(reported: float, right: float, facts: CauseFacts) -> list[Candidate]:
+def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[Candidate]:
     """Single causes of a reported MFU that is not the right one, likeliest first; OFU has no part in it.
 
     Raises ConfigError when a ratio isn't above 0.
@@ -157,37 +160,37 @@ def of_report(reported: float, right: float, facts: CauseFacts) -> list[Candidat
     for one in _tried(facts):
         misfit = _distance(observed, one.ratio, COUNTED)
         if one.cause.side is Side.REPORT and misfit <= 1:
-            found.append(_candidate(_one(one), observed, misfit, reported))
-    return _one_each(sorted(found, key=lambda each: each.score))
+            found.append(_candidate(_single(one), observed, misfit, reported))
+    return _best_of_each(sorted(found, key=lambda each: each.score))
 
 
-def _ratio(of: Observation) -> float:
-    for name, value in (("mfu", of.mfu), ("ofu", of.ofu)):
+def _ratio(observation: Observation) -> float:
+    for name, value in (("mfu", observation.mfu), ("ofu", observation.ofu)):
         if value == 0:
             raise ConfigError(f"{name}: 0 has no ratio to anything that could be explained")
-    return of.mfu / of.ofu
+    return observation.mfu / observation.ofu
 
 
 def _tried(facts: CauseFacts) -> Iterator[_Tried]:
     """Every hypothesis that the facts allow, with its ratio."""
-    right = facts.job.flops() if facts.job else 1.0
+    right = facts.step.flops() if facts.step else 1.0
     for cause in causes():
         for found in cause.hypotheses(facts):
             ratio = _Ratio(min(found.ratio, found.lowest or found.ratio), found.ratio)
-            if found.miscount and facts.job:
-                value = found.miscount(facts.job).flops() / right
+            if found.miscount and facts.step:
+                value = found.miscount(facts.step).flops() / right
                 ratio = _Ratio(value, value)
             if ratio.high > 0 and not ratio.low == ratio.high == 1:
                 yield _Tried(cause, found, ratio)
 
 
 def _alone(facts: CauseFacts) -> list[_Combined]:
-    return [_one(tried) for tried in _tried(facts)]
+    return [_single(tried) for tried in _tried(facts)]
 
 
 def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
     """Every cause with one other, but for pairs that are too rare."""
-    right = facts.job.flops() if facts.job else 1.0
+    right = facts.step.flops() if facts.step else 1.0
     for one, other in combinations(alone, 2):
         both = _Combined((*one.tried, *other.tried))
         slugs = {each.cause.slug for each in both.tried}
@@ -199,55 +202,58 @@ def _together(facts: CauseFacts, right: float, one: _Combined, other: _Combined)
     """Two mistakes of one count are counted together; everything else multiplies."""
     tried = (*one.tried, *other.tried)
     first, second = (each.hypothesis.miscount for each in tried)
-    if first and second and facts.job:
-        value = second(first(facts.job)).flops() / right
+    if first and second and facts.step:
+        value = second(first(facts.step)).flops() / right
         return _Combined(tried, report=_Ratio(value, value))
     return _Combined(tried, one.report.times(other.report), one.hardware.times(other.hardware))
 
 
-def _one(one: _Tried) -> _Combined:
+def _single(one: _Tried) -> _Combined:
     if one.cause.side is Side.REPORT:
         return _Combined((one,), report=one.ratio)
     return _Combined((one,), hardware=one.ratio)
 
 
-def _ranked(of: Observation, facts: CauseFacts) -> list[Candidate]:
+def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
     alone = _alone(facts)
-    singles = {each.cause: each for each in _judged(of, facts, alone)}
+    singles = {each.cause: each for each in _judged(observation, facts, alone)}
     pairs = [
         pair
-        for pair in _judged(of, facts, _pairs(facts, alone))
-        # What one cause explains needs no second one.
+        for pair in _judged(observation, facts, _pairs(facts, alone))
+        # A pair has to explain more than each of its causes alone.
         if all(pair.score < singles[slug].score for slug in pair.causes if slug in singles)
     ]
-    return _one_each(sorted([*singles.values(), *pairs], key=lambda each: each.score))
+    return _best_of_each(sorted([*singles.values(), *pairs], key=lambda each: each.score))
 
 
-def _judged(of: Observation, facts: CauseFacts, tried: Iterable[_Combined]) -> list[Candidate]:
-    """Those that fit, best first; of each cause or pair the best."""
+def _judged(
+    observation: Observation, facts: CauseFacts, tried: Iterable[_Combined]
+) -> list[Candidate]:
+    """The candidates that fit, best first; of each cause or pair the best."""
     found = []
     for each in tried:
-        misfit = _misfit(of, facts, each)
+        misfit = _misfit(observation, facts, each)
         if misfit <= FITS:
-            found.append(_candidate(each, math.log(of.mfu / of.ofu), misfit, of.mfu))
-    return _one_each(sorted(found, key=lambda each: each.score))
+            observed = math.log(observation.mfu / observation.ofu)
+            found.append(_candidate(each, observed, misfit, observation.mfu))
+    return _best_of_each(sorted(found, key=lambda each: each.score))
 
 
-def _misfit(of: Observation, facts: CauseFacts, each: _Combined) -> float:
-    """Standard errors: of one ratio, or where the right MFU is known, of the report's and the hardware's."""
+def _misfit(observation: Observation, facts: CauseFacts, each: _Combined) -> float:
+    """Standard errors between expected and observed: of one ratio or, with a right MFU, of the report's and OFU's."""
     shift, spread = _tiles(facts, each)
-    error = math.hypot(of.standard_error / of.ofu, spread)
-    if of.right_mfu is None:
+    error = math.hypot(observation.standard_error / observation.ofu, spread)
+    if observation.right_mfu is None:
         whole = each.report.times(each.hardware)
-        return _distance(math.log(of.mfu / of.ofu) + shift, whole, error)
+        return _distance(math.log(observation.mfu / observation.ofu) + shift, whole, error)
     return math.hypot(
-        _distance(math.log(of.mfu / of.right_mfu), each.report, COUNTED),
-        _distance(math.log(of.right_mfu / of.ofu) + shift, each.hardware, error),
+        _distance(math.log(observation.mfu / observation.right_mfu), each.report, COUNTED),
+        _distance(math.log(observation.right_mfu / observation.ofu) + shift, each.hardware, error),
     )
 
 
 def _tiles(facts: CauseFacts, each: _Combined) -> tuple[float, float]:
-    """What tiles take from the ratio, as logarithm, and how sure that is."""
+    """The logarithm of what tiles take from the ratio, and its standard deviation."""
     if any(one.cause.slug == "tile_quantization" for one in each.tried):
         return 0.0, TILES_KNOWN
     if facts.tile_overhead is None:
@@ -279,7 +285,7 @@ def _candidate(each: _Combined, observed: float, misfit: float, mfu: float) -> C
     )
 
 
-def _one_each(found: Sequence[Candidate]) -> list[Candidate]:
+def _best_of_each(found: Sequence[Candidate]) -> list[Candidate]:
     """The best of each cause or pair, in the given order."""
     best: dict[frozenset[str], Candidate] = {}
     for each in found:
@@ -295,18 +301,18 @@ def _tied(found: Sequence[Candidate]) -> int:
 
 
 def _untried(facts: CauseFacts) -> tuple[tuple[str, str], ...]:
-    job = facts.job
+    step = facts.step
     given = {
-        "config": job is not None,
+        "config": step is not None,
         "gpu": facts.gpu is not None,
         "precision": facts.precision is not None,
         "padded_to": facts.executed is not None,
-        "lengths": job is not None and len(job.lengths.samples) > 1,
+        "lengths": step is not None and len(step.lengths.samples) > 1,
     }
     found = []
     for cause in causes():
         missing = [need for need in cause.needs if not given[need]]
-        # Padding and packs are facts of few jobs; only what every job has is asked for.
+        # Few jobs have padding or packs; users are asked only for facts that every job has.
         if missing and not {*missing} & {"padded_to", "lengths"}:
             found.append((cause.slug, ", ".join(missing)))
     return tuple(found)

@@ -1,7 +1,7 @@
-"""Reads a model's configuration field by field, and refuses what it cannot be sure of.
+"""Reads a model's configuration field by field, and refuses fields that it does not know.
 
-Every field is either read, or known not to change the count, or an error: a field that nobody looked at may be
-the one that makes the count wrong.
+Every field is read, or known not to change the count, or an error: a field that nobody looked at may be the one that
+makes the count wrong.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Fields:
         """
         found = {name: self._number(name, least) for name in names if self.has(name)}
         if len(set(found.values())) > 1:
-            said = ", ".join(f"{self._where}{name}={value}" for name, value in found.items())
-            raise ConfigError(f"{said} contradict each other")
+            values = ", ".join(f"{self._where}{name}={value}" for name, value in found.items())
+            raise ConfigError(f"{values} contradict each other")
         if found:
             return next(iter(found.values()))
         if default is NEEDED:
@@ -122,7 +122,7 @@ class Fields:
         return value
 
     def inner(self, name: str) -> Fields:
-        """The fields of a configuration inside this one. What it leaves unread is found by `finish`."""
+        """The fields of a configuration inside this one; `finish` looks for unread fields there, too."""
         if not self.has(name):
             raise self.error(name, "is missing; it must be a configuration of its own")
         value = self._values[name]
@@ -133,9 +133,9 @@ class Fields:
         return inside
 
     def finish(self) -> None:
-        """Raise ConfigError for a field that was neither read nor known to be without influence."""
+        """Raise ConfigError for a field that was neither read nor is known to change nothing."""
         for name, value in self._values.items():
-            # An empty list or mapping (pruned_heads) says that nothing is so.
+            # An empty list or mapping (pruned_heads) has no entry that could change the count.
             if (
                 value not in ([], {})
                 and name not in self._read
@@ -154,13 +154,13 @@ class Fields:
                 inside.finish()
 
     def error(self, name: str, message: str) -> ConfigError:
-        """The error of one field."""
+        """The error for one field."""
         return ConfigError(f"{self._where}{name} {message}")
 
     def contradiction(self, message: str, *names: str) -> ConfigError:
-        """The error of fields that cannot be true together."""
-        said = ", ".join(f"{self._where}{name}={self._values.get(name)!r}" for name in names)
-        return ConfigError(f"{said}: {message}")
+        """The error for fields that cannot be true together."""
+        values = ", ".join(f"{self._where}{name}={self._values.get(name)!r}" for name in names)
+        return ConfigError(f"{values}: {message}")
 
     def _number(self, name: str, least: int) -> int:
         value = self._values[name]

@@ -1,8 +1,8 @@
-"""The lengths of the sequences of one step, and how many tokens and pairs of tokens they make.
+"""Keeps the lengths of the sequences of one step, and computes how many tokens and pairs of tokens they make.
 
-What a step costs depends on its lengths only through a few sums: T, the sum of the lengths, for everything
-that is done per token, and Q, the sum of their squares, for attention. A batch of unequal lengths costs neither
-what its longest nor what its mean length times the batch size would: both moments are needed.
+The cost of a step depends on its lengths only through a few sums: T, the sum of the lengths, for everything that is
+done per token, and Q, the sum of their squares, for attention. Neither the longest nor the mean length times the batch
+size gives the cost of a batch of unequal lengths: both moments are needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Sample = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What is known of a stream when the single lengths are not."""
+    """The sums over a stream whose single lengths are not known."""
 
     sequences: int
     tokens: Exact
@@ -39,7 +39,7 @@ class Lengths:
     samples: tuple[tuple[Sample, int], ...] = ()
     """Each different sample and how many there are of it."""
     moments: Moments | None = None
-    """Set instead of the samples, for a single stream."""
+    """Stands in the place of the samples, for a single stream."""
 
     def of(self, extent: Extent) -> Exact:
         """How many units of an extent the step has.
@@ -77,15 +77,15 @@ class Lengths:
         return frozenset(stream for sample, _ in self.samples for stream, _ in sample)
 
     def with_fixed(self, lengths: Mapping[str, int]) -> Lengths:
-        """With streams added to every sample whose length the model itself fixes.
+        """The samples with the streams whose length the model itself fixes.
 
         Raises ConfigError where a length of such a stream was given too.
         """
         if not lengths:
             return self
         if both := sorted(self.streams & lengths.keys()):
-            said = ", ".join(f"{stream}={lengths[stream]}" for stream in both)
-            raise ConfigError(f"lengths: the configuration itself fixes {said}")
+            fixed_lengths = ", ".join(f"{stream}={lengths[stream]}" for stream in both)
+            raise ConfigError(f"lengths: the configuration itself fixes {fixed_lengths}")
         return Lengths(
             tuple((_sample({**dict(sample), **lengths}), number) for sample, number in self.samples)
         )
@@ -159,7 +159,7 @@ def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
 
 
 def _chunked(length: int, extent: Extent) -> Exact:
-    """Pairs inside chunks: whole ones, and what is left behind them."""
+    """Pairs inside chunks: in the whole ones, and in the rest behind them."""
     whole_chunks, rest = divmod(length, extent.chunk or max(length, 1))
     each = pairs(extent.chunk or length, extent.causal, extent.window)
     return whole_chunks * each + pairs(rest, extent.causal, extent.window)

@@ -1,7 +1,8 @@
-"""MFU and HFU: the FLOPs of a step over what the GPUs could have done in its time, at their dense peak.
+"""Computes MFU and HFU: the FLOPs of a step over those that the GPUs could run in its time at their dense peak.
 
-MFU (PaLM, arXiv:2204.02311, section 4.1) counts what the model needs, HFU what the hardware ran: recomputed
-activations too. Equation numbers are those of "Instant GPU Efficiency Visibility at Fleet Scale" (arXiv:2605.20799).
+MFU (PaLM, arXiv:2204.02311, section 4.1) counts the FLOPs that the model needs, HFU those that the hardware ran, with
+recomputed activations. Equation numbers are those of "Instant GPU Efficiency Visibility at Fleet Scale"
+(arXiv:2605.20799).
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.counting import Count, Total
+from ofu_exporter.flops.step_count import Count, Total
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.values.gpu import Gpu
 
 SAME = 0.01
-"""Two peaks or ratios that differ by less are taken for the same."""
+"""Two peaks or ratios that differ by less than this share are taken for the same."""
 
 BANDS = (
     (0.25, "below 25 %: something is wrong; look for communication, CPU stalls, a small batch"),
@@ -34,12 +35,12 @@ class Pace:
     """How fast a job goes, over all its GPUs. Exactly one of the three."""
 
     tokens_per_second: float | None = None
-    """Of the streams that a count per token divides by."""
+    """Tokens of the streams that a count per token divides by."""
     samples_per_second: float | None = None
     step_seconds: float | None = None
 
     def steps_per_second(self, count: Count | Total) -> float:
-        """Raises ConfigError when none or several are given, or one that isn't above 0 and finite."""
+        """Steps per second. Raises ConfigError unless exactly one pace is given, above 0 and finite."""
         given = {
             "tokens_per_second": self.tokens_per_second,
             "samples_per_second": self.samples_per_second,
@@ -57,19 +58,19 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Utilization:
-    """What a job makes of its GPUs."""
+    """The MFU and HFU of a job."""
 
     mfu: float
     hfu: float
     peak_flops: float
     """Dense FLOP/s of one GPU, effective over the precisions in use."""
     model_flops_per_second: float
-    """Over all GPUs."""
+    """Model FLOP/s over all GPUs."""
     warnings: tuple[str, ...]
 
 
 def _hint(gpu: str) -> str:
-    """The names that the text is part of, else the nearest, else all."""
+    """A hint at GPU names: those that the text is part of, else the nearest, else all."""
     known = [name for each in gpu_models.ROWS for name in each.names]
     within = [name for name in known if gpu and gpu.lower() in name.lower()]
     near = within or difflib.get_close_matches(gpu, known, 1)
@@ -81,8 +82,8 @@ def _hint(gpu: str) -> str:
 def dense_peak(gpu: str, precision: str) -> float:
     """Dense FLOP/s of a GPU by the name that NVML reports.
 
-    Raises ConfigError for a GPU or precision that is not known (it names those that are meant, or all), and for a MIG
-    instance, which has a share of its GPU's peak only.
+    Raises ConfigError for a GPU or precision that is not known (the error names the nearest, or all), and for a MIG
+    instance, which has only a share of its GPU's peak.
     """
     if re.search(r"\bMIG\b", gpu):
         raise ConfigError(
@@ -129,8 +130,8 @@ def utilization(
 ) -> Utilization:
     """MFU and HFU of a job.
 
-    `number`: all GPUs that the job holds (world size, not data-parallel size; idle and standby ones too);
-    `precision`: share of the FLOPs in each; `peak_flops`: FLOP/s per GPU to divide by instead of the table's.
+    `number` counts all GPUs that the job holds (world size, not data-parallel size; idle and standby ones too).
+    `precision` has the share of the FLOPs in each. `peak_flops`, per GPU, is divided by instead of the table's peak.
 
     Raises ConfigError for everything that `Pace`, `dense_peak` and `effective_peak` refuse.
     """
@@ -147,17 +148,17 @@ def utilization(
     ran = float(count.hardware_flops_per_step) * rate
     mfu, hfu = model / (number * peak), ran / (number * peak)
     warnings += ratio_mistakes(mfu, hfu, number)
-    return Utilization(mfu, hfu, peak, model, (*_warned(count), *warnings))
+    return Utilization(mfu, hfu, peak, model, (*_count_warnings(count), *warnings))
 
 
-def _warned(count: Count | Total) -> Sequence[str]:
+def _count_warnings(count: Count | Total) -> Sequence[str]:
     if isinstance(count, Count):
         return count.warnings
     return tuple(dict.fromkeys(warning for each in count.counts for warning in each.warnings))
 
 
 def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -> list[str]:
-    """What a peak that the user gave is, where it isn't the dense one of the precisions in use.
+    """What is wrong with a peak that the user gave, where it isn't the dense one of the precisions in use.
 
     Empty for a GPU or precision that the table doesn't know.
     """
@@ -167,18 +168,18 @@ def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -
         return []
     if _same(peak_flops, right):
         return []
-    said = "+".join(precision)
+    math_used = "+".join(precision)
     found = []
     if _same(peak_flops, 2 * right):
-        found.append(f"the sparse (2:4) peak of {said}, twice the dense one, which halves MFU")
+        found.append(f"the sparse (2:4) peak of {math_used}, twice the dense one, which halves MFU")
     for name in gpu_models.PRECISIONS:
         row = gpu_models.find(Gpu(index="", uuid="", name=gpu))
         other = row.peak_flops(name) if row else None
         if other is not None and name not in precision and _same(peak_flops, other):
-            found.append(f"the {name} peak, though the job computes in {said}")
+            found.append(f"the {name} peak, though the job computes in {math_used}")
     wrong = " or ".join(found) or "none of its dense peaks"
     return [
-        f"the peak {peak_flops / 1e12:.1f} TFLOP/s of {gpu} is {wrong}; dense {said} is {right / 1e12:.1f}"
+        f"the peak {peak_flops / 1e12:.1f} TFLOP/s of {gpu} is {wrong}; dense {math_used} is {right / 1e12:.1f}"
     ]
 
 

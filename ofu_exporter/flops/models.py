@@ -17,18 +17,18 @@ class NotDefined(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """How many parameters a model has."""
+    """The numbers of parameters of a model."""
 
     total: int
     active: int
-    """Those that one token uses: all but the experts it isn't sent to."""
+    """Parameters that one token uses: all but those of the experts it isn't sent to."""
     embedding: int
-    """Those of tables that are looked up, tokens and learned positions; a tied head is one of them."""
+    """Parameters of tables that are looked up, tokens and learned positions; a tied head is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a family read from a configuration."""
+    """A model, as a family read it from a configuration."""
 
     family: str
     architecture: str
@@ -39,13 +39,13 @@ class Model:
     towers: tuple[str, ...] = ("model",)
     """The parts that can be frozen as one, in the order in which data flows."""
     layers: int = 0
-    """How many repeated layers it has."""
+    """How many repeated layers the model has."""
     counted: tuple[str, ...] = (TOKENS,)
-    """The streams whose tokens together are the tokens of a count per token."""
+    """The streams whose tokens, together, a count per token divides by."""
     lengths: Mapping[str, int] = field(default_factory=dict)
     """Length of the streams whose length the configuration fixes (patches of an image)."""
     streams: tuple[str, ...] = (TOKENS,)
-    """The streams whose lengths the user gives, the first of them one that every sample has."""
+    """The streams whose lengths the user gives; every sample has the first of them."""
     softmax_heads: int = 0
     """Heads of all layers together, where the model is a vision transformer."""
 
@@ -59,7 +59,7 @@ class Counting:
     predictions: bool = False
     """Whether multi-token-prediction layers are trained."""
     padded_vocab_size: int | None = None
-    """Rows of the head as it is really multiplied, where a framework pads them."""
+    """Rows of the head that are really multiplied, where a framework pads the vocabulary."""
 
 
 def check_causal(model: Model, counting: Counting) -> None:
@@ -77,15 +77,15 @@ def check_causal(model: Model, counting: Counting) -> None:
 def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
     """Every product that the model executes: the terms of convention `model`."""
     check_causal(model, counting)
-    shape, covered = padded(model, counting), counting.causal is not False
-    terms = model.terms if covered else tuple(map(_uncovered, model.terms))
+    shape, masked = padded(model, counting), counting.causal is not False
+    terms = model.terms if masked else tuple(map(_without_mask, model.terms))
     if shape is None:
         return terms
-    language = blocks.decoder(shape, covered, counting.predictions)
+    language = blocks.decoder(shape, masked, counting.predictions)
     tower = model.towers[-1]
     if tower != "model":
         language = tuple(replace(term, tower=tower) for term in language)
-    return terms + (language if covered else tuple(map(_uncovered, language)))
+    return terms + (language if masked else tuple(map(_without_mask, language)))
 
 
 def decoder_only(model: Model, counting: Counting, convention: str) -> Decoder:
@@ -96,13 +96,13 @@ def decoder_only(model: Model, counting: Counting, convention: str) -> Decoder:
     return shape
 
 
-def both_ways(counting: Counting, convention: str) -> None:
+def check_full_attention(counting: Counting, convention: str) -> None:
     """Raise ConfigError where causal attention was asked of a convention that counts every pair."""
     if counting.causal:
         raise ConfigError(f"causal: convention {convention} counts full attention by definition")
 
 
-def no_predictions(counting: Counting, convention: str) -> None:
+def check_no_predictions(counting: Counting, convention: str) -> None:
     """Raise ConfigError where multi-token prediction was asked of a convention that doesn't know it."""
     if counting.predictions:
         raise ConfigError(
@@ -113,7 +113,7 @@ def no_predictions(counting: Counting, convention: str) -> None:
 def dense_decoder(model: Model, counting: Counting, convention: str) -> Decoder:
     """The shape of a decoder with attention and an MLP in every layer. Raises NotDefined for any other."""
     shape = decoder_only(model, counting, convention)
-    no_predictions(counting, convention)
+    check_no_predictions(counting, convention)
     if counting.causal is not None:
         raise ConfigError(f"causal: convention {convention} fixes what it counts of attention")
     for layer in shape.layers:
@@ -124,7 +124,7 @@ def dense_decoder(model: Model, counting: Counting, convention: str) -> Decoder:
     return shape
 
 
-def _uncovered(term: Term) -> Term:
+def _without_mask(term: Term) -> Term:
     if term.extent.per is not Per.PAIR:
         return term
     return replace(term, extent=replace(term.extent, causal=False, window=None, chunk=None))
@@ -148,9 +148,9 @@ def padded(model: Model, counting: Counting) -> Decoder | None:
 
 
 def parameters(model: Model, counting: Counting, terms: Sequence[Term] | None = None) -> Parameters:
-    """Parameters as the model stores them; multi-token-prediction layers only where they're counted.
+    """Parameters that the model stores; those of multi-token-prediction layers only where these are counted.
 
-    `terms`: the model's own terms, where they're at hand already.
+    `terms` are the model's own terms, where they're at hand already.
     """
     own = own_terms(model, replace(counting, causal=None)) if terms is None else terms
     return Parameters(

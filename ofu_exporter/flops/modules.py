@@ -1,7 +1,7 @@
-"""The FLOPs of single modules, to build the count of other models from: convolutions, RNNs, linear, embedding, norms.
+"""Counts single modules, from which counts of other models are built: convolutions, RNNs, linear, embedding, norms.
 
-Each gives a term of one forward pass per sample, with its shapes in the words of torch.nn. A multiply-add is two
-FLOPs; biases, activations and gates' products are left out like everywhere in this package. DeepSpeed's flops
+Each function makes a term of one forward pass per sample; its arguments are named as in torch.nn. A multiply-add is
+two FLOPs; biases, activations and gates' products are left out like everywhere in this package. DeepSpeed's flops
 profiler (`profiler.py`) counts the same products and adds some of the others.
 """
 
@@ -21,7 +21,7 @@ GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 
 
 def _each(name: str, value: int | Sequence[int], dims: int, least: int) -> tuple[int, ...]:
-    """One value per dimension. Raises ConfigError that names the argument."""
+    """One value per dimension. Raises ConfigError, which names the argument."""
     values = (value,) * dims if isinstance(value, int) else tuple(value)
     if len(values) != dims:
         raise ConfigError(f"{name}: {len(values)} values for {dims} dimensions")
@@ -168,7 +168,7 @@ def linear(
     bias: bool = True,
     name: str = "linear",
 ) -> Term:
-    """A linear layer at so many positions of one sample: in * out multiply-adds each.
+    """A linear layer at each of the positions of one sample: in * out multiply-adds per position.
 
     Raises ConfigError for a size below 1.
     """
@@ -204,7 +204,7 @@ def attention(
     bias: bool = True,
     name: str = "attention",
 ) -> Term:
-    """torch.nn.MultiheadAttention over one sample of so many queries and keys, every pair.
+    """torch.nn.MultiheadAttention over one sample: every pair of a query and a key.
 
     2 h^2 multiply-adds per query, 2 h^2 per key, 2 h per pair. Raises ConfigError for sizes below 1 and heads
     that don't divide.

@@ -1,8 +1,8 @@
-"""What a step runs of each term: forward, backward, and forward again where activations are recomputed.
+"""Plans the passes of a step over each term: forward, backward, and forward again where activations are recomputed.
 
-A linear layer's backward pass is two products of the size of its forward one, for the gradient of its input
-and of its weights (Megatron-LM, arXiv:2104.04473, appendix); those of an attention core are two as well. So a
-trained term costs 3 forwards, a frozen one that a gradient passes through 2, one that none passes through 1.
+A linear layer's backward pass is two products of the size of the forward one, for the gradients of its input and of
+its weights (Megatron-LM, arXiv:2104.04473, appendix); an attention core has two as well. So a trained term costs 3
+forwards, a frozen one 2 when a gradient passes through it, and 1 when none does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ADAPTER_TARGETS = (
     "up_proj",
     "down_proj",
 )
-"""The linear layers that adapters are put on, unless others are named."""
+"""The linear layers that get adapters, unless the user names others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class Lora:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """What one step runs. The defaults are the training of everything, without recomputation."""
+    """The passes of one step. By default everything is trained, without recomputation."""
 
     forward_only: bool = False
     recompute: Recompute = Recompute.NONE
     recompute_layers: int | None = None
-    """How many of the layers are recomputed, each taken for an average one; None = all."""
+    """How many layers are recomputed, each taken for an average one; None = all."""
     frozen: frozenset[str] = frozenset()
     """Towers whose weights are not trained; a frozen tower behind a trained one still passes gradients."""
     lora: Lora | None = None
@@ -74,7 +74,7 @@ class Passes:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A term and how many forwards' worth of FLOPs each pass over it costs."""
+    """A term and what each pass over it costs, in forward passes."""
 
     term: Term
     forward: int = 1
@@ -83,7 +83,7 @@ class Run:
 
     @property
     def model(self) -> int:
-        """Forwards' worth that belong to the model: the numerator of MFU."""
+        """The forward passes' worth of FLOPs that the model needs: the numerator of MFU."""
         return self.forward + self.backward
 
 
@@ -94,10 +94,10 @@ def plan(
     layers: int,
     recompute_all: bool = False,
 ) -> list[Run]:
-    """What a step runs of each term, adapters included.
+    """The passes of a step over each term, adapters included.
 
-    `towers`: every tower in the order in which data flows; `layers`: how many layers the model has;
-    `recompute_all`: full recomputation runs the whole forward pass again, not only the layers.
+    `towers` are all towers in the order in which data flows, `layers` is the number of the model's layers. With
+    `recompute_all` full recomputation runs the whole forward pass again, not only the layers.
 
     Raises ConfigError for a tower, a target or a number of layers that the model does not have.
     """
@@ -112,7 +112,7 @@ def plan(
         backward = _backward(term, is_trained, term.tower in reached, passes)
         runs.append(Run(term, backward=backward))
     share = Fraction(passes.recompute_layers or layers or 1, layers or 1)
-    return [replace(run, recomputed=_again(run, passes, share, recompute_all)) for run in runs]
+    return [replace(run, recomputed=_recomputed(run, passes, share, recompute_all)) for run in runs]
 
 
 def _backward(term: Term, trained: bool, reached: bool, passes: Passes) -> int:
@@ -121,7 +121,7 @@ def _backward(term: Term, trained: bool, reached: bool, passes: Passes) -> int:
     return 2 if trained or not term.has_weights else 1
 
 
-def _again(run: Run, passes: Passes, share: Fraction, everything: bool) -> Fraction:
+def _recomputed(run: Run, passes: Passes, share: Fraction, everything: bool) -> Fraction:
     if passes.recompute is Recompute.NONE or not run.backward:
         return Fraction()
     if passes.recompute is Recompute.SELECTIVE:
@@ -136,7 +136,7 @@ def _reached(towers: tuple[str, ...], trained: set[str]) -> set[str]:
 
 
 def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
-    """Two matrices of `rank` columns beside each targeted one: rank * (inputs + outputs) weights."""
+    """Two matrices of `rank` columns beside each targeted matrix: rank * (inputs + outputs) weights."""
     met = set()
     for term in terms:
         target = term.name.rpartition(".")[2]

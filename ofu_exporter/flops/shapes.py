@@ -1,7 +1,7 @@
-"""The shape of a decoder: what its layers are made of, in the field's words.
+"""Describes the shape of a decoder: the blocks of its layers, in the field's words.
 
-A family turns a configuration into a shape; a counting convention turns a shape into terms. So every
-convention works for every family that has a shape, or says that it does not.
+A family turns a configuration into a shape; a counting convention turns a shape into terms. So every convention
+works for every family that has a shape, or refuses it.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Layer:
 
 def grouped(layers: Iterable[Layer]) -> list[tuple[Layer, int]]:
     """Each different layer and how many there are of it, in the order of first appearance."""
-    # A model has few different layers, and comparing costs less than hashing all that they are made of.
+    # A model has few different layers, and comparing two costs less than hashing all of their fields.
     groups: list[tuple[Layer, int]] = []
     for layer in layers:
         for index, (known, number) in enumerate(groups):
@@ -192,11 +192,11 @@ class Decoder:
     predictions: int = 0
     """Depths of multi-token prediction that the configuration names (DeepSeek-V3, arXiv:2412.19437)."""
     prediction_layers: tuple[Layer, ...] = ()
-    """The layers of one depth where they are not one like the last."""
+    """The layers of one depth where that is not one layer like the last."""
 
     @property
     def head_rows(self) -> int:
-        """What the last hidden state is multiplied out to: the vocabulary, or labels."""
+        """Width of the head's output: the vocabulary, or labels."""
         return self.vocab if self.labels is None else self.labels
 
     def mixers(self, kind: type[Block]) -> list[Block]:
@@ -208,12 +208,12 @@ class Decoder:
         return [layer.feed_forward for layer in self.layers if isinstance(layer.feed_forward, kind)]
 
     def predicting(self, depth: int) -> tuple[Layer, ...]:
-        """The layers of so many depths of multi-token prediction."""
+        """The layers of multi-token prediction, for `depth` depths."""
         return (self.prediction_layers or self.layers[-1:]) * depth
 
 
 Norms = Callable[[int], int]
-"""Parameters of one norm over so many features."""
+"""Returns the parameters of one norm over a number of features."""
 
 
 def rms_norm(features: int) -> int:

@@ -1,4 +1,4 @@
-"""What a framework's own output says about its FLOPs and MFU, in one form whatever the framework."""
+"""The statements of a framework's own output about FLOPs and MFU, in one form for all frameworks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ofu_exporter.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What a framework's output does not say about its job. None = not known."""
+    """Facts of a job that a framework's output does not have. None = not known."""
 
     world_size: int | None = None
     """All GPUs of the job."""
@@ -22,22 +22,22 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of a framework. None = it doesn't say, nor does it follow from the job."""
+    """One statement of a framework. None = it is not stated and does not follow from the job's facts."""
 
     step: int | None = None
     name: str = ""
-    """Which of several it's about: `actor`, `ref`, the labels of a counter."""
+    """What the statement is about, where there are several: `actor`, `ref`, the labels of a counter."""
     flops: float | None = None
     """FLOPs of one GPU over `seconds`."""
     seconds: float | None = None
     flops_per_second: float | None = None
-    """Of one GPU."""
+    """FLOP/s of one GPU."""
     mfu: float | None = None
-    """With the right denominator, where the framework's is wrong and the job says what is right."""
+    """MFU, with the right denominator where the framework's is wrong and the job's facts have the right one."""
     hfu: float | None = None
-    """Instead of MFU where the framework sums up what the hardware ran."""
+    """HFU in the place of MFU, where the framework sums up what the hardware ran."""
     notes: tuple[str, ...] = ()
-    """What to know before comparing it."""
+    """What to know before comparing the statement."""
 
 
 def ratio(flops_per_second: float | None, job: JobFacts) -> float | None:
@@ -48,7 +48,7 @@ def ratio(flops_per_second: float | None, job: JobFacts) -> float | None:
 
 
 def number(text: str, where: str) -> float:
-    """A number of at least 0. Raises ConfigError that says where it stands otherwise."""
+    """A number of at least 0. Raises ConfigError for other text, which says where it stands."""
     try:
         value = float(text)
     except ValueError as error:
@@ -58,8 +58,8 @@ def number(text: str, where: str) -> float:
     return value
 
 
-def found(reports: list[Statement], what: str) -> list[Statement]:
-    """The reports. Raises ConfigError when there is none."""
-    if not reports:
+def found(statements: list[Statement], what: str) -> list[Statement]:
+    """The statements. Raises ConfigError, which says what is missing, when there are none."""
+    if not statements:
         raise ConfigError(f"no {what} in it")
-    return reports
+    return statements

@@ -1,7 +1,7 @@
-"""What a count of FLOPs is made of: terms, each so many FLOPs per token, per sequence or per pair of tokens.
+"""The terms that a count of FLOPs is the sum of: each is done once per token, per sequence or per pair of tokens.
 
-A multiply-add is two FLOPs. Everything here is an integer or an exact fraction, so that a count equals
-another counter's formula to the last digit and not to a tolerance.
+A multiply-add is two FLOPs. Everything here is an integer or an exact fraction, so that a count equals another
+counter's formula to the last digit and not to a tolerance.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Part(str, Enum):
     NORM = "norm"
     """Parameters of normalisations and other vectors: no matrix product, hence no FLOPs."""
     PREDICTION = "prediction"
-    """What joins hidden state and embedding before a multi-token-prediction layer."""
+    """The projection that joins hidden state and embedding before a multi-token-prediction layer."""
     HEAD = "head"
-    """What turns the last hidden state into logits, pixels or latents."""
+    """The layers that turn the last hidden state into logits, pixels or latents."""
 
 
 class Per(str, Enum):
-    """What a term is done once for."""
+    """The unit for each of which a term is done once."""
 
     TOKEN = "token"
     SEQUENCE = "sequence"
@@ -67,9 +67,9 @@ class Extent:
     causal: bool = False
     """PAIR: a query sees the keys up to its own position only."""
     window: int | None = None
-    """PAIR: of those only the nearest so many, itself included; to both sides where it's not causal."""
+    """PAIR: a query sees only this many of these keys, the nearest and its own; on both sides if not causal."""
     chunk: int | None = None
-    """PAIR: of those only the ones in the same chunk of so many neighbouring tokens."""
+    """PAIR: a query sees only keys in its own chunk of this many neighbouring tokens."""
 
 
 PER_TOKEN = Extent()
@@ -78,7 +78,7 @@ PER_SEQUENCE = Extent(Per.SEQUENCE)
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The matrices of a linear term, for what changes the count by their sides (LoRA)."""
+    """The matrices of a linear term, whose sides change the count of adapters (LoRA)."""
 
     inputs: int
     outputs: int
@@ -98,11 +98,11 @@ class Term:
     flops: int = 0
     """FLOPs of one forward pass per unit of the extent."""
     parameters: int = 0
-    """Weights and biases that the model stores for it."""
+    """Weights and biases that the model stores for the term."""
     active: int = 0
-    """Those of them that one token uses."""
+    """The parameters that one token uses."""
     in_layers: bool = True
-    """Whether it stands in the repeated layers, which is what activation recomputation runs again."""
+    """Whether the term stands in the repeated layers, which activation recomputation runs again."""
     tower: str = "model"
     """The part of a composed model that is frozen or trained as one: `vision`, `language`, ..."""
     linear: Linear | None = None
@@ -131,16 +131,16 @@ def _sum(terms: list[Term]) -> Term:
     )
 
 
-def _same_sides(of: list[Linear | None]) -> Linear | None:
-    linears = [linear for linear in of if linear is not None]
-    if len(linears) != len(of) or len({(each.inputs, each.outputs) for each in linears}) != 1:
+def _same_sides(merged: list[Linear | None]) -> Linear | None:
+    linears = [linear for linear in merged if linear is not None]
+    if len(linears) != len(merged) or len({(each.inputs, each.outputs) for each in linears}) != 1:
         return None
     stored, used = (sum(each.stored for each in linears), sum(each.used for each in linears))
     return replace(linears[0], stored=stored, used=used)
 
 
 def total(values: Iterable[Exact]) -> Exact:
-    """A sum, as an integer where it is one."""
+    """A sum; an integer where it is whole."""
     whole_part, rest = 0, Fraction()
     for value in values:
         if isinstance(value, int):
@@ -151,5 +151,5 @@ def total(values: Iterable[Exact]) -> Exact:
 
 
 def whole(value: Exact) -> Exact:
-    """An integer where the value is one."""
+    """The value; an integer where it is whole."""
     return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value

@@ -1,1 +1,1 @@
-"""What GPUs are rated at, and what kernels on them execute."""
+"""What GPUs are rated at, and how many FLOPs the kernels on them execute."""

@@ -1,7 +1,7 @@
 """Reads the sides of matrix products from a file of comma-separated values.
 
 The first line names the columns: `m`, `n` and `k`, in the kernel's order, and optionally `batch`, `kernel` (the name
-of the kernel that runs them) and `launches` (how often).
+of the kernel that runs the product) and `launches` (how often).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Shape:
 
 
 def read(path: Path) -> tuple[Shape, ...]:
-    """The lines of a file. Raises ConfigError that names the file and the line."""
+    """The lines of a file. Raises ConfigError, which names the file and the line."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             return tuple(_shapes(path, csv.DictReader(file, strict=True)))

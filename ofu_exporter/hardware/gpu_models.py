@@ -1,7 +1,7 @@
-"""The table of GPU models: what each is rated at, and which row a device is.
+"""Finds the row of a GPU in the table of models, and from it what the GPU is measured against.
 
-Adding a model is adding a row in `gpu_rows.py`. A device is recognised by equality, never by one name
-containing another: a wrong row makes every figure of that GPU wrong, an unknown card only unrated.
+To add a model, add a row in `gpu_rows.py`. A device is recognised by equality, never by one name
+containing another: a wrong row makes every figure of that GPU wrong; an unknown card is only unrated.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.gpu_rows import PRECISIONS, ROWS, Chip, GpuModel
-from ofu_exporter.values.gpu import Gpu, Rating
+from ofu_exporter.values.gpu import FP64, LOW_PRECISION, Gpu, Rating
 
 __all__ = [
     "PRECISIONS",
@@ -26,11 +26,8 @@ __all__ = [
     "rate",
 ]
 
-LOW_PRECISION = "low_precision"
-FP64 = "fp64"
-
 SM_COUNT_TOLERANCE = 0.10
-"""Bins of one model differ by less; the nearest other model under one name differed by 43 %."""
+"""Bins of one model differ by less than this; the nearest other model under one name differed by 43 %."""
 MEMORY_TOLERANCE = 0.05
 CLOCK_TOLERANCE = 0.01
 
@@ -39,7 +36,7 @@ _MIG_SUFFIX = re.compile(r" mig (\d+c )?\d+g \d+gb( [a-z]+)*$")
 
 
 def normalise(name: str) -> str:
-    """A name as it is compared: case, punctuation and a MIG profile at its end do not count."""
+    """The form in which names are compared: without case, punctuation and a MIG profile at the end."""
     return _MIG_SUFFIX.sub("", _SEPARATORS.sub(" ", name.casefold()).strip())
 
 
@@ -52,7 +49,7 @@ def custom_row(
     fp64_clock_hz: float | None = None,
     flops_per_cycle_per_sm: Mapping[str, int] | None = None,
 ) -> GpuModel:
-    """A user's own row; ConfigError when nothing could match it or a precision does not exist."""
+    """A user's own row. Raises ConfigError when no device can match it or a precision does not exist."""
     ids = tuple(device_id.lower().removeprefix("0x") for device_id in pci_device_ids)
     labels = (*(name for name in names if normalise(name)), *ids)
     if not labels:
@@ -87,7 +84,7 @@ def find(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> GpuModel | None:
 
 
 def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
-    """What a device is measured against; None = the card is unknown and tells no maximum SM clock."""
+    """What a device is measured against; None = the card is unknown and does not report its maximum SM clock."""
     row = find(gpu, extra)
     if row is None or row.tensor_clock_hz is None:
         if not gpu.max_sm_clock_hz:
@@ -111,7 +108,7 @@ def _has_name(row: GpuModel, gpu: Gpu) -> bool:
 
 
 def _sm_count(gpu: Gpu) -> int | None:
-    """The chip's SM count. A MIG instance may report its own, which says nothing about the chip."""
+    """The chip's SM count. A MIG instance may report its own count, which says nothing about the chip."""
     return None if gpu.instance else gpu.sm_count
 
 
@@ -134,9 +131,9 @@ def _by_id(gpu: Gpu, rows: Sequence[GpuModel]) -> GpuModel | None:
 
 
 def _relabelled(gpu: Gpu) -> GpuModel | None:
-    """A card whose name is another model's: known by what the name cannot hide, or not at all.
+    """The row of a card whose name is another model's, found by what a false name cannot hide; None = not found.
 
-    Memory is asked for because SM counts alone repeat between generations of one die.
+    Memory has to fit as well, because SM counts alone repeat between generations of one die.
     """
     if not gpu.memory_bytes:
         return None
@@ -147,7 +144,7 @@ def _relabelled(gpu: Gpu) -> GpuModel | None:
         if row.sm_count == gpu.sm_count
         and any(abs(gib - size) <= MEMORY_TOLERANCE * size for size in row.memory_gib)
     ]
-    # Each of these may be masked as well, so each only narrows what it fits.
+    # The card may hide these two as well, so each only narrows the choice where some row fits.
     rows = [row for row in rows if row.chip.compute_capability == gpu.compute_capability] or rows
     rows = [row for row in rows if _has_clock(row, gpu)] or rows
     # A model that is known to be sold under false names explains a false name best.
@@ -161,7 +158,7 @@ def _has_clock(row: GpuModel, gpu: Gpu) -> bool:
 
 
 def _one_rating(rows: Sequence[GpuModel]) -> GpuModel | None:
-    """The first of rows that are all rated alike, None when they are not."""
+    """The first of rows that are all rated alike; None when they are not, or there are none."""
     ratings = [
         (row.sm_count, row.tensor_clock_hz, row.fp64_clock_hz, row.chip, row.published_peak_flops)
         for row in rows
@@ -187,7 +184,7 @@ def _tensor_clock_hz(row: GpuModel, rated_hz: float, gpu: Gpu) -> float:
 
 
 def _peaks(row: GpuModel, low_hz: float, gpu: Gpu) -> dict[str, float]:
-    """Dense FLOP/s per precision; empty where the number of SMs in hand is not the model's."""
+    """Dense FLOP/s per precision; empty where the device does not have the model's number of SMs."""
     configured = row.origin == "configured"
     if gpu.instance or (not configured and _is_another_chip(row, gpu)):
         return {}

@@ -1,4 +1,4 @@
-"""The rows of the GPU table: what each model is called, and what it is rated at.
+"""The rows of the GPU table: the names of each model, and the clocks and peaks that it is rated at.
 
 To add a model, add a row. Peaks are dense, never sparse, and per device: one GPU of a board that has several.
 A peak is SMs * FLOPs per cycle per SM * tensor clock; the clock of a row is the one that its published peak
@@ -33,7 +33,7 @@ class Chip:
 
     arch: str
     compute_capability: tuple[int, int] | None
-    """As CUDA tells it. NVML may tell another one on a relabelled card."""
+    """The capability that CUDA reports. NVML may report another one on a relabelled card."""
     flops_per_cycle_per_sm: Mapping[str, int]
     """Dense, two per multiply-add, per precision."""
 
@@ -65,7 +65,7 @@ class GpuModel:
     disputed: Mapping[str, str] = field(default_factory=dict)
     """Precision -> why its peak is in doubt; a peak in doubt may differ from the published one."""
     relabelled: bool = False
-    """This model is known to be sold under a name that belongs to another model's family."""
+    """Whether this model is known to be sold under a name that belongs to another model's family."""
     origin: str = "published"
 
     def clock_hz(self, precision: str) -> float | None:

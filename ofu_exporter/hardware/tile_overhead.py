@@ -1,4 +1,4 @@
-"""What tiles add to the FLOPs of a job, and in which precisions it computes, from what profilers recorded."""
+"""Sums up, from profiles, what tiles add to the FLOPs of a job and in which precisions the job computes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class OverheadRow:
     precision: str
     launches: int
     seconds: float
-    """On the GPU."""
+    """Time on the GPU."""
     executed_flops: int
     theoretical_flops: int | None
-    """None = not known of every launch."""
+    """None = not known for every launch."""
     bound: Bound
 
     @property
@@ -41,7 +41,7 @@ class OverheadRow:
 
 @dataclass(frozen=True, slots=True)
 class Unattributed:
-    """Launches of a kernel on tensor pipes of which it is not known what tiles add."""
+    """Launches of a kernel on tensor pipes for which nobody knows what tiles add."""
 
     kernel: str
     why: str
@@ -51,28 +51,28 @@ class Unattributed:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What some profiles say together."""
+    """The sums over some profiles."""
 
     rows: tuple[OverheadRow, ...]
     unattributed: tuple[Unattributed, ...]
-    """Longest first."""
+    """Kernels, longest first."""
     other_seconds: float
-    """On the GPU in kernels that run on no tensor pipe."""
+    """Time on the GPU in kernels that run on no tensor pipe."""
     gpus: frozenset[str]
 
     @property
     def executed_flops(self) -> int:
-        """Of the rows whose theoretical FLOPs are known."""
+        """Executed FLOPs of the rows whose theoretical FLOPs are known."""
         return sum(row.executed_flops for row in self._complete)
 
     @property
     def theoretical_flops(self) -> int:
-        """Of the same rows."""
+        """Theoretical FLOPs of the same rows."""
         return sum(row.theoretical_flops or 0 for row in self._complete)
 
     @property
     def overhead_ratio(self) -> float | None:
-        """Weighted with FLOPs; None where the sides of no product are known."""
+        """The overhead of these rows, weighted with FLOPs; None where the sides of no product are known."""
         return _ratio(self.executed_flops, self.theoretical_flops)
 
     @property
@@ -81,9 +81,10 @@ class Overhead:
 
     @property
     def precision_shares(self) -> dict[str, float]:
-        """Of the executed FLOPs whose precision is known, largest first; empty when there are none.
+        """Shares of the executed FLOPs whose precision is known, largest first; empty when there are none.
 
-        Executed ones, because with their effective peak (arXiv:2605.20799, eq. 12) an adjusted OFU is an MFU.
+        They are of executed FLOPs because an adjusted OFU is an MFU against the effective peak of these
+        (arXiv:2605.20799, eq. 12).
         """
         flops: dict[str, int] = {}
         for row in self.rows:
@@ -95,7 +96,7 @@ class Overhead:
 
     @property
     def attributed_share(self) -> float | None:
-        """Of the time in kernels on tensor pipes that the overhead is of; of launches where no times are known."""
+        """Share of the time in kernels on tensor pipes that the overhead covers; of the launches, without times."""
         known = self._complete
         every: list[OverheadRow | Unattributed] = [*self.rows, *self.unattributed]
         if seconds := math.fsum(each.seconds for each in every):
@@ -131,22 +132,22 @@ def overhead(profiles: Sequence[Profile], shapes: Sequence[Shape] = ()) -> Overh
 
 
 def _products(launches: Launches, shapes: Sequence[Shape]) -> list[tuple[Gemm, int]]:
-    """What the launches compute, and how many of them; empty = not known."""
+    """The products that the launches compute, and how many launches compute each; empty = not known."""
     if launches.gemm is not None:
         return [(launches.gemm, launches.number)]
     if len(shapes) == 1 and shapes[0].launches is None:
         return [(shapes[0].gemm, launches.number)]
     found = [(shape.gemm, 1 if shape.launches is None else shape.launches) for shape in shapes]
-    said = sum(number for _, number in found)
-    if found and said != launches.number:
+    number = sum(launched for _, launched in found)
+    if found and number != launches.number:
         raise ConfigError(
-            f"shapes: {said} launches of {launches.kernel!r}, but {launches.number} are in the profile"
+            f"shapes: {number} launches of {launches.kernel!r}, but {launches.number} are in the profile"
         )
     return found
 
 
 class _Sums:
-    """Adds up, by family, precision, bound and whether theoretical FLOPs are known."""
+    """Adds launches up by family, precision, bound and whether theoretical FLOPs are known."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, Bound, bool], OverheadRow] = {}
@@ -166,15 +167,15 @@ class _Sums:
             self._missing(launches, NO_GRAMMAR if products or not launches.why else launches.why)
 
     def rows(self) -> tuple[OverheadRow, ...]:
-        """Most FLOPs first."""
+        """The rows, most FLOPs first."""
         return tuple(sorted(self._rows.values(), key=lambda row: -row.executed_flops))
 
     def unattributed(self) -> tuple[Unattributed, ...]:
-        """Longest first."""
+        """The kernels, longest first."""
         return tuple(sorted(self._unattributed.values(), key=lambda each: -each.seconds))
 
     def _counted(self, launches: Launches, family: str, theoretical: int | None) -> None:
-        """Counted FLOPs are exact. Where a kernel computes in two precisions, it is shown under the greater part."""
+        """Add counted FLOPs, which are exact. A kernel of two precisions is shown under the one with more FLOPs."""
         main = max(launches.counted_flops, key=lambda each: launches.counted_flops[each])
         executed = sum(launches.counted_flops.values())
         self._row(launches, (family, main, "exact"), executed, theoretical)

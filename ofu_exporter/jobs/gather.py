@@ -1,4 +1,4 @@
-"""A job's totals from the agents of all its nodes."""
+"""Gets a job's totals from the agents of all its nodes."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ MOST_AT_ONCE = 64
 MAX_ANSWER_BYTES = 4 << 20
 ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 0.5
-"""Pause before nodes are asked again on which the job has not ended yet."""
+"""Pause before the nodes are asked again on which the job has not ended yet."""
 
-# A proxy is for others: the nodes of a job are in the same network.
+# No proxy: the nodes of a job are in the same network.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class NodeAnswer(NamedTuple):
-    """What one agent says."""
+    """What the agent of one node says of a job."""
 
-    report: JobTotals | None
+    totals: JobTotals | None
     problem: str = ""
-    """Why there is no report; "" when the agent knows nothing of the job."""
+    """Why there are no totals; "" when the agent knows nothing of the job."""
 
 
 class Gathered(NamedTuple):
-    """What all of them say."""
+    """What the agents of all nodes say of a job."""
 
-    reports: tuple[JobTotals, ...]
+    totals: tuple[JobTotals, ...]
     problems: dict[str, str]
-    """By node, why it has no part in the reports."""
+    """Why a node has no part in the totals, by node."""
 
 
 def ask(agent: str, job_id: str, seconds: float = ANSWER_SECONDS) -> NodeAnswer:
@@ -51,8 +51,8 @@ def ask(agent: str, job_id: str, seconds: float = ANSWER_SECONDS) -> NodeAnswer:
         return NodeAnswer(JobTotals.model_validate_json(body))
     except urllib.error.HTTPError as error:
         with error:
-            known = error.code == 404 and b"is known on this node" in error.read(4096)
-        return NodeAnswer(None, "" if known else f"answers {error.code}")
+            knows_nothing = error.code == 404 and b"is known on this node" in error.read(4096)
+        return NodeAnswer(None, "" if knows_nothing else f"answers {error.code}")
     except ValidationError:
         return NodeAnswer(None, "answers with something else than a job's totals")
     except (OSError, ValueError, http.client.HTTPException) as error:
@@ -67,22 +67,22 @@ def gather(nodes: Sequence[str], port: int, job_id: str, wait: float) -> Gathere
     with ThreadPoolExecutor(min(MOST_AT_ONCE, max(1, len(nodes)))) as pool:
         waiting = list(dict.fromkeys(nodes))
         while waiting:
-            asked = [f"http://{_host(node)}:{port}" for node in waiting]
-            answers.update(zip(waiting, pool.map(lambda url: ask(url, job_id), asked), strict=True))
+            urls = [f"http://{_host(node)}:{port}" for node in waiting]
+            answers.update(zip(waiting, pool.map(lambda url: ask(url, job_id), urls), strict=True))
             waiting = [
                 node
                 for node in waiting
-                if (report := answers[node].report) is not None and report.ended is None
+                if (totals := answers[node].totals) is not None and totals.ended is None
             ]
             if time.monotonic() + AGAIN_SECONDS > deadline:
                 break
             time.sleep(AGAIN_SECONDS if waiting else 0.0)
     return Gathered(
-        reports=tuple(answer.report for answer in answers.values() if answer.report is not None),
+        totals=tuple(answer.totals for answer in answers.values() if answer.totals is not None),
         problems={
             node: answer.problem or "knows nothing of the job"
             for node, answer in answers.items()
-            if answer.report is None
+            if answer.totals is None
         },
     )
 

@@ -1,18 +1,18 @@
-"""All that is known of jobs: those on the page now, and those that only the state file remembers."""
+"""Looks jobs up: those on the page now, and those that only the state file remembers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ofu_exporter.jobs.totals import JobTotals, merged, report
+from ofu_exporter.jobs.totals import JobTotals, merged, totals_of
 from ofu_exporter.values.snapshot import Snapshot
 
 Remembered = Callable[[str], tuple[JobTotals, ...]]
-"""Every earlier run of a job that the state file has."""
+"""Returns every earlier run of a job that the state file has."""
 
 
 class JobBook:
-    """Answers for the jobs of one node."""
+    """Finds the totals of the jobs of one node."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class JobBook:
         node: str,
         remembered: Remembered = lambda _: (),
     ) -> None:
-        """`snapshot`: the one that is shown now, None before the first."""
+        """`snapshot` returns the snapshot that is shown now, None before the first."""
         self._snapshot = snapshot
         self._node = node
         self._remembered = remembered
@@ -30,14 +30,14 @@ class JobBook:
         snapshot = self._snapshot()
         if snapshot is None:
             return []
-        return [report(view, self._node, snapshot.source.simulated) for view in snapshot.jobs]
+        return [totals_of(view, self._node, snapshot.source.simulated) for view in snapshot.jobs]
 
     def find(self, job_id: str) -> JobTotals | None:
         """One job with all its runs here; None when nothing is known of it."""
         runs = {
             (run.scheduler, run.uid, run.began): run
             for run in [
-                *map(_over, self._remembered(job_id)),
+                *map(_with_end, self._remembered(job_id)),
                 *(job for job in self.current() if job.job_id == job_id),
             ]
         }
@@ -53,6 +53,6 @@ class JobBook:
         )
 
 
-def _over(run: JobTotals) -> JobTotals:
-    """A run that is in the file only: it ended while no agent watched, when it was last seen."""
+def _with_end(run: JobTotals) -> JobTotals:
+    """A run from the file. One without an end ended while no agent watched, when it was last seen."""
     return run if run.ended is not None else run.model_copy(update={"ended": run.updated})

@@ -44,13 +44,13 @@ class Saved:
     """What a state file remembers for the agent that opens it."""
 
     running: tuple[JobTotals, ...]
-    """Jobs that had not ended when it was last written."""
+    """Jobs that had not ended when the file was last written."""
     counted_until: Mapping[GpuKey, float]
-    """Monotonic time up to which each GPU was counted; empty after a reboot."""
+    """Monotonic time up to which each GPU was counted; empty after a reboot of the node."""
 
 
 class StateFile:
-    """The file. Every method raises sqlite3.Error when the file cannot be used."""
+    """The open state file. Every method raises sqlite3.Error when the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -63,7 +63,7 @@ class StateFile:
         self._file = _identity(path)
 
     def is_there(self) -> bool:
-        """Whether the path still leads to it: a file that was removed or replaced takes writes that nobody reads."""
+        """Whether the path still leads to this file: a file that was removed or replaced takes writes nobody reads."""
         return self._file is not None and _identity(self._path) == self._file
 
     def _prepare(self) -> None:
@@ -78,12 +78,12 @@ class StateFile:
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def load(self) -> Saved:
-        """The jobs to go on with, if they still run."""
+        """The jobs to go on with if they still run, and up to where the GPUs are counted."""
         rows = self._db.execute("SELECT report, ended FROM jobs WHERE ended IS NULL").fetchall()
         marks = self._db.execute(
             "SELECT uuid, instance, counted_until FROM gpus WHERE boot_id = ?", (boot_id(),)
         ).fetchall()
-        return Saved(_reports(rows), {(uuid, instance): until for uuid, instance, until in marks})
+        return Saved(_readable(rows), {(uuid, instance): until for uuid, instance, until in marks})
 
     def save(self, jobs: Iterable[JobTotals], counted_until: Mapping[GpuKey, float]) -> None:
         """Write the totals of some jobs, and up to where the GPUs are counted, all or nothing."""
@@ -102,7 +102,7 @@ class StateFile:
             )
 
     def prune(self, unix: float) -> None:
-        """Drop what ended long ago, and the oldest of too much; a job that nobody sees any more has ended."""
+        """Drop jobs that ended long ago, and the oldest above MOST_ROWS; a job that nobody sees any more has ended."""
         with self._db:
             self._db.execute(
                 "UPDATE jobs SET ended = updated WHERE ended IS NULL AND updated < ?",
@@ -118,7 +118,7 @@ class StateFile:
             )
 
     def find(self, job_id: str) -> tuple[JobTotals, ...]:
-        """Every run of a job that is remembered, oldest first."""
+        """Every remembered run of a job, oldest first."""
         return _find(self._db, job_id)
 
     def close(self) -> None:
@@ -136,19 +136,19 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def _find(db: sqlite3.Connection, job_id: str) -> tuple[JobTotals, ...]:
     rows = db.execute("SELECT report, ended FROM jobs WHERE job_id = ? ORDER BY began", (job_id,))
-    return _reports(rows.fetchall())
+    return _readable(rows.fetchall())
 
 
-def _reports(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]:
-    """The rows that can be read; one that cannot costs itself."""
-    reports = []
+def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]:
+    """The totals in rows; a row that cannot be read is left out."""
+    readable = []
     for row, ended in rows:
         try:
             job = JobTotals.model_validate_json(row)
-            reports.append(job.model_copy(update={"ended": ended}))
+            readable.append(job.model_copy(update={"ended": ended}))
         except ValidationError:
             log.warning("a job in the state file cannot be read and is left out")
-    return tuple(reports)
+    return tuple(readable)
 
 
 def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
@@ -161,12 +161,15 @@ def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
 
 
 def open_store(path: Path) -> tuple[StateFile, Path | None]:
-    """Open a state file; one that is damaged is set aside first, and named. Raises sqlite3.Error, OSError."""
+    """Open a state file. A damaged one is set aside first; its new path is returned too.
+
+    Raises sqlite3.Error, OSError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         return StateFile(path), None
     except sqlite3.OperationalError:
-        raise  # no permission, no space, locked: the file itself may be sound
+        raise  # no permission, no space, a lock: the file itself may be sound
     except sqlite3.DatabaseError as error:
         aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
         path.rename(aside)

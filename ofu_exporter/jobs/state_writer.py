@@ -18,17 +18,17 @@ from ofu_exporter.jobs.state_file import (
     StateFile,
     open_store,
 )
-from ofu_exporter.jobs.totals import JobTotals, report
+from ofu_exporter.jobs.totals import JobTotals, totals_of
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
 
 _Run = tuple[str, str, float]
-"""Scheduler, job id, and when it was first seen."""
+"""Scheduler, job id, and when the job was first seen."""
 
 
 class StateWriter:
-    """Writes what is to be remembered, on a thread of its own, now and then and when a job ends."""
+    """Writes the jobs' totals on a thread of its own, every `interval` seconds and when a job ends."""
 
     def __init__(
         self, path: Path, interval: float, current: Callable[[], Snapshot | None], node: str
@@ -50,7 +50,7 @@ class StateWriter:
         self.set_aside = 0
 
     def open(self) -> Saved:
-        """Read what an earlier agent left; nothing when there is nothing or it cannot be read."""
+        """Read what an earlier agent left; empty where there is no file or it cannot be read."""
         return self._attempt(StateFile.load, Saved((), {}))
 
     def start(self) -> None:
@@ -67,9 +67,9 @@ class StateWriter:
         self._thread.join(timeout)
 
     def find(self, job_id: str) -> tuple[JobTotals, ...]:
-        """Look a job up that may have left the page; nothing when the file cannot be read.
+        """Look a job up that may have left the page; empty when the file cannot be read.
 
-        A disk that hangs under the writer is not waited for: who asks holds a thread of the server.
+        Nobody waits here for a disk that hangs under the writer: the caller holds a thread of the server.
         """
         return self._attempt(lambda store: store.find(job_id), (), patience=BUSY_SECONDS)
 
@@ -90,7 +90,7 @@ class StateWriter:
 
     def _save(self, store: StateFile, snapshot: Snapshot) -> bool:
         news = [view for view in snapshot.jobs if _run_of(view) not in self._ended]
-        reports = [report(view, self._node, snapshot.source.simulated) for view in news]
+        reports = [totals_of(view, self._node, snapshot.source.simulated) for view in news]
         marks = {
             view.gpu.key: view.sampled_at for view in snapshot.gpus if view.sampled_at is not None
         }
@@ -105,7 +105,7 @@ class StateWriter:
     ) -> ResultT:
         """Work on the store. A failure is counted and logged once; what is in memory goes on.
 
-        `patience`: how many seconds to wait for others who work on it; -1 = as long as it takes.
+        `patience` is how many seconds to wait for other threads that work on it; -1 = without a limit.
         """
         if not self._lock.acquire(timeout=patience):
             return otherwise
@@ -121,7 +121,7 @@ class StateWriter:
             self._lock.release()
 
     def _opened(self) -> StateFile:
-        """The store; one that is opened anew is told of all jobs on the page, of those that ended too."""
+        """The store. A store that is opened anew gets all jobs on the page, those that ended too."""
         if self._store is not None and not self._store.is_there():
             log.error("state file %s was removed or replaced: opened anew", self._path)
             self._close()

@@ -1,23 +1,24 @@
-"""A job's totals in words: one line for a comment field, and a text for people."""
+"""Puts a job's totals in words: one line for a comment field, and a text for people."""
 
 from __future__ import annotations
 
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, ReportedMfu
+from ofu_exporter.support.percent import percent
 
 
 def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
     """The summary as `key=value` words, for a field such as Slurm's AdminComment.
 
-    `of_nodes` is how many nodes were asked, where some may not have answered.
+    `of_nodes` is how many nodes were asked, some of which may not have answered.
     """
-    percentiles = {name: _percent(value) for name, value in job.window_percentiles.items()}
+    percentiles = {name: percent(value) for name, value in job.window_percentiles.items()}
     words = {
-        "ofu": _percent(job.utilization_ratio),
+        "ofu": percent(job.utilization_ratio),
         **percentiles,
         **_reported_words(job.reported),
         "gpus": str(len(job.gpus)),
         "gpu_hours": f"{job.gpu_seconds / 3600:.2f}",
-        "observed": _percent(job.observed_ratio),
+        "observed": percent(job.observed_ratio),
         "nodes": f"{len(job.nodes)}/{of_nodes}" if of_nodes else str(len(job.nodes)),
         **({"simulated": "yes"} if job.simulated else {}),
     }
@@ -29,7 +30,7 @@ def _reported_words(reported: ReportedMfu | None) -> dict[str, str]:
         return {}
     first = reported.causes.first if reported.causes else None
     cause = {"cause": first.cause} if first else {}
-    return {"mfu": _percent(reported.mfu_ratio), "verdict": reported.verdict.value, **cause}
+    return {"mfu": percent(reported.mfu_ratio), "verdict": reported.verdict.value, **cause}
 
 
 def text(job: JobTotals) -> str:
@@ -49,13 +50,13 @@ def text(job: JobTotals) -> str:
     lines = [
         f"Job {job.job_id}{''.join(', ' + word for word in about)} ({state})"
         + (" SIMULATED, no GPU was measured" if job.simulated else ""),
-        f"OFU {_percent(job.utilization_ratio)} over {job.gpu_seconds / 3600:.2f} GPU-hours, "
-        f"{_percent(job.observed_ratio)} of the time it had {len(job.gpus)} "
+        f"OFU {percent(job.utilization_ratio)} over {job.gpu_seconds / 3600:.2f} GPU-hours, "
+        f"{percent(job.observed_ratio)} of the time it had {len(job.gpus)} "
         f"GPU{'s' if len(job.gpus) != 1 else ''} on {', '.join(job.nodes)}",
     ]
     if job.window_percentiles:
         shares = ", ".join(
-            f"{name} {_percent(value)}" for name, value in job.window_percentiles.items()
+            f"{name} {percent(value)}" for name, value in job.window_percentiles.items()
         )
         lines.append(f"OFU of its windows: {shares}")
     if job.reported is not None:
@@ -71,11 +72,11 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
     counts += f", {refused} refused" if refused else ""
     adjusted = _adjusted_lines(reported)
     if reported.mfu_ratio is None:
-        told = f"Reported MFU {_percent(reported.recent_mfu_ratio)}, not compared yet ({counts})"
-        return [told, *adjusted]
+        mfu = percent(reported.recent_mfu_ratio)
+        return [f"Reported MFU {mfu}, not compared yet ({counts})", *adjusted]
     lines = [
-        f"Reported MFU {_percent(reported.mfu_ratio)}, OFU of the same seconds "
-        f"{_percent(reported.utilization_ratio)}: {reported.verdict.value} ({counts})",
+        f"Reported MFU {percent(reported.mfu_ratio)}, OFU of the same seconds "
+        f"{percent(reported.utilization_ratio)}: {reported.verdict.value} ({counts})",
         *adjusted,
     ]
     if reported.causes is None:
@@ -88,23 +89,20 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
 
 
 def _adjusted_lines(reported: ReportedMfu) -> list[str]:
-    known = reported.adjusted
-    if known is None:
+    adjusted = reported.adjusted
+    if adjusted is None:
         return []
-    is_lower = known.bound == "lower"
+    is_lower = adjusted.bound == "lower"
     return [
-        f"OFU without what tiles add{', at most' * is_lower} {_percent(reported.adjusted_utilization_ratio)}, over "
-        f"{known.gpu_seconds / 3600:.2f} GPU-hours: they add{' at least' * is_lower} {_percent(known.tile_overhead)}"
+        f"OFU without what tiles add{', at most' * is_lower} {percent(reported.adjusted_utilization_ratio)}, over "
+        f"{adjusted.gpu_seconds / 3600:.2f} GPU-hours: they add{' at least' * is_lower} "
+        f"{percent(adjusted.tile_overhead)}"
     ]
 
 
 def _gpu_line(gpu: GpuTotals) -> str:
     instance = f"/{gpu.gpu_instance}" if gpu.gpu_instance else ""
     return (
-        f"  {gpu.node} GPU {gpu.gpu}{instance} ({gpu.uuid}): OFU {_percent(gpu.utilization_ratio)}, "
+        f"  {gpu.node} GPU {gpu.gpu}{instance} ({gpu.uuid}): OFU {percent(gpu.utilization_ratio)}, "
         f"observed {gpu.observed_seconds:.0f} of {gpu.held_seconds:.0f} s"
     )
-
-
-def _percent(ratio: float | None) -> str:
-    return "none" if ratio is None else f"{100 * ratio:.1f}%"

@@ -1,4 +1,4 @@
-"""A job's totals as JSON: what the API answers, the state file keeps and a summary is made of."""
+"""A job's totals as JSON, which the API answers with, the state file keeps and a summary is made of."""
 
 from __future__ import annotations
 
@@ -52,29 +52,29 @@ class ReportedMfu(BaseModel):
     mfu_seconds: NonNegativeFloat = 0.0
     """Integral of the reported MFU over the compared GPU-seconds."""
     utilization_seconds: NonNegativeFloat = 0.0
-    """Integral of OFU over the same."""
+    """Integral of OFU over the same GPU-seconds."""
     gpu_seconds: NonNegativeFloat = 0.0
     """GPU-seconds that a report and OFU both cover."""
     variance: NonNegativeFloat = 0.0
-    """Of the utilization seconds; s^2."""
+    """Variance of the utilization seconds; s^2."""
     last: float | None = None
-    """Unix time up to which it has reported."""
+    """Unix time up to which the job has reported."""
     peak_flops: float | None = None
-    """Dense peak of one GPU that the MFU is against."""
+    """Dense peak of one GPU that the MFU divides by."""
     precision: dict[str, float] | None = None
-    """Shares of the FLOPs that the job told, from which that peak is."""
+    """Shares of the FLOPs that the job reported, and that this peak is for."""
     recent_mfu_ratio: float | None = None
-    """Over the last minutes."""
+    """Mean reported MFU over the last minutes."""
     recent_verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """On the last minutes."""
+    """Verdict on the last minutes."""
     verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """On all that was compared; of several nodes together by the default thresholds."""
+    """Verdict on all that was compared; of several nodes together by the default thresholds."""
     causes: Causes | None = None
-    """Of the recent verdict."""
+    """Causes of the recent verdict."""
     outcomes: dict[str, int] = Field(default_factory=dict)
     """Reports by what became of them."""
     adjusted: Adjusted | None = None
-    """None where the job has not said what tiles add."""
+    """None where the job has not reported what tiles add."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -92,8 +92,8 @@ class ReportedMfu(BaseModel):
     @property
     def adjusted_utilization_ratio(self) -> float | None:
         """Mean OFU without what tiles add, since that is known; at most so much where the overhead is a lower bound."""
-        known = self.adjusted
-        return _ratio(known.utilization_seconds, known.gpu_seconds) if known else None
+        sums = self.adjusted
+        return _ratio(sums.utilization_seconds, sums.gpu_seconds) if sums else None
 
 
 class JobTotals(BaseModel):
@@ -113,10 +113,10 @@ class JobTotals(BaseModel):
     array_task_id: str = ""
     uid: str = ""
     nodes: tuple[str, ...] = ()
-    """The nodes that this report speaks of."""
+    """The nodes whose totals these are."""
     simulated: bool = False
     began: float
-    """Unix time at which the job was first seen, here and below."""
+    """Unix time at which the job was first seen; the next two are Unix times as well."""
     ended: float | None = None
     updated: float
     gpus: tuple[GpuTotals, ...] = ()
@@ -162,8 +162,8 @@ class JobTotals(BaseModel):
         return ordered[-1][0] * STEP
 
 
-def report(view: JobView, node: str, simulated: bool) -> JobTotals:
-    """What this node says of a job."""
+def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
+    """A job's totals on this node."""
     job = view.job
     return JobTotals(
         scheduler=job.scheduler,
@@ -214,7 +214,7 @@ def _reported(reports: ReportsView) -> ReportedMfu:
 
 
 def resumed(job: JobTotals, monotonic: float) -> JobState:
-    """A job to go on with as an earlier agent left it; it counts as ended until it is claimed."""
+    """The state of a job as an earlier agent left it; the job counts as ended until a scheduler claims it."""
     return JobState(
         job=Job(
             scheduler=job.scheduler,
@@ -246,42 +246,42 @@ def resumed(job: JobTotals, monotonic: float) -> JobState:
     )
 
 
-def merged(reports: Sequence[JobTotals]) -> JobTotals:
-    """Several reports of one job, of other nodes or of earlier runs, as one; they must not be empty."""
-    latest = max(reports, key=lambda one: one.updated)
+def merged(parts: Sequence[JobTotals]) -> JobTotals:
+    """One job's totals on several nodes or in several runs as one; `parts` must not be empty."""
+    latest = max(parts, key=lambda one: one.updated)
     gpus: dict[GpuKey, GpuTotals] = {}
     distribution: dict[int, float] = {}
-    for one in reports:
+    for one in parts:
         for gpu in one.gpus:
             gpus[gpu.key] = _added(gpus[gpu.key], gpu) if gpu.key in gpus else gpu
         for step, seconds in one.distribution.items():
             distribution[step] = distribution.get(step, 0.0) + seconds
-    running = any(one.ended is None for one in reports)
+    running = any(one.ended is None for one in parts)
     return latest.model_copy(
         update={
-            "nodes": tuple(dict.fromkeys(node for one in reports for node in one.nodes)),
-            "simulated": any(one.simulated for one in reports),
-            "began": min(one.began for one in reports),
-            "ended": None if running else max(one.ended or 0.0 for one in reports),
+            "nodes": tuple(dict.fromkeys(node for one in parts for node in one.nodes)),
+            "simulated": any(one.simulated for one in parts),
+            "began": min(one.began for one in parts),
+            "ended": None if running else max(one.ended or 0.0 for one in parts),
             "gpus": tuple(gpus.values()),
             "distribution": distribution,
-            "reported": _merged_reported([one.reported for one in reports if one.reported]),
+            "reported": _merged_reported([one.reported for one in parts if one.reported]),
         }
     )
 
 
-def _merged_reported(reports: Sequence[ReportedMfu]) -> ReportedMfu | None:
-    """Sums are added; what is of the moment is that of whoever was told last."""
-    if not reports:
+def _merged_reported(parts: Sequence[ReportedMfu]) -> ReportedMfu | None:
+    """Sums are added; what describes a moment is from the part with the last report."""
+    if not parts:
         return None
-    ordered = sorted(reports, key=lambda one: one.last or 0.0)
+    ordered = sorted(parts, key=lambda one: one.last or 0.0)
     latest = ordered[-1]
-    if len(reports) == 1:
+    if len(parts) == 1:
         return latest
     outcomes: Counter[str] = Counter()
-    for one in reports:
+    for one in parts:
         outcomes.update(one.outcomes)
-    sums = {name: _sum(getattr(one, name) for one in reports) for name in Compared._fields}
+    sums = {name: _sum(getattr(one, name) for one in parts) for name in Compared._fields}
     verdict = divergence.verdict(Compared(**sums))
     adjusted = _merged_adjusted([one.adjusted for one in ordered if one.adjusted])
     return latest.model_copy(
@@ -289,15 +289,15 @@ def _merged_reported(reports: Sequence[ReportedMfu]) -> ReportedMfu | None:
     )
 
 
-def _merged_adjusted(told: Sequence[Adjusted]) -> Adjusted | None:
-    """Sums are added, the overhead is the last one; one lower bound makes it of the whole."""
-    if not told:
+def _merged_adjusted(parts: Sequence[Adjusted]) -> Adjusted | None:
+    """Sums are added, the overhead is the last one; one lower bound makes the whole a lower bound."""
+    if not parts:
         return None
     return replace(
-        told[-1],
-        bound="lower" if any(one.bound == "lower" for one in told) else told[-1].bound,
-        utilization_seconds=_sum(one.utilization_seconds for one in told),
-        gpu_seconds=_sum(one.gpu_seconds for one in told),
+        parts[-1],
+        bound="lower" if any(one.bound == "lower" for one in parts) else parts[-1].bound,
+        utilization_seconds=_sum(one.utilization_seconds for one in parts),
+        gpu_seconds=_sum(one.gpu_seconds for one in parts),
     )
 
 

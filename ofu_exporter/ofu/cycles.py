@@ -1,4 +1,4 @@
-"""Whether the driver's cycle counters may be believed, and what they say about one window.
+"""Judges whether the driver's cycle counters may be believed, and what they say about one window.
 
 NVML GPM ids 248 (SM cycles elapsed) and 250 (tensor cycles) would make OFU exact, but no document
 says whether they are per SM or summed over the SMs. So they are compared with the polled clock and
@@ -35,7 +35,7 @@ class CycleTrust:
 
 @dataclass(frozen=True, slots=True)
 class CycleVerdict:
-    """What one window did to the trust, and what the counters say if they are believed."""
+    """The trust after one window, and what the counters say where they are believed."""
 
     trust: CycleTrust
     tensor_active: float | None = None
@@ -85,7 +85,7 @@ def _scale(elapsed: float, expected: Expected) -> float | None:
 
 
 def _possible(elapsed: float, tensor: float, scale: float, expected: Expected) -> bool:
-    """Cycles that can have passed, of which at most all were tensor cycles, as many as measured."""
+    """Whether the clock can have been that high, and the tensor cycles are the measured share of all cycles."""
     if not 0.0 < elapsed / scale / expected.seconds <= expected.clock_limit_hz:
         return False
     if not 0.0 <= tensor <= elapsed:

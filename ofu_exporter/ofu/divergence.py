@@ -22,7 +22,7 @@ OFU_LIMIT = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From which difference on a report and OFU disagree. The larger of points and relative applies."""
+    """The differences from which on MFU and OFU disagree. The larger of the points and the relative limit applies."""
 
     above: float = 0.02
     """Points (0.02 = 2) that MFU may be above OFU, beside the standard errors."""
@@ -34,7 +34,7 @@ class Thresholds:
     standard_errors: float = 2.0
     """Standard errors of OFU that are added to what MFU may be above it."""
     hysteresis: float = 0.8
-    """A verdict is left when the difference is below this share of the threshold that it took to reach it."""
+    """A verdict ends when the difference falls below this share of the threshold that began it."""
     observed_seconds: float = 60.0
     """With less observed time there is no verdict."""
 
@@ -72,7 +72,7 @@ def compare(
 ) -> Divergence:
     """Compare an MFU with the OFU of the same seconds, both 0..1.
 
-    `observed_seconds`: how long OFU was observed; `previous`: the verdict before this one, which holds on until
+    `observed_seconds` is how long OFU was observed. `previous` is the verdict before this one, which stays until
     the difference is clearly inside the threshold again.
 
     Raises ConfigError for a number that is negative, not finite, or a percentage.
@@ -80,19 +80,19 @@ def compare(
     check(mfu, ofu, standard_error)
     if math.isnan(observed_seconds) or observed_seconds < 0:
         raise ConfigError(f"observed_seconds: {observed_seconds!r} is not a number from 0 on")
-    seen = _Compared(mfu, ofu, standard_error, observed_seconds)
-    return _compared(seen, thresholds, previous)
+    means = _Means(mfu, ofu, standard_error, observed_seconds)
+    return _divergence(means, thresholds, previous)
 
 
-class _Compared(NamedTuple):
+class _Means(NamedTuple):
     mfu: float
     ofu: float
     standard_error: float
     observed_seconds: float
 
 
-def _compared(seen: _Compared, thresholds: Thresholds, previous: Verdict | None) -> Divergence:
-    mfu, ofu, standard_error, observed_seconds = seen
+def _divergence(means: _Means, thresholds: Thresholds, previous: Verdict | None) -> Divergence:
+    mfu, ofu, standard_error, observed_seconds = means
     difference = mfu - ofu
     relative = abs(difference) / ofu if ofu else None
     if observed_seconds < thresholds.observed_seconds:
@@ -116,20 +116,20 @@ def compare_sums(
     thresholds: Thresholds = DEFAULT,
     previous: Verdict | None = None,
 ) -> Divergence | None:
-    """Compare what was summed up; None where nothing was observed. `gpus`: how many the GPU-seconds are of.
+    """Compare sums; None where nothing was observed. `gpus` is the number of GPUs that the GPU-seconds are of.
 
-    What was measured is compared as it is, also an OFU far above 1: with a wrong row in the configuration that is
-    what the GPU shows, and no report is at fault.
+    A measured OFU is compared as it is, also far above 1: with a wrong row in the configuration the GPU shows
+    such an OFU, and no report is at fault.
     """
     mfu, ofu = sums.mfu, sums.ofu
     if mfu is None or ofu is None:
         return None
-    seen = _Compared(mfu, ofu, min(sums.standard_error, 1.0), sums.gpu_seconds / max(gpus, 1))
-    return _compared(seen, thresholds, previous)
+    means = _Means(mfu, ofu, min(sums.standard_error, 1.0), sums.gpu_seconds / max(gpus, 1))
+    return _divergence(means, thresholds, previous)
 
 
 def verdict(sums: Compared, gpus: int = 1, thresholds: Thresholds = DEFAULT) -> Verdict:
-    """What a comparison of sums says."""
+    """The verdict on sums."""
     found = compare_sums(sums, gpus, thresholds)
     return found.verdict if found else Verdict.INSUFFICIENT_DATA
 

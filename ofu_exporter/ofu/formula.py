@@ -1,4 +1,4 @@
-"""Overall FLOP Utilization from counters: the formulas, and nothing else.
+"""The formulas of Overall FLOP Utilization from counters, and nothing else.
 
 Every number is a float in base units; a ratio is 0..1. Sources are equations of "Instant GPU
 Efficiency Visibility at Fleet Scale" (arXiv:2605.20799), called "the paper" below.

@@ -1,4 +1,4 @@
-"""What of a snapshot may still be shown as time goes on."""
+"""Drops from a snapshot what has become too old to be shown."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def stale(snapshot: Snapshot, now: float) -> frozenset[GpuKey]:
 
 
 def fresh(snapshot: Snapshot, now: float) -> Snapshot:
-    """The snapshot without what has become too old.
+    """The snapshot without the windows that have become too old.
 
-    Where that is every window there was, the sampler hangs, and no report is compared any more either.
+    Where all of them are too old the sampler hangs; then no report is compared any more either.
     """
     old = stale(snapshot, now)
     if not old:

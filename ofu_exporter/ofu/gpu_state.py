@@ -1,4 +1,4 @@
-"""What one GPU's readings and faults make of what is remembered of it, pure."""
+"""Updates what is remembered of one GPU by its readings and faults; the functions are pure."""
 
 from __future__ import annotations
 
@@ -36,113 +36,113 @@ class GpuState:
     observed_seconds: float = 0.0
     rejected: Mapping[str, int] = field(default_factory=dict)
     trust: CycleTrust = field(default_factory=CycleTrust)
-    doubt: Suspicion = field(default_factory=Suspicion)
+    suspicion: Suspicion = field(default_factory=Suspicion)
     sampled_at: float | None = None
     counted_before: float = -math.inf
-    """What an earlier agent had counted already ends here."""
+    """Monotonic time up to which an earlier agent had counted this GPU."""
 
 
-def take_fault(known: GpuState, fault: Fault) -> GpuState:
-    """A GPU that cannot be read shows nothing of what it showed before."""
+def take_fault(state: GpuState, fault: Fault) -> GpuState:
+    """The state after a fault: a GPU that cannot be read shows nothing of what it showed before."""
     return replace(
-        known,
+        state,
         window=None,
         reason=fault.reason,
         detail=fault.detail,
         trust=CycleTrust(),
-        doubt=Suspicion(),
+        suspicion=Suspicion(),
     )
 
 
 def take_reading(
-    known: GpuState, reading: Reading, interval: float
+    state: GpuState, reading: Reading, interval: float
 ) -> tuple[GpuState, Window | None]:
-    """What is known after a reading, and the window that counts; None when it does not.
+    """The state after a reading, and the window that counts; None when it does not count.
 
-    `interval` is the time between two windows in seconds; it decides how long this one stays fresh.
+    `interval` is the time between two windows in seconds; it decides how long this window stays fresh.
     """
-    refused = _refused(known, reading)
+    refused = _refused(state, reading)
     if refused is not None:
         return refused, None
-    verdict = plausibility.judge(known.doubt, reading)
-    known = replace(known, doubt=verdict.doubt)
+    verdict = plausibility.judge(state.suspicion, reading)
+    state = replace(state, suspicion=verdict.suspicion)
     if verdict.rejection is not None:
-        return _disbelieve(known, verdict.rejection, verdict.detail), None
-    rating = known.rating
+        return _disbelieve(state, verdict.rejection, verdict.detail), None
+    rating = state.rating
     assert rating is not None
-    gap = known.sampled_at is None or reading.start > known.sampled_at + OVERLAP_SECONDS
-    outcome = measure(reading, rating, CycleTrust() if gap else known.trust)
-    known = reject(replace(known, trust=outcome.trust), outcome.rejected)
+    gap = state.sampled_at is None or reading.start > state.sampled_at + OVERLAP_SECONDS
+    outcome = measure(reading, rating, CycleTrust() if gap else state.trust)
+    state = reject(replace(state, trust=outcome.trust), outcome.rejected)
     window = outcome.window
     if window is None:
-        return replace(known, window=None, reason=outcome.reason, detail=outcome.detail), None
-    known = replace(
-        known,
+        return replace(state, window=None, reason=outcome.reason, detail=outcome.detail), None
+    state = replace(
+        state,
         window=window,
         reason=outcome.reason,
         detail=outcome.detail,
         fresh_until=window.end + 2.5 * max(interval, window.seconds, reading.pace) + 1.0,
     )
     if window.utilization is None:
-        return known, None
+        return state, None
     counted = replace(
-        known,
-        utilization_seconds=known.utilization_seconds + window.utilization * window.seconds,
-        observed_seconds=known.observed_seconds + window.seconds,
+        state,
+        utilization_seconds=state.utilization_seconds + window.utilization * window.seconds,
+        observed_seconds=state.observed_seconds + window.seconds,
         sampled_at=window.end,
     )
     return counted, window
 
 
-def _refused(known: GpuState, reading: Reading) -> GpuState | None:
-    """What is known when a reading cannot be used, whatever it says; None when it can."""
-    if plausibility.runs_backwards(reading, known.sampled_at):
-        return _disbelieve(known, Rejection.TIME_BACKWARDS, "the source's time runs backwards")
-    until = known.counted_before if known.sampled_at is None else known.sampled_at
+def _refused(state: GpuState, reading: Reading) -> GpuState | None:
+    """The state after a reading that cannot be used, whatever it says; None when it can be used."""
+    if plausibility.runs_backwards(reading, state.sampled_at):
+        return _disbelieve(state, Rejection.TIME_BACKWARDS, "the source's time runs backwards")
+    until = state.counted_before if state.sampled_at is None else state.sampled_at
     if reading.start < until - OVERLAP_SECONDS:
-        return reject(known, [Rejection.OVERLAP])
-    if known.rating is None:
-        return take_fault(known, Fault(reading.gpu, reading.end, Reason.UNKNOWN_MODEL))
+        return reject(state, [Rejection.OVERLAP])
+    if state.rating is None:
+        return take_fault(state, Fault(reading.gpu, reading.end, Reason.UNKNOWN_MODEL))
     return None
 
 
-def _disbelieve(known: GpuState, why: Rejection, detail: str) -> GpuState:
-    """What the counters say together cannot be: it is counted and marked, and nothing of it is shown."""
+def _disbelieve(state: GpuState, why: Rejection, detail: str) -> GpuState:
+    """The state after counters that cannot all be true: they are counted and marked, and none is shown."""
     marked = replace(
-        known, window=None, reason=Reason.IMPLAUSIBLE, detail=detail, trust=CycleTrust()
+        state, window=None, reason=Reason.IMPLAUSIBLE, detail=detail, trust=CycleTrust()
     )
     return reject(marked, [why])
 
 
-def reject(known: GpuState, rejections: Sequence[Rejection]) -> GpuState:
-    """Count what was not believed."""
+def reject(state: GpuState, rejections: Sequence[Rejection]) -> GpuState:
+    """Count values that were not believed."""
     if not rejections:
-        return known
-    counts = Counter(known.rejected)
+        return state
+    counts = Counter(state.rejected)
     counts.update(rejection.value for rejection in rejections)
-    return replace(known, rejected=dict(counts))
+    return replace(state, rejected=dict(counts))
 
 
-def expire(known: GpuState, now: float) -> GpuState:
-    """Let go of a window that is too old to be shown."""
-    if known.window is not None and now > known.fresh_until:
-        return replace(known, window=None, reason=Reason.STALE)
-    return known
+def expire(state: GpuState, now: float) -> GpuState:
+    """Drop a window that is too old to be shown."""
+    if state.window is not None and now > state.fresh_until:
+        return replace(state, window=None, reason=Reason.STALE)
+    return state
 
 
-def view(known: GpuState, holders: tuple[Job, ...], source: str) -> GpuView:
-    """What the faces may say of it."""
+def view(state: GpuState, holders: tuple[Job, ...], source: str) -> GpuView:
+    """What the agent's pages may say of the GPU."""
     return GpuView(
-        gpu=known.gpu,
-        rating=known.rating,
-        window=known.window,
-        reason=known.reason,
-        detail=known.detail,
-        utilization_seconds=known.utilization_seconds,
-        observed_seconds=known.observed_seconds,
-        rejected=known.rejected,
-        sampled_at=known.sampled_at,
-        fresh_until=known.fresh_until,
+        gpu=state.gpu,
+        rating=state.rating,
+        window=state.window,
+        reason=state.reason,
+        detail=state.detail,
+        utilization_seconds=state.utilization_seconds,
+        observed_seconds=state.observed_seconds,
+        rejected=state.rejected,
+        sampled_at=state.sampled_at,
+        fresh_until=state.fresh_until,
         source=source,
         holders=holders,
     )

@@ -1,4 +1,4 @@
-"""Who held which GPU when, so that no window is credited to a job that did not hold the GPU for all of it."""
+"""Keeps who held which GPU when, so that no window is credited to a job that did not hold the GPU for all of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HANDOVER_SECONDS = 0.25
 MEMORY_SECONDS = 2 * LONGEST_WINDOW_SECONDS
 """No window reaches further back than this."""
 MOST_CHANGES = 64
-"""So many changes of one GPU are remembered; a window that began before them is credited to nobody."""
+"""Most changes of one GPU that are remembered; a window that began before them is credited to nobody."""
 
 
 class Holding(NamedTuple):
@@ -30,11 +30,11 @@ History = tuple[Holding, ...]
 
 
 class Resolved(NamedTuple):
-    """Claims made out against the GPUs of this node."""
+    """Claims, resolved to the GPUs of this node."""
 
     holders: Mapping[GpuKey, tuple[Job, ...]]
     unknown: tuple[tuple[Job, str], ...]
-    """Devices that are none of these GPUs."""
+    """Claimed devices that are none of these GPUs."""
     contested: tuple[GpuKey, ...]
     """GPUs that several jobs claim as a whole, which no scheduler gives out twice."""
 
@@ -43,7 +43,7 @@ NOBODY = Resolved({}, (), ())
 
 
 def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
-    """Find the GPUs that are meant."""
+    """Find the GPUs that the claims name."""
     holders: dict[GpuKey, list[Job]] = {}
     whole: dict[GpuKey, int] = {}
     unknown: list[tuple[Job, str]] = []
@@ -69,7 +69,7 @@ def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
 
 
 def changed(history: History, at: float, jobs: tuple[Job, ...]) -> History:
-    """The history with what holds from `at` on, without what no window can reach back to."""
+    """The history with the holding that begins at `at`, without those that no window can reach back to."""
     before = history[-1].jobs if history else ()
     if history and [_run(job) for job in before] == [_run(job) for job in jobs]:
         return history

@@ -1,4 +1,4 @@
-"""The totals of every job on this node: what it held, what was observed of it, and its OFU."""
+"""Keeps the totals of every job on this node: the time it held GPUs, how much of that was observed, and its OFU."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ofu_exporter.values.gpu import Gpu, GpuKey
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, Stretch
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import JobView
 
 STEP = 0.005
-"""OFU of a window is remembered to half a percentage point."""
+"""The OFU of a window is remembered to half a percentage point."""
 GRACE_SECONDS = 300.0
 """The last values of a job that ended are shown this long: any scrape interval in use sees them."""
 MOST_ENDED = 256
-"""So many ended jobs are shown at most; beyond that the oldest give way."""
+"""Most ended jobs that are shown; above this number the oldest give way."""
 RECENT_SECONDS = 1260.0
-"""So long it is remembered when a GPU was observed: a step of 20 minutes, as in RL, and a minute."""
+"""Seconds for which it is remembered when a GPU was observed: a step of 20 minutes, as in RL, and a minute."""
 GRAIN_SECONDS = 5.0
 """Windows that follow each other are remembered as one up to this length."""
 _LONGEST_GAP_SECONDS = 90 * 86400.0
-"""A start longer ago than this is no job's but a wrong clock's."""
+"""A start longer ago than this is a wrong clock's, and no job's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class JobState:
     ended: float | None = None
     """Unix time."""
     ended_at: float | None = None
-    """The same on the monotonic clock."""
+    """The same instant on the monotonic clock."""
     unseen_since: float | None = None
-    """Unix time since which nobody has watched it; None once this process does."""
+    """Unix time since which nobody has watched the job; None when this process watches it."""
 
 
 Jobs = Mapping[JobKey, JobState]
@@ -52,13 +52,13 @@ class Observed(NamedTuple):
     gpu_seconds: float
     utilization_seconds: float
     variance: float
-    """Of the utilization seconds; s^2."""
+    """Variance of the utilization seconds; s^2."""
 
 
-def take_holders(jobs: Jobs, holders: Iterable[Job], now: Now) -> dict[JobKey, JobState]:
+def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKey, JobState]:
     """The jobs after a change of who holds what: new ones begin, those that hold nothing end."""
     holding = {job.key: job for job in holders}
-    after = {key: _ended(known, now) for key, known in jobs.items() if key not in holding}
+    after = {key: _ended(state, now) for key, state in jobs.items() if key not in holding}
     for key, job in holding.items():
         known = jobs.get(key)
         if known is None or _another_run(known.job, job):
@@ -72,14 +72,14 @@ def _another_run(before: Job, now: Job) -> bool:
     return bool(before.uid and now.uid) and before.uid != now.uid
 
 
-def _ended(known: JobState, now: Now) -> JobState:
-    if known.ended_at is not None:
-        return known
-    return replace(known, ended=now.unix, ended_at=now.monotonic)
+def _ended(state: JobState, now: Instant) -> JobState:
+    if state.ended_at is not None:
+        return state
+    return replace(state, ended=now.unix, ended_at=now.monotonic)
 
 
 def hold(
-    jobs: Jobs, held: Mapping[GpuKey, Job], gpus: Mapping[GpuKey, Gpu], begin: Now, end: float
+    jobs: Jobs, held: Mapping[GpuKey, Job], gpus: Mapping[GpuKey, Gpu], begin: Instant, end: float
 ) -> dict[JobKey, JobState]:
     """Count the time from `begin` to `end` for every GPU that one job alone held.
 
@@ -102,32 +102,32 @@ def _gap(since: float, unix: float) -> float:
     return gap if 0.0 < gap < _LONGEST_GAP_SECONDS else 0.0
 
 
-def credit(known: JobState, gpu: Gpu, window: Window) -> JobState:
+def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
     """Count a window for the job that alone held the GPU in it."""
     if window.utilization is None:
-        return known
-    usage = known.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
+        return state
+    usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
     grown = replace(
         usage,
         observed_seconds=usage.observed_seconds + window.seconds,
         utilization_seconds=usage.utilization_seconds + window.utilization * window.seconds,
-        recent=_recalled(usage.recent, window, window.utilization),
+        recent=_with_window(usage.recent, window, window.utilization),
     )
     step = round(window.utilization / STEP)
-    distribution = {**known.distribution, step: known.distribution.get(step, 0.0) + window.seconds}
-    return replace(known, usage={**known.usage, gpu.key: grown}, distribution=distribution)
+    distribution = {**state.distribution, step: state.distribution.get(step, 0.0) + window.seconds}
+    return replace(state, usage={**state.usage, gpu.key: grown}, distribution=distribution)
 
 
-def _recalled(
+def _with_window(
     recent: tuple[Stretch, ...], window: Window, utilization: float
 ) -> tuple[Stretch, ...]:
-    """With a window more, and without what is too old."""
+    """The stretches with one window more, and without those that are too old."""
     seconds = window.seconds
     new = Stretch(
         window.start, window.end, utilization * seconds, ((window.stderr or 0.0) * seconds) ** 2
     )
     oldest = window.end - RECENT_SECONDS
-    first = next((place for place, known in enumerate(recent) if known.end > oldest), len(recent))
+    first = next((place for place, each in enumerate(recent) if each.end > oldest), len(recent))
     last = recent[-1] if recent else None
     if last and last.end == new.start and new.end - last.start <= GRAIN_SECONDS:
         sums = last.utilization_seconds + new.utilization_seconds, last.variance + new.variance
@@ -136,47 +136,47 @@ def _recalled(
 
 
 def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
-    """What was observed on some GPUs from `start` to `end`; of a window that is not all inside, its share."""
+    """What was observed on some GPUs from `start` to `end`; a stretch that is partly inside counts by its share."""
     seconds = utilization = variance = 0.0
-    for one in usage:
-        for known in reversed(one.recent):
-            if known.end <= start:
+    for each in usage:
+        for stretch in reversed(each.recent):
+            if stretch.end <= start:
                 break
-            inside = min(end, known.end) - max(start, known.start)
+            inside = min(end, stretch.end) - max(start, stretch.start)
             if inside > 0:
-                share = inside / (known.end - known.start)
+                share = inside / (stretch.end - stretch.start)
                 seconds += inside
-                utilization += share * known.utilization_seconds
-                variance += share * share * known.variance
+                utilization += share * stretch.utilization_seconds
+                variance += share * share * stretch.variance
     return Observed(seconds, utilization, variance)
 
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
-    """Without the jobs that ended long enough ago, and without the oldest of too many that ended."""
+    """The jobs without those that ended long enough ago, and without the oldest of too many that ended."""
     kept = {
-        key: known
-        for key, known in jobs.items()
-        if known.ended_at is None or monotonic - known.ended_at < GRACE_SECONDS
+        key: state
+        for key, state in jobs.items()
+        if state.ended_at is None or monotonic - state.ended_at < GRACE_SECONDS
     }
-    ended = [known for known in kept.values() if known.ended_at is not None]
+    ended = [state for state in kept.values() if state.ended_at is not None]
     if len(ended) > MOST_ENDED:
-        ended.sort(key=lambda known: known.ended_at or 0.0)
-        for known in ended[: len(ended) - MOST_ENDED]:
-            del kept[known.job.key]
+        ended.sort(key=lambda state: state.ended_at or 0.0)
+        for state in ended[: len(ended) - MOST_ENDED]:
+            del kept[state.job.key]
     return kept
 
 
-def views(jobs: Iterable[JobState], now: Now) -> tuple[JobView, ...]:
-    """What may be said of every job; nothing of one that an earlier agent saw and this one has not."""
+def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
+    """What may be shown of every job; a job that only an earlier agent saw is left out."""
     return tuple(
         JobView(
-            job=known.job,
-            usage=tuple(known.usage.values()),
-            distribution=known.distribution,
-            began=known.began,
-            ended=known.ended,
-            updated=known.ended or now.unix,
+            job=state.job,
+            usage=tuple(state.usage.values()),
+            distribution=state.distribution,
+            began=state.began,
+            ended=state.ended,
+            updated=state.ended or now.unix,
         )
-        for known in sorted(jobs, key=lambda known: known.job.key)
-        if known.ended_at is None or known.unseen_since is None
+        for state in sorted(jobs, key=lambda state: state.job.key)
+        if state.ended_at is None or state.unseen_since is None
     )

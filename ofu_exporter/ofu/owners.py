@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ofu_exporter.ofu.holders import NOBODY, History, Resolved, changed, resolve, sole_holder
 from ofu_exporter.ofu.job_state import Jobs, hold, take_holders
 from ofu_exporter.values.gpu import Gpu, GpuKey
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection
@@ -26,14 +26,14 @@ class OwnerState:
     claims: tuple[Claim, ...] = ()
     """What the schedulers said last."""
     resolved: Resolved = NOBODY
-    """The same, made out against the GPUs in `resolved_for`."""
+    """The same claims, resolved to the GPUs in `resolved_for`."""
     resolved_for: tuple[Gpu, ...] = ()
     history: Mapping[GpuKey, History] = field(default_factory=dict)
     counted_until: float | None = None
-    """Up to here the time that jobs held GPUs has been counted."""
+    """Monotonic time up to which the time that jobs held GPUs has been counted."""
     rejected: Counts = field(default_factory=dict)
     unknown: frozenset[tuple[JobKey, str]] = frozenset()
-    """Devices that are no GPU of this node, and are counted as such."""
+    """Devices that are no GPU of this node, and have been counted as such."""
 
     def holders(self, key: GpuKey) -> tuple[Job, ...]:
         """The jobs that have a GPU now."""
@@ -45,63 +45,63 @@ class OwnerState:
 
 
 def take_changes(
-    known: OwnerState, jobs: Jobs, gpus: tuple[Gpu, ...], changes: Sequence[Ownership], now: Now
+    state: OwnerState, jobs: Jobs, gpus: tuple[Gpu, ...], changes: Sequence[Ownership], now: Instant
 ) -> tuple[OwnerState, Jobs]:
-    """Count the time for which every job held its GPUs, change by change up to now."""
-    if gpus != known.resolved_for:  # a GPU that was just found may be one that a job has already
-        known, jobs = _resolve(known, jobs, known.claims, gpus, now)
+    """Count the time for which every job held its GPUs, change by change until now."""
+    if gpus != state.resolved_for:  # a job may already have a GPU that was just found
+        state, jobs = _resolve(state, jobs, state.claims, gpus, now)
     for change in changes:
-        at = now.at(min(max(change.at, known.counted_until or change.at), now.monotonic))
-        known, jobs = _count_held(known, jobs, at)
-        known, jobs = _resolve(known, jobs, change.claims, gpus, at)
-    return _count_held(known, jobs, now)
+        at = now.at(min(max(change.at, state.counted_until or change.at), now.monotonic))
+        state, jobs = _count_held(state, jobs, at)
+        state, jobs = _resolve(state, jobs, change.claims, gpus, at)
+    return _count_held(state, jobs, now)
 
 
 def _resolve(
-    known: OwnerState, jobs: Jobs, claims: tuple[Claim, ...], gpus: tuple[Gpu, ...], at: Now
+    state: OwnerState, jobs: Jobs, claims: tuple[Claim, ...], gpus: tuple[Gpu, ...], at: Instant
 ) -> tuple[OwnerState, Jobs]:
     """What the claims mean for these GPUs, from `at` on."""
     resolved = resolve(claims, gpus)
     history = {
         gpu.key: changed(
-            known.history.get(gpu.key, ()), at.monotonic, resolved.holders.get(gpu.key, ())
+            state.history.get(gpu.key, ()), at.monotonic, resolved.holders.get(gpu.key, ())
         )
         for gpu in gpus
     }
     holders = (job for jobs in resolved.holders.values() for job in jobs)
     after = replace(
-        known,
+        state,
         claims=claims,
         resolved=resolved,
         resolved_for=gpus,
         history=history,
-        rejected=_count_contested(known, resolved),
+        rejected=_count_contested(state, resolved),
     )
     return after, take_holders(jobs, holders, at)
 
 
-def _count_held(known: OwnerState, jobs: Jobs, until: Now) -> tuple[OwnerState, Jobs]:
+def _count_held(state: OwnerState, jobs: Jobs, until: Instant) -> tuple[OwnerState, Jobs]:
     """Count the time up to `until` for the jobs that hold GPUs now."""
-    begin = until.at(until.monotonic if known.counted_until is None else known.counted_until)
-    held = {key: jobs[0] for key, jobs in known.resolved.holders.items() if len(jobs) == 1}
-    gpus = {gpu.key: gpu for gpu in known.resolved_for}
+    begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
+    held = {key: jobs[0] for key, jobs in state.resolved.holders.items() if len(jobs) == 1}
+    gpus = {gpu.key: gpu for gpu in state.resolved_for}
     after = hold(jobs, held, gpus, begin, until.monotonic)
-    return replace(known, counted_until=until.monotonic), after
+    return replace(state, counted_until=until.monotonic), after
 
 
-def _count_contested(known: OwnerState, resolved: Resolved) -> Counts:
-    """One more for every GPU that is contested now and was not before."""
-    new = [key for key in resolved.contested if key not in known.resolved.contested]
+def _count_contested(state: OwnerState, resolved: Resolved) -> Counts:
+    """Count every GPU that is contested now and was not before."""
+    new = [key for key in resolved.contested if key not in state.resolved.contested]
     schedulers = [resolved.holders[key][0].scheduler for key in new]
-    return _one_more(known.rejected, schedulers, ClaimRejection.CONTESTED)
+    return _one_more(state.rejected, schedulers, ClaimRejection.CONTESTED)
 
 
-def count_unknown(known: OwnerState) -> OwnerState:
-    """One more for every device that is no GPU of this node and was not counted before."""
-    unknown = frozenset((job.key, device) for job, device in known.resolved.unknown)
-    schedulers = [scheduler for (scheduler, _), _ in unknown - known.unknown]
-    rejected = _one_more(known.rejected, schedulers, ClaimRejection.UNKNOWN_DEVICE)
-    return replace(known, unknown=unknown, rejected=rejected)
+def count_unknown(state: OwnerState) -> OwnerState:
+    """Count every device that is no GPU of this node and was not counted before."""
+    unknown = frozenset((job.key, device) for job, device in state.resolved.unknown)
+    schedulers = [scheduler for (scheduler, _), _ in unknown - state.unknown]
+    rejected = _one_more(state.rejected, schedulers, ClaimRejection.UNKNOWN_DEVICE)
+    return replace(state, unknown=unknown, rejected=rejected)
 
 
 def _one_more(rejected: Counts, schedulers: Iterable[str], why: ClaimRejection) -> Counts:
@@ -111,8 +111,8 @@ def _one_more(rejected: Counts, schedulers: Iterable[str], why: ClaimRejection) 
     return counts
 
 
-def with_rejected(known: OwnerState, health: SchedulerHealth) -> SchedulerHealth:
+def with_rejected(state: OwnerState, health: SchedulerHealth) -> SchedulerHealth:
     """A scheduler's health with the claims that were not believed here."""
     counts = Counter(health.rejected)
-    counts.update(known.rejected.get(health.name, {}))
+    counts.update(state.rejected.get(health.name, {}))
     return replace(health, rejected=dict(counts))

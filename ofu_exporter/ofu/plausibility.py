@@ -1,4 +1,4 @@
-"""Whether counters that could each be true can be true together, and window after window.
+"""Judges whether counters that could each be true can be true together, and window after window.
 
 Three things are not believed:
 
@@ -27,15 +27,15 @@ from ofu_exporter.values.reading import Evidence, Reading
 from ofu_exporter.values.reasons import Rejection
 
 FROZEN_WINDOWS, FROZEN_SECONDS = 12, 60.0
-"""So many windows with one value, over so long, while the work changed: the counter stands still."""
+"""Windows and seconds with one value while the work changed, from which on the counter is said to stand still."""
 UNCHANGED_SECONDS = 3600.0
-"""So long with one value of many digits, while nothing changed: no work is that even."""
+"""Seconds with one value of many digits while nothing changed, from which on it is doubted: no work is that even."""
 DEAD_WINDOWS = 3
-"""So many windows in which work was done and no pipe counted any."""
+"""Windows in a row with work that no pipe counted, from which on the counters are not believed."""
 BUSY_GRAPHICS, BUSY_POWER = 0.5, 0.5
 """The engine was busy half of the time, and the power draw is half of its limit: no idle GPU."""
 GRAPHICS_CHANGE = 0.05
-"""The work has changed when the engine's activity has by this much, absolute,"""
+"""The work has changed when the engine's activity changed by this much, absolute,"""
 CLOCK_CHANGE = 0.25
 """or the clock by this much, relative."""
 COARSE_DIGITS = 4
@@ -46,32 +46,32 @@ OVERLAP_SECONDS = 1e-6
 
 
 Span = tuple[float, float]
-"""Lowest and highest of what was seen; (inf, -inf) of nothing."""
+"""Lowest and highest of the values that were seen; (inf, -inf) where there were none."""
 NOTHING = (math.inf, -math.inf)
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What makes one GPU's counters suspicious so far."""
+    """What has made one GPU's counters suspicious until now."""
 
     activity: tuple[float, ...] = ()
-    """Tensor activity and its split, while they stay the same."""
+    """Tensor activity and its split, as long as they stay the same."""
     since: float = 0.0
-    """Seconds: the end of the first window with them."""
+    """Seconds: the end of the first window with these values."""
     windows: int = 0
-    """How many had them."""
+    """How many windows had these values."""
     graphics: Span = NOTHING
     """Activity of the engine in these windows, where it is known."""
     clock_hz: Span = NOTHING
     """The clock in these windows, each window's mean."""
     dead_windows: int = 0
-    """How many in a row showed work that no pipe counted."""
+    """How many windows in a row showed work that no pipe counted."""
 
 
 class Judgement(NamedTuple):
-    """What is remembered, and what of the reading cannot be true."""
+    """The suspicion after a window, and what in the window cannot be true."""
 
-    doubt: Suspicion
+    suspicion: Suspicion
     rejection: Rejection | None = None
     detail: str = ""
 
@@ -82,35 +82,35 @@ def runs_backwards(reading: Reading, sampled_until: float | None) -> bool:
     return reading.end < reading.start or ends_before
 
 
-def judge(doubt: Suspicion, reading: Reading) -> Judgement:
-    """Take in one window."""
-    doubt = _remember(doubt, reading)
+def judge(suspicion: Suspicion, reading: Reading) -> Judgement:
+    """Judge one window."""
+    suspicion = _remember(suspicion, reading)
     if reading.clocks and all(sample.hz == 0 for sample in reading.clocks):
-        return Judgement(doubt, Rejection.CLOCK_ZERO, "the SM clock reads 0 all the time")
-    if doubt.dead_windows >= DEAD_WINDOWS:
+        return Judgement(suspicion, Rejection.CLOCK_ZERO, "the SM clock reads 0 all the time")
+    if suspicion.dead_windows >= DEAD_WINDOWS:
         detail = "power and engine show work, but no pipe counted any instruction"
-        return Judgement(doubt, Rejection.ZERO_WHILE_BUSY, detail)
-    if _is_frozen(doubt, reading.end):
-        detail = f"tensor activity was exactly {doubt.activity[0]:.9g} in {doubt.windows} windows"
-        return Judgement(doubt, Rejection.FROZEN, detail)
-    return Judgement(doubt)
+        return Judgement(suspicion, Rejection.ZERO_WHILE_BUSY, detail)
+    if _is_frozen(suspicion, reading.end):
+        detail = f"tensor activity was exactly {suspicion.activity[0]:.9g} in {suspicion.windows} windows"
+        return Judgement(suspicion, Rejection.FROZEN, detail)
+    return Judgement(suspicion)
 
 
-def _remember(doubt: Suspicion, reading: Reading) -> Suspicion:
-    dead = doubt.dead_windows + 1 if _is_dead(reading) else 0
+def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
+    dead = suspicion.dead_windows + 1 if _is_dead(reading) else 0
     if not reading.tensor_active:
         return Suspicion(dead_windows=dead)
     pipes = (reading.pipes[pipe] for pipe in sorted(reading.pipes))
     activity = (reading.tensor_active, *pipes)
-    if not _same(activity, doubt.activity):
-        doubt = Suspicion(activity, reading.end)
+    if not _same(activity, suspicion.activity):
+        suspicion = Suspicion(activity, reading.end)
     engine = (reading.evidence or Evidence()).graphics_active
     clocks = [sample.hz for sample in reading.clocks]
     return replace(
-        doubt,
-        windows=doubt.windows + 1,
-        graphics=_wider(doubt.graphics, engine),
-        clock_hz=_wider(doubt.clock_hz, math.fsum(clocks) / len(clocks) if clocks else None),
+        suspicion,
+        windows=suspicion.windows + 1,
+        graphics=_wider(suspicion.graphics, engine),
+        clock_hz=_wider(suspicion.clock_hz, math.fsum(clocks) / len(clocks) if clocks else None),
         dead_windows=dead,
     )
 
@@ -126,7 +126,7 @@ def _same(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def _is_dead(reading: Reading) -> bool:
-    """Whether there was work, by all that is known, and not one instruction in any pipe."""
+    """Whether the other counters show work and no pipe counted one instruction."""
     known = reading.evidence or Evidence()
     if known.graphics_active is None or known.other_active is None or known.power is None:
         return False
@@ -134,13 +134,13 @@ def _is_dead(reading: Reading) -> bool:
     return busy and reading.tensor_active == 0 and known.other_active == 0
 
 
-def _is_frozen(doubt: Suspicion, now: float) -> bool:
-    seconds = now - doubt.since
-    if doubt.windows < FROZEN_WINDOWS or seconds < FROZEN_SECONDS:
+def _is_frozen(suspicion: Suspicion, now: float) -> bool:
+    seconds = now - suspicion.since
+    if suspicion.windows < FROZEN_WINDOWS or seconds < FROZEN_SECONDS:
         return False
     changed = (
-        doubt.graphics[1] - doubt.graphics[0] > GRAPHICS_CHANGE
-        or doubt.clock_hz[0] < (1 - CLOCK_CHANGE) * doubt.clock_hz[1]
+        suspicion.graphics[1] - suspicion.graphics[0] > GRAPHICS_CHANGE
+        or suspicion.clock_hz[0] < (1 - CLOCK_CHANGE) * suspicion.clock_hz[1]
     )
-    fine = abs(round(doubt.activity[0], COARSE_DIGITS) - doubt.activity[0]) > SAME
+    fine = abs(round(suspicion.activity[0], COARSE_DIGITS) - suspicion.activity[0]) > SAME
     return changed or (fine and seconds >= UNCHANGED_SECONDS)

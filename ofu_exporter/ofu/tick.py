@@ -15,7 +15,7 @@ from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, tak
 from ofu_exporter.ofu.job_state import Jobs, JobState, credit, forget, views
 from ofu_exporter.ofu.owners import OwnerState, count_unknown, take_changes, with_rejected
 from ofu_exporter.values.gpu import Gpu, GpuKey
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey, Ownership
 from ofu_exporter.values.reading import Fault, Reading, Window
 from ofu_exporter.values.reasons import Reason, Rejection
@@ -35,11 +35,11 @@ class State:
     jobs: Jobs = field(default_factory=dict)
     owners: OwnerState = field(default_factory=OwnerState)
     counted_before: Mapping[GpuKey, float] = field(default_factory=dict)
-    """Up to here an earlier agent had counted each GPU."""
+    """Monotonic time up to which an earlier agent had counted each GPU."""
     boot_unix: float | None = None
     """Unix time at 0 of the monotonic clock, as of the last tick."""
     clock_steps: int = 0
-    """How often that changed by more than the clock's own drift."""
+    """How often `boot_unix` changed by more than the clock's own drift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class Tick:
 
 
 def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
-    """Take in one tick's readings, faults and changes of owner; return what is remembered and may be shown."""
+    """Take in one tick's readings, faults and changes of owner; return the new state and the snapshot to show."""
     state = _watch_clock(state, tick)
-    named = _named(tick)
+    named = _gpus_by_key(tick)
     gpus = _present(state, named, tick)
     found = tuple(known.gpu for known in gpus.values())
-    now = Now(tick.now, tick.unix)
-    owners, held = take_changes(state.owners, state.jobs, found, tick.owners, now)
-    jobs = dict(held)
+    now = Instant(tick.now, tick.unix)
+    owners, held_jobs = take_changes(state.owners, state.jobs, found, tick.owners, now)
+    jobs = dict(held_jobs)
     for event in tick.events:
         key = event.gpu.key
         if named[key].index != event.gpu.index:
@@ -86,7 +86,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
                 _credit(jobs, owners, event.gpu, window)
     gpus = {key: expire(known, tick.now) for key, known in gpus.items()}
     if gpus and all(known.reason is not Reason.STARTING for known in gpus.values()):
-        owners = count_unknown(owners)  # all GPUs have said which they are
+        owners = count_unknown(owners)  # every GPU has been read, so all names are known
     state = replace(state, gpus=gpus, jobs=forget(jobs, tick.now), owners=owners)
     return state, _snapshot(state, tick)
 
@@ -99,7 +99,7 @@ def _credit(jobs: dict[JobKey, JobState], owners: OwnerState, gpu: Gpu, window: 
 
 
 def _watch_clock(state: State, tick: Tick) -> State:
-    """Notice when the node's clock was set. Windows, totals and deadlines go by the monotonic clock."""
+    """Count when somebody set the node's clock. Windows, totals and deadlines go by the monotonic clock."""
     if not tick.unix:
         return state
     boot = tick.unix - tick.now
@@ -115,7 +115,7 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
             for key, known in state.gpus.items()
         ),
         source=tick.source,
-        jobs=views(state.jobs.values(), Now(tick.now, tick.unix)),
+        jobs=views(state.jobs.values(), Instant(tick.now, tick.unix)),
         schedulers=tuple(with_rejected(state.owners, health) for health in tick.schedulers),
         unknown_devices=tuple(sorted(state.owners.unknown)),
         other_sources=tick.other_sources,
@@ -123,8 +123,8 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
     )
 
 
-def _named(tick: Tick) -> dict[GpuKey, Gpu]:
-    """Who a uuid belongs to: of two GPUs that claim it, the first."""
+def _gpus_by_key(tick: Tick) -> dict[GpuKey, Gpu]:
+    """The GPU that each key belongs to: the first of two that claim one uuid."""
     named: dict[GpuKey, Gpu] = {}
     for gpu in [*tick.present, *(event.gpu for event in tick.events)]:
         named.setdefault(gpu.key, gpu)
@@ -132,10 +132,10 @@ def _named(tick: Tick) -> dict[GpuKey, Gpu]:
 
 
 def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuKey, GpuState]:
-    """The states to go on with: every GPU named now, and those gone for less than an hour.
+    """The states to go on with: those of every GPU named now, and of GPUs gone for less than an hour.
 
-    What a GPU was divided into before, or the GPU as a whole once it is divided, is forgotten at once:
-    the GPU is there, this part of it is not, and another may be made with its id.
+    The old parts of a GPU that is divided anew, or the whole of one that is divided now, are forgotten at once:
+    the GPU is there, this part of it is not, and another part may be made with its id.
     """
     states: dict[GpuKey, GpuState] = {}
     there = {gpu.uuid for gpu in named.values()}

@@ -1,4 +1,4 @@
-"""One reading made into one window: the clock averaged over it, the values checked, OFU computed."""
+"""Makes one reading into one window: averages the clock, checks the values and computes OFU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ofu_exporter.values.reasons import Reason, Rejection
 CLOCK_HEADROOM = 1.1
 """NVML's maximum clock may be off by a few MHz; a clock above this multiple is another field's value."""
 ABSURD_CLOCK_HZ = 4e9
-"""No SM runs this fast; the bound where nothing is known of the card."""
+"""No SM runs this fast; this is the bound where nothing is known of the card."""
 
 # A late thread makes a window longer than was asked for; the mean over it is still true.
 _ACCEPTED_SECONDS = (0.9 * SHORTEST_WINDOW_SECONDS, 2 * LONGEST_WINDOW_SECONDS)
@@ -42,7 +42,7 @@ class ClockMean:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one reading: a window, why it has no OFU, and every value not believed."""
+    """The result of one reading: a window, why it has no OFU, and every value that was not believed."""
 
     window: Window | None
     trust: CycleTrust
@@ -52,11 +52,11 @@ class Outcome:
 
 
 def mean_clock(samples: Sequence[ClockSample], start: float, end: float) -> ClockMean | None:
-    """Time-weighted mean over (start, end] of the point reads that belong to it; None without a read.
+    """Time-weighted mean of the point reads that belong to (start, end]; None without a read.
 
     A read stands for the time that is nearer to it than to any other read, inside the window; so
-    a burst of reads after a stall does not outweigh the time in which none was taken. A read made
-    a moment outside the window, beside the counter read that bounds it, counts as made at its edge.
+    a burst of reads after a stall does not outweigh the time without reads. A read a moment outside
+    the window, beside the counter read that bounds it, counts as one at the window's edge.
     """
     if not samples:
         return None
@@ -96,7 +96,7 @@ def measure(reading: Reading, rating: Rating, trust: CycleTrust) -> Outcome:
 
 
 def _incomplete(reading: Reading, clock: ClockMean | None, refused: list[Rejection]) -> Outcome:
-    """A window with what was measured, and the reason why that is not enough."""
+    """A window with what was measured, and the reason why that makes no OFU."""
     window = Window(
         start=reading.start,
         end=reading.end,
@@ -183,7 +183,7 @@ def _ratio_rejection(value: float | None) -> Rejection | None:
 
 
 def _believable_pipes(pipes: Mapping[str, float]) -> tuple[dict[str, float], list[Rejection]]:
-    """The pipe ratios that can be: a bad one costs itself, not the window."""
+    """The pipe ratios that can be true, and a rejection for each other: a bad one costs itself, not the window."""
     judged = {pipe: _ratio_rejection(value) for pipe, value in pipes.items()}
     kept = {pipe: pipes[pipe] for pipe, rejection in judged.items() if rejection is None}
     return kept, [rejection for rejection in judged.values() if rejection is not None]
@@ -192,7 +192,7 @@ def _believable_pipes(pipes: Mapping[str, float]) -> tuple[dict[str, float], lis
 def _believable_clocks(
     samples: Sequence[ClockSample], limit_hz: float
 ) -> tuple[list[ClockSample], list[Rejection]]:
-    """The clock reads that can be, and the rejections of those that cannot."""
+    """The clock reads that can be true, and a rejection for each other."""
     kept: list[ClockSample] = []
     refused: list[Rejection] = []
     for sample in samples:

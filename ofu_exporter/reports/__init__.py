@@ -1,1 +1,1 @@
-"""What a job says of itself, however that comes, and how it compares with OFU."""
+"""Takes in what a job reports of itself, in whatever way the report comes, and compares it with OFU."""

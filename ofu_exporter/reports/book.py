@@ -1,4 +1,4 @@
-"""The report book: takes in what jobs report of themselves, and compares it with the OFU of their GPUs."""
+"""Takes in what jobs report of themselves, and compares it with the OFU of their GPUs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports import model_count
 from ofu_exporter.reports.causes import likely_causes
-from ofu_exporter.reports.coverage import Coverage, sums_of, take
+from ofu_exporter.reports.coverage import Coverage, extended, sums_of
 from ofu_exporter.reports.entry import Entry, Policy
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import Owner, owner_of
-from ofu_exporter.reports.stated import Hardware, Stated, hardware, stated_mfu
+from ofu_exporter.reports.stated import Hardware, Stated, hardware_of, stated_mfu
 from ofu_exporter.support.rate_limit import RateLimit
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
@@ -34,25 +34,25 @@ from ofu_exporter.values.snapshot import JobView, Snapshot
 log = logging.getLogger(__name__)
 
 EXPLAIN_SECONDS = 30.0
-"""A divergence that lasts is explained anew this often."""
+"""Time after which a divergence that lasts is explained anew."""
 REPORTS_PER_SECOND = 200.0
-"""Of one job."""
+"""Most reports of one job."""
 REPORTS_AT_ONCE = 400
 MOST_UNOWNED = 256
-"""Jobs without a GPU here whose reports are kept at most, where they are kept at all."""
+"""Most jobs without a GPU here whose reports are kept, where the settings keep them at all."""
 UNOWNED = ""
-"""In the place of the scheduler of a job that owns no GPU here."""
+"""Stands for the scheduler of a job that owns no GPU here."""
 
 Permission = Callable[[Job | None], None]
-"""Raises ReportError where whoever sends a report may not speak for this job; None = it owns no GPU here."""
+"""Raises ReportError where the sender of a report may not speak for this job; None = a job without a GPU here."""
 
 
 class _TakenReport(NamedTuple):
-    """A report beside what is known of its job."""
+    """A report, completed by what is known of its job."""
 
-    known: MfuReport
-    """With the facts of earlier ones."""
-    on: Hardware
+    report: MfuReport
+    """The report with the facts of earlier ones."""
+    hardware: Hardware
     stated: Stated
 
 
@@ -87,30 +87,30 @@ class ReportBook:
 
     def resume(self, key: JobKey, run: str, reported: ReportedMfu) -> None:
         """Go on with what an earlier agent knew of a job; `run` is the job's uid."""
-        now = Now(self._clock(), self._unix())
+        now = Instant(self._clock(), self._unix())
         sums = Compared(*(getattr(reported, name) for name in Compared._fields))
         until = None if reported.last is None else now.at_unix(reported.last).monotonic
         self._entries[key] = Entry(
             run,
             Coverage(life=sums, reported_until=until),
             Counter(reported.outcomes),
-            # A profile tells them once; what a training loop knows it repeats in every report.
+            # A profile reports the precisions once; a training loop repeats its facts in every report.
             facts=MfuReport.model_construct(job_id=key[1], precision=reported.precision),
             peak_flops=reported.peak_flops,
             at=reported.last,
-            heard=now.monotonic,
+            heard_at=now.monotonic,
             adjusted=reported.adjusted,
         )
 
     def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:
-        """Take in a report and say what it comes to. Raises ReportError."""
+        """Take in a report and compare it with OFU. Raises ReportError."""
         receipt = self.take(report, permission)
         if self.is_unexplained(receipt):
             self.explain(receipt)
         return self.answer(receipt)
 
     def submit(self, body: dict[str, Any]) -> MfuAnswer:
-        """Take in a report of this program's own making. Raises ReportError."""
+        """Take in a report that this program made itself. Raises ReportError."""
         try:
             report = MfuReport.model_validate(body)
         except ValidationError as error:
@@ -133,16 +133,16 @@ class ReportBook:
             permission(owner.view.job if owner.view else None)
             with self._lock:
                 self._check_pace(owner.key)
-                known = self._known(owner)
+                known = self._entry_of(owner)
                 facts = known.facts if known else None
-            said = _said(report, facts, owner)  # it may count a model: not under the lock
+            taken = _taken(report, facts, owner)  # it may count a model: not under the lock
             with self._lock:
-                return self._take(report, owner, said)
+                return self._take(report, owner, taken)
         except ReportError as error:
             self.reject(error.reason)
             if owner is not None and owner.view is not None:
                 with self._lock:
-                    entry = self._known(owner) or Entry(owner.run)
+                    entry = self._entry_of(owner) or Entry(owner.run)
                     entry.outcomes[error.reason.value] += 1
                     self._entries[owner.key] = entry
             raise
@@ -156,7 +156,7 @@ class ReportBook:
             raise error
 
     def _owner(self, job_id: str) -> Owner:
-        """The job of this id, or of the pod. Raises ReportError when it is not here, and would have to be."""
+        """The job of this id, or of the pod with this name. Raises ReportError when it is not here, and has to be."""
         snapshot = self._snapshot()
         views = snapshot.jobs if snapshot else ()
         found = [view for view in views if job_id in (view.job.job_id, *view.job.aliases)]
@@ -168,27 +168,27 @@ class ReportBook:
         view = max(found, key=lambda each: (each.ended is None, each.updated))
         return owner_of(view, snapshot)
 
-    def _take(self, report: MfuReport, owner: Owner, said: _TakenReport) -> Receipt:
-        now = Now(self._clock(), self._unix())
+    def _take(self, report: MfuReport, owner: Owner, taken: _TakenReport) -> Receipt:
+        now = Instant(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
-        known, on, stated = said
+        facts, hardware, stated = taken
         interval = None
         if stated.mfu is not None:
             began = owner.view.began if owner.view else None
-            until = entry.account.reported_until
+            until = entry.coverage.reported_until
             interval = interval_of(report, until, began, now, entry.at)
-            entry.account = take(entry.account, interval.start, interval.end, stated.mfu)
+            entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
             entry.at = interval.unix_end
-        entry.facts, entry.on, entry.peak_flops = known, on, stated.peak_flops
-        entry.heard = now.monotonic
+        entry.facts, entry.hardware, entry.peak_flops = facts, hardware, stated.peak_flops
+        entry.heard_at = now.monotonic
         entry.outcomes["accepted"] += 1
         self._entries[owner.key] = entry
         entry.compare(owner, self.policy, now.monotonic)
         return Receipt(owner, stated, interval)
 
     def _entry(self, owner: Owner, now: float) -> Entry:
-        """What is known of a job, or a beginning. Raises ReportError when there are too many."""
-        known = self._known(owner)
+        """The entry of a job, a new one where there is none. Raises ReportError when there are too many jobs."""
+        known = self._entry_of(owner)
         if known is not None:
             return known
         if owner.view is None:
@@ -198,8 +198,8 @@ class ReportBook:
                 raise ReportError(ReportRejection.TOO_MANY_JOBS, "job_id", detail)
         return Entry(owner.run)
 
-    def _known(self, owner: Owner) -> Entry | None:
-        """What is known of a job; nothing of an earlier run."""
+    def _entry_of(self, owner: Owner) -> Entry | None:
+        """The entry of a job; None where only an earlier run of the job has one."""
         known = self._entries.get(owner.key)
         return known if known is not None and known.run == owner.run else None
 
@@ -212,8 +212,8 @@ class ReportBook:
             if entry.explained is None:
                 return True
             verdict, at, facts = entry.explained
-            told = entry.facts.facts() if entry.facts else ()
-            same = verdict is entry.verdict and facts == told
+            facts_now = entry.facts.facts() if entry.facts else ()
+            same = verdict is entry.verdict and facts == facts_now
             return not same or self._clock() - at > EXPLAIN_SECONDS
 
     def explain(self, receipt: Receipt) -> None:
@@ -222,14 +222,14 @@ class ReportBook:
             entry = self._entries.get(receipt.owner.key)
             if entry is None or entry.divergence is None or entry.facts is None:
                 return
-            if entry.is_being_explained:  # of a hundred reports at once one is enough
+            if entry.is_being_explained:  # one of a hundred reports at once is enough
                 return
             entry.is_being_explained = True
             found, sums, facts = entry.divergence, entry.horizon, entry.facts
-            on, peak = entry.on, entry.peak_flops
+            hardware, peak = entry.hardware, entry.peak_flops
         causes = Causes()
         try:
-            causes = likely_causes(sums, found, facts, on, peak)
+            causes = likely_causes(sums, found, facts, hardware, peak)
         except OfuError as error:
             log.warning("job %s: no causes looked for: %s", receipt.owner.key[1], error)
         except Exception:  # a configuration is anybody's text; the verdict stands without a cause
@@ -240,8 +240,8 @@ class ReportBook:
             entry.explained = (found.verdict, self._clock(), facts.facts())
 
     def answer(self, receipt: Receipt) -> MfuAnswer:
-        """What a report comes to."""
-        now = Now(self._clock(), self._unix())
+        """The answer to a report: what the hardware did in its interval, and over the horizon."""
+        now = Instant(self._clock(), self._unix())
         owner, stated, interval = receipt
         since = now.unix - self.policy.horizon
         own = None
@@ -250,8 +250,8 @@ class ReportBook:
             found = compare_sums(sums, len(owner.gpus), self.policy.thresholds)
             own = Comparison.of(interval.unix_start, interval.unix_end, sums, found)
         with self._lock:
-            # Between taking and answering a job may have got its first GPU, and begins anew.
-            entry = self._known(owner) or Entry(owner.run)
+            # The job may have got its first GPU since the report was taken; then its entry begins anew.
+            entry = self._entry_of(owner) or Entry(owner.run)
             horizon = Comparison.of(since, now.unix, entry.horizon, entry.divergence)
             causes = entry.current_causes or Causes()
             adjusted = entry.adjusted
@@ -269,7 +269,7 @@ class ReportBook:
         )
 
     def reviewed(self, snapshot: Snapshot) -> Snapshot:
-        """A snapshot with what its jobs have reported; jobs that left it are forgotten."""
+        """A snapshot with what its jobs have reported; jobs that left the snapshot are forgotten."""
         now = snapshot.at
         with self._lock:
             if not self._entries:
@@ -291,35 +291,35 @@ class ReportBook:
         return replace(view, reports=entry.shown(self.policy, now))
 
     def _forget(self, snapshot: Snapshot) -> None:
-        """Jobs that left the snapshot, and those that were without a GPU and now have one.
+        """Forget jobs that left the snapshot, and entries without a GPU of jobs that now have one.
 
-        What an earlier agent left waits for its job to be seen.
+        An entry that an earlier agent left waits until its job is seen.
         """
         keys = {view.job.key for view in snapshot.jobs}
         owned = {job_id for _, job_id in keys}
         for key, entry in [*self._entries.items()]:
-            gone = key not in keys and snapshot.at - entry.heard > GRACE_SECONDS
+            gone = key not in keys and snapshot.at - entry.heard_at > GRACE_SECONDS
             if (key[1] in owned) if key[0] == UNOWNED else gone:
                 del self._entries[key]
         self._forget_unowned(snapshot.at)
 
     def _forget_unowned(self, now: float) -> None:
         for key, entry in [*self._entries.items()]:
-            if key[0] == UNOWNED and now - entry.heard > self.policy.horizon:
+            if key[0] == UNOWNED and now - entry.heard_at > self.policy.horizon:
                 del self._entries[key]
 
 
 def _anybody(job: Job | None) -> None:
-    """The permission of what the site itself has configured."""
+    """Permit everything: the site itself has configured these reports."""
 
 
-def _said(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _TakenReport:
-    """What a report comes to. Raises ReportError."""
-    known = report if facts is None else report.with_facts(facts)
-    on = hardware(owner.gpus)
-    stated = stated_mfu(known, on)
+def _taken(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _TakenReport:
+    """A report with earlier facts, and the MFU that it comes to. Raises ReportError."""
+    whole = report if facts is None else report.with_facts(facts)
+    hardware = hardware_of(owner.gpus)
+    stated = stated_mfu(whole, hardware)
     if report.model is not None and (problem := model_count.problem(report.model)):
-        # Its MFU needs no model: it is compared all the same.
-        known = known.model_copy(update={"model": None})
+        # The report's MFU needs no model: it is compared all the same.
+        whole = whole.model_copy(update={"model": None})
         stated = replace(stated, warnings=(*stated.warnings, problem))
-    return _TakenReport(known, on, stated)
+    return _TakenReport(whole, hardware, stated)

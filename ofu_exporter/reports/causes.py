@@ -1,4 +1,4 @@
-"""Why a reported MFU differs from OFU, looked for with what the job said."""
+"""Looks for the causes of a difference between reported MFU and OFU, with the facts that the job reported."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ from ofu_exporter.flops import explain
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu.divergence import Divergence
 from ofu_exporter.reports.messages import MfuReport, out_of_range
-from ofu_exporter.reports.model_count import UNCOUNTABLE, counted_job, flops_per_token
+from ofu_exporter.reports.model_count import UNCOUNTABLE, counted_step, flops_per_token
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.values.reported import Causes, Compared, LikelyCause
 
 
-def facts_of(report: MfuReport, on: Hardware, peak_flops: float | None) -> CauseFacts:
-    """What an explanation may use of a report. Raises ReportError for a model that cannot be counted."""
-    again = report.recompute
-    job = None if report.model is None else counted_job(report.model)
-    known = report.peak_tflops is not None or report.mfu is None
+def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) -> CauseFacts:
+    """The facts of a report for an explanation. Raises ReportError for a model that cannot be counted."""
+    recompute = report.recompute
+    step = None if report.model is None else counted_step(report.model)
+    is_peak_known = report.peak_tflops is not None or report.mfu is None
     return CauseFacts(
-        job=job,
+        step=step,
         forward_only=None if report.model is None else report.model.forward_only,
-        recompute=None if again is None else flops.Recompute(again),
-        gpu=on.name if on.is_in_table else None,
+        recompute=None if recompute is None else flops.Recompute(recompute),
+        gpu=hardware.name if hardware.is_in_table else None,
         gpus=report.gpus,
         precision=report.shares(),
-        peak_flops=peak_flops if known else None,
+        peak_flops=peak_flops if is_peak_known else None,
         tile_overhead=report.tile_overhead,
         tile_overhead_bound=report.tile_overhead_bound,
     )
 
 
 def likely_causes(
-    sums: Compared, divergence: Divergence, report: MfuReport, on: Hardware, peak: float | None
+    sums: Compared,
+    divergence: Divergence,
+    report: MfuReport,
+    hardware: Hardware,
+    peak: float | None,
 ) -> Causes:
     """What may have made a job's reports differ from OFU; nothing where one of the two is 0.
 
@@ -42,9 +46,9 @@ def likely_causes(
     error = max(explain.POINT, min(sums.standard_error, 1.0))
     observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))
     try:
-        found = explain.explain(observation, facts_of(report, on, peak), verdict=divergence)
+        found = explain.explain(observation, facts_of(report, hardware, peak), verdict=divergence)
     except UNCOUNTABLE as fault:
-        # A mistake is looked for by changing the model that the report gave.
+        # The search changes the model that the report gave, which may break it.
         detail = f"cannot be explained: {type(fault).__name__}: {fault}"
         raise out_of_range("model", detail) from fault
     fitting = (
@@ -55,7 +59,7 @@ def likely_causes(
 
 
 def right_mfu(report: MfuReport, peak_flops: float | None) -> float | None:
-    """What the job's throughput comes to; None where model, throughput, GPUs or peak are not said."""
+    """The MFU that follows from the job's throughput; None where model, throughput, GPUs or peak are not known."""
     if report.model is None or report.tokens_per_second is None:
         return None
     if report.gpus is None or peak_flops is None:

@@ -1,4 +1,4 @@
-"""What reports for jobs from inside the agent: pulls of serving engines, and the demo's simulated jobs."""
+"""Runs the agent's own reporters: the pulls of serving engines, and the demo's simulated reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STOP_SECONDS = 0.2
 
 
 class Feeds:
-    """Runs them, and runs others when the settings change."""
+    """Runs the pulls and the simulated reports, and others when the settings change."""
 
     def __init__(self, snapshot: Callable[[], Snapshot | None], book: ReportBook) -> None:
         self._snapshot = snapshot
@@ -27,7 +27,7 @@ class Feeds:
         self.pulls = Pulls((), book.submit)
 
     def run(self, pulls: Sequence[PullSetting], simulated: bool) -> None:
-        """Run these from now on, and no others. Waits for none that hangs."""
+        """Run these pulls from now on, and no others. Does not wait for one that hangs."""
         if self._settings == (pulls, simulated):
             return
         self.stop()
@@ -35,7 +35,7 @@ class Feeds:
         self.pulls = Pulls(pulls, self._book.submit)
         self.pulls.start()
         if simulated:
-            # Loaded only here: few agents need it.
+            # Imported late: few agents need this module.
             from ofu_exporter.reports.simulated import SimulatedReports  # noqa: PLC0415
 
             self._simulated = SimulatedReports(self._snapshot, self._book)

@@ -1,4 +1,4 @@
-"""The interval that a report covers, on both clocks, or why it cannot be; pure."""
+"""Finds the interval that a report covers, on both clocks, or why there can be none; pure."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.job_state import RECENT_SECONDS
 from ofu_exporter.reports.coverage import SLACK_SECONDS
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import ReportRejection
 
 FIRST_SECONDS = 60.0
-"""What a first report covers that does not say it."""
+"""Length of the interval of a first report that has no start."""
 AHEAD_SECONDS = 5.0
-"""So far the clock of whoever reports may be ahead of this node's."""
+"""Most that the clock of the sender may be ahead of this node's."""
 
 
 class Interval(NamedTuple):
-    """What a report covers."""
+    """The time that a report covers."""
 
     start: float
     """Seconds on the monotonic clock."""
@@ -31,15 +31,14 @@ def interval_of(
     report: MfuReport,
     reported_until: float | None,
     began: float | None,
-    now: Now,
+    now: Instant,
     last_end: float | None = None,
 ) -> Interval:
     """The interval of a report.
 
-    `reported_until`: where the job's report before ended, on the monotonic clock; `began`: Unix time at which the
-    job was first seen, a first report covers nothing before; `last_end`: Unix time at which the report before ended, as
-    it said. Raises ReportError for an interval in the future, too
-    long ago, or that covers what was reported already.
+    `reported_until` is where the job's last report ended, on the monotonic clock, and `last_end` the Unix time that it
+    gave for its end. `began` is the Unix time at which the job was first seen: a first report covers nothing before.
+    Raises ReportError for an interval in the future, too long ago, or of time that was reported already.
     """
     unix_end = now.unix if report.end is None else report.end
     for field, at in (("end", unix_end), ("start", report.start or 0.0)):
@@ -47,7 +46,7 @@ def interval_of(
             detail = f"is {at - now.unix:.0f} s in the future"
             raise ReportError(ReportRejection.IN_FUTURE, field, detail)
     end = now.at_unix(unix_end).monotonic
-    # One clock told by the other is never twice the same to the last digit: a report sent twice is told by its own.
+    # A time converted between clocks differs in its last digits each time: a report sent twice is known by `last_end`.
     if reported_until is not None and (end <= reported_until or unix_end == last_end):
         raise _overlap("end", end - reported_until)
     if report.start is not None:

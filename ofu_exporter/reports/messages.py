@@ -1,4 +1,4 @@
-"""What a job sends when it reports its MFU, and what it is answered: the models of POST /v1/mfu."""
+"""The body and the answer of POST /v1/mfu, with which a job reports its MFU."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Bound, Compared, LikelyCause, Verdict
 
 UNIX_LIMIT = 1e11
-"""Seconds; it is in the year 5138, and milliseconds since 1970 are beyond it."""
+"""Seconds: the year 5138. Milliseconds since 1970 are above the limit."""
 LARGEST = 1e12
 MOST_TFLOPS = 1e6
-"""Of one GPU; hundred times what the fastest has."""
+"""Most TFLOP/s of one GPU: a hundred times what the fastest has."""
 MOST_LAYERS = 10_000
 DEEPEST = 16
 MOST_VALUES = 10_000
-"""What no number, no number of layers, no nesting and no size of a configuration exceeds."""
+"""Limits of a configuration: of its numbers, its numbers of layers, its nesting and its size."""
 MOST_FIELDS = 64
-"""Of a body; each that is wrong costs time."""
+"""Most fields of a body; each that is wrong costs time."""
 _REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
 WAYS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
 """The ways to say how fast a job goes, of which one is needed. The last may stand beside any other."""
@@ -43,7 +43,7 @@ FACTS = (
     *("model", "gpus", "peak_tflops", "precision", "recompute", "framework"),
     *("tile_overhead", "tile_overhead_bound"),
 )
-"""What holds until the job says otherwise."""
+"""Fields that hold until the job reports another value."""
 
 
 def _number(value: object) -> object:
@@ -98,7 +98,7 @@ Text = Annotated[str, AfterValidator(_printable)]
 
 
 def _config(value: dict[str, Any]) -> dict[str, Any]:
-    """A configuration is text of whoever reports: nothing in it may take the agent's time."""
+    """Refuse what would take the agent's time: a configuration is text of the sender."""
     waiting: list[tuple[str, object, int]] = [("config", value, 0)]
     values = 0
     while waiting:
@@ -231,39 +231,39 @@ class MfuReport(_Body):
 
     @property
     def facts_only(self) -> bool:
-        """Whether it says what the job is and not how fast it goes."""
+        """Whether the report says what the job is and not how fast it goes."""
         if any(getattr(self, name) is not None for name in (*WAYS, "start", "end")):
             return False
         return any(fact is not None for fact in self.facts())
 
     @property
     def counts_model(self) -> bool:
-        """Whether it cannot be told how fast the job goes before a model has been counted."""
+        """Whether the agent has to count a model before it knows how fast the job goes."""
         others = (*WAYS[:3], "flops_per_token")
         return self.tokens_per_second is not None and all(
             getattr(self, name) is None for name in others
         )
 
     def facts(self) -> tuple[object, ...]:
-        """What it says of the job itself, in the order of `FACTS`."""
+        """What the report says of the job itself, in the order of `FACTS`."""
         return tuple(getattr(self, name) for name in FACTS)
 
     def with_facts(self, before: MfuReport) -> MfuReport:
-        """With what an earlier report said of the job that this one does not repeat.
+        """The report with the facts of an earlier one that it does not repeat.
 
-        A peak is one of a precision: another precision ends it. So does another overhead its bound.
+        A peak belongs to a precision, so a new precision ends it. In the same way a new overhead ends its bound.
         """
-        told = dict(zip(FACTS, before.facts(), strict=True))
+        earlier = dict(zip(FACTS, before.facts(), strict=True))
         if self.precision not in (None, before.precision):
-            told["peak_tflops"] = None
+            earlier["peak_tflops"] = None
         if self.tile_overhead is not None:
-            told["tile_overhead_bound"] = None
+            earlier["tile_overhead_bound"] = None
         return self.model_copy(
-            update={name: fact for name, fact in told.items() if getattr(self, name) is None}
+            update={name: fact for name, fact in earlier.items() if getattr(self, name) is None}
         )
 
     def shares(self) -> dict[str, float] | None:
-        """The share of the FLOPs in each precision; None where it is not said."""
+        """The share of the FLOPs in each precision; None where the report has none."""
         return None if self.precision is None else dict(self.precision)
 
 
@@ -284,7 +284,7 @@ class Comparison(BaseModel):
     def of(
         cls, start: float, end: float, sums: Compared, divergence: Divergence | None
     ) -> Comparison:
-        """The sums of an interval (Unix time), and how they compare."""
+        """The comparison of an interval (Unix time), from its sums."""
         return cls(
             start=start,
             end=end,

@@ -1,4 +1,4 @@
-"""FLOPs per token of the model that a report carries, counted by the agent."""
+"""Counts the FLOPs per token of the model that a report carries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ofu_exporter.flops.causes import CountedStep
 from ofu_exporter.reports.messages import ModelBody, out_of_range
 
 MODELS = 16
-"""So many counted models are remembered."""
+"""Most counted models that are remembered."""
 UNCOUNTABLE = (
     ArithmeticError,
     AttributeError,
@@ -20,7 +20,7 @@ UNCOUNTABLE = (
     TypeError,
     ValueError,
 )
-"""What a configuration that is none can make of whoever counts it."""
+"""Errors that a configuration which makes no sense can cause in the count."""
 
 
 def problem(model: ModelBody) -> str | None:
@@ -37,23 +37,23 @@ def flops_per_token(model: ModelBody) -> float:
     return _flops_per_token(model.model_dump_json())
 
 
-def counted_job(model: ModelBody) -> CountedStep:
-    """What a step of a model is counted from. Raises ReportError for a model that cannot be counted."""
-    return _job(model.model_dump_json())
+def counted_step(model: ModelBody) -> CountedStep:
+    """A step of a model, to count FLOPs from. Raises ReportError for a model that cannot be counted."""
+    return _counted_step(model.model_dump_json())
 
 
 @lru_cache(MODELS)
 def _flops_per_token(model: str) -> float:
-    job = _job(model)
-    return job.flops() / float(job.lengths.tokens())
+    step = _counted_step(model)
+    return step.flops() / float(step.lengths.tokens())
 
 
 @lru_cache(MODELS)
-def _job(model: str) -> CountedStep:
-    """The job of a model's JSON, which is what can be remembered by."""
+def _counted_step(model: str) -> CountedStep:
+    """The step of a model in JSON: text, since a cache needs a key."""
     body = ModelBody.model_validate_json(model)
     try:
-        job = CountedStep(
+        step = CountedStep(
             flops.read(body.config, body.ignore_fields),
             flops.fixed(body.batch_size, tokens=body.seq_len),
             flops.Counting(predictions=body.mtp),
@@ -63,11 +63,11 @@ def _job(model: str) -> CountedStep:
                 lora=None if body.lora_rank is None else flops.Lora(body.lora_rank),
             ),
         )
-        counted = job.flops()
+        counted = step.flops()
     except ConfigError as error:
         raise out_of_range("model", str(error)) from error
     except UNCOUNTABLE as error:
-        # A configuration is the reporter's own text: whatever it makes of the reader is its fault.
+        # A configuration is the sender's own text: whatever error it causes is its fault.
         raise out_of_range(
             "model", f"cannot be counted: {type(error).__name__}: {error}"
         ) from error
@@ -75,4 +75,4 @@ def _job(model: str) -> CountedStep:
         raise out_of_range(
             "model", "has no FLOPs at a length in tokens alone: give flops_per_token"
         )
-    return job
+    return step

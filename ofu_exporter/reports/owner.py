@@ -1,4 +1,4 @@
-"""Whose job a report is about: the one that holds the GPUs here."""
+"""The owner of a report: the job that it is about, with the GPUs that the job holds here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 
 
 class Owner(NamedTuple):
-    """The job that a report is of, and what it has here."""
+    """The job that a report is about, and what it has here."""
 
     key: JobKey
     view: JobView | None = None
@@ -27,7 +27,7 @@ class Owner(NamedTuple):
 
 
 def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
-    """A job with the GPUs that it has, or had if it has ended."""
+    """A job with the GPUs that it has, or had when it has ended."""
     if view.ended is not None:
         had = {usage.key for usage in view.usage}
         gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)

@@ -26,20 +26,20 @@ log = logging.getLogger(__name__)
 
 MAX_PAGE_BYTES = 16 << 20
 LONGEST_SECONDS = 600.0
-"""A mean over a longer gap says nothing of the time that is compared."""
+"""Longest gap between two values: a mean over a longer one says nothing of the time that is compared."""
 
 Submit = Callable[[dict[str, Any]], object]
 """Takes a report as `POST /v1/mfu` does. Raises OfuError when it is refused."""
 
 
 class PullOutcome(str, Enum):
-    """What came of one pull."""
+    """The outcome of one pull."""
 
     REPORTED = "reported"
     BEGUN = "begun"
     """The first value, or the first after a restart, another set of engines or a long gap."""
     UNFILLED = "unfilled"
-    """The counter is there and was never moved: this engine or backend doesn't count."""
+    """The counter is there and has never moved: this engine or backend doesn't count."""
     NO_COUNTER = "no_counter"
     NOT_METRICS = "not_metrics"
     UNREACHABLE = "unreachable"
@@ -54,7 +54,7 @@ class PullHealth:
     job_id: str
     outcomes: Mapping[str, int]
     detail: str = ""
-    """Why the last one made no report."""
+    """Why the last pull made no report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class _Engine:
 
 
 class Pulls:
-    """The threads that pull. One engine that hangs or fails leaves the others alone."""
+    """The threads that pull. An engine that hangs or fails leaves the others alone."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Pulls:
 
     @property
     def health(self) -> tuple[PullHealth, ...]:
-        """One for each engine, in the order of the settings."""
+        """The health of each engine, in the order of the settings."""
         return tuple(
             PullHealth(each.setting.job_id, dict(each.outcomes), each.detail)
             for each in self._engines
@@ -122,7 +122,7 @@ class Pulls:
             thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Ask all threads to end, and wait so many seconds in all; whether they have ended."""
+        """Ask all threads to end, and wait `timeout` seconds in all; whether they have ended."""
         self._stop.set()
         deadline = self._clock() + timeout
         for thread in self._threads:
@@ -146,18 +146,18 @@ class Pulls:
             outcome, detail = _PAGE_OUTCOMES.get(error.reason, PullOutcome.FAILED), error.detail
         except OfuError as error:
             outcome, detail = PullOutcome.REFUSED, str(error)
-        except Exception as error:  # whatever one page makes of it, it is pulled again
+        except Exception as error:  # whatever error a page causes, it is pulled again
             log.exception("unexpected error while pulling from %s", engine.page.shown_url)
             outcome, detail = PullOutcome.FAILED, f"{type(error).__name__}: {error}"
         self._note(engine, outcome, detail)
 
     def _read(self, engine: _Engine) -> tuple[PullOutcome, dict[str, Any] | None]:
-        """Pull once; the report is what two values make. Raises PageError."""
-        asked = self._clock()
+        """Pull once; the report is made of this value and the last one. Raises PageError."""
+        asked_at = self._clock()
         text = engine.page.fetch(MAX_PAGE_BYTES)
-        answered, end = self._clock(), self._wall()
-        now = _Counters(_flops(text, engine), (asked + answered) / 2)
-        end -= answered - now.at
+        answered_at, end = self._clock(), self._wall()
+        now = _Counters(_flops(text, engine), (asked_at + answered_at) / 2)
+        end -= answered_at - now.at
         before, engine.last = engine.last, now if now.flops else None
         if not now.flops:
             return PullOutcome.NO_COUNTER, None
@@ -170,7 +170,7 @@ class Pulls:
         return PullOutcome.REPORTED, _body(engine.setting, text, rate, interval)
 
     def _note(self, engine: _Engine, outcome: PullOutcome, detail: str) -> None:
-        if outcome.value not in engine.outcomes:  # each kind of trouble once
+        if outcome.value not in engine.outcomes:  # each kind of trouble is logged once
             level = logging.INFO if outcome in _FINE else logging.WARNING
             where, job = engine.page.shown_url, engine.setting.job_id
             log.log(level, "pull from %s for job %s: %s %s", where, job, outcome.value, detail)
@@ -186,7 +186,7 @@ _PAGE_OUTCOMES = {
 
 
 def _flops(text: str, engine: _Engine) -> dict[str, float]:
-    """FLOPs by the counter's labels. Raises PageError when one is no number."""
+    """FLOPs by the counter's labels. Raises PageError when a value is no number."""
     if not serving.engine(text):
         return {}
     try:
@@ -210,7 +210,7 @@ def _rate(before: _Counters | None, now: _Counters) -> float | None:
 def _body(
     setting: PullSetting, text: str, rate: float, interval: tuple[float, float]
 ) -> dict[str, Any]:
-    """A report as `POST /v1/mfu` takes it."""
+    """A report in the form that `POST /v1/mfu` takes."""
     body = {
         "job_id": setting.job_id,
         "tflops_per_gpu": rate / 1e12,

@@ -1,4 +1,4 @@
-"""Simulates what the simulated jobs report of themselves: one is right, one counts attention in full."""
+"""Reports for the simulated jobs: one reports its right MFU, one counts attention in full."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ log = logging.getLogger(__name__)
 SCHEDULER = "simulate"
 EVERY_SECONDS = 5.0
 NOISE = 0.005
-"""Standard deviation of what a job reports, as a share of it."""
+"""Standard deviation of the reported MFU, as a share of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedReporting:
-    """How a simulated job reports."""
+    """What a simulated job reports."""
 
     ratio: float
     """Reported MFU over the OFU of its GPUs."""
     facts: Mapping[str, Any]
 
 
-# Tiles take 1.5 % of what the hardware runs from a right MFU.
+# A right MFU is below OFU: tiles add 1.5 % to the FLOPs.
 _RIGHT = 1 / 1.015
 _MOE = {
     "architectures": ["Qwen3MoeForCausalLM"],
@@ -66,7 +66,7 @@ REPORTING: Mapping[str, SimulatedReporting] = {
         },
     ),
 }
-"""By the job's name; the others report nothing."""
+"""By the job's name; the other jobs report nothing."""
 
 
 class SimulatedReports:
@@ -92,7 +92,7 @@ class SimulatedReports:
                 self.report(view)
 
     def report(self, view: JobView) -> None:
-        """Report for one job, if it is a simulated one that does."""
+        """Report for one job, if it is a simulated job that reports."""
         reporting = REPORTING.get(view.job.name)
         if view.job.scheduler != SCHEDULER or reporting is None or view.ended is not None:
             return

@@ -1,4 +1,4 @@
-"""The MFU that a report comes to, against the right dense peak.
+"""Computes the MFU that a report comes to, against the right dense peak.
 
 OFU is a share of the dense peak of the precision in use, so an MFU against any other peak is converted before the two
 are compared. Equation numbers are those of arXiv:2605.20799.
@@ -20,7 +20,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.snapshot import GpuView
 
 ASSUMED = ("bf16", "fp16")
-"""What a job computes in that does not say so: the first of these that its GPUs are rated in."""
+"""Precision of a job that does not report one: the first of these that its GPUs are rated in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Hardware:
 
     number: int = 0
     name: str = ""
-    """As NVML names them; "" where they differ."""
+    """The GPUs' name in NVML; "" where their names differ."""
     peaks: Mapping[str, float] = field(default_factory=dict)
-    """Dense FLOP/s of one GPU per precision, the mean where they differ; those that all of them have."""
+    """Dense FLOP/s of one GPU, in each precision that all of them have; the mean where they differ."""
 
     @property
     def is_in_table(self) -> bool:
@@ -44,14 +44,14 @@ class Stated:
     """What a report comes to."""
 
     mfu: float | None
-    """Against `peak_flops`; None where the report says only what the job is."""
+    """MFU against `peak_flops`; None where the report says only what the job is."""
     peak_flops: float | None
     """Dense FLOP/s of one GPU, effective over the precisions (eq. 12); None where it is not known."""
     warnings: tuple[str, ...]
 
 
-def hardware(views: Iterable[GpuView]) -> Hardware:
-    """What a job's GPUs are."""
+def hardware_of(views: Iterable[GpuView]) -> Hardware:
+    """The GPUs of a job, as far as its reports are concerned."""
     found = list(views)
     rated = [view.rating.peak_flops if view.rating else {} for view in found]
     common = set.intersection(*({*peaks} for peaks in rated)) if rated else set()
@@ -60,32 +60,32 @@ def hardware(views: Iterable[GpuView]) -> Hardware:
     return Hardware(len(found), names.pop() if len(names) == 1 else "", peaks)
 
 
-def stated_mfu(report: MfuReport, on: Hardware) -> Stated:
-    """The MFU of a report. Raises ReportError that names the field that cannot be used."""
-    shares, warnings = _shares(report, on)
-    peak = _peak(shares, on)
-    said = None if report.peak_tflops is None else report.peak_tflops * 1e12
+def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
+    """The MFU of a report. Raises ReportError, which names the field that cannot be used."""
+    shares, warnings = _shares(report, hardware)
+    peak = _peak(shares, hardware)
+    stated = None if report.peak_tflops is None else report.peak_tflops * 1e12
     if peak is None:
-        peak = said
-    elif said is not None and abs(said - peak) > SAME * peak:
-        warnings += peak_mistakes(on.name, shares, said)
+        peak = stated
+    elif stated is not None and abs(stated - peak) > SAME * peak:
+        warnings += peak_mistakes(hardware.name, shares, stated)
         warnings.append(f"the MFU is converted to the dense peak of {peak / 1e12:.1f} TFLOP/s")
-    mfu = _mfu(report, on, peak, said, warnings)
+    mfu = _mfu(report, hardware, peak, stated, warnings)
     if mfu is None:
         return Stated(None, peak, tuple(warnings))
     if not mfu <= MFU_LIMIT:
         raise out_of_range(
-            _way(report), f"makes an MFU of {mfu:.3g} on this hardware, which cannot be"
+            _stated_field(report), f"makes an MFU of {mfu:.3g} on this hardware, which cannot be"
         )
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
     return Stated(mfu, peak, tuple(warnings))
 
 
-def _shares(report: MfuReport, on: Hardware) -> tuple[Mapping[str, float], list[str]]:
+def _shares(report: MfuReport, hardware: Hardware) -> tuple[Mapping[str, float], list[str]]:
     shares = report.shares()
     if shares is None:
-        assumed = next((name for name in ASSUMED if name in on.peaks), ASSUMED[0])
+        assumed = next((name for name in ASSUMED if name in hardware.peaks), ASSUMED[0])
         return {assumed: 1.0}, []
     if abs(math.fsum(shares.values()) - 1) > 1e-6:
         raise out_of_range(
@@ -94,34 +94,41 @@ def _shares(report: MfuReport, on: Hardware) -> tuple[Mapping[str, float], list[
     return shares, []
 
 
-def _peak(shares: Mapping[str, float], on: Hardware) -> float | None:
+def _peak(shares: Mapping[str, float], hardware: Hardware) -> float | None:
     """None where the GPUs have no known peak at all. Raises ReportError for a precision they lack."""
-    if not on.peaks:
+    if not hardware.peaks:
         return None
-    if missing := [name for name in shares if name not in on.peaks]:
+    if missing := [name for name in shares if name not in hardware.peaks]:
         raise out_of_range(
             "precision",
-            f"{on.name or 'the GPUs'}: no known dense peak in {missing[0]}; known: {', '.join(on.peaks)}",
+            f"{hardware.name or 'the GPUs'}: no known dense peak in {missing[0]}; "
+            f"known: {', '.join(hardware.peaks)}",
         )
-    return flops.effective_peak(shares, on.peaks)
+    return flops.effective_peak(shares, hardware.peaks)
 
 
 def _mfu(
-    report: MfuReport, on: Hardware, peak: float | None, said: float | None, warnings: list[str]
+    report: MfuReport,
+    hardware: Hardware,
+    peak: float | None,
+    stated: float | None,
+    warnings: list[str],
 ) -> float | None:
     if report.mfu is not None:
-        return report.mfu * (said / peak) if said and peak else report.mfu
+        return report.mfu * (stated / peak) if stated and peak else report.mfu
     if report.facts_only:
         return None
     if peak is None:
         raise out_of_range("peak_tflops", "is needed: the peak of these GPUs is not known")
     if report.tflops_per_gpu is not None:
         return report.tflops_per_gpu * 1e12 / peak
-    if not report.gpus and not on.number:
+    if not report.gpus and not hardware.number:
         raise out_of_range("gpus", "is needed: the job has none that this agent measures")
     if report.gpus is None:
-        warnings.append(f"gpus is not given: the job's {on.number} on this node are taken for all")
-    return _flops_per_second(report) / ((report.gpus or on.number) * peak)
+        warnings.append(
+            f"gpus is not given: the job's {hardware.number} on this node are taken for all"
+        )
+    return _flops_per_second(report) / ((report.gpus or hardware.number) * peak)
 
 
 def _flops_per_second(report: MfuReport) -> float:
@@ -135,6 +142,6 @@ def _flops_per_second(report: MfuReport) -> float:
     return report.tokens_per_second * flops_per_token(report.model)
 
 
-def _way(report: MfuReport) -> str:
+def _stated_field(report: MfuReport) -> str:
     names = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
     return next(name for name in names if getattr(report, name) is not None)

@@ -1,12 +1,11 @@
-"""What a scheduler is, and how one is found by its folder's name.
+"""Finds a scheduler by its name, which is the name of its folder, and says what a scheduler offers.
 
-A scheduler says which job owns which GPU of this node. It is one folder of this package, and the
-folder's name its registration (`slurm/` is `--scheduler slurm`). Its `driver.py` has three public
-names, everything else is its own:
+A scheduler says which job owns which GPU of this node. It is one folder of this package, which needs no
+other registration (`slurm/` is `--scheduler slurm`). Its `driver.py` has three public names:
 
 - `Options`: a frozen pydantic model; its fields become flags, environment variables and keys of
   the configuration file, with their defaults, checks and help;
-- `AUTO_RANK`: its place in what `auto` looks for, lowest first; None = never used unasked;
+- `AUTO_RANK`: its place among the schedulers that `auto` looks for, lowest first; None = only on request;
 - `Scheduler`: built with its options, and used as the protocol below says.
 """
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:  # a hook of Slurm's loads this package, and no library
 
 
 class Scheduler(Protocol):
-    """Says who owns the GPUs of this node. One thread asks it, so one that hangs costs nothing else."""
+    """Says who owns the GPUs of this node. It has a thread of its own, so one that hangs costs nothing else."""
 
     @property
     def poll_seconds(self) -> float:
@@ -31,17 +30,17 @@ class Scheduler(Protocol):
 
     @property
     def rejected(self) -> Mapping[str, int]:
-        """What it said so far that was not believed, counted by `ClaimRejection`."""
+        """Everything of its answers that was not believed, counted by `ClaimRejection`."""
 
     def claims(self) -> Sequence[Claim]:
         """Every job that holds a device of this node now.
 
-        Raises SchedulerError when that cannot be told; it is asked again, and reopens by itself
-        what it needs. With reason `absent` it is no scheduler of this node.
+        Raises SchedulerError when nobody knows; it is asked again, and opens what it needs again by
+        itself. With reason `absent` it is no scheduler of this node.
         """
 
     def close(self) -> None:
-        """Let go of every handle. Never raises."""
+        """Release every handle. Never raises."""
 
 
 class SchedulerModule(Protocol):

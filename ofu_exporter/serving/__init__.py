@@ -1,1 +1,1 @@
-"""Everything over HTTP: the page of metrics, pages for people, the routes, who may write, limits and sockets."""
+"""Serves everything over HTTP: the page of metrics, pages for people, the routes, who may write, limits and sockets."""

@@ -1,9 +1,9 @@
-"""Who may report, and for which job: by where a request comes from and by the token it brings.
+"""Decides who may report, and for which job, by the origin of a request and by its token.
 
-Whoever is on this node may write: the peer is a Unix socket or a loopback address, and nothing says
-that the request was passed on. Beyond the node it takes one of the site's tokens, or a certificate
-where the server demands one. With job tokens on, also those on the node must show one: the site's, or
-the job's own. Tokens are compared by their SHA-256.
+Everybody on this node may write: the peer is a Unix socket or a loopback address, and nothing says that
+the request was passed on. From beyond the node a request needs one of the site's tokens, or a certificate
+where the server demands one. With job tokens on, a request from the node needs a token as well: the
+site's, or the job's own. Tokens are compared by their SHA-256.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
 _PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via", b"origin"})
-"""A proxy on this node speaks for anybody. A browser sends Origin with every POST: it speaks for any
-page that it shows, also for one whose name was made to mean this node's loopback address."""
+"""Headers of requests that were passed on: a proxy on this node speaks for anybody. A browser sends Origin with
+every POST; it speaks for any page that it shows, also for one whose name resolves to this node's loopback address."""
 
 
 class Warrant(str, Enum):
-    """What makes a writer one."""
+    """The ground on which a writer may write."""
 
     SITE_TOKEN = "site_token"
     CERTIFICATE = "certificate"
@@ -35,16 +35,16 @@ class Warrant(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who sent a request."""
+    """The sender of a request that writes."""
 
-    way: Warrant
+    warrant: Warrant
     token_sha256: str = ""
-    """Of the bearer token that was given, in hexadecimal; "" when none was."""
+    """SHA-256 of the bearer token, in hexadecimal; "" when the request had none."""
 
     @property
     def is_site(self) -> bool:
-        """Whether it may speak for every job."""
-        return self.way is not Warrant.LOCAL
+        """Whether the writer may report for every job."""
+        return self.warrant is not Warrant.LOCAL
 
 
 class Access:
@@ -56,18 +56,18 @@ class Access:
         job_tokens: bool = False,
         demands_certificates: bool = False,
     ) -> None:
-        """`demands_certificates`: whether TLS lets nobody in without one."""
+        """`demands_certificates` is whether TLS lets nobody in without a certificate."""
         self._site_tokens = site_tokens
         self._job_tokens = job_tokens
         self._demands_certificates = demands_certificates
 
     def start(self) -> None:
-        """Look at the file of the site's tokens from now on."""
+        """Watch the file of the site's tokens from now on."""
         if self._site_tokens is not None:
             self._site_tokens.start()
 
     def writer(self, scope: Mapping[str, Any]) -> Writer:
-        """Who sends this request (an ASGI scope). Raises ReportError when he may not write."""
+        """The sender of this request (an ASGI scope). Raises ReportError when the sender may not write."""
         given = _bearer(scope)
         digest = "" if given is None else sha256(given)
         if digest and self._site_tokens and self._site_tokens.knows(digest):
@@ -108,9 +108,9 @@ def _about_token(reason: ReportRejection, detail: str) -> ReportError:
 def is_local(scope: Mapping[str, Any]) -> bool:
     """Whether the request comes from this node and was not passed on.
 
-    A Unix socket is told by the address of our own end, which it has as long as the connection lasts.
-    The peer's does not do: a TCP peer that has reset the connection has none either. The node's own
-    other addresses are not local: what a router or a Service masks comes from them, too.
+    A Unix socket is recognised by the address of our own end, which stays as long as the connection lasts.
+    The peer's address does not serve: a TCP peer that has reset the connection has none either. The node's
+    own other addresses are not local: requests that a router or a Service masks come from them, too.
     """
     if any(name in _PASSED_ON for name, _ in scope["headers"]):
         return False

@@ -1,4 +1,4 @@
-"""The HTTP face: metrics, health, readiness and the start page, all from memory."""
+"""Makes the HTTP application: metrics, health, readiness, the start page and the API, all from memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PUBLISHED_NAMES = {
     "JobTotals": "JobReport",
     "WindowJson": "WindowState",
 }
-"""Classes that /openapi.json calls otherwise: a client that was generated from it keeps its names."""
+"""Classes that have another name in /openapi.json: a client that was generated from it keeps its names."""
 
 
 class CountRequests:
@@ -76,16 +76,16 @@ class _Api(FastAPI):
 
 
 def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> FastAPI:
-    """The application over a page that somebody else publishes snapshots to.
+    """The application over a page, to which the daemon publishes snapshots.
 
-    What writes passes the guard first and finds its writer in `scope["ofu.writer"]`.
+    Requests that write pass the guard first; their route finds the writer in `scope["ofu.writer"]`.
 
     Routes that read are plain functions, which run on a worker thread. Metrics are not: the page is
     rendered already, and a thread would wait for the interpreter longer than the answer takes.
     """
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(guard.around)
-    app.add_middleware(CountRequests, page=page)  # the outer one: refusals count, too
+    app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
 
     async def metrics(request: Request) -> Response:
         rendered = page.render(
@@ -96,7 +96,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
             headers["Content-Encoding"] = rendered.encoding
         return Response(rendered.body, headers=headers)
 
-    # A bare route: it takes no parameters that FastAPI would have to check at every scrape.
+    # A bare route, without parameters that FastAPI would have to check at every scrape.
     app.router.routes.append(Route("/metrics", metrics))
 
     @app.get("/healthz", response_class=PlainTextResponse, summary="The process turns")
@@ -119,7 +119,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
 
 
 def unready(snapshot: Snapshot | None) -> str | None:
-    """Why no GPU has a fresh sample, one sentence; None when one has."""
+    """One sentence on why no GPU has a fresh sample; None when one has."""
     if snapshot is None:
         return "starting: no snapshot yet"
     if any(view.reason is None for view in snapshot.gpus):

@@ -1,4 +1,4 @@
-"""HTTP connections: none stands still for long, never too many are open, and what writes lets readers go first."""
+"""Limits HTTP connections: none stands still for long, never too many are open, and writers let readers go first."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 512
 QUIET_SECONDS = 60.0
-"""A flood is logged once in this time."""
+"""Shortest time between two log lines about a flood."""
 TURNS_BETWEEN = 4
-"""Of the event loop, from one request that writes to the next. One that reads takes five from its connection
-to its answer, so it waits for about one of the others, however many there are."""
+"""Turns of the event loop from one request that writes to the next. A request that reads takes five turns from its
+connection to its answer, so it waits for about one that writes, however many there are."""
 MOST_WAITING_BYTES = 1 << 20
-"""More than this is not held back: it may as well be worked on."""
+"""Most bytes that are held back; above this they may as well be worked on."""
 _READS = (b"GET ", b"HEAD ")
 
 
 class RequestPhase(Enum):
-    """What a connection waits for; the value is for how many seconds it may."""
+    """What a connection waits for; the value is the longest wait in seconds."""
 
     HEAD = 10.0
-    """The client's: the first or next request, up to the end of its headers."""
+    """The client: the first or next request, up to the end of its headers."""
     BODY = 15.0
-    """The client's: the rest of the request. The limit on a report's body is shorter, and is answered."""
+    """The client: the rest of the request. The limit on a report's body is shorter, and has an answer."""
     ANSWER = 30.0
-    """The client's: to take the answer."""
+    """The client: it has to take the answer."""
     WORK = float("inf")
-    """Ours."""
+    """Us: the request is being worked on."""
 
 
 class WriteQueue:
-    """Where bytes that do not begin a request that reads wait for their turn of the event loop."""
+    """Holds back bytes that do not begin a request that reads, until their turn of the event loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Connection, bytes]] = deque()
         self._bytes = 0
         self._turning = False
 
-    def joined(self, connection: Connection, data: bytes) -> bool:
-        """Whether the connection's bytes are held back, and given to it later; not when too many are already."""
+    def hold(self, connection: Connection, data: bytes) -> bool:
+        """Hold a connection's bytes back, to give them to it later; False when too many are held already."""
         if self._bytes + len(data) > MOST_WAITING_BYTES:
             return False
         self._waiting.append((connection, data))
@@ -60,7 +60,7 @@ class WriteQueue:
         return True
 
     def _turn(self, loop: asyncio.AbstractEventLoop, left: int) -> None:
-        """One of the event loop; the first in line goes when `left` is 0."""
+        """One turn of the event loop; the first in the queue goes when `left` is 0."""
         if left:
             loop.call_soon(self._turn, loop, left - 1)
             return
@@ -74,12 +74,12 @@ class WriteQueue:
 
 
 class ConnectionLimit:
-    """All connections of a server, those that wait for their client in the order in which they began to."""
+    """All connections of a server; those that wait for their client are kept in the order in which they began to."""
 
     def __init__(
         self, most: int = MOST_CONNECTIONS, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.line = WriteQueue()
+        self.write_queue = WriteQueue()
         self._most = most
         self._clock = clock
         self._all: set[Connection] = set()
@@ -87,10 +87,10 @@ class ConnectionLimit:
         self._logged_at = float("-inf")
 
     def enter(self, newcomer: Connection) -> None:
-        """Take it in. The one that has waited for its client for longest gives way when there are too many.
+        """Add a connection. When there are too many, the one that has waited longest for its client is closed.
 
-        A client that asks at once, as Prometheus does, is never that one, so a flood of connections
-        that say nothing, or little, or do not listen, keeps nobody out.
+        A client that asks at once, as Prometheus does, is never that one. So a flood of connections that say
+        nothing, or little, or do not listen, keeps nobody out.
         """
         if len(self._all) >= self._most:
             self._make_room()
@@ -102,28 +102,28 @@ class ConnectionLimit:
             self._logged_at = now
             log.warning("%d connections are open; the idlest are closed for new ones", self._most)
         if self._waiting:
-            self.turn_out(next(iter(self._waiting)))
-        else:  # every one is being answered: rather lose one than have no bound
-            self.turn_out(next(iter(self._all)))
+            self.close(next(iter(self._waiting)))
+        else:  # all are being answered: losing one is better than having no bound
+            self.close(next(iter(self._all)))
 
     def note(self, connection: Connection, phase: RequestPhase) -> None:
-        """It has just gone into another phase."""
+        """Note that a connection has just begun another phase."""
         self._waiting.pop(connection, None)
         if phase is not RequestPhase.WORK and connection in self._all:
             self._waiting[connection] = self._clock()
 
     def leave(self, connection: Connection) -> None:
-        """It is closed."""
+        """Forget a connection that is closed."""
         self._all.discard(connection)
         self._waiting.pop(connection, None)
 
-    def turn_out(self, connection: Connection) -> None:
-        """Close it at once, whatever is still to be sent."""
+    def close(self, connection: Connection) -> None:
+        """Close a connection at once, whatever is still to be sent."""
         self.leave(connection)
         connection.transport.abort()
 
     def sweep(self) -> None:
-        """Close those whose client has kept them waiting for too long."""
+        """Close the connections whose client has kept them waiting for too long."""
         now = self._clock()
         late = [
             connection
@@ -131,11 +131,11 @@ class ConnectionLimit:
             if now - since > connection.patience
         ]
         for connection in late:
-            self.turn_out(connection)
+            self.close(connection)
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, which says where it comes from and what it waits for."""
+    """uvicorn's connection, which also knows its Unix socket and says what it waits for."""
 
     def __init__(self, limit: ConnectionLimit, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
@@ -146,7 +146,7 @@ class Connection(H11Protocol):
 
     @property
     def patience(self) -> float:
-        """How long it may stay as it is, in seconds."""
+        """How long the connection may stay in its phase, in seconds."""
         phase = RequestPhase.WORK if self._step is None else self._step[1]
         unsent = self.transport.get_write_buffer_size() > 0
         return RequestPhase.ANSWER.value if phase is RequestPhase.HEAD and unsent else phase.value
@@ -154,7 +154,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         own_end = transport.get_extra_info("socket")
-        if own_end.family == socket.AF_UNIX:  # some uvicorns say nothing of it
+        if own_end.family == socket.AF_UNIX:  # some versions of uvicorn do not set this
             self.server = (own_end.getsockname(), None)  # type: ignore[assignment,unused-ignore]
         self._limit.enter(self)
         self._note()
@@ -164,19 +164,19 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if data.startswith(_READS) or not self._limit.line.joined(self, data):
-            self._take(data)
+        if data.startswith(_READS) or not self._limit.write_queue.hold(self, data):
+            self._receive(data)
         else:
-            self.transport.pause_reading()  # one place in line a connection
+            self.transport.pause_reading()  # one place in the queue for each connection
 
     def go_on(self, data: bytes) -> None:
-        """Take what has waited in line, and read on."""
+        """Receive the bytes that have waited in the queue, and read on."""
         if not self.transport.is_closing():
-            self._take(data)
+            self._receive(data)
             if not self.flow.read_paused:
                 self.transport.resume_reading()
 
-    def _take(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         super().data_received(data)
         self._note()
 
@@ -196,7 +196,7 @@ class Connection(H11Protocol):
         self._note()
 
     def _note(self) -> None:
-        """Tell the limit if it has come further. More bytes of the same headers or body are no step."""
+        """Tell the limit about a new phase. More bytes of the same headers or body are no new phase."""
         step = (self._answers, self._phase())
         if step != self._step:
             self._step = step

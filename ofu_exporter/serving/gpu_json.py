@@ -1,4 +1,4 @@
-"""A GPU as JSON: what it is, what was measured in its last window, and whose it is."""
+"""Describes a GPU as JSON: what it is, what was measured in its last window, and which jobs have it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GpuJson(BaseModel):
 
 
 def gpu_state(view: GpuView) -> GpuJson:
-    """What may be said of a GPU now."""
+    """The JSON of a GPU now."""
     window, rating = view.window, view.rating
     return GpuJson(
         gpu=view.gpu.index,

@@ -1,7 +1,7 @@
-"""Guards what writes over HTTP: who may, how large, how long, how often; refuses with a reason.
+"""Guards requests that write: by who sends them, how large they are, how long they take and how often they come.
 
-Every method but GET, HEAD and OPTIONS writes, whatever its path. A refusal is one JSON object in
-FastAPI's shape, and is counted.
+Every method but GET, HEAD and OPTIONS writes, whatever its path. A refusal gives a reason as one JSON
+object in FastAPI's shape, and is counted.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 WRITER = "ofu.writer"
-"""Where in its scope the application finds the `Writer` of a request."""
+"""The key of a request's scope under which the application finds its `Writer`."""
 MOST_BODY_BYTES = 256 << 10
 MOST_BYTES_AT_ONCE = 16 << 20
-"""Of all bodies that are being received or worked on."""
+"""Most bytes of all bodies together that are being received or worked on."""
 LARGE_BODY_BYTES = 16 << 10
-"""What became of more than this is collected at once. A refusal keeps the whole body in a cycle of frames, and
-Python by itself would let a hundred MiB of these gather."""
+"""After a larger body the garbage is collected at once. A refusal keeps the whole body in a cycle of frames, and Python
+by itself would let a hundred MiB of these gather."""
 BODY_SECONDS = 10.0
 LINGER_SECONDS = 2.0
-"""So long the rest of a refused body is taken and dropped: a connection that is closed while its client
-still sends is reset, and the client never sees the answer."""
+"""How long the rest of a refused body is received and dropped. A connection that is closed while its client still
+sends is reset, and the client never sees the answer."""
 DROP_SECONDS = 0.05
-"""From one piece of those, a quarter of a MiB, to the next: whoever sends without end costs little."""
+"""Pause between two dropped pieces of a quarter of a MiB, so that a sender without end costs little."""
 PER_SECOND = 4000.0
-"""Requests from one address, all of this node's processes together."""
+"""Most requests from one address, from all of this node's processes together."""
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Guard:
-    """What is known of all writers together."""
+    """Stands before the application, and bounds what all writers together may use."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Guard:
         clock: Callable[[], float] = time.monotonic,
         body_seconds: float = BODY_SECONDS,
     ) -> None:
-        """`count` is told of every refusal."""
+        """`count` is called with every refusal."""
         self.access = access
         self._count = count
         self._clock = clock
@@ -65,7 +65,7 @@ class Guard:
         self._bytes = 0
 
     def around(self, app: App) -> App:
-        """The application as it is reached past the guard: it is given the whole body at once."""
+        """The application behind the guard, which gives it whole bodies."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http" or scope["method"] in _READING:
@@ -97,14 +97,14 @@ class Guard:
                 gc.collect(1)
 
     def _admitted(self, scope: Scope) -> Writer:
-        """Everything that can be told before a byte of the body is read. Raises ReportError."""
+        """The writer, after all checks that need no byte of the body. Raises ReportError."""
         writer = self.access.writer(scope)
         wait = self._rates.wait(_address(scope), self._clock())
         if wait:
             raise _too_many("more requests come from this address than the agent takes", wait)
-        headers = dict(reversed(scope["headers"]))  # of several of a name the first counts
+        headers = dict(reversed(scope["headers"]))  # the first of several with one name counts
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        # It is a web page that may not send JSON to another origin without asking first.
+        # A web page may not send JSON to another origin without asking first.
         if kind != b"application/json":
             raise ReportError(ReportRejection.NOT_JSON, "content-type", "not JSON", "header")
         length = headers.get(b"content-length", b"0")
@@ -137,11 +137,11 @@ class Guard:
 
 
 class _GoneError(Exception):
-    """The client has left in the middle."""
+    """The client has left in the middle of its request."""
 
 
 def _address(scope: Scope) -> str:
-    """The peer, without its port; all of the Unix socket are one."""
+    """The peer without its port; all peers on the Unix socket are one."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
@@ -158,7 +158,7 @@ def _too_many(detail: str, wait: float) -> ReportError:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Gives the body, and after it whatever still comes."""
+    """Receives the body first, and then whatever still comes."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:
@@ -168,7 +168,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _refuse(error: ReportError, receive: Receive, send: Send) -> None:
-    """Answer, and close the connection, since its request was not taken whole."""
+    """Answer, and close the connection, since its request was not read to the end."""
     body = refusal(error)
     headers = [
         (b"content-type", b"application/json"),
@@ -188,7 +188,7 @@ async def _refuse(error: ReportError, receive: Receive, send: Send) -> None:
 
 
 def refusal(error: ReportError) -> bytes:
-    """The body of the answer, as FastAPI words its own."""
+    """The body of the answer, in the form of FastAPI's own."""
     location = [error.where, *(error.field.split(".") if error.field else [])]
     item = {"loc": location, "msg": str(error), "type": error.reason.value}
     return json.dumps({"detail": [item]}).encode()

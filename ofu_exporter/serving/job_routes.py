@@ -1,4 +1,4 @@
-"""The routes that read back what is known of jobs and GPUs, as JSON."""
+"""Adds the routes that answer with what is known of jobs and GPUs, as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address and the Unix socket that the agent listens on, with or without TLS."""
+"""Opens the address and the Unix socket that the agent listens on, with or without TLS."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ofu_exporter.settings import Settings, host_and_port
 from ofu_exporter.support.secret_files import read_secret
 
 BACKLOG = 2048
-"""So many clients wait instead of being refused while the agent is busy."""
+"""How many clients may wait, instead of being refused, while the agent is busy."""
 
 
 def listen(address: str) -> socket.socket:
-    """Open the address. Raises ConfigError that names it."""
+    """Open the address. Raises ConfigError, which names the address."""
     host, port = host_and_port(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named asyncio sends at once; else every answer waits 40 ms for an acknowledgement.
+    # asyncio sends at once when the protocol is named; else every answer waits 40 ms for an acknowledgement.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -36,8 +36,8 @@ def listen(address: str) -> socket.socket:
 def listen_unix(path: Path) -> socket.socket:
     """Open a Unix socket that everybody on the node may connect to, as to the loopback address.
 
-    Who should not, is kept out by the mode of its directory. A socket that an earlier agent left is
-    replaced. Raises ConfigError when anything else is there, or an agent that listens.
+    The mode of its directory can keep users out. A socket that an earlier agent left is replaced. Raises
+    ConfigError when anything else is there, or an agent that listens.
     """
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -70,7 +70,7 @@ def _remove_stale(path: Path) -> None:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """What the address is served with; None without a certificate. Raises ConfigError."""
+    """The TLS context of the address; None without a certificate. Raises ConfigError."""
     certificate, authority = settings.tls_cert, settings.tls_client_ca
     if certificate is None:
         if settings.tls_key or authority:
@@ -93,10 +93,10 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 class Listeners:
-    """Where the agent listens, from before it starts until after it ends."""
+    """The sockets that the agent listens on, from before it starts until after it ends."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises ConfigError that names the address or file."""
+        """Raises ConfigError, which names the address or file."""
         self.tls = tls_context(settings)
         self.address = listen(settings.listen)
         self.unix = listen_unix(settings.report_socket) if settings.report_socket else None
@@ -108,7 +108,7 @@ class Listeners:
         return f"{'https' if self.tls else 'http'}://{shown}:{port}"
 
     def close(self) -> None:
-        """Shut them, and take the Unix socket's file away."""
+        """Close the sockets, and remove the Unix socket's file."""
         self.address.close()
         if self.unix is not None:
             path = self.unix.getsockname()

@@ -1,4 +1,4 @@
-"""The page made of a snapshot; the only importer of prometheus_client."""
+"""Makes the page of metrics from a snapshot; no other module of serving/ imports prometheus_client."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _family(spec: MetricSpec) -> Family:
 
 
 def families(snapshot: Snapshot) -> Iterator[Metric]:
-    """What a snapshot says, as long as none of it has become too old."""
+    """The metrics of a snapshot, of which nothing has become too old."""
     for metric in GPU_METRICS:
         family = _family(metric.spec)
         for view in snapshot.gpus:
@@ -101,7 +101,7 @@ def _holder_families(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _source_family(metric: SourceMetric, snapshot: Snapshot) -> Metric:
-    """Of every source; what is not told by source is told by the first."""
+    """A metric of every source; one without the label `source` is the first source's."""
     spec = metric.spec
     others = snapshot.other_sources if "source" in spec.labels else ()
     healths = (snapshot.source, *others)
@@ -119,7 +119,7 @@ def _gpu_labels(view: GpuView) -> tuple[str, ...]:
 
 
 class _Families:
-    """Anything that has families, in the shape that the encoders take."""
+    """Some families in the shape that the encoders take."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
@@ -129,7 +129,7 @@ class _Families:
 
 
 class Rendered(NamedTuple):
-    """A body and what it is."""
+    """A rendered page, with its content type and encoding."""
 
     body: bytes
     content_type: str
@@ -137,7 +137,7 @@ class Rendered(NamedTuple):
 
 
 class LiveCounts(NamedTuple):
-    """What the rest of the agent has counted up to now."""
+    """Counts of other parts of the agent, up to now."""
 
     rejected_reports: Mapping[str, int] = {}
     """Refused reports by reason."""
@@ -150,7 +150,7 @@ class LiveCounts(NamedTuple):
 
 
 class Page:
-    """The last snapshot, rendered once per format and completed at each scrape with what ages.
+    """The last snapshot, rendered once per format and completed at each scrape with ages and counts.
 
     A scrape touches no driver, no disk of the node's and no lock that the sampler holds for long.
     """
@@ -161,7 +161,7 @@ class Page:
         counts: Callable[[], LiveCounts] = LiveCounts,
         process: bool = True,
     ) -> None:
-        """`counts` is asked at each scrape. `process`: whether the page tells of this process."""
+        """`counts` is called at each scrape. `process` is whether the page has the metrics of this process."""
         self._clock = clock
         self._counts = counts
         self._snapshot: Snapshot | None = None
@@ -174,10 +174,10 @@ class Page:
         self._process = ProcessCollector(registry=CollectorRegistry()) if process else None
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Show a snapshot from now on; formats asked for before are rendered here, ahead of the scrape."""
+        """Show a snapshot from now on. Formats that were asked for before are rendered here, ahead of the scrape."""
         self._snapshot = snapshot
         for content_type, encode in list(self._encoders.items()):
-            self._of_snapshot(encode, content_type, self._clock())
+            self._snapshot_body(encode, content_type, self._clock())
 
     def snapshot(self) -> Snapshot | None:
         """The last snapshot, without the windows that have become too old since."""
@@ -197,19 +197,19 @@ class Page:
         encode, content_type = choose_encoder(accept)
         now = self._clock()
         self._encoders.setdefault(content_type, encode)
-        body = self._of_snapshot(encode, content_type, now) + encode(_Families(self._live(now)))
+        body = self._snapshot_body(encode, content_type, now) + encode(_Families(self._live(now)))
         if "gzip" in accept_encoding and len(body) >= GZIP_FROM_BYTES:
             return Rendered(gzip.compress(body, 1, mtime=0), content_type, "gzip")
         return Rendered(body, content_type, None)
 
-    def _of_snapshot(self, encode: Callable[..., bytes], content_type: str, now: float) -> bytes:
+    def _snapshot_body(self, encode: Callable[..., bytes], content_type: str, now: float) -> bytes:
         snapshot = self._snapshot
         if snapshot is None:
             return b""
         old = stale(snapshot, now)
         with self._lock:
-            held = self._cached_for
-            if held is None or held[0] is not snapshot or held[1] != old:
+            cached_for = self._cached_for
+            if cached_for is None or cached_for[0] is not snapshot or cached_for[1] != old:
                 self._cached_for, self._cache = (snapshot, old), {}
             cache = self._cache
         if content_type not in cache:
@@ -218,7 +218,7 @@ class Page:
         return cache[content_type]
 
     def _live(self, now: float) -> Iterator[Metric]:
-        """What is different at every scrape."""
+        """The metrics that differ at every scrape."""
         if self._snapshot is not None:
             yield sample_ages(self._snapshot, now)
             age = _family(SNAPSHOT_AGE)

@@ -1,4 +1,4 @@
-"""The routes by which a job reports: POST /v1/mfu, and how a refusal is answered."""
+"""Adds the route by which a job reports, POST /v1/mfu, and the answers to refused reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ofu_exporter.values.reasons import ReportRejection
 PATH = "/v1/mfu"
 MOST_PROBLEMS = 10
 MOST_CHARS = 500
-"""What an answer says of a body at most, however much of it is wrong."""
+"""Most problems of a body that an answer names, and most characters of each."""
 
 
 class Problem(BaseModel):
@@ -60,7 +60,7 @@ def add_report_routes(app: FastAPI, reports: ReportBook, access: Access) -> None
         def permission(job: Job | None) -> None:
             access.may_speak_for(writer, job or Job(UNOWNED, report.job_id))
 
-        # On the event loop unless it takes long: a thread of its own costs more than most reports do.
+        # A report is taken on the event loop unless that takes long: a thread costs more than most reports.
         if report.model is not None or report.counts_model:
             receipt = await run_in_threadpool(reports.take, report, permission)
         else:
@@ -84,7 +84,7 @@ def add_report_routes(app: FastAPI, reports: ReportBook, access: Access) -> None
 
     @app.exception_handler(400)
     async def unreadable(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
-        """FastAPI's own answer to bytes that are not UTF-8, too deep or too long a number is not in our shape."""
+        """FastAPI answers bytes that are not UTF-8, too deep nesting and too long numbers in another shape."""
         reports.reject(ReportRejection.MALFORMED)
         return _answer([_as_problem(["body"], "is not JSON that can be read")])
 
@@ -94,7 +94,7 @@ def _answer(problems: list[dict[str, Any]]) -> JSONResponse:
 
 
 def _problem(item: Any) -> dict[str, Any]:
-    """Without what was sent: it may be large, or no JSON at all (NaN)."""
+    """A problem without the value that was sent, which may be large, or no JSON at all (NaN)."""
     where = [part if isinstance(part, int) else str(part)[:MOST_CHARS] for part in item["loc"]]
     return _as_problem(where, str(item["msg"]).removeprefix("Value error, ")[:MOST_CHARS])
 

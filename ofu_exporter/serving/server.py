@@ -1,4 +1,4 @@
-"""Listens for the agent: its address, with TLS where that is set, and the Unix socket for reports."""
+"""Serves on the agent's address, with TLS where that is set, and on the Unix socket for reports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Server(uvicorn.Server):
                 app,
                 log_config=None,
                 access_log=False,
-                proxy_headers=False,  # who asks must not be what a header says
+                proxy_headers=False,  # a header must not decide who asks
                 lifespan="off",
                 ws="none",  # or a request could leave our connection for another protocol
                 timeout_graceful_shutdown=1,
@@ -49,7 +49,7 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open both listeners; uvicorn's own would want TLS at the Unix socket as well."""
+        """Open both listeners; uvicorn's own method would want TLS on the Unix socket as well."""
         await super().startup(sockets or [])
         self.servers.append(await self._serve_on(self._listeners.address, self._listeners.tls))
         if self._listeners.unix is not None:
@@ -76,9 +76,9 @@ class Server(uvicorn.Server):
         )
 
     async def renew(self, settings: Settings) -> None:
-        """Read certificates anew; connections that are open stay. Raises ConfigError and keeps the old ones.
+        """Read certificates anew; open connections stay. Raises ConfigError, and then keeps the old certificates.
 
-        A context is replaced as a whole: one that has once trusted an authority cannot unlearn it.
+        A context is replaced as a whole: it cannot stop trusting an authority that it once trusted.
         """
         if (settings.tls_cert is None) != (self._listeners.tls is None):
             raise ConfigError("TLS cannot be switched on or off without a restart")
@@ -93,7 +93,7 @@ class Server(uvicorn.Server):
         before.close()
 
     async def main_loop(self) -> None:
-        """Waits to be told to stop; uvicorn's own looks ten times a second, half of our idle CPU."""
+        """Wait until the daemon stops; uvicorn's own loop looks ten times a second, half of our idle CPU."""
         while not self._stop.is_set():
             await self.on_tick(0)  # sets the Date header
             self._limit.sweep()

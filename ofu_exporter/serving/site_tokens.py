@@ -1,4 +1,4 @@
-"""The site's tokens: a file of them, read anew when it changes."""
+"""Keeps the site's tokens, whose file is read anew when it changes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ofu_exporter.support.secret_files import read_secret, stamp
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 1.0
-"""How often the file of the site's tokens is looked at."""
+"""Time between two looks at the file of the site's tokens."""
 SHORTEST_TOKEN = 16
-"""Letters; what is shorter can be guessed."""
+"""Fewest letters of a token; a shorter one can be guessed."""
 
 
 class SiteTokens:
     """The site's tokens, read anew when their file changes.
 
-    When the file is gone, empty, or open to others while the agent runs, no token is good any more:
-    that is how a token is withdrawn. A thread of its own reads it, so a disk that hangs holds up
-    nobody; the tokens stay as they were meanwhile.
+    When the file is gone, empty, or open to others while the agent runs, no token is good any more: a site
+    withdraws its tokens in this way. The file has a thread of its own, so a disk that hangs holds up nobody;
+    meanwhile the tokens stay as they were.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,11 +36,11 @@ class SiteTokens:
         self._problem = ""
 
     def knows(self, digest: str) -> bool:
-        """Whether a token with this SHA-256 is one of them; takes equally long whichever it is."""
+        """Whether this is the SHA-256 of one of the tokens; takes equally long for every answer."""
         return any([hmac.compare_digest(digest, known) for known in self._digests])
 
     def refresh(self) -> None:
-        """Read the file again if it has changed, or could not be used."""
+        """Read the file again if it has changed, or could not be used before."""
         now = stamp(self._path)
         if now == self._stamp and not self._problem:
             return
@@ -54,7 +54,7 @@ class SiteTokens:
         self._stamp, self._problem = now, problem
 
     def start(self) -> None:
-        """Look at the file from now on, until the process ends."""
+        """Watch the file from now on, until the process ends."""
         threading.Thread(target=self._watch, name="report-tokens", daemon=True).start()
 
     def _watch(self) -> None:

@@ -1,4 +1,4 @@
-"""The start page: what the agent measures now, as a table for people."""
+"""Makes the start page: what the agent measures now, as a table for people."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import html
 from urllib.parse import quote
 
 from ofu_exporter import __version__
+from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 
 
 def start_page(snapshot: Snapshot | None) -> str:
-    """A plain page: what is measured now, and the links."""
+    """The start page in HTML: tables of GPUs and jobs, and links."""
     rows = "".join(_row(view) for view in snapshot.gpus) if snapshot else ""
     simulated = snapshot is not None and snapshot.source.simulated
     notice = "<p><strong>Simulated data: no GPU was measured.</strong></p>" if simulated else ""
@@ -33,7 +34,7 @@ def start_page(snapshot: Snapshot | None) -> str:
 
 
 def _sources(snapshot: Snapshot) -> str:
-    """The names of those that GPUs are read through."""
+    """The names of the sources that GPUs are read through."""
     return ", ".join(
         dict.fromkeys([snapshot.source.name, *(v.source for v in snapshot.gpus if v.source)])
     )
@@ -44,8 +45,8 @@ def _row(view: GpuView) -> str:
     cells = [html.escape(name), html.escape(view.gpu.name or "unknown")]
     window = view.window
     cells += [
-        _percent(window.utilization if window else None),
-        _percent(window.tensor_active if window else None),
+        percent(window.utilization if window else None, ""),
+        percent(window.tensor_active if window else None, ""),
         f"{window.sm_clock_hz / 1e6:.0f} MHz" if window and window.sm_clock_hz else "",
         html.escape(", ".join(job.job_id for job in view.holders)),
         view.reason.value if view.reason else "",
@@ -69,8 +70,8 @@ def _job_row(view: JobView) -> str:
         f"<a href=/v1/jobs/{path}>{html.escape(job.job_id)}</a>",
         html.escape(job.name),
         html.escape(job.user or job.namespace),
-        _percent(view.utilization_seconds / observed if observed > 0 else None),
-        _percent(reports.mfu if reports else None),
+        percent(view.utilization_seconds / observed if observed > 0 else None, ""),
+        percent(reports.mfu if reports else None, ""),
         _verdict(reports),
         f"{observed / 3600:.2f}",
         "ended" if view.ended is not None else "",
@@ -79,12 +80,8 @@ def _job_row(view: JobView) -> str:
 
 
 def _verdict(reports: ReportsView | None) -> str:
-    """The verdict, and where there is one the likeliest cause."""
+    """The verdict, with the likeliest cause where there is one."""
     if reports is None:
         return ""
     first = reports.causes.first if reports.causes else None
     return reports.verdict.value + (f" ({html.escape(first.cause)})" if first else "")
-
-
-def _percent(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.1%}"

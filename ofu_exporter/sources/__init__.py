@@ -1,11 +1,11 @@
-"""What a counter source is, and how one is found by its folder's name.
+"""Finds a counter source by its name, which is the name of its folder, and says what a source offers.
 
-A source is one folder of this package, and the folder's name its registration (`dcgm_exporter/` is
-`--source dcgm-exporter`). Its `driver.py` has three public names, everything else is its own:
+A source is one folder of this package, which needs no other registration (`dcgm_exporter/` is
+`--source dcgm-exporter`). Its `driver.py` has three public names:
 
 - `Options`: a frozen pydantic model; its fields become flags, environment variables and keys of
   the configuration file, with their defaults, checks and help;
-- `AUTO_RANK`: its place in what `auto` tries, lowest first; None = never used unasked;
+- `AUTO_RANK`: its place among the sources that `auto` tries, lowest first; None = only on request;
 - `Source`: built with its options and a clock, and used as the protocol below says.
 """
 
@@ -24,16 +24,16 @@ __all__ = ["Clock", "Probe", "Source", "SourceModule", "automatic", "load", "nam
 
 
 class Probe(Protocol):
-    """Measures what can only fail together: one GPU of a driver, or one page of another exporter.
+    """Measures GPUs that can only fail together: one GPU of a driver, or those of one page of another exporter.
 
     One thread drives a probe, so a call that hangs costs the other probes nothing.
     """
 
     def gpus(self) -> Sequence[Gpu]:
-        """The GPUs it speaks of, as far as they are known."""
+        """The GPUs of this probe that are known now."""
 
     def poll(self) -> None:
-        """Take one point read of what is not averaged by the hardware (the SM clock).
+        """Take one point read of the SM clock, which the hardware does not average.
 
         Raises GpuError.
         """
@@ -41,12 +41,12 @@ class Probe(Protocol):
     def read(self) -> Sequence[Reading | Fault]:
         """End the window that the last `read` began, begin the next, and return what was measured.
 
-        Empty when nothing new is known. Raises GpuError when the probe as a whole cannot be read;
-        it is called again at the next window, and reopens by itself what it needs.
+        Empty when there is nothing new. Raises GpuError when the probe as a whole cannot be read; it is
+        called again at the next window, and opens what it needs again by itself.
         """
 
     def close(self) -> None:
-        """Let go of every handle. Never raises."""
+        """Release every handle. Never raises."""
 
 
 class Source(Protocol):
@@ -54,20 +54,20 @@ class Source(Protocol):
 
     @property
     def simulated(self) -> bool:
-        """True when the values were made up, here or in the recording that is replayed."""
+        """Whether the values are made up, by this source or by the one that was recorded."""
 
     @property
     def rejected(self) -> Mapping[str, int]:
-        """Rows that were refused and belong to no GPU, counted by reason."""
+        """Refused rows that belong to no GPU, counted by reason."""
 
     def open(self) -> Sequence[Probe]:
-        """Find the GPUs. Raises SourceError when there is nothing to measure with.
+        """Find the GPUs. Raises SourceError when this source cannot be used on this node.
 
-        A GPU that is there but cannot be measured is a probe that says so when read.
+        A GPU that is there but cannot be measured has a probe too, whose reads say why.
         """
 
     def close(self) -> None:
-        """Let go of the library or connection, after every probe was closed. Never raises."""
+        """Release the library or connection, after every probe was closed. Never raises."""
 
 
 class SourceModule(Protocol):

@@ -1,4 +1,4 @@
-"""Durations as people write them: 5s, 500ms, 2m."""
+"""Reads and writes durations as people write them: 5s, 500ms, 2m."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def seconds(value: object) -> object:
 
 
 def duration(value: float) -> str:
-    """Seconds as `seconds` reads them, in hours where they are whole."""
-    return f"{value / 3600:g}h" if value >= 3600 and value % 3600 == 0 else f"{value:g}s"
+    """Seconds in the form that `seconds` reads, as hours where these are whole."""
+    return f"{value / 3600:g}h" if value >= 3600 and value % 3600 == 0 else f"{value:.9g}s"
 
 
 Seconds = Annotated[float, BeforeValidator(seconds)]

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 CHUNK = 1 << 20
 LONGEST_VALUE = 64 << 20
-"""Characters of one value. A file that is not JSON would otherwise be read to its end before that is said."""
+"""Most characters of one value. Without a limit, a file that is not JSON would be read whole before it is refused."""
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _AFTER_VALUE = frozenset(" \t\r\n,:]}")
@@ -17,9 +17,9 @@ _DECODER = json.JSONDecoder()
 
 
 def members(file: TextIO, streamed: str) -> Iterator[tuple[str, Any]]:
-    """Name and value of each member of the object; of the member `streamed`, an array, each element.
+    """Yield the name and value of each member; the member `streamed`, an array, is given element by element.
 
-    A file that is just an array is read as that member. Raises ValueError for what is not JSON, or cut short.
+    A file that is just an array is read as that member. Raises ValueError for text that is cut short or no JSON.
     """
     source = _Source(file)
     if source.peek() not in ("", "[", "{"):
@@ -50,7 +50,7 @@ def _elements(source: _Source) -> Iterator[Any]:
 
 
 def _items(source: _Source, opening: str, closing: str) -> Iterator[None]:
-    """Stops at the start of each item between two brackets, which the caller then reads."""
+    """Yield at the start of each item between two brackets; the caller then reads the item."""
     source.expect(opening)
     while source.peek() != closing:
         yield
@@ -64,7 +64,7 @@ def _items(source: _Source, opening: str, closing: str) -> Iterator[None]:
 
 
 class _Source:
-    """The text from where it is read on."""
+    """The text of a file, from the place up to which it was read."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -105,7 +105,7 @@ class _Source:
             return value
 
     def _more(self) -> bool:
-        """Reads on: as much again as is held, so that a long value is not tried too often."""
+        """Read as much again as is held, so that a long value is decoded few times; say whether there was more."""
         self._text, self._at = self._text[self._at :], 0
         if len(self._text) > LONGEST_VALUE:
             raise ValueError(f"one value is longer than {LONGEST_VALUE} characters")

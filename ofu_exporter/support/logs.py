@@ -1,4 +1,4 @@
-"""How log lines are written: as text, or as one JSON object each."""
+"""Sets up logging: lines of text, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def configure_logging(log_format: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    logging.getLogger("uvicorn").setLevel(
-        logging.ERROR
-    )  # that a stranger sends nonsense is no news
+    # uvicorn warns of every malformed request, and anybody may send one.
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
     logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Fetches a page of metrics over HTTP: no redirect is followed, and neither its size nor its time is without end."""
+"""Fetches a page of metrics over HTTP: no redirect is followed, and its size and its time are bounded."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class PageClient:
         self._timeout = timeout
         self._clock = clock
         self._client: httpx.Client | None = None
-        self.shown_url = re.sub(r"//[^/@]*@", "//", url)  # a log is no place for passwords
+        self.shown_url = re.sub(r"//[^/@]*@", "//", url)  # no password gets into a log
 
     def fetch(self, max_bytes: int) -> str:
-        """The page as text. Raises PageError when there is none, or it can't be one of metrics."""
+        """The page as text. Raises PageError when there is none, or when it can't be a page of metrics."""
         import httpx  # noqa: PLC0415 - not every agent fetches a page
 
         try:
             if self._client is None:
                 self._client = httpx.Client(
                     timeout=self._timeout,
-                    trust_env=False,  # a proxy is for others; a page of this node needs none
+                    trust_env=False,  # no proxy: the page is on this node
                     verify=self._url.startswith("https"),  # loading the authorities costs 20 ms
                 )
             with self._client.stream("GET", self._url) as response:

@@ -1,4 +1,4 @@
-"""How often something may happen: a bucket of tokens per key, over a bounded number of keys."""
+"""Limits how often something may happen: a bucket of tokens per key, over a bounded number of keys."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class RateLimit(Generic[KeyT]):
-    """So many a second on average, and so many at once, for every key on its own.
+    """At most `per_second` on average and `burst` at once, for every key on its own.
 
-    It keeps one instant per key: when its bucket is full again. Of too many keys the one unused for
-    longest is forgotten, and begins anew with a full bucket.
+    One instant is kept per key: when its bucket is full again. Above `most_keys` the key that was unused for
+    longest is forgotten; its bucket is full when it comes back.
     """
 
     def __init__(self, per_second: float, burst: int, most_keys: int = 4096) -> None:
@@ -23,7 +23,7 @@ class RateLimit(Generic[KeyT]):
         self._full_at: OrderedDict[KeyT, float] = OrderedDict()
 
     def wait(self, key: KeyT, now: float) -> float:
-        """Take one from the bucket; 0.0, or after how many seconds there will be one to take.
+        """Take one token; 0.0, or the seconds until there is one, and then none is taken.
 
         `now` is in seconds on any clock that does not go backwards.
         """

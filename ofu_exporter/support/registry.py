@@ -1,4 +1,4 @@
-"""Finds the modules of a package by their names: to lie in it is to be registered."""
+"""Finds the modules of a package by their names: a module that lies in the package is registered."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Registry(Generic[ModuleT]):
     def __init__(
         self, package: str, kind: str, *, inner: str = "", reserved: Sequence[str] = ()
     ) -> None:
-        """`kind`: what one of them is, for errors.
+        """`kind` is what errors call one of the modules.
 
-        `inner`: where each lies in a folder of its own, the file of the folder that is loaded. Its public name is
-        the folder's, with dashes. `reserved`: words that a user may give in the place of a name.
+        `inner` is for modules that lie in a folder each: the file of the folder that is loaded. The public name is then
+        the folder's, with dashes. `reserved` are words that a user may give in the place of a name.
         """
         self._package = package
         self._kind = kind
@@ -38,7 +38,7 @@ class Registry(Generic[ModuleT]):
         return self._names
 
     def load(self, name: str) -> ModuleT:
-        """One module. Raises ConfigError that lists the known names."""
+        """One module. Raises ConfigError, which lists the known names."""
         if name not in self.names():
             known = ", ".join([*self._reserved, *self.names()])
             raise ConfigError(f"unknown {self._kind} {name!r}; known: {known}")
@@ -46,11 +46,11 @@ class Registry(Generic[ModuleT]):
         return cast(ModuleT, importlib.import_module(self._package + inside))
 
     def summary(self, name: str) -> str:
-        """The first line of a module's docstring: what it is."""
+        """The first line of a module's docstring."""
         return (self._module(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
 
     def automatic(self) -> list[str]:
-        """The modules that `auto` tries, best first: by their AUTO_RANK; None = never unasked."""
+        """The modules that `auto` tries, best first: by their AUTO_RANK. One with the rank None has to be asked for."""
         ranks = {name: self._module(name).AUTO_RANK for name in self.names()}
         return sorted(
             (name for name in ranks if ranks[name] is not None), key=lambda name: ranks[name]

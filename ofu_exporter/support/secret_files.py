@@ -1,4 +1,4 @@
-"""Reads files that hold secrets: only where nobody else can have read or written them."""
+"""Reads files that hold secrets, and refuses one that others can have read or written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ofu_exporter.errors import ConfigError
 MAX_BYTES = 64 << 10
 
 _FOR_OTHERS = stat.S_IWGRP | stat.S_IRWXO
-"""The group may read: that is how Kubernetes gives a Secret to a user that is not root."""
+"""The group may read: Kubernetes gives a Secret to a user that is not root in that way."""
 
 Stamp = tuple[int, int, int, int] | None
 
@@ -26,7 +26,7 @@ def stamp(path: Path) -> Stamp:
 
 
 def read_secret(path: Path, what: str) -> str:
-    """The text of the file; `what` names it in errors. Raises ConfigError.
+    """The text of the file; errors call it `what`. Raises ConfigError.
 
     Links are followed: Kubernetes puts a new Secret in place by one.
     """

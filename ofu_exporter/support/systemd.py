@@ -15,31 +15,31 @@ log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Whoever started this process; silent where that is not systemd."""
+    """Sends messages to systemd; silent where something else started this process."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._address = environ.get("NOTIFY_SOCKET", "")
         self.watchdog_seconds = _watchdog_seconds(environ) if self._address else None
-        """systemd ends the agent when it hears nothing for so long; None: it does not wait for us."""
+        """Seconds without a message after which systemd ends the agent; None: it does not watch this process."""
 
     def ready(self, status: str) -> None:
-        """The agent serves; also the end of a reload, whatever came of it."""
+        """Say that the agent serves; also the end of a reload, whether that succeeded or not."""
         self._send(f"READY=1\nSTATUS={status}")
 
     def reloading(self) -> None:
-        """Settings are read anew. `ready` must follow."""
+        """Say that settings are read anew. `ready` must follow."""
         microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
 
     def turning(self) -> None:
-        """What the watchdog waits for."""
+        """Say that the agent still works, which the watchdog waits for."""
         self._send("WATCHDOG=1")
 
     def stopping(self) -> None:
         self._send("STOPPING=1")
 
     def _send(self, message: str) -> None:
-        """A message that cannot be sent is lost: the watchdog, not the agent, draws the conclusion."""
+        """Send a message; one that cannot be sent is lost: the watchdog, not the agent, draws the conclusion."""
         if not self._address:
             return
         # A leading @ stands for the zero byte of a name that is no file.
@@ -53,7 +53,7 @@ class Notifier:
 
 
 def _watchdog_seconds(environ: Mapping[str, str]) -> float | None:
-    """None without a watchdog, or where it is meant for another process."""
+    """Seconds that systemd's watchdog waits; None without one, or where it watches another process."""
     microseconds = environ.get("WATCHDOG_USEC", "")
     meant_for = environ.get("WATCHDOG_PID", "") or str(os.getpid())
     if not microseconds.isdigit() or meant_for != str(os.getpid()):

@@ -1,7 +1,7 @@
-"""How near OFU is to the MFU of products whose FLOPs are known, on the card at hand: the words of it.
+"""Measures how near OFU comes to the MFU of products whose FLOPs are known, on the card at hand.
 
-A machine runs a product again and again and says how often; a watch is the agent's own sampler beside it. The time
-in which both are known is compared, as in arXiv:2605.20799, section V-A.
+This file has the values and protocols. A machine runs a product again and again and says how often; a watch is the
+agent's own sampler beside it. The time in which both are known is compared, as in arXiv:2605.20799, section V-A.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class Product:
     k: int
     seconds: float
     zeros: bool = False
-    """Operands of zeros need less power, so that the clock stays high."""
+    """Whether the operands are zeros, which need less power, so that the clock stays high."""
 
     @property
     def gemm(self) -> Gemm:
-        """In the kernel's order: of a row-major product m and n change places."""
+        """The product in the kernel's order: m and n of a row-major product change places."""
         return Gemm(self.n, self.m, self.k)
 
     @property
     def flops(self) -> int:
-        """Theoretical ones, of one launch."""
+        """Theoretical FLOPs of one launch."""
         return self.gemm.theoretical_flops
 
 
 class Mark(NamedTuple):
-    """So many launches had ended by then."""
+    """How many launches had ended at an instant."""
 
     at: float
     """Seconds, on the monotonic clock of the readings."""
@@ -54,19 +54,19 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """What tiles add to one product, as its kernels' names tell."""
+    """What tiles add to one product, by its kernels' names."""
 
     overhead_ratio: float | None
-    """None = the names do not tell."""
+    """None = the names do not say."""
     bound: Bound
     attributed_share: float
-    """Of the time in tensor kernels: what the overhead is of."""
+    """Share of the time in tensor kernels that the overhead covers."""
     kernels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One product that was run, with all that was seen of it."""
+    """One product that was run, with its marks, readings and tiles."""
 
     product: Product
     marks: tuple[Mark, ...]
@@ -75,31 +75,31 @@ class Trial:
 
 
 class Machine(Protocol):
-    """What runs products on one GPU."""
+    """Runs products on one GPU."""
 
     @property
     def simulated(self) -> bool:
-        """True when no GPU runs anything."""
+        """Whether the machine is simulated, and no GPU runs anything."""
 
     @property
     def uuid(self) -> str:
-        """Of the GPU, as the agent's sources name it."""
+        """The GPU's uuid in the agent's sources."""
 
     @property
     def software(self) -> Mapping[str, str]:
-        """Versions of what runs the products."""
+        """Versions of the software that runs the products."""
 
     def refusals(self, precisions: Sequence[str]) -> Mapping[str, str]:
-        """Why a precision cannot be run here; without those that can."""
+        """Why a precision cannot be run here, for each that cannot."""
 
     def profile(self, product: Product) -> Profile:
-        """What a profiler saw of one launch or a few."""
+        """A profile of one launch or a few."""
 
     def run(self, product: Product) -> Sequence[Mark]:
-        """Run it for as long as it says; two marks at least, in order."""
+        """Run a product for its time; returns two marks at least, in order."""
 
     def close(self) -> None:
-        """Let go of the GPU. Never raises."""
+        """Release the GPU. Never raises."""
 
 
 class Watch(Protocol):
@@ -107,11 +107,11 @@ class Watch(Protocol):
 
     @property
     def source(self) -> str:
-        """The source that it reads; "" until a GPU was read."""
+        """The name of the source that is read; "" until a GPU was read."""
 
     @property
     def simulated(self) -> bool:
-        """True when what it reads was made up."""
+        """Whether the readings are made up."""
 
     def gpu(self, uuid: str) -> Gpu:
         """The GPU of a machine. Raises OfuError when it is not measured."""

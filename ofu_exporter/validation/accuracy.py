@@ -1,4 +1,4 @@
-"""How near OFU came to MFU: the paper's Table II, its Fig. 1 and 3, and whether the card is within the bounds.
+"""Computes how near OFU came to MFU: the paper's Table II, its Fig. 1 and 3, and whether the card is within the bounds.
 
 Differences are in points: hundredths of the peak.
 """
@@ -15,12 +15,12 @@ from ofu_exporter.validation.results import Result
 
 Verdict = Literal["inside", "outside", "not_judged"]
 JUDGED: Kind = "aligned"
-"""What the bounds are about: random multiples of 16, as in the paper's Table II."""
+"""The kind of products that the bounds are for: random multiples of 16, as in the paper's Table II."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The largest mean absolute errors of a card that is as it should be, in points."""
+    """The largest mean absolute errors of a sound card, in points."""
 
     raw: float = 2.0
     adjusted: float = 0.5
@@ -28,7 +28,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Of one estimator, over some products, in points: estimate minus MFU."""
+    """The errors of one estimator over some products, in points: estimate minus MFU."""
 
     products: int
     mean_absolute: float
@@ -47,11 +47,11 @@ class AccuracyRow:
     kind: Kind
     raw: Errors
     exact: Errors | None
-    """OFU adjusted for tiles where kernel names tell all of them; None = of no product."""
+    """Errors of OFU adjusted for tiles, where kernel names say all about them; None = for no product."""
     lower: Errors | None
-    """The same where they tell a lower bound of what tiles add."""
+    """The same where kernel names give a lower bound of what tiles add."""
     stderr: float | None
-    """Mean standard error of an OFU, from its clock reads; None where one is not known."""
+    """Mean standard error of an OFU, from its clock reads; None where that of one product is not known."""
     raw_verdict: Verdict
     adjusted_verdict: Verdict
 
@@ -65,15 +65,15 @@ class CurvePoint:
     side: float
     """Geometric mean of the three sides."""
     tile_overhead: float | None
-    """From kernel names."""
+    """Overhead by kernel names."""
     bound: str
     counted_overhead: float | None
-    """From the counters: OFU over MFU, minus 1."""
+    """Overhead by the counters: OFU over MFU, minus 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedUp:
-    """How much faster a square is in one precision than in another, by the clock on the wall and by OFU."""
+    """How much faster a square is in one precision than in another, by time and by OFU."""
 
     precision: str
     base: str
@@ -85,7 +85,7 @@ class SpeedUp:
 
 
 def rows(results: Sequence[Result], bounds: Bounds) -> tuple[AccuracyRow, ...]:
-    """The paper's Table II, in the order in which the precisions were run."""
+    """The rows of the paper's Table II, in the order in which the precisions were run."""
     kinds: tuple[Kind, ...] = ("aligned", "unaligned")
     found = []
     for precision in dict.fromkeys(each.product.precision for each in results):
@@ -97,7 +97,7 @@ def rows(results: Sequence[Result], bounds: Bounds) -> tuple[AccuracyRow, ...]:
 
 
 def verdict(found: Sequence[AccuracyRow]) -> Verdict:
-    """Of the card: outside when one row is, not judged when all of them are not."""
+    """The verdict on the card: outside when one row is outside, not judged when no row is judged."""
     verdicts = {each for row in found for each in (row.raw_verdict, row.adjusted_verdict)}
     if "outside" in verdicts:
         return "outside"
@@ -122,7 +122,7 @@ def curve(results: Iterable[Result]) -> tuple[CurvePoint, ...]:
 
 
 def speed_ups(results: Sequence[Result]) -> tuple[SpeedUp, ...]:
-    """Against TF32, or against BF16 where TF32 was not run (the paper, section IV-B and Fig. 3)."""
+    """Speed-ups over TF32, or over BF16 where TF32 was not run (the paper, section IV-B and Fig. 3)."""
     squares = {
         (each.product.precision, each.product.m): each
         for each in results
@@ -191,7 +191,7 @@ def _judged(kind: Kind, errors: Errors | None, most: float) -> Verdict:
 
 
 def _errors(pairs: Sequence[tuple[float | None, float | None]]) -> Errors | None:
-    """Of estimates of MFUs; an estimate that is not known is left out. None when none is."""
+    """The errors of estimates of MFUs, without estimates that are not known. None when none is known."""
     points = [
         100 * (estimate - mfu)
         for estimate, mfu in pairs

@@ -1,9 +1,9 @@
-"""The clock domains of a card by measurement, and the row of the table that they propose.
+"""Measures the clock domains of a card, and proposes a row of the table of models.
 
-Achieved FLOP/s are TPA * f * SMs * FLOPs per cycle and SM, when those of tiles are counted. So tensor cycles and
-achieved FLOP/s give the FLOPs per cycle, which belong to the chip. The tensor clock is not measured so: it is the clock
-that the *published* peak implies with these, f_T = peak / (SMs * FLOPs per cycle), lest OFU and MFU have different
-denominators. What is measured beside it is how high the clock goes while tensor pipes work.
+Achieved FLOP/s are TPA * f * SMs * FLOPs per cycle and SM, when the FLOPs of tiles are counted. So tensor cycles and
+achieved FLOP/s give the FLOPs per cycle, which belong to the chip. The tensor clock is not measured in this way: it is
+the clock that the *published* peak implies with these, f_T = peak / (SMs * FLOPs per cycle), lest OFU and MFU have
+different denominators. In addition the highest clock under tensor load is measured.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from ofu_exporter.validation.results import Result, steady_windows
 from ofu_exporter.values.gpu import Gpu, Rating
 
 BUSY = 0.3
-"""Windows with less tensor activity say nothing of the highest clock under tensor load."""
+"""Least tensor activity of a window that counts for the highest clock under tensor load."""
 FIT = 0.05
-"""How far a measured rate may be from a whole one, as a share of it."""
+"""Largest distance of a measured rate from a whole one, as a share of that."""
 AGREE = 0.02
-"""How far a rate or a clock may be from the table's."""
+"""Largest distance of a rate or a clock from the table's, as a share of that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """One precision, as measured. None = not known."""
+    """What was measured of one precision. None = not known."""
 
     precision: str
     flops_per_cycle_per_sm: float
-    """With the FLOPs that tiles add where they are known; the largest of its products."""
+    """The largest rate of the products, with the FLOPs that tiles add where these are known."""
     is_exact: bool
-    """False: tiles are not known, and the rate is at least this."""
+    """Whether tiles are known; without them the rate is at least the one here."""
     whole: int | None
-    """The rate of a chip that fits: a power of two, or one and a half of it."""
+    """The rate of a chip that fits: a power of two, or one and a half of one."""
     highest_clock_hz: float
-    """Of a window under tensor load."""
+    """Highest mean clock of a window under tensor load."""
     implied_clock_hz: float | None
-    """What the published peak implies with the whole rate."""
+    """The clock that the published peak implies with the whole rate."""
     row_flops_per_cycle_per_sm: int | None
     row_clock_hz: float | None
     notes: tuple[str, ...]
@@ -55,7 +55,7 @@ def domains(
     published: Mapping[str, float],
     extra: Sequence[GpuModel] = (),
 ) -> tuple[Domain, ...]:
-    """What was measured of every precision. `published` are dense peaks in FLOP/s that the user gives."""
+    """The domain of every precision. `published` are dense peaks in FLOP/s that the user gives."""
     row = gpu_models.find(gpu, extra)
     highest = _highest_clocks(trials, rating)
     found = []
@@ -70,14 +70,14 @@ def domains(
 
 
 def whole_rate(rate: float) -> int | None:
-    """The rate that a chip can have and that is nearest; None when none is near."""
+    """The nearest rate that a chip can have; None when none is near."""
     candidates = [whole for power in range(3, 20) for whole in (1 << power, 3 << (power - 1))]
     nearest = min(candidates, key=lambda whole: abs(rate / whole - 1))
     return nearest if abs(rate / nearest - 1) <= FIT else None
 
 
 def proposal(gpu: Gpu, found: Sequence[Domain]) -> tuple[str, str]:
-    """A row for `gpu_rows.py`, and a setting `gpus:`, made of what was measured."""
+    """A row for `gpu_rows.py` and a setting `gpus:`, from what was measured."""
     rates = {each.precision: each.whole for each in found if each.whole}
     low = _clock([each for each in found if each.precision != "fp64"])
     high = _clock([each for each in found if each.precision == "fp64"])
@@ -101,20 +101,20 @@ def _row_text(gpu: Gpu, rates: Mapping[str, int], low: float, high: float | None
     chip = ", ".join(f"{precision}={rate}" for precision, rate in rates.items())
     ids = f'("{gpu.pci_device_id}",)' if gpu.pci_device_id else "()"
     return (
-        f'Row("{gpu.name}", Chip("ARCHITECTURE", {gpu.compute_capability}, _rates({chip})), ("{gpu.name}",),\n'
+        f'GpuModel("{gpu.name}", Chip("ARCHITECTURE", {gpu.compute_capability}, _rates({chip})), ("{gpu.name}",),\n'
         f"    {ids}, {gpu.sm_count}, {low / 1e6:.0f}e6, {fp64}, {most}, {memory},\n"
         '    _tflops(), "ofu-exporter validate --clocks", "low"),'
     )
 
 
 def _clock(found: Sequence[Domain]) -> float | None:
-    """What the first published peak implies; where none is known, the highest clock that was seen under load."""
+    """The clock that the first published peak implies; the highest clock under load where no peak is known."""
     implied = [each.implied_clock_hz for each in found if each.implied_clock_hz]
     return implied[0] if implied else max((each.highest_clock_hz for each in found), default=None)
 
 
 def _highest_clocks(trials: Sequence[Trial], rating: Rating) -> dict[str, float]:
-    """By precision, of the mean clocks of busy windows."""
+    """The highest mean clock of a busy window, by precision."""
     highest: dict[str, float] = {}
     for trial in trials:
         for window in steady_windows(trial, rating):

@@ -1,7 +1,7 @@
 """Runs products with torch on a CUDA GPU.
 
-Launches are queued in chunks, two of which are always on their way, so that the GPU never waits for Python. A chunk's
-end is a CUDA event; when it has passed is read on the clock that the sampler reads.
+Launches are queued in chunks, of which two are always waiting, so that the GPU never waits for Python. A CUDA event
+marks a chunk's end, and its time is read on the sampler's clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHUNK_SECONDS = 0.05
 CHUNKS_QUEUED = 2
 PROFILED_LAUNCHES = 3
 PROBE_SIDE = 512
-"""Of the product that shows whether a precision can be run."""
+"""Sides of the product that shows whether a precision can be run."""
 
 
 class CudaMachine:
@@ -62,17 +62,17 @@ class CudaMachine:
 
     def profile(self, product: Product) -> Profile:
         call = build(self._torch, product, self._device)
-        call()  # what is chosen and compiled at the first launch is not what is asked for
+        call()  # the first launch also chooses and compiles, which must not be profiled
         self._torch.cuda.synchronize()
         profiler = self._torch.profiler
         activities = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
-        with profiler.profile(activities=activities, record_shapes=True) as seen:
+        with profiler.profile(activities=activities, record_shapes=True) as recorded:
             for _ in range(PROFILED_LAUNCHES):
                 call()
             self._torch.cuda.synchronize()
         with tempfile.TemporaryDirectory() as folder:
             trace = Path(folder) / "trace.json"
-            seen.export_chrome_trace(str(trace))
+            recorded.export_chrome_trace(str(trace))
             return profiles.read(trace)
 
     def run(self, product: Product) -> Sequence[Mark]:
@@ -91,7 +91,7 @@ class CudaMachine:
         self._torch.cuda.empty_cache()
 
     def _chunk(self, call: Call, launches: int) -> Any:
-        """Queue some launches; the event behind them."""
+        """Queue some launches; returns the event behind them."""
         for _ in range(launches):
             call()
         event = self._torch.cuda.Event(blocking=True)  # waits without a busy core
@@ -99,7 +99,7 @@ class CudaMachine:
         return event
 
     def _launches_per_chunk(self, call: Call) -> int:
-        """How many launches fill a chunk, by trying twice as many until one takes long enough."""
+        """How many launches fill a chunk; found by doubling their number until they take long enough."""
         launches = 1
         while True:
             began = time.monotonic()

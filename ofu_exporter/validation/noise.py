@@ -1,7 +1,7 @@
-"""What reading the SM clock at instants costs in accuracy: the paper's Table I, from samples of one's own.
+"""Computes the error that point reads of the SM clock cause: the paper's Table I, from our own samples.
 
-All reads together are the baseline. Reads that are further apart are a part of them; how far the means of such parts
-lie from that of all is the error (arXiv:2605.20799, section IV-C).
+All reads together are the baseline. Reads that are further apart are a part of them. The error is how far the means
+of such parts lie from the mean of all (arXiv:2605.20799, section IV-C).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ofu_exporter.validation.results import steady_windows
 from ofu_exporter.values.gpu import Rating
 
 INTERVALS = (1.0, 5.0, 10.0, 20.0, 30.0)
-"""Seconds between two reads: the paper's, and one."""
+"""Seconds between two reads: the paper's intervals, and 1 s."""
 FEWEST = 5
-"""Means of fewer reads than this say little."""
+"""Fewest reads of a mean: fewer say little."""
 TABLE_SECONDS = 3000.0
 """How long the paper measured."""
 TWO_SIDED_95 = 1.96
@@ -26,13 +26,13 @@ TWO_SIDED_95 = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Means of reads so far apart, about the mean of all; in points of OFU."""
+    """How means of reads at one interval scatter about the mean of all reads, in points of OFU."""
 
     interval_seconds: float
     reads: int
-    """In each mean."""
+    """Reads in each mean."""
     std: float
-    """Of the mean over the whole time."""
+    """Standard deviation of a mean over the whole time."""
 
     @property
     def interval_95(self) -> float:
@@ -41,7 +41,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The clock of one steady load, and what it does to OFU."""
+    """The clock under one steady load, and its effect on OFU."""
 
     precision: str
     seconds: float
@@ -55,7 +55,7 @@ class Noise:
 
 
 def noise(trial: Trial, rating: Rating) -> Noise | None:
-    """None when there are too few clock reads in the steady part of the run."""
+    """The noise in the steady part of a run; None when that has too few clock reads."""
     windows = list(steady_windows(trial, rating))
     starts = {each.start for each in windows}
     readings = [each for each in trial.readings if each.start in starts]
@@ -80,7 +80,7 @@ def noise(trial: Trial, rating: Rating) -> Noise | None:
 
 
 def spreads(series: Sequence[float], step_seconds: float) -> tuple[Spread, ...]:
-    """How far means of every n-th value lie from the mean of all, for each of the intervals that the series can tell.
+    """How far means of every n-th value lie from the mean of all, for each interval that fits into the series.
 
     `series` are OFUs as ratios, one for each clock read, `step_seconds` apart.
     """
@@ -96,8 +96,8 @@ def spreads(series: Sequence[float], step_seconds: float) -> tuple[Spread, ...]:
 
 
 def expected_std(utilization: float, clock_ratio: float, reads: float) -> float:
-    """Standard error in points of an OFU over so many independent reads; `clock_ratio` is standard deviation over mean.
+    """Standard error, in points, of an OFU over `reads` independent reads; `clock_ratio` is std over mean.
 
-    The same formula as `ofu.standard_error`.
+    The formula is that of `ofu.formula.standard_error`.
     """
     return 100 * utilization * clock_ratio / math.sqrt(reads)

@@ -1,4 +1,4 @@
-"""Which products are run, and for how long: drawn from a seed, so that a run that was interrupted can go on."""
+"""Draws the products to run, and their times, from a seed, so that an interrupted run can go on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.validation import Product
 
 PRECISIONS = ("bf16", "fp8", "tf32", "fp16", "int8", "fp64", "fp4")
-"""Every precision that products are run in, the most telling first."""
+"""Every precision that products are run in, the most important first."""
 SMALLEST, LARGEST = 1024, 8192
 STEP = 16
-"""Random products have sides that are multiples of this, as the paper's have (arXiv:2605.20799, section V-A)."""
+"""Sides of random products are multiples of this, as in the paper (arXiv:2605.20799, section V-A)."""
 FINEST: Mapping[str, int] = {"fp8": 16, "int8": 8, "fp4": 128}
-"""Sides that the libraries ask for are multiples of this; of the other precisions any side will do."""
+"""The libraries need sides that are multiples of this; in the other precisions any side will do."""
 NOISE_SIDE = 8192
 CLOCK_SIDES = (8192, 4096)
 
@@ -28,13 +28,13 @@ class Size:
     aligned: int
     unaligned: int
     squares: tuple[int, ...]
-    """Sides, multiples of 128 as the paper's are (section IV-A), but not powers of two, which fill their tiles."""
+    """Sides: multiples of 128 as in the paper (section IV-A), but not powers of two, which fill their tiles."""
     seconds: float
-    """Of each product."""
+    """Time of each product."""
     noise_seconds: float
-    """Of the one product that clock noise is measured with; 0 = not measured."""
+    """Time of the one product that clock noise is measured with; 0 = not measured."""
     deadline: float | None = None
-    """Seconds after which no product is begun; None = all of them are."""
+    """Seconds after which no product is begun; None = all products are run."""
 
 
 QUICK = Size(10, 4, (640, 1152, 2176, 3200, 4736, 8064), 3.0, 60.0, deadline=570.0)
@@ -42,27 +42,29 @@ FULL = Size(100, 30, tuple(range(384, 8193, 384)), 30.0, 3000.0)
 
 
 def products(size: Size, precisions: Sequence[str], seed: int) -> tuple[Product, ...]:
-    """All products, one of each precision in turn, so that a part of them says something of each.
+    """All products, one of each precision in turn, so that a part of them has some of each precision.
 
     Raises ConfigError for a precision that is not known.
     """
-    lists = [list(_of_precision(size, precision, seed)) for precision in known(precisions)]
+    lists = [
+        list(_of_precision(size, precision, seed)) for precision in known_precisions(precisions)
+    ]
     turns = (product for turn in zip_longest(*lists) for product in turn if product)
     return (*_noise(size, precisions), *turns)
 
 
 def clock_products(precisions: Sequence[str], seconds: float) -> tuple[Product, ...]:
-    """What tells FLOPs per cycle and the highest clock: large products, of noise and of zeros."""
+    """Products that show FLOPs per cycle and the highest clock: large ones, of noise and of zeros."""
     return tuple(
         Product("clock", precision, side, side, side, seconds, zeros)
-        for precision in known(precisions)
+        for precision in known_precisions(precisions)
         for side in CLOCK_SIDES
         for zeros in (False, True)
     )
 
 
-def known(precisions: Sequence[str]) -> Sequence[str]:
-    """Each of them once. Raises ConfigError for one that no machine knows."""
+def known_precisions(precisions: Sequence[str]) -> Sequence[str]:
+    """The precisions, each once. Raises ConfigError for one that no machine knows."""
     for precision in precisions:
         if precision not in PRECISIONS:
             raise ConfigError(
@@ -97,7 +99,7 @@ def _of_precision(size: Size, precision: str, seed: int) -> Iterator[Product]:
 
 
 def _sides(source: random.Random, step: int, past: int = 0) -> tuple[int, int, int]:
-    """Three sides in whole steps; none of them a multiple of `past`."""
+    """Three sides in whole steps; none of them is a multiple of `past`."""
 
     def side() -> int:
         found = source.randrange(SMALLEST, LARGEST + 1, step)

@@ -8,10 +8,10 @@ from typing import Any
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.validation import accuracy
-from ofu_exporter.validation.report import SIMULATED, Findings
+from ofu_exporter.validation.findings import SIMULATED, Findings
 
 
-def draw(report: Findings, path: Path) -> None:
+def draw(findings: Findings, path: Path) -> None:
     """Errors of OFU, the curve of overheads and the speed-ups in one file. Raises ConfigError without matplotlib."""
     try:
         from matplotlib.backends.backend_agg import (  # noqa: PLC0415 - large and optional
@@ -25,19 +25,19 @@ def draw(report: Findings, path: Path) -> None:
     figure = Figure(figsize=(15, 5), layout="constrained")
     FigureCanvasAgg(figure)
     errors, overheads, speeds = figure.subplots(1, 3)
-    _errors(errors, report)
-    _overheads(overheads, report)
-    _speeds(speeds, report)
-    mark = f"\n{SIMULATED}" if report.header.simulated else ""
-    figure.suptitle(f"{report.header.gpu.name}, source {report.header.source}{mark}")
+    _errors(errors, findings)
+    _overheads(overheads, findings)
+    _speeds(speeds, findings)
+    mark = f"\n{SIMULATED}" if findings.header.simulated else ""
+    figure.suptitle(f"{findings.header.gpu.name}, source {findings.header.source}{mark}")
     try:
         figure.savefig(path)
     except (OSError, ValueError) as error:
         raise ConfigError(f"--plot: {path}: {error}") from error
 
 
-def _errors(axes: Any, report: Findings) -> None:
-    chosen = [each for each in report.compared if each.mfu and each.product.kind == "aligned"]
+def _errors(axes: Any, findings: Findings) -> None:
+    chosen = [each for each in findings.compared if each.mfu and each.product.kind == "aligned"]
     for precision in dict.fromkeys(each.product.precision for each in chosen):
         mine = [each for each in chosen if each.product.precision == precision]
         measured = [100 * (each.mfu or 0) for each in mine]
@@ -57,26 +57,26 @@ def _errors(axes: Any, report: Findings) -> None:
     _legend(axes)
 
 
-def _overheads(axes: Any, report: Findings) -> None:
-    points = [each for each in accuracy.curve(report.compared) if each.kind == "square"]
+def _overheads(axes: Any, findings: Findings) -> None:
+    points = [each for each in accuracy.curve(findings.compared) if each.kind == "square"]
     for precision in dict.fromkeys(point.precision for point in points):
         mine = [each for each in points if each.precision == precision]
         sides = [each.side for each in mine]
-        counted = [_percent(each.counted_overhead) for each in mine]
+        counted = [_in_percent(each.counted_overhead) for each in mine]
         (drawn,) = axes.plot(sides, counted, "o-", label=f"{precision} counters")
-        names = [_percent(each.tile_overhead) for each in mine]
+        names = [_in_percent(each.tile_overhead) for each in mine]
         axes.plot(sides, names, "x--", color=drawn.get_color(), label=f"{precision} names")
     axes.set(title="FLOPs that tiles add", xlabel="side", ylabel="%")
     _legend(axes)
 
 
-def _percent(ratio: float | None) -> float:
-    """NaN, which is not drawn, where it is not known."""
+def _in_percent(ratio: float | None) -> float:
+    """A ratio in percent; NaN, which is not drawn, where it is not known."""
     return math.nan if ratio is None else 100 * ratio
 
 
-def _speeds(axes: Any, report: Findings) -> None:
-    found = accuracy.speed_ups(report.compared)
+def _speeds(axes: Any, findings: Findings) -> None:
+    found = accuracy.speed_ups(findings.compared)
     for precision in dict.fromkeys(each.precision for each in found):
         mine = [each for each in found if each.precision == precision]
         sides = [each.side for each in mine]

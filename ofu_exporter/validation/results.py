@@ -1,4 +1,4 @@
-"""One trial made into one comparison: what the counters said, and what was really computed, over the same seconds."""
+"""Makes one result of one trial: what the counters said, and what was really computed, over the same seconds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import Window
 
 SETTLE_SECONDS = 1.0
-"""The first part of a run is not compared: the clock is on its way down from that of an idle card."""
+"""Seconds of a run that are not compared at first: the clock is still coming down from that of an idle card."""
 SHARE_ROUNDING = 1e-6
 LONGEST_SETTLE_SHARE = 1 / 3
-"""Of a run; for short ones."""
+"""Largest share of a short run that is not compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Result:
 
     product: Product
     seconds: float
-    """Of the windows that were compared."""
+    """Time of the windows that were compared."""
     achieved_flops: float
     """Theoretical FLOPs per second."""
     tensor_active: float
@@ -35,9 +35,9 @@ class Result:
     tensor_hz: float
     """Tensor cycles of one SM per second: TPA times clock."""
     utilization: float
-    """OFU, as the agent computes it."""
+    """OFU, computed as in the agent."""
     stderr: float | None
-    """Of the OFU, from its clock reads; None = not known."""
+    """Standard error of the OFU, from its clock reads; None = not known."""
     mfu: float | None
     """Achieved FLOP/s over the dense peak of the precision; None where the peak is not known."""
     tiling: Tiling
@@ -50,10 +50,10 @@ class Result:
 
     @property
     def is_exact(self) -> bool:
-        """Whether what tiles add is known, and not only a bound of it."""
-        known = self.tiling
-        is_whole = known.attributed_share > 1 - SHARE_ROUNDING
-        return known.overhead_ratio is not None and known.bound == "exact" and is_whole
+        """Whether what tiles add is known exactly, for all of the time."""
+        tiling = self.tiling
+        is_whole = tiling.attributed_share > 1 - SHARE_ROUNDING
+        return tiling.overhead_ratio is not None and tiling.bound == "exact" and is_whole
 
     @property
     def counted_overhead(self) -> float | None:
@@ -62,7 +62,7 @@ class Result:
 
 
 def result(trial: Trial, rating: Rating) -> Result | None:
-    """None when no whole window lies in the steady part of the run."""
+    """The result of a trial; None when no whole window lies in the steady part of the run."""
     windows = list(steady_windows(trial, rating))
     seconds = math.fsum(each.seconds for each in windows)
     if not seconds:
@@ -93,7 +93,7 @@ def result(trial: Trial, rating: Rating) -> Result | None:
 
 
 def steady_windows(trial: Trial, rating: Rating) -> Iterator[Window]:
-    """The windows with an OFU that lie within the run, after its clock has settled."""
+    """The windows with an OFU that lie within the run after the clock has settled."""
     began, ended = trial.marks[0].at, trial.marks[-1].at
     began += min(SETTLE_SECONDS, (ended - began) * LONGEST_SETTLE_SHARE)
     trust = CycleTrust()
@@ -111,7 +111,7 @@ def steady_windows(trial: Trial, rating: Rating) -> Iterator[Window]:
 
 
 def launches_at(marks: Sequence[Mark], at: float) -> float:
-    """How many launches had ended, on the line between two marks. `at` lies between the first and the last."""
+    """How many launches had ended at an instant between the first and the last mark, interpolated between two marks."""
     right = min(max(bisect_right(marks, at, key=lambda mark: mark.at), 1), len(marks) - 1)
     before, after = marks[right - 1], marks[right]
     share = (at - before.at) / (after.at - before.at)
@@ -124,7 +124,7 @@ def _mean(weighted: Sequence[tuple[float, float]]) -> float:
 
 
 def _stderr(windows: Sequence[Window], seconds: float) -> float | None:
-    """Of a time-weighted mean of windows whose errors are independent."""
+    """Standard error of the time-weighted mean of windows whose errors are independent."""
     errors = [each.stderr * each.seconds for each in windows if each.stderr is not None]
     if len(errors) < len(windows):
         return None

@@ -1,4 +1,4 @@
-"""Runs products on a machine beside a watch, one after the other, and keeps what was seen."""
+"""Runs products on a machine beside a watch, one after the other, and stores the trials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Progress = Callable[[int, int, Product], None]
 
 @dataclass(frozen=True, slots=True)
 class ValidationSession:
-    """What takes part."""
+    """A machine, the watch beside it, and the file of their trials."""
 
     machine: Machine
     watch: Watch
@@ -29,10 +29,10 @@ class ValidationSession:
     def run(
         self, products: Sequence[Product], deadline: float | None, progress: Progress
     ) -> tuple[Product, ...]:
-        """Run what is not in the store yet; what would end too late is left out and returned.
+        """Run the products that are not in the store yet; those that would end too late are left out and returned.
 
-        `deadline` is in seconds from now. Raises OfuError when the GPU is not measured any more; what was run by
-        then is in the store.
+        `deadline` is in seconds from now. Raises OfuError when the GPU is not measured any more; trials from before
+        are in the store.
         """
         began = self.clock()
         done = {trial.product for trial in self.store.trials}
@@ -47,21 +47,21 @@ class ValidationSession:
         return tuple(left_out)
 
     def trial(self, product: Product) -> Trial:
-        """One product, profiled and then run. Raises GpuError for a GPU that no OFU can be had of."""
-        seen = tiling(self.machine.profile(product))
+        """Profile one product and then run it. Raises GpuError for a GPU without tensor activity."""
+        tiles = tiling(self.machine.profile(product))
         marks = tuple(self.machine.run(product))
         readings = self.watch.readings(self.machine.uuid, marks[0].at, marks[-1].at)
         if readings and all(each.tensor_active is None for each in readings):
             raise GpuError(
                 Reason.NO_TENSOR_COUNTER, f"GPU {self.machine.uuid} has no tensor activity"
             )
-        return Trial(product, marks, tuple(readings), seen)
+        return Trial(product, marks, tuple(readings), tiles)
 
 
 def runnable(machine: Machine, precisions: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The precisions that a machine runs, and why it does not run the others.
 
-    Raises ConfigError when there is none.
+    Raises ConfigError when it runs none.
     """
     refused = dict(machine.refusals(precisions))
     found = [precision for precision in precisions if precision not in refused]
@@ -72,7 +72,7 @@ def runnable(machine: Machine, precisions: Sequence[str]) -> tuple[list[str], di
 
 
 def tiling(profile: Profile) -> Tiling:
-    """What the names of the tensor kernels in a profile of one product say of their tiles."""
+    """The tiles of one product, by the names of the tensor kernels in its profile."""
     found = overhead([profile])
     names = tuple(dict.fromkeys(launches.kernel for launches in profile.launches))
     return Tiling(found.overhead_ratio, found.bound, found.attributed_share or 0.0, names)

@@ -1,8 +1,8 @@
-"""A simulated H100 that runs products, and the agent's reading of it, on a clock that moves only when waited on.
+"""Simulates an H100 that runs products, and the agent's reading of it, on a clock that moves only in `wait`.
 
-It shows that a validation works, not that OFU does: what is found is what was put in. Tensor activity and clocks are
-drawn as in the paper (arXiv:2605.20799, section IV-C). Kernels are named by the grammars of `tiles`, all but TF32's by
-nvJet's, whatever a library would really run.
+The simulation shows that a validation works, not that OFU does: the tool finds what was put in. Tensor activity and
+clocks are drawn as in the paper (arXiv:2605.20799, section IV-C). Kernels are named by the grammars of `tiles`, all but
+TF32's by nvJet's, whatever a library would really run.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ofu_exporter.values.reading import Reading
 from ofu_exporter.values.reasons import Reason
 
 FULL_LOAD_CLOCK_HZ, CLOCK_STD_HZ = 1352e6, 32e6
-"""Of an H100 at its power limit, as the paper measured."""
+"""The clock of an H100 at its power limit, and its standard deviation, as the paper measured them."""
 TENSOR_CLOCK_HZ, FP64_CLOCK_HZ = 1830e6, 1980e6
-"""With operands of zeros, which need little power."""
+"""Clocks with operands of zeros, which need little power."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeKernel:
-    """A kernel as it is and as its name tells: of some families the name leaves something out."""
+    """A kernel with its name, which in some families leaves out the cluster."""
 
     name: str
     cluster: tuple[int, int] | None = None
-    """None = as the name says."""
+    """None = the name says it."""
 
     def executed_flops(self, product: Product) -> int:
         kernel = tiles.parse(self.name)
@@ -70,7 +70,7 @@ KERNELS: Mapping[str, tuple[MadeKernel, ...]] = {
         MadeKernel(_XMMA.format(each), cluster=(2, 1)) for each in ("128x128", "128x256")
     ),
 }
-"""What runs the products of each precision; the one that executes least is taken, as a library would."""
+"""Kernels for the products of each precision; the one that executes least is taken, as a library would."""
 PIPES = {"int8": "imma", "fp64": "dmma"}
 
 
@@ -80,7 +80,7 @@ class Clock:
     def __init__(self, step_seconds: float) -> None:
         self._step = step_seconds
         self._steps = 0
-        # Between two steps of the simulation, so that rounding never moves a read into the next one.
+        # The start lies between two steps of the simulation, so that rounding never moves a read into the next one.
         self._start = 1000.0 + driver.STEP_SECONDS / 2
         self.listener: Callable[[], None] | None = None
 
@@ -88,14 +88,14 @@ class Clock:
         return self._start + self._steps * self._step if self._steps else 1000.0
 
     def wait(self) -> None:
-        """One step."""
+        """Let one step pass."""
         self._steps += 1
         if self.listener is not None:
             self.listener()
 
 
 class SimulatedWatch:
-    """The agent's pace over a probe on that clock: what the sampler does, without threads."""
+    """Reads a probe at the agent's pace on that clock, like the sampler but without threads."""
 
     simulated = True
     source = "simulate"
@@ -163,7 +163,7 @@ class SimulatedMachine:
 
     def run(self, product: Product) -> Sequence[Mark]:
         _, executed = _choice(product)
-        self.probe.do(self._phase(product, product.flops / executed))
+        self.probe.run_phase(self._phase(product, product.flops / executed))
         rate = self._flops_per_cycle[product.precision] * (self._gpu.sm_count or 0)
         began, cycles = self.clock(), self.probe.useful_cycles
         marks = [Mark(began, 0.0)]
@@ -171,14 +171,14 @@ class SimulatedMachine:
             self.clock.wait()
             done = (self.probe.useful_cycles - cycles) * rate / product.flops
             marks.append(Mark(self.clock(), done))
-        self.probe.do(IDLE)
+        self.probe.run_phase(IDLE)
         return marks
 
     def close(self) -> None:
         """Nothing is held."""
 
     def _phase(self, product: Product, useful_share: float) -> LoadPhase:
-        """Tensor activity as the products of `simulated_gemms`; a clock that falls as the load grows."""
+        """The load of a product: tensor activity as with `simulated_gemms`, and a clock that is lower under load."""
         source = random.Random(f"{self._seed}/{product}")
         active = source.uniform(0.55, 0.92)
         top = FP64_CLOCK_HZ if product.precision == "fp64" else TENSOR_CLOCK_HZ

@@ -1,4 +1,4 @@
-"""The file of a validation: a line that says on what it is made, then one line for every product that was run.
+"""Writes and reads the file of a validation: a line on the GPU and the software, then one line for every trial.
 
 Lines are JSON. A run that was interrupted goes on behind the last complete line.
 """
@@ -27,7 +27,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ResultsHeader:
-    """On what the products are run."""
+    """The GPU, source and software with which the products are run."""
 
     gpu: Gpu
     source: str
@@ -37,7 +37,7 @@ class ResultsHeader:
     software: Mapping[str, str] = field(default_factory=dict)
 
     def same_place(self, other: ResultsHeader) -> bool:
-        """Whether results of both may stand in one file: created at other times, nothing else differs."""
+        """Whether trials of both may stand in one file: nothing but the time of creation differs."""
         return (self.gpu, self.source, self.simulated, dict(self.software)) == (
             other.gpu,
             other.source,
@@ -56,7 +56,7 @@ class ResultsFile:
     """A file of trials that grows."""
 
     def __init__(self, path: Path, header: ResultsHeader) -> None:
-        """Begin the file, or go on with it. Raises ConfigError for a file that was made elsewhere."""
+        """Begin the file, or go on with it. Raises ConfigError for a file from another GPU, source or software."""
         self._path = path
         self.trials: list[Trial] = []
         try:
@@ -68,7 +68,7 @@ class ResultsFile:
             raise ConfigError(f"{path}: {error.strerror or error}") from error
 
     def add(self, trial: Trial) -> None:
-        """Write a trial down. Raises ConfigError when that cannot be done."""
+        """Append a trial. Raises ConfigError when the file cannot be written."""
         try:
             self._append(encode(trial))
         except OSError as error:
@@ -91,7 +91,7 @@ class ResultsFile:
 
 
 def read(path: Path) -> tuple[ResultsHeader, list[Trial]]:
-    """What a file says. Raises ConfigError that names it."""
+    """The header and the trials of a file. Raises ConfigError, which names the file."""
     try:
         header, trials, _ = _load(path)
     except OSError as error:
@@ -100,7 +100,7 @@ def read(path: Path) -> tuple[ResultsHeader, list[Trial]]:
 
 
 def encode(trial: Trial) -> dict[str, Any]:
-    """A trial as plain data; its times are from its first mark on."""
+    """A trial as plain data; its times begin at its first mark."""
     epoch = trial.marks[0].at
     return {
         "product": asdict(trial.product),
@@ -151,7 +151,7 @@ def _decode(fields: Mapping[str, Any], gpu: Gpu) -> Trial:
 
 
 def _check(trial: Trial) -> None:
-    """Raises ValueError for what cannot have been run."""
+    """Raises ValueError for a trial that cannot have been run."""
     product, marks, tiling = trial.product, trial.marks, trial.tiling
     if min(product.m, product.n, product.k) < 1 or not 0 < product.seconds < math.inf:
         raise ValueError("its product has a side or a time that is not above 0")

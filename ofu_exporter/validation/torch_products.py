@@ -1,6 +1,6 @@
-"""Products of torch in every precision that it multiplies: the operands, and the call.
+"""Builds products in torch, operands and call, in every precision that torch multiplies.
 
-A product is row-major, C[m, n] = A[m, k] B[k, n]. Of the narrow precisions B is given transposed, as cuBLAS wants it.
+A product is row-major, C[m, n] = A[m, k] B[k, n]. In the narrow precisions B is given transposed, as cuBLAS needs it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Call = Callable[[], object]
 
 
 def build(torch: Any, product: Product, device: str) -> Call:
-    """The launch of a product, its operands made. Raises whatever torch raises where it has no such product."""
+    """Make the operands of a product; returns its launch. Raises torch's own errors where torch has no such product."""
     return BUILDERS[product.precision](torch, product, device)
 
 
 def _plain(type_: str) -> Callable[[Any, Product, str], Call]:
-    """The ordinary product of two matrices of one type; the sum is in FP32, of FP64 in FP64."""
+    """The ordinary product of two matrices of one type; sums are in FP32, those of FP64 in FP64."""
 
     def build_plain(torch: Any, product: Product, device: str) -> Call:
         dtype = getattr(torch, type_)
@@ -38,7 +38,7 @@ def _tf32(torch: Any, product: Product, device: str) -> Call:
 
 
 def _fp8(torch: Any, product: Product, device: str) -> Call:
-    """Scaled as a whole. Sums stay in the tensor pipe, which is what the peak is quoted for."""
+    """FP8 with one scale for each operand. Sums stay in the tensor pipe, as the quoted peak assumes."""
     type_ = torch.float8_e4m3fn
     left = _values(torch, product, (product.m, product.k), device).to(type_)
     right = _values(torch, product, (product.n, product.k), device).to(type_).t()
@@ -64,7 +64,7 @@ def _int8(torch: Any, product: Product, device: str) -> Call:
 
 
 def _fp4(torch: Any, product: Product, device: str) -> Call:
-    """NVFP4: two elements a byte, and a scale in FP8 for every 16 of them along K."""
+    """NVFP4: two elements in a byte, and a scale in FP8 for every 16 elements along K."""
 
     def values(rows: int) -> Any:
         most = 1 if product.zeros else 256
@@ -82,7 +82,7 @@ def _fp4(torch: Any, product: Product, device: str) -> Call:
 
 
 def _values(torch: Any, product: Product, sides: tuple[int, int], device: str) -> Any:
-    """Normal numbers, as activations and weights are: how much power is needed depends on the values."""
+    """Normally distributed numbers, like activations and weights: the power that is needed depends on the values."""
     make = torch.zeros if product.zeros else torch.randn
     return make(sides, device=device)
 

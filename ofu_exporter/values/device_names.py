@@ -1,4 +1,4 @@
-"""Which GPU a scheduler means: every form in which schedulers and device plugins name a device."""
+"""Finds the GPU that a scheduler means, in every form in which schedulers and device plugins name a device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ofu_exporter.values.gpu import Gpu, GpuKey
 
 _REPLICA = re.compile(r"(?:::\d+|/vgpu\d+)$")
-"""One of several shares of a device: NVIDIA's time slicing and MPS, GKE's time sharing."""
+"""The end of a name that means one of several shares of a device: NVIDIA's time slicing and MPS, GKE's time sharing."""
 _OLD_MIG = re.compile(r"MIG-(GPU-[^/]+)/(\d+)/\d+")
 _NODE = re.compile(r"nvidia(\d+)(?:/gi(\d+))?")
 _INDEX = re.compile(r"(\d+)(?:\.(\d+))?")
@@ -20,21 +20,21 @@ class DeviceName:
     """A device as a scheduler named it, taken apart."""
 
     uuid: str = ""
-    """Of a GPU or of a MIG instance."""
+    """UUID of a GPU or of a MIG instance."""
     number: int | None = None
     """N of /dev/nvidiaN."""
     instance: str = ""
     """GPU-instance id."""
     shared: bool = False
-    """The name is of a share of the device, which other jobs may use as well."""
+    """Whether the name means a share of the device, which other jobs may use as well."""
 
 
 def parse(name: str) -> DeviceName:
     """Take a device's name apart.
 
-    Understood: `GPU-...`, `MIG-...`, `MIG-GPU-.../gi/ci` (drivers before R470), `nvidiaN` and
-    `nvidiaN/giM` (GKE), `N` and `N.M` (Slurm, dcgm-exporter's job mapping), each also as one of
-    several shares: `...::K` (NVIDIA's device plugin), `.../vgpuK` (GKE).
+    These forms are understood: `GPU-...`, `MIG-...`, `MIG-GPU-.../gi/ci` (drivers before R470),
+    `nvidiaN` and `nvidiaN/giM` (GKE), `N` and `N.M` (Slurm, dcgm-exporter's job mapping), each also
+    as one of several shares: `...::K` (NVIDIA's device plugin), `.../vgpuK` (GKE).
     """
     base = _REPLICA.sub("", name)
     shared = base != name

@@ -1,4 +1,4 @@
-"""One GPU as its source describes it, and what it is measured against."""
+"""One GPU as its source describes it, and the clocks and peaks that it is measured against."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GpuKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU, or one MIG instance of it, as its source describes it. None or "" = the source does not say."""
+    """One GPU, or one MIG instance of a GPU, as its source describes it. None or "" = the source does not say."""
 
     index: str
     uuid: str
@@ -42,17 +42,18 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """What one GPU is measured against."""
+    """The clocks and peaks that one GPU is measured against."""
 
     tensor_clock_hz: Mapping[str, float]
     """Highest clock of the tensor pipe per clock domain (`low_precision`, `fp64`)."""
     peak_flops: Mapping[str, float]
     """Dense peak per precision; empty when not known."""
     origin: str
-    """published (the table), configured (the user's row) or estimated (the card's own maximum SM clock)."""
+    """Where the rating is from: published (the table), configured (the user's row) or estimated (from the card's own
+    maximum SM clock)."""
     model: str = ""
     """Key of the row, "" when estimated."""
     max_sm_clock_hz: float | None = None
-    """Highest SM clock of the model, to tell a clock from another field's value."""
+    """Highest SM clock of the model; a value far above is no clock but another field's value."""
     sm_count: int | None = None
-    """SMs of the model, for a source that does not tell how many the GPU has."""
+    """SMs of the model, for a source that does not say how many the GPU has."""

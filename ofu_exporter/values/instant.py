@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Now(NamedTuple):
-    """One instant on both clocks."""
+class Instant(NamedTuple):
+    """One instant on both clocks, in seconds."""
 
     monotonic: float
     unix: float
 
-    def at(self, monotonic: float) -> Now:
-        """Another instant, which the monotonic clock tells."""
-        return Now(monotonic, self.unix - (self.monotonic - monotonic))
+    def at(self, monotonic: float) -> Instant:
+        """The instant at which the monotonic clock says `monotonic`."""
+        return Instant(monotonic, self.unix - (self.monotonic - monotonic))
 
-    def at_unix(self, unix: float) -> Now:
-        """Another instant, which Unix time tells."""
-        return Now(self.monotonic - (self.unix - unix), unix)
+    def at_unix(self, unix: float) -> Instant:
+        """The instant at Unix time `unix`."""
+        return Instant(self.monotonic - (self.unix - unix), unix)

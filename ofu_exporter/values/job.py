@@ -1,4 +1,4 @@
-"""One job as its scheduler describes it, what it holds, and what it had of each GPU."""
+"""One job as its scheduler describes it, the devices it holds, and what it had of each GPU."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Job:
     nodes: str = ""
     """The job's nodes, as the scheduler writes them."""
     started: float | None = None
-    """Unix time at which it began."""
+    """Unix time at which the job began."""
     uid: str = ""
-    """What tells two jobs apart that were given the same id one after the other."""
+    """Tells two jobs apart that were given the same id one after the other."""
     token_sha256: str = field(default="", repr=False)
-    """Of the token with which the job may report, in hexadecimal; shown nowhere."""
+    """SHA-256 of the token with which the job may report, in hexadecimal; it is shown nowhere."""
     aliases: tuple[str, ...] = ()
-    """Other ids by which the job may call itself when it reports: its pods."""
+    """Other ids under which the job may report: those of its pods."""
 
     @property
     def key(self) -> JobKey:
@@ -46,12 +46,12 @@ class Claim:
 
     job: Job
     devices: tuple[str, ...]
-    """As the scheduler names them; `devices.parse` says which forms are understood."""
+    """The names that the scheduler uses; `device_names.parse` says which forms are understood."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What all schedulers together say from one instant on."""
+    """The claims of all schedulers together, which hold from one instant on."""
 
     at: float
     """Seconds, on the monotonic clock of the readings."""
@@ -65,9 +65,9 @@ class Stretch(NamedTuple):
     """Seconds on the monotonic clock."""
     end: float
     utilization_seconds: float
-    """Integral of OFU over it."""
+    """Integral of OFU over the stretch."""
     variance: float
-    """Of that integral, from the clock samples; s^2."""
+    """Variance of that integral, from the clock samples; s^2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class GpuUsage:
     held_seconds: float = 0.0
     """Time for which the job had the GPU, measured or not."""
     observed_seconds: float = 0.0
-    """Time of it in which OFU was measured."""
+    """Part of that time in which OFU was measured."""
     utilization_seconds: float = 0.0
-    """Integral of OFU over that time."""
+    """Integral of OFU over the observed time."""
     recent: tuple[Stretch, ...] = ()
-    """The last minutes of that time, oldest first."""
+    """The last minutes of the observed time, oldest first."""

@@ -12,18 +12,18 @@ from ofu_exporter.values.reasons import Reason
 Clock = Callable[[], float]
 """Returns seconds, monotonic."""
 SHORTEST_WINDOW_SECONDS = 0.1
-"""The hardware refreshes its counters at best this often; what is read faster is invalid."""
+"""The hardware refreshes its counters at best this often; a value that is read sooner is invalid."""
 LONGEST_WINDOW_SECONDS = 30.0
-"""Beyond this DCGM's ratio is an average of averages (arXiv:2605.20799, section IV-C)."""
+"""Over a longer window DCGM's ratio is an average of averages (arXiv:2605.20799, section IV-C)."""
 MAX_RATIO = 1.001
-"""Activity may exceed 1 by this rounding: the two counters behind it are not read in one instant."""
+"""Activity may exceed 1 by this rounding: it is made of two counters that are not read in one instant."""
 
 
 class ClockSample(NamedTuple):
     """One point read of the SM clock."""
 
     at: float
-    """Seconds, on the clock of the reading it belongs to."""
+    """Seconds, on the clock of the reading that the sample belongs to."""
     hz: float
 
 
@@ -35,7 +35,7 @@ class CycleTotals(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What else a source knows of a window that shows whether the GPU worked in it. None = not known."""
+    """Other counters of a window, which show whether the GPU worked in it. None = not known."""
 
     graphics_active: float | None = None
     """Share of the time in which the graphics or compute engine was busy."""
@@ -59,7 +59,7 @@ class Reading:
     clocks: tuple[ClockSample, ...] = ()
     cycles: CycleTotals | None = None
     pace: float = 0.0
-    """Seconds within which its source has the next reading, where that is not the sampler's interval."""
+    """Seconds within which the source has its next reading, where that is not the sampler's interval."""
     evidence: Evidence | None = None
 
 
@@ -75,7 +75,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What was measured on one GPU in one window, and the OFU made of it where both inputs are there."""
+    """What was measured on one GPU in one window, and its OFU where both inputs were measured."""
 
     start: float
     end: float

@@ -1,4 +1,4 @@
-"""What a job's own reports come to beside the OFU of its GPUs: frozen values, ratios 0..1."""
+"""A job's reports compared with the OFU of its GPUs: frozen values, ratios 0..1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Literal, NamedTuple
 
 Bound = Literal["exact", "lower"]
-"""Whether executed FLOPs, and so what tiles add, are known or are at least so many."""
+"""How the executed FLOPs, and with them the tile overhead, are known: exactly or as a lower bound."""
 
 
 class Verdict(str, Enum):
@@ -30,9 +30,9 @@ class LikelyCause:
     """What may have made a reported MFU differ from OFU."""
 
     cause: str
-    """Slug; two together: `one+other`."""
+    """The cause's slug; of two causes together `one+other`."""
     expected_ratio: float
-    """Reported MFU over OFU if it were so."""
+    """Reported MFU over OFU, if this were the cause."""
     misfit: float
     """Standard errors between the expected and the observed ratio."""
     evidence: str
@@ -45,7 +45,7 @@ class Causes:
     fitting: tuple[LikelyCause, ...] = ()
     """Likeliest first."""
     tied: int = 0
-    """So many of them, from the first on, the numbers cannot tell apart."""
+    """How many of them, from the first on, the numbers cannot tell apart."""
 
     @property
     def first(self) -> LikelyCause | None:
@@ -60,7 +60,7 @@ class Compared(NamedTuple):
     utilization_seconds: float = 0.0
     gpu_seconds: float = 0.0
     variance: float = 0.0
-    """Of the utilization seconds, from the clock samples; s^2."""
+    """Variance of the utilization seconds, from the clock samples; s^2."""
 
     @property
     def mfu(self) -> float | None:
@@ -73,7 +73,7 @@ class Compared(NamedTuple):
 
     @property
     def standard_error(self) -> float:
-        """Of the OFU."""
+        """Standard error of the OFU."""
         return math.sqrt(self.variance) / self.gpu_seconds if self.gpu_seconds > 0 else 0.0
 
     def plus(self, other: Compared) -> Compared:
@@ -90,18 +90,19 @@ class Adjusted:
     tile_overhead: float
     """Executed over theoretical FLOPs, minus 1."""
     bound: Bound | None = None
-    """Of the overhead: where it is a lower one, the adjusted OFU is at most what it says. None = not said."""
+    """Whether the overhead is exact or a lower bound; with a lower bound the true adjusted OFU is at most the one here.
+    None = the job did not say."""
     utilization_seconds: float = 0.0
     """Integral of OFU / (1 + overhead) (arXiv:2605.20799, eq. 8)."""
     gpu_seconds: float = 0.0
-    """The time of it that was observed."""
+    """GPU-seconds in which OFU was observed."""
 
-    def told(self, tile_overhead: float, bound: Bound | None) -> Adjusted:
-        """From now on with another overhead."""
+    def with_overhead(self, tile_overhead: float, bound: Bound | None) -> Adjusted:
+        """The same sums, to go on with another overhead."""
         return replace(self, tile_overhead=tile_overhead, bound=bound)
 
     def plus(self, utilization_seconds: float, gpu_seconds: float) -> Adjusted:
-        """With more that was observed."""
+        """The sums with more observed GPU-seconds."""
         return replace(
             self,
             utilization_seconds=self.utilization_seconds
@@ -112,35 +113,35 @@ class Adjusted:
 
 @dataclass(frozen=True, slots=True)
 class ReportsView:
-    """What a job reported of itself, against the OFU of its GPUs on this node over the same seconds."""
+    """What a job reported of itself, compared with the OFU of its GPUs on this node over the same seconds."""
 
     outcomes: Mapping[str, int]
     """Reports by what became of them."""
     at: float | None = None
     """Unix time at which the interval of the last report ended."""
     peak_flops: float | None = None
-    """Dense peak of one GPU that the MFU is against, effective over the precisions in use."""
+    """Dense peak of one GPU that the MFU divides by, effective over the precisions in use."""
     precision: Mapping[str, float] | None = None
-    """Shares of the FLOPs, as the job told them; None where it did not."""
+    """Shares of the FLOPs, as the job reported them; None where the job did not."""
     mfu: float | None = None
-    """Over the horizon; None once it has reported nothing for so long."""
+    """Mean over the horizon; None when the job reported nothing in that time."""
     horizon: Compared = NOTHING
-    """The last minutes."""
+    """Sums over the last minutes."""
     settled: Compared = NOTHING
-    """Since the first report, up to a minute ago: these sums only grow."""
+    """Sums since the first report, up to a minute ago; they only grow."""
     total: Compared = NOTHING
-    """Since the first report, with what is known so far of the last minute."""
+    """Sums since the first report, with what is already known of the last minute."""
     verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """On the horizon."""
+    """Verdict on the horizon."""
     total_verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """On the total."""
+    """Verdict on the total."""
     causes: Causes | None = None
-    """Of this verdict; None where none were looked for."""
+    """Causes of this verdict; None where none were looked for."""
     adjusted: Adjusted | None = None
-    """None where the job has not said what tiles add."""
+    """None where the job has not reported what tiles add."""
 
     def of_the_past(self) -> ReportsView:
-        """What still holds when nothing has been compared for a while: sums and counts, no verdict."""
+        """What still holds when no report has been compared for a while: sums and counts, no verdict."""
         return replace(
             self, mfu=None, horizon=NOTHING, verdict=Verdict.INSUFFICIENT_DATA, causes=None
         )

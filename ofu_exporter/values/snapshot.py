@@ -1,4 +1,4 @@
-"""The frozen values that cross a border between rooms: base units, and None where nothing was measured."""
+"""The snapshot that the agent shows, and its parts: base units, and None where nothing was measured."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ofu_exporter.values.reported import ReportsView
 
 @dataclass(frozen=True, slots=True)
 class GpuView:
-    """Everything the faces may say about one GPU."""
+    """Everything that the agent's pages may say about one GPU."""
 
     gpu: Gpu
     rating: Rating | None
     window: Window | None
-    """The last window; None once it is too old, or after a fault."""
+    """The last window; None when that is too old, or after a fault."""
     reason: Reason | None
     """Why there is no OFU; None exactly when the window has one."""
     detail: str = ""
@@ -28,13 +28,13 @@ class GpuView:
     observed_seconds: float = 0.0
     rejected: Mapping[str, int] = field(default_factory=dict)
     sampled_at: float | None = None
-    """End of the last window that had an OFU, kept when the window itself is gone."""
+    """End of the last window that had an OFU; it stays when the window itself is gone."""
     fresh_until: float = 0.0
     """After this instant the window must not be shown any more."""
     source: str = ""
-    """What it is read through; "" = the snapshot's first source."""
+    """Name of the source that reads the GPU; "" = the snapshot's first source."""
     holders: tuple[Job, ...] = ()
-    """The jobs that have the GPU now; its OFU is credited to a job only while there is just one."""
+    """The jobs that have the GPU now; its OFU is credited to a job only while it has just one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +56,21 @@ class SourceHealth:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """Everything the faces may say about one job on this node."""
+    """Everything that the agent's pages may say about one job on this node."""
 
     job: Job
     usage: tuple[GpuUsage, ...]
-    """Of every GPU that the job has, or had, here."""
+    """What the job had of every GPU that it holds, or held, here."""
     distribution: Mapping[int, float]
-    """Observed seconds by the OFU of their window, in steps of `jobs.STEP`."""
+    """Observed seconds by the OFU of their window, in steps of `job_state.STEP`."""
     began: float
-    """Unix time at which it was first seen here."""
+    """Unix time at which the job was first seen here."""
     ended: float | None
-    """Unix time at which it was no longer seen; None while it holds a GPU."""
+    """Unix time at which the job was no longer seen; None while it holds a GPU."""
     updated: float
     """Unix time of this view."""
     reports: ReportsView | None = None
-    """None while it has reported nothing."""
+    """None while the job has reported nothing."""
 
     @property
     def observed_seconds(self) -> float:
@@ -97,9 +97,9 @@ class SchedulerHealth:
     poll_seconds: float = 0.0
     failures: Mapping[str, int] = field(default_factory=dict)
     rejected: Mapping[str, int] = field(default_factory=dict)
-    """What it said that was not believed, by reason."""
+    """Claims that were not believed, by reason."""
     answered_at: float | None = None
-    """When it last gave an answer."""
+    """When the scheduler last answered, on the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +109,14 @@ class Snapshot:
     at: float
     gpus: tuple[GpuView, ...]
     source: SourceHealth
-    """The source that is read first; GPUs that it cannot measure may be read by another."""
+    """The first source; GPUs that it cannot measure may be read by another."""
     jobs: tuple[JobView, ...] = ()
     schedulers: tuple[SchedulerHealth, ...] = ()
     unknown_devices: tuple[tuple[JobKey, str], ...] = ()
-    """Devices that a scheduler gave to a job and that are no GPU measured here."""
+    """Devices that a scheduler gave to a job and that are none of the GPUs measured here."""
     unowned_reports: tuple[tuple[str, ReportsView], ...] = ()
-    """What jobs reported that own no GPU here, by job id."""
+    """Reports of jobs that own no GPU here, by job id."""
     other_sources: tuple[SourceHealth, ...] = ()
-    """Those that are read, or were tried, for GPUs that the first one cannot measure."""
+    """Sources that are read, or were tried, for GPUs that the first one cannot measure."""
     clock_steps: int = 0
-    """How often the node's clock was set while the agent ran."""
+    """How often somebody set the node's clock while the agent ran."""

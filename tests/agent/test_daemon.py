@@ -14,6 +14,8 @@ import pytest
 from tests.doubles.nvml import Scenario
 from tests.helpers.agent import Agent, agent, call, page_server, until
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--interval", "0.2s", "--clock-interval", "0.1s")
 
 

@@ -131,6 +131,7 @@ def test_every_gpu_is_measured_and_its_clock_polled_in_between(watch: Watch) -> 
     assert all(probe.polls for probe in probes)
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_costs_the_other_gpus_nothing(watch: Watch) -> None:
     release = threading.Event()
     hanging = FakeProbe(gpu(1), lambda: void(release.wait(SOON)))
@@ -214,6 +215,7 @@ def test_no_usable_source_is_a_reason_that_names_each(watch: Watch) -> None:
     assert agent.stop()
 
 
+@pytest.mark.slow
 def test_a_source_that_comes_up_later_is_used(watch: Watch) -> None:
     source = FakeSource(FakeProbe(gpu(0)), error=SourceError(Reason.NO_DRIVER))
     agent = sampler(watch, ("fake", source))
@@ -224,6 +226,7 @@ def test_a_source_that_comes_up_later_is_used(watch: Watch) -> None:
     assert agent.stop()
 
 
+@pytest.mark.slow
 def test_a_source_that_fails_unexpectedly_is_tried_again(watch: Watch) -> None:
     source = FakeSource(FakeProbe(gpu(0)), error=ZeroDivisionError("surprise"))
     agent = sampler(watch, ("fake", source))
@@ -235,6 +238,7 @@ def test_a_source_that_fails_unexpectedly_is_tried_again(watch: Watch) -> None:
     assert agent.stop()
 
 
+@pytest.mark.slow
 def test_one_bad_tick_is_not_the_last(watch: Watch) -> None:
     agent = sampler(watch, ("fake", FakeSource(FakeProbe(gpu(0)))))
     once = iter([ZeroDivisionError("surprise")])
@@ -360,6 +364,7 @@ def test_a_source_without_counters_stays_when_nothing_else_opens(watch: Watch) -
     assert agent.stop()
 
 
+@pytest.mark.slow
 def test_a_gpu_without_counters_is_looked_at_again_at_a_slow_pace(watch: Watch) -> None:
     looks: list[float] = []
 

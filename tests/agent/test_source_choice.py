@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ofu_exporter.agent.source_choice import Choice, chosen
+from ofu_exporter.agent.source_choice import SourceChoice, chosen
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.values import fault, gpu, reading
@@ -11,14 +11,14 @@ H100, A30 = gpu(0), gpu(1)
 NAMED = {"nvml": [H100, A30], "page": [H100, A30]}
 
 
-def mixed() -> Choice:
-    choice = Choice()
+def mixed() -> SourceChoice:
+    choice = SourceChoice()
     choice.take("nvml", [reading(device=H100), fault(5, Reason.NOT_SUPPORTED, A30)])
     return choice
 
 
 def test_before_anything_is_known_the_first_source_reads_all() -> None:
-    assert set(Choice().readers(NAMED).values()) == {"nvml"}
+    assert set(SourceChoice().readers(NAMED).values()) == {"nvml"}
 
 
 def test_a_gpu_is_handed_on_when_its_source_is_unable() -> None:
@@ -41,14 +41,14 @@ def test_when_none_can_the_first_gives_its_reason() -> None:
 
 
 def test_trouble_that_passes_hands_nothing_on() -> None:
-    choice = Choice()
+    choice = SourceChoice()
     for reason in (Reason.LOST, Reason.HUNG, Reason.COUNTER_BUSY, Reason.BLANK, Reason.FAILED):
         choice.take("nvml", [fault(5, reason, H100)])
         assert choice.readers(NAMED)[H100.uuid] == "nvml"
 
 
 def test_a_gpu_that_only_one_source_names_is_read_by_that() -> None:
-    assert Choice().readers({"nvml": [H100], "page": [A30]}) == {
+    assert SourceChoice().readers({"nvml": [H100], "page": [A30]}) == {
         H100.uuid: "nvml",
         A30.uuid: "page",
     }
@@ -66,6 +66,6 @@ def test_instances_and_their_gpu_are_one() -> None:
 
 def test_what_a_closed_source_said_is_forgotten() -> None:
     choice = mixed()
-    assert choice.heard("nvml", [H100, A30])
+    assert choice.has_answered("nvml", [H100, A30])
     choice.forget("nvml")
-    assert not choice.heard("nvml", [H100])
+    assert not choice.has_answered("nvml", [H100])

@@ -58,7 +58,7 @@ def error(way: Way, tensor_active: float, seed: int, seconds: float = TABLE_SECO
     """OFU of the whole time minus the true one, in points."""
     clock = FakeClock()
     (probe,) = Source(Options(simulated_gpus=1, seed=seed, simulated_cycles=True), clock).open()
-    probe.do(LoadPhase(seconds, tensor_active, CLOCK_HZ, CLOCK_STD_HZ))
+    probe.run_phase(LoadPhase(seconds, tensor_active, CLOCK_HZ, CLOCK_STD_HZ))
     clock.now += STEP_SECONDS / 2
     taken = list(readings(probe, clock, way, seconds))
     first, last = taken[0].cycles, taken[-1].cycles

@@ -103,6 +103,7 @@ def test_without_driver_or_page_each_source_is_named() -> None:
     assert "dcgm-exporter: http://127.0.0.1:1/metrics" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_job_of_each_gpu_is_shown(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.start("7", "0", "1", "GPU-elsewhere")
@@ -124,6 +125,7 @@ def test_a_scheduler_that_does_not_answer_is_named_with_advice(tmp_path: Path) -
     assert "Scheduler kubernetes: absent" in done.stdout
 
 
+@pytest.mark.slow
 def test_how_far_to_trust_a_window_is_said() -> None:
     flags = ("--source", "simulate", "--interval", "0.5s", "--clock-interval", "0.1s")
     done = call("check", *flags, "--scheduler", "none", "--format", "json")
@@ -138,6 +140,7 @@ def test_how_far_to_trust_a_window_is_said() -> None:
     assert "Tiles: OFU counts the work that fills them up" in text
 
 
+@pytest.mark.slow
 def test_the_error_of_a_single_clock_read_is_not_known() -> None:
     with page_server(lambda: PAGE) as url:
         text = call("check", "--source", "dcgm-exporter", "--url", url).stdout

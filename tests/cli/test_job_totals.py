@@ -13,6 +13,8 @@ import pytest
 from tests.helpers.agent import Agent, agent, call, until
 from tests.helpers.job_node import WINDOW, Node, seconds
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:

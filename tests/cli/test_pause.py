@@ -10,6 +10,8 @@ import pytest
 from tests.doubles.dcgm import Scenario, Value
 from tests.helpers.agent import agent, call, until
 
+pytestmark = pytest.mark.slow
+
 A100: dict[str, Value] = {"gpm": 0, "cycles": 0, "compute": [8, 0], "name": "NVIDIA A100-SXM4-80GB"}
 
 

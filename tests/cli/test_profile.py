@@ -14,7 +14,7 @@ from ofu_exporter.cli.profile import NO_KERNELS
 from ofu_exporter.hardware.profiles import NO_SHAPE
 from tests.hardware.profiles import tracing
 from tests.hardware.profiles.test_ncu import BF16, long
-from tests.hardware.profiles.test_nsys import SUM
+from tests.hardware.profiles.test_nsys_csv import SUM
 from tests.hardware.profiles.tracing import ADD, FLASH, FP8, H100, NVJET, kernel, operator, write
 from tests.helpers.agent import call
 

@@ -129,6 +129,7 @@ def test_a_log_that_comes_grows_is_rotated_and_cut(log: Path, server: ReportServ
     assert tail.errors[-1].endswith(": megatron: reports accepted 2, statements unreadable 1")
 
 
+@pytest.mark.slow
 def test_the_agent_itself_compares_what_a_log_says(log: Path) -> None:
     # 1003 serves chats: a job of the demo that does not report of itself
     with agent("demo", "--simulated-gpus", "6") as running:

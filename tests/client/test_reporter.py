@@ -197,6 +197,7 @@ anything = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300
 )
@@ -221,6 +222,7 @@ def test_nothing_that_is_reported_raises(values: dict[str, Any]) -> None:
         reporter.report(**values)
 
 
+@pytest.mark.slow
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50
 )

@@ -13,6 +13,8 @@ import pytest
 from tests.deploy.promtool import ALERTS, ROOT, read_yaml, run, the_alert
 from tests.deploy.test_rules import KNOWN, NAMES, selected
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parent / "alerts"
 RUNBOOK = "docs/troubleshooting.md"
 

@@ -36,6 +36,8 @@ from tests.deploy.pod_security import level
 from tests.deploy.value_sets import VALUE_SETS
 from tests.helpers.agent import agent
 
+pytestmark = pytest.mark.slow
+
 VERSIONS = [f"1.{minor}" for minor in range(25, 38)]
 """From the oldest Kubernetes that the chart is for to the newest whose schemas there are."""
 

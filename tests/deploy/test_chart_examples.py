@@ -7,6 +7,7 @@ import pytest
 from tests.deploy.chart import CHART, EXAMPLES, HELMS, Object, container, only, pod_spec, render
 from tests.deploy.value_sets import VALUE_SETS
 
+pytestmark = pytest.mark.slow
 every_helm = pytest.mark.parametrize("helm", HELMS)
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

@@ -7,6 +7,7 @@ import pytest
 from tests.deploy.chart import CHART, HELMS, Object, only, render, run
 from tests.deploy.value_sets import VALUE_SETS
 
+pytestmark = pytest.mark.slow
 every_helm = pytest.mark.parametrize("helm", HELMS)
 
 

@@ -24,6 +24,7 @@ from tests.deploy.chart import (
 from tests.deploy.value_sets import VALUE_SETS
 from tests.helpers.agent import Agent, page_server
 
+pytestmark = pytest.mark.slow
 every_helm = pytest.mark.parametrize("helm", HELMS)
 USELESS_ALONE = {"kubernetes": {"metadata": True, "podResources": False}}
 

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jsonschema
 import promql_parser
 import pytest
 
@@ -97,11 +96,15 @@ def test_the_files_are_what_the_code_makes(regenerate: bool) -> None:
     assert {path.name: path.read_text() for path in FOLDER.glob("*.json")} == generated()
 
 
+@pytest.mark.xdist_group("grafana_schema")
 @pytest.mark.parametrize("board", BOARDS)
 def test_it_fits_grafanas_schema(board: str) -> None:
+    import jsonschema  # takes seconds, so that one worker has to do
+
     jsonschema.validate(BOARDS[board], SCHEMA, jsonschema.Draft7Validator)
 
 
+@pytest.mark.xdist_group("grafana_schema")
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -112,6 +115,8 @@ def test_it_fits_grafanas_schema(board: str) -> None:
     ],
 )
 def test_the_schema_would_see_a_mistake(path: list[Any], value: object) -> None:
+    import jsonschema
+
     board = copy.deepcopy(BOARDS["fleet"])
     place = board
     for step in path[:-1]:
@@ -221,6 +226,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 
 @pytest.mark.prometheus
+@pytest.mark.slow
 @pytest.mark.xdist_group("dashboards")
 @pytest.mark.parametrize("query", QUERIES, ids=about)
 def test_it_shows_something_on_demo_data(query: Query, demo: Demo) -> None:
@@ -231,6 +237,7 @@ def test_it_shows_something_on_demo_data(query: Query, demo: Demo) -> None:
 
 
 @pytest.mark.prometheus
+@pytest.mark.slow
 @pytest.mark.xdist_group("dashboards")
 @pytest.mark.parametrize(("board", "variable"), VARIABLES, ids=about)
 def test_its_variable_has_values(board: str, variable: dict[str, Any], demo: Demo) -> None:
@@ -248,6 +255,7 @@ def test_its_variable_has_values(board: str, variable: dict[str, Any], demo: Dem
 
 
 @pytest.mark.prometheus
+@pytest.mark.slow
 @pytest.mark.xdist_group("dashboards")
 def test_no_rule_fails_on_demo_data(demo: Demo) -> None:
     url = f"http://127.0.0.1:{demo.prometheus.port}/api/v1/rules"

@@ -93,6 +93,7 @@ def test_every_package_of_the_image_has_a_licence_that_is_allowed() -> None:
     assert {name: own for name, own in found.items() if not own <= ALLOWED} == {}
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_has_every_package(tmp_path: Path) -> None:
     """By the command in SECURITY.md, from the repository's root."""
     need("cyclonedx-py")

@@ -31,7 +31,7 @@ from tests.helpers.agent import Agent, agent, until
 from tests.helpers.job_node import Node
 from tests.helpers.prometheus_server import Prometheus
 
-pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("monitoring")]
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("monitoring")]
 
 OVER, HONEST, SILENT = "7", "8", "9"
 REPORTED = {OVER: 0.9, HONEST: 0.42}

@@ -69,6 +69,7 @@ def test_every_name_in_an_expression_is_seen() -> None:
     assert selected(text) == set("abcde")
 
 
+@pytest.mark.slow
 @pytest.mark.prometheus
 @pytest.mark.parametrize(
     ("path", "test"),
@@ -79,6 +80,7 @@ def test_the_rules_say(path: Path, test: dict[str, Any], tmp_path: Path) -> None
     assert run([test], tmp_path) == "SUCCESS"
 
 
+@pytest.mark.slow
 @pytest.mark.prometheus
 @pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
 def test_promtool_and_vmalert_read_them(path: Path) -> None:

@@ -16,6 +16,9 @@
  *   ahead SECONDS                its clock is so far ahead
  *   late 1                       the next sample of every field is taken and stamped now, but is not
  *                                there before the sample after it is
+ *   watch FIELD SECONDS          another client watches it on every GPU, at this interval; 0 = no longer
+ *   thread LATE FIELD            the thread that samples wakes up to LATE microseconds late, and takes
+ *                                FIELD microseconds for each field
  *   hang SECONDS                 each call to it takes so long, or until the file says 0
  *   error CALL CODE              CALL answers CODE; 0 ends that
  *   gpu N                        GPU N is there; every other line of a GPU says so too
@@ -25,8 +28,9 @@
  *   gpu N max_clock_mhz|memory_mib|device_file NUMBER
  *   gpu N compute MAJOR MINOR
  *   gpu N clock_mhz MHZ...       one per sample, over and over
- *   gpu N tensor|hmma|imma|dfma RATIO       what the pipe does from here on, 0..1
- *   gpu N integer|graphics RATIO, gpu N power|power_limit WATTS      what else shows of its work
+ *   gpu N tensor|hmma|imma|dmma|dfma|integer RATIO      what the pipe does from here on, 0..1
+ *   gpu N graphics RATIO, gpu N power|power_limit WATTS  what else shows of its work
+ *   gpu N curve PATH             instead of all these ratios and of clock_mhz: what the file says (curve.h)
  *   gpu N value RATIO            samples of the tensor counter say this instead; `value off` ends that
  *   gpu N gpm|mig|cycles|blank 0|1          blank: profiling fields have no value
  *   gpu N no_field ID            this field never has a value
@@ -112,6 +116,9 @@ unsigned test_initialised(void) {
 void test_reset(void) {
     pthread_mutex_lock(&lock);
     end_engine();
+    for (int i = 0; i < MAX_GPUS; i++)
+        drop_curve(&gpus[i].curve);
+    memset(&thread, 0, sizeof thread);
     memset(gpus, 0, sizeof gpus);
     memset(instances, 0, sizeof instances);
     memset(connections, 0, sizeof connections);
@@ -424,48 +431,6 @@ int dcgmFieldGroupDestroy(handle_t handle, handle_t id) {
 
 /* --- watches ---------------------------------------------------------------------------------- */
 
-static struct cell *cell_of(struct pair entity, unsigned short field, bool make) {
-    struct cell *vacant = NULL;
-    for (unsigned i = 0; i < cell_count; i++) {
-        struct cell *cell = &cells[i];
-        if (cell->field == 0)
-            vacant = cell;
-        else if (cell->field == field && cell->entity.group == entity.group &&
-                 cell->entity.number == entity.number)
-            return cell;
-    }
-    if (!make)
-        return NULL;
-    if (vacant == NULL) {
-        if (cell_count == MAX_CELLS)
-            die("too many fields are watched", "");
-        vacant = &cells[cell_count++];
-    }
-    *vacant = (struct cell){.entity = entity, .field = field, .integral = -1.0};
-    return vacant;
-}
-
-static void watch(struct cell *cell, handle_t connection, int64_t interval) {
-    struct watcher *place = NULL;
-    for (int i = MAX_WATCHERS - 1; i >= 0; i--) {
-        if (cell->watchers[i].connection == connection) {
-            cell->watchers[i].interval = interval;
-            return;
-        }
-        if (cell->watchers[i].interval == 0)
-            place = &cell->watchers[i];
-    }
-    if (place == NULL)
-        die("too many clients watch one field", "");
-    bool first = interval_of(cell) == 0;
-    *place = (struct watcher){connection, interval};
-    if (first) { /* one that is sampled already goes on until its next sample is due */
-        cell->integral = -1.0;
-        take_sample(cell, now_micros);
-        cell->next = now_micros + interval;
-    }
-}
-
 static int may_be_watched(const struct group *group, const struct field_group *fields) {
     const char *model = NULL;
     for (unsigned f = 0; f < fields->count; f++)
@@ -589,7 +554,7 @@ static void live_number(struct value_v2 *to, int64_t number) {
     to->value.i64 = number;
 }
 
-static void live_of_gpu(struct value_v2 *to, const struct gpu *gpu, unsigned index) {
+static void live_of_gpu(struct value_v2 *to, struct gpu *gpu, unsigned index) {
     switch (to->field) {
     case DRIVER_VERSION:
         return live_text(to, "595.45.04");
@@ -612,7 +577,7 @@ static void live_of_gpu(struct value_v2 *to, const struct gpu *gpu, unsigned ind
     case GPM_SUPPORT:
         return live_number(to, gpu->gpm);
     case SM_CLOCK:
-        return live_number(to, gpu->clocks.mhz[0]);
+        return live_number(to, clock_now(gpu, 0));
     case MAX_SM_CLOCK:
         return live_number(to, gpu->max_clock_mhz);
     case FB_TOTAL:

@@ -8,11 +8,25 @@ static struct instance *instance_of(unsigned number) {
     return number < MAX_INSTANCES && instances[number].present ? &instances[number] : NULL;
 }
 
+static bool is_same(struct pair one, struct pair other) {
+    return one.group == other.group && one.number == other.number;
+}
+
 static int gpu_of(struct pair entity) {
     if (entity.group == FE_GPU)
         return entity.number < MAX_GPUS && gpus[entity.number].present ? (int)entity.number : NO_GPU;
     const struct instance *instance = instance_of(entity.number);
     return instance == NULL ? NO_GPU : instance->gpu;
+}
+
+static int64_t interval_of(const struct cell *cell) {
+    int64_t shortest = 0;
+    for (int i = 0; i < MAX_WATCHERS; i++) {
+        int64_t interval = cell->watchers[i].interval;
+        if (interval > 0 && (shortest == 0 || interval < shortest))
+            shortest = interval;
+    }
+    return shortest;
 }
 
 static bool lacks(const struct gpu *gpu, unsigned short field) {
@@ -22,29 +36,129 @@ static bool lacks(const struct gpu *gpu, unsigned short field) {
     return false;
 }
 
+/* What an entity has done so far, and the GPM samples that the host engine has taken of it. */
+static const struct done *done_by(struct pair entity) {
+    return entity.group == FE_GPU ? &gpus[entity.number].done : &instance_of(entity.number)->done;
+}
+
+static struct gpm_samples *samples_of(struct pair entity) {
+    return entity.group == FE_GPU ? &gpus[entity.number].samples : &instance_of(entity.number)->samples;
+}
+
+/* Which pipe a field is of; -1 of every other. */
 static int pipe_of(unsigned short field) {
-    return field == TENSOR ? 0 : field >= IMMA && field <= DFMA ? field - IMMA + 1 : -1;
+    static const struct {
+        unsigned short ratio, cycles;
+    } fields[PIPES] = {{TENSOR, CYCLES_TENSOR}, {0, CYCLES_DMMA},    {HMMA, CYCLES_HMMA},
+                       {IMMA, CYCLES_IMMA},     {DFMA, CYCLES_DFMA}, {INTEGER, CYCLES_INTEGER}};
+    for (int pipe = 0; pipe < PIPES; pipe++)
+        if (field == fields[pipe].ratio || field == fields[pipe].cycles)
+            return pipe;
+    return -1;
 }
 
-/* The integral that a field's samples are made of. */
-static double integral_of(const struct cell *cell) {
+/* What nvmlGpmMetricsGet() gives for a field between two samples; a total is that of the second. */
+static double measured(const struct gpu *gpu, unsigned short field, const struct done *from,
+                       const struct done *to) {
+    int pipe = pipe_of(field);
+    if (field == CYCLES_ELAPSED)
+        return gpu->cycles_before + to->elapsed;
+    if (field > CYCLES_ELAPSED)
+        return gpu->cycles_before / 2 + (pipe < 0 ? 0.0 : to->cycles[pipe]);
+    return pipe < 0 ? 0.0 : (to->active[pipe] - from->active[pipe]) / (to->all - from->all);
+}
+
+/* Samples are kept as long as the slowest field needs them, and a little longer. */
+static int64_t kept_micros(struct pair entity) {
+    int64_t longest = 0;
+    for (unsigned i = 0; i < cell_count; i++)
+        if (is_same(cells[i].entity, entity) && is_profiling(cells[i].field) &&
+            interval_of(&cells[i]) > longest)
+            longest = interval_of(&cells[i]);
+    return 2 * longest + 1000000;
+}
+
+static void take_gpm_sample(struct pair entity, int64_t at) {
+    struct gpm_samples *samples = samples_of(entity);
+    size_t old = 0;
+    while (old < samples->count && samples->all[old].micros < at - kept_micros(entity))
+        old++;
+    samples->count -= old;
+    memmove(samples->all, samples->all + old, samples->count * sizeof *samples->all);
+    if (samples->count == samples->room) {
+        samples->room = samples->room ? 2 * samples->room : 64;
+        samples->all = realloc(samples->all, samples->room * sizeof *samples->all);
+        if (samples->all == NULL)
+            die("out of memory", "GPM samples");
+    }
+    samples->all[samples->count++] = (struct gpm_sample){at, *done_by(entity)};
+}
+
+/* A profiling field through GPM. Fields share the samples: one that is younger than the field's interval is
+ * not taken anew, and its values then bear a time at which they were not measured (DcgmGpmManager.cpp,
+ * MaybeFetchNewSample() and GetLatestSample()). False = there is none that is old enough to begin with. */
+static bool through_gpm(const struct cell *cell, int64_t at, double *number) {
+    struct gpm_samples *samples = samples_of(cell->entity);
+    int64_t interval = interval_of(cell);
+    if (samples->count == 0 || at - samples->all[samples->count - 1].micros >= interval)
+        take_gpm_sample(cell->entity, at);
+    const struct gpm_sample *latest = &samples->all[samples->count - 1];
+    for (const struct gpm_sample *base = latest; base-- != samples->all;)
+        if (base->micros <= latest->micros - interval) {
+            const struct gpu *gpu = &gpus[gpu_of(cell->entity)];
+            *number = measured(gpu, cell->field, &base->done, &latest->done);
+            return true;
+        }
+    return false;
+}
+
+/* The same through the module for GPUs before Hopper: the mean since the field's last sample. */
+static bool through_module(struct cell *cell, double *number) {
+    const struct done *now = done_by(cell->entity);
+    bool known = cell->sampled && !paused;
+    if (known)
+        *number = measured(&gpus[gpu_of(cell->entity)], cell->field, &cell->before, now);
+    cell->sampled = true;
+    cell->before = *now;
+    return known;
+}
+
+static unsigned clock_now(struct gpu *gpu, unsigned taken) {
+    if (gpu->curve.all != NULL)
+        return stretch_now(&gpu->curve, worked)->mhz;
+    return gpu->clocks.mhz[taken % gpu->clocks.count];
+}
+
+/* A field of the driver, which is no mean over time. */
+static double of_a_moment(const struct cell *cell) {
+    struct gpu *gpu = &gpus[gpu_of(cell->entity)];
+    bool busy = gpu->curve.all != NULL && stretch_now(&gpu->curve, worked)->tensor > 0.0;
+    switch (cell->field) {
+    case SM_CLOCK:
+        return clock_now(gpu, cell->taken);
+    case GPU_UTIL:
+        return busy ? 100.0 : 100.0 * gpu->graphics;
+    case POWER_USAGE:
+        return gpu->power;
+    case ENFORCED_POWER_LIMIT:
+        return gpu->power_limit;
+    default:
+        return 0.0;
+    }
+}
+
+static bool has_value(struct cell *cell, int64_t at, double *number) {
     const struct gpu *gpu = &gpus[gpu_of(cell->entity)];
-    int pipe = pipe_of(cell->field);
-    if (cell->entity.group == FE_GPU_I)
-        return pipe == 0 ? instance_of(cell->entity.number)->busy : 0.0;
-    return pipe < 0 ? 0.0 : gpu->busy[pipe];
-}
-
-static bool is_blank(const struct cell *cell, const struct gpu *gpu) {
     if (gpu->status == STATUS_LOST || lacks(gpu, cell->field))
-        return true;
-    if (!is_profiling(cell->field))
         return false;
-    if (gpu->blank || cell->integral < 0.0 || (paused && !gpu->gpm))
+    if (!is_profiling(cell->field)) {
+        *number = of_a_moment(cell);
         return true;
+    }
+    bool known = gpu->gpm ? through_gpm(cell, at, number) : through_module(cell, number);
     if (cell->entity.group == FE_GPU_I && !instance_of(cell->entity.number)->compute)
-        return true;
-    return cell->field >= CYCLES_ELAPSED && !gpu->cycles;
+        return false;
+    return known && !gpu->blank && (cell->field < CYCLES_ELAPSED || gpu->cycles);
 }
 
 static void keep(struct cell *cell, int64_t micros, bool blank, double number) {
@@ -61,43 +175,12 @@ static void keep(struct cell *cell, int64_t micros, bool blank, double number) {
     }
 }
 
-/* Whether a field is what it is at one moment, and no integral over time. */
-static bool is_of_a_moment(const struct cell *cell, const struct gpu *gpu, double *number) {
-    switch (cell->field) {
-    case SM_CLOCK:
-        *number = gpu->clocks.mhz[cell->taken % gpu->clocks.count];
-        return true;
-    case GPU_UTIL:
-        *number = 100.0 * gpu->graphics;
-        return true;
-    case POWER_USAGE:
-        *number = gpu->power;
-        return true;
-    case ENFORCED_POWER_LIMIT:
-        *number = gpu->power_limit;
-        return true;
-    case INTEGER:
-        *number = gpu->integer;
-        return true;
-    default:
-        return cell->field >= FP64 && cell->field <= FP16; /* these pipes have nothing to do */
-    }
-}
-
 static void take_sample(struct cell *cell, int64_t at) {
     if (gpu_of(cell->entity) == NO_GPU)
         return;
     const struct gpu *gpu = &gpus[gpu_of(cell->entity)];
-    double integral = integral_of(cell), number = 0.0;
-    bool blank = is_blank(cell, gpu);
-    if (is_of_a_moment(cell, gpu, &number))
-        ;
-    else if (cell->field == CYCLES_ELAPSED)
-        number = gpu->cycles_before + gpu->elapsed_cycles;
-    else if (cell->field == CYCLES_TENSOR)
-        number = gpu->cycles_before / 2 + gpu->tensor_cycles;
-    else if (!blank)
-        number = (integral - cell->integral) / (worked - cell->worked);
+    double number = 0.0;
+    bool blank = !has_value(cell, at, &number);
     if (gpu->told && cell->field == TENSOR)
         number = gpu->value;
     int64_t stamp = at + ahead - (disorder ? 1500000 : 0);
@@ -105,59 +188,128 @@ static void take_sample(struct cell *cell, int64_t at) {
     for (int i = 0; i < repeats; i++)
         keep(cell, stamp + i, blank, number);
     cell->held = late;
-    cell->integral = integral;
-    cell->worked = worked;
     cell->taken++;
 }
 
-static int64_t interval_of(const struct cell *cell) {
-    int64_t shortest = 0;
-    for (int i = 0; i < MAX_WATCHERS; i++) {
-        int64_t interval = cell->watchers[i].interval;
-        if (interval > 0 && (shortest == 0 || interval < shortest))
-            shortest = interval;
+static void add_settings(const struct gpu *gpu, struct done *done, double seconds) {
+    double cycles = seconds * mean_clock(&gpu->clocks) * 1e6 * gpu->cycles_per;
+    done->all += seconds;
+    done->elapsed += cycles;
+    for (int pipe = 0; pipe < PIPES; pipe++) {
+        done->active[pipe] += seconds * gpu->active[pipe];
+        done->cycles[pipe] += cycles * gpu->active[pipe];
     }
-    return shortest;
 }
 
-static void integrate(double seconds) {
-    worked += seconds;
-    for (int i = 0; i < MAX_GPUS; i++) {
-        struct gpu *gpu = &gpus[i];
-        if (!gpu->present)
-            continue;
-        double mhz = mean_clock(&gpu->clocks);
-        for (int pipe = 0; pipe < 4; pipe++)
-            gpu->busy[pipe] += seconds * gpu->active[pipe];
-        double cycles = seconds * mhz * 1e6 * gpu->cycles_per;
-        gpu->elapsed_cycles += cycles;
-        gpu->tensor_cycles += cycles * gpu->active[0];
+/* All tensor work is HMMA; what is busy at all has a few integer instructions. */
+static void add_curve(struct gpu *gpu, struct done *done, double seconds) {
+    struct work work = work_between(&gpu->curve, worked, worked + seconds);
+    double active[PIPES] = {[PIPE_ANY] = work.tensor, [PIPE_HMMA] = work.tensor,
+                            [PIPE_INTEGER] = 0.05 * work.busy};
+    done->all += work.cycles;
+    done->elapsed += 1e6 * work.cycles * gpu->cycles_per;
+    for (int pipe = 0; pipe < PIPES; pipe++) {
+        done->active[pipe] += active[pipe];
+        done->cycles[pipe] += 1e6 * active[pipe] * gpu->cycles_per;
     }
+}
+
+static void work_until(int64_t micros) {
+    double seconds = (double)(micros - now_micros) * 1e-6;
+    for (int i = 0; i < MAX_GPUS; i++)
+        if (gpus[i].present && gpus[i].curve.all != NULL)
+            add_curve(&gpus[i], &gpus[i].done, seconds);
+        else if (gpus[i].present)
+            add_settings(&gpus[i], &gpus[i].done, seconds);
     for (int i = 0; i < MAX_INSTANCES; i++)
-        if (instances[i].present)
-            instances[i].busy += seconds * instances[i].active;
+        if (instances[i].present) {
+            instances[i].done.all += seconds;
+            instances[i].done.active[PIPE_ANY] += seconds * instances[i].active;
+        }
+    worked += seconds;
+    now_micros = micros;
 }
 
-/* Let time pass, and take every sample that falls due. */
+/* A round begins when the first field is due and the thread has woken up. */
+static bool round_begins(int64_t until) {
+    int64_t first = INT64_MAX;
+    for (unsigned i = 0; i < cell_count; i++)
+        if (interval_of(&cells[i]) > 0 && cells[i].next < first)
+            first = cells[i].next;
+    if (first > until - thread.late)
+        return false;
+    if (first + thread.late > now_micros)
+        work_until(first + thread.late);
+    thread.in_round = true;
+    thread.at = 0;
+    return true;
+}
+
+static void end_round(void) {
+    thread.in_round = disorder = late = false;
+    thread.noise = 1664525u * thread.noise + 1013904223u; /* as good as any, and the same each time */
+    thread.late = thread.late_micros * (thread.noise >> 16) / 65536;
+}
+
+/* Let time pass, and take every sample that falls due: in rounds, field after field as they were first
+ * watched, each due again one interval after it was taken (DcgmCacheManager.cpp, ActuallyUpdateAllFields()). */
 static void pass_until(int64_t until) {
-    while (now_micros < until) {
-        int64_t next = until;
-        for (unsigned i = 0; i < cell_count; i++)
-            if (interval_of(&cells[i]) > 0 && cells[i].next < next)
-                next = cells[i].next;
-        if (next > now_micros) {
-            integrate((double)(next - now_micros) * 1e-6);
-            now_micros = next;
+    while (thread.in_round || round_begins(until)) {
+        for (; thread.at < cell_count; thread.at++) {
+            struct cell *cell = &cells[thread.at];
+            if (interval_of(cell) == 0 || cell->next > now_micros)
+                continue;
+            if (now_micros + thread.field_micros > until)
+                return work_until(until);
+            work_until(now_micros + thread.field_micros);
+            take_sample(cell, now_micros);
+            cell->next = now_micros + interval_of(cell);
         }
-        bool any = false;
-        for (unsigned i = 0; i < cell_count; i++)
-            if (interval_of(&cells[i]) > 0 && cells[i].next <= now_micros) {
-                take_sample(&cells[i], now_micros);
-                cells[i].next = now_micros + interval_of(&cells[i]);
-                any = true;
-            }
-        disorder = disorder && !any;
-        late = late && !any;
+        end_round();
+    }
+    if (now_micros < until)
+        work_until(until);
+}
+
+static struct cell *cell_of(struct pair entity, unsigned short field, bool make) {
+    struct cell *vacant = NULL;
+    for (unsigned i = 0; i < cell_count; i++) {
+        struct cell *cell = &cells[i];
+        if (cell->field == 0)
+            vacant = cell;
+        else if (cell->field == field && cell->entity.group == entity.group &&
+                 cell->entity.number == entity.number)
+            return cell;
+    }
+    if (!make)
+        return NULL;
+    if (vacant == NULL) {
+        if (cell_count == MAX_CELLS)
+            die("too many fields are watched", "");
+        vacant = &cells[cell_count++];
+    }
+    *vacant = (struct cell){.entity = entity, .field = field};
+    return vacant;
+}
+
+static void watch(struct cell *cell, handle_t connection, int64_t interval) {
+    struct watcher *place = NULL;
+    for (int i = MAX_WATCHERS - 1; i >= 0; i--) {
+        if (cell->watchers[i].connection == connection) {
+            cell->watchers[i].interval = interval;
+            return;
+        }
+        if (cell->watchers[i].interval == 0)
+            place = &cell->watchers[i];
+    }
+    if (place == NULL)
+        die("too many clients watch one field", "");
+    bool first = interval_of(cell) == 0;
+    *place = (struct watcher){connection, interval};
+    if (first) { /* one that is sampled already goes on until its next sample is due */
+        cell->sampled = false;
+        take_sample(cell, now_micros);
+        cell->next = now_micros + interval;
     }
 }
 

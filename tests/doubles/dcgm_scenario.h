@@ -4,9 +4,22 @@
 
 #include "dcgm_sampling.h"
 
+static void drop_gpm_samples(struct gpm_samples *samples) {
+    free(samples->all);
+    *samples = (struct gpm_samples){0};
+}
+
+static void drop_all_gpm_samples(void) {
+    for (int i = 0; i < MAX_GPUS; i++)
+        drop_gpm_samples(&gpus[i].samples);
+    for (int i = 0; i < MAX_INSTANCES; i++)
+        drop_gpm_samples(&instances[i].samples);
+}
+
 static void end_engine(void) {
     life++;
-    paused = false;
+    paused = thread.in_round = false;
+    drop_all_gpm_samples();
     for (unsigned i = 0; i < cell_count; i++)
         free(cells[i].samples);
     memset(cells, 0, sizeof cells);
@@ -20,6 +33,7 @@ static void forget_watches(void) {
         memset(cells[i].watchers, 0, sizeof cells[i].watchers);
         cells[i].count = 0;
     }
+    drop_all_gpm_samples();
 }
 
 static struct gpu *known_gpu(int index) {
@@ -55,8 +69,8 @@ static int fault_of(int gpu, const char *call) {
 }
 
 static bool set_ratio(struct gpu *gpu, const char *word, const char *value) {
-    static const char *const pipes[] = {"tensor", "imma", "hmma", "dfma"};
-    for (int i = 0; i < 4; i++)
+    static const char *const pipes[PIPES] = {"tensor", "dmma", "hmma", "imma", "dfma", "integer"};
+    for (int i = 0; i < PIPES; i++)
         if (strcmp(word, pipes[i]) == 0) {
             gpu->active[i] = strtod(value, NULL);
             return true;
@@ -65,8 +79,9 @@ static bool set_ratio(struct gpu *gpu, const char *word, const char *value) {
         const char *word;
         double *number;
     } numbers[] = {
-        {"cycles_before", &gpu->cycles_before}, {"integer", &gpu->integer},
-        {"graphics", &gpu->graphics},           {"power", &gpu->power},
+        {"cycles_before", &gpu->cycles_before},
+        {"graphics", &gpu->graphics},
+        {"power", &gpu->power},
         {"power_limit", &gpu->power_limit},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -120,6 +135,8 @@ static void set_gpu(const char *rest) {
         set_fault(&faults, index, value);
     else if (strcmp(word, "clock_mhz") == 0)
         set_clocks(&gpu->clocks, value);
+    else if (strcmp(word, "curve") == 0)
+        read_curve(&gpu->curve, value, worked);
     else if (strcmp(word, "compute") == 0)
         sscanf(value, "%d %d", &gpu->major, &gpu->minor);
     else if (strcmp(word, "no_field") == 0 && gpu->no_field_count < MAX_NO_FIELDS)
@@ -160,6 +177,7 @@ static void set_instance(const char *rest) {
     struct instance *instance = place_of(gpu, id);
     if (strcmp(word, "gone") == 0) {
         forget_cells((unsigned)(instance - instances));
+        drop_gpm_samples(&instance->samples);
         instance->present = false;
     } else if (strcmp(word, "tensor") == 0) {
         instance->active = strtod(value, NULL);
@@ -182,12 +200,36 @@ static void set_time(const char *value) {
     int64_t micros = (int64_t)(strtod(value, NULL) * 1e6 + 0.5);
     for (unsigned i = 0; !own_time && i < cell_count; i++)
         cells[i].next += micros - now_micros;
+    if (!own_time)
+        drop_all_gpm_samples();
     /* Set back, the clock makes it wait: what is watched is not due before its time comes again
      * (DcgmCacheManager.cpp, ActuallyUpdateAllFields()). */
     if (!own_time || micros < now_micros)
         now_micros = micros;
     own_time = true;
     pass_until(micros);
+}
+
+/* Another client watches a field of every GPU, or does so no longer. */
+static void watch_for_another(const char *values) {
+    unsigned field;
+    double seconds;
+    if (sscanf(values, "%u %lf", &field, &seconds) != 2)
+        die("not `FIELD SECONDS`", values);
+    for (unsigned i = 0; i < MAX_GPUS; i++)
+        if (gpus[i].present) {
+            struct cell *cell = cell_of((struct pair){FE_GPU, i}, (unsigned short)field, true);
+            cell->most = cell->most ? cell->most : 1000;
+            watch(cell, ANOTHER, (int64_t)(seconds * 1e6));
+        }
+}
+
+static void set_thread(const char *values) {
+    long long late_micros, field_micros;
+    if (sscanf(values, "%lld %lld", &late_micros, &field_micros) != 2)
+        die("not `MICROS MICROS`", values);
+    thread.late_micros = late_micros;
+    thread.field_micros = field_micros;
 }
 
 static void read_line(char *line) {
@@ -208,6 +250,10 @@ static void read_line(char *line) {
         set_engine(strtoul(rest, NULL, 10) != 0);
     else if (strcmp(word, "restart") == 0)
         end_engine();
+    else if (strcmp(word, "watch") == 0)
+        watch_for_another(rest);
+    else if (strcmp(word, "thread") == 0)
+        set_thread(rest);
     else if (strcmp(word, "forget") == 0)
         forget_watches();
     else if (strcmp(word, "module") == 0)

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #define DOUBLE "dcgm"
-#include "scenario.h"
+#include "curve.h"
 
 enum {
     OK = 0,
@@ -46,18 +46,23 @@ enum {
     FB_TOTAL = 250,
     FIRST_PROFILING = 1001,
     TENSOR = 1004,
-    FP64 = 1006,
-    FP16 = 1008,
     IMMA = 1013,
+    HMMA = 1014,
     DFMA = 1015,
     INTEGER = 1016,
     CYCLES_ELAPSED = 1084,
     CYCLES_TENSOR = 1086,
+    CYCLES_DMMA = 1087,
+    CYCLES_HMMA = 1088,
+    CYCLES_IMMA = 1089,
+    CYCLES_DFMA = 1090,
+    CYCLES_INTEGER = 1093,
     LAST_PROFILING = 1096,
 };
 enum { MAX_GPUS = 32, MAX_INSTANCES = 64, MAX_NO_FIELDS = 8 };
-enum { MAX_CONNECTIONS = 64, MAX_GROUPS = 64, MAX_ENTITIES = 64, MAX_FIELDS = 16, MAX_CELLS = 1024 };
+enum { ANOTHER = 64, MAX_CONNECTIONS = 64, MAX_GROUPS = 64, MAX_ENTITIES = 64, MAX_FIELDS = 16, MAX_CELLS = 1024 };
 enum { MAX_WATCHERS = 4, BURST = 16, SHORTEST_MICROS = 100000 };
+enum { PIPE_ANY, PIPE_DMMA, PIPE_HMMA, PIPE_IMMA, PIPE_DFMA, PIPE_INTEGER, PIPES };
 
 #define BLANK_INT64 0x7ffffffffffffff0LL
 #define BLANK_FP64 140737488355328.0
@@ -122,26 +127,43 @@ _Static_assert(sizeof(struct hierarchy_v2) == 73480, "dcgmMigHierarchy_v2");
 
 /* --- the world -------------------------------------------------------------------------------- */
 
+/* Integrals over time. Activity is a share of `all`: of time, or with a curve of cycles. */
+struct done {
+    double all, active[PIPES], elapsed, cycles[PIPES];
+};
+/* A GPM sample: one for all fields of an entity (DcgmGpmManager.cpp). */
+struct gpm_sample {
+    int64_t micros;
+    struct done done;
+};
+struct gpm_samples {
+    size_t count, room;
+    struct gpm_sample *all;
+};
 struct gpu {
     bool present;
     char uuid[80], name[96], bus_id[32];
     unsigned pci_id, max_clock_mhz, memory_mib, device_file, status;
     unsigned gpm, mig, cycles, cycles_per, blank, mute_field;
     int major, minor;
-    double active[4]; /* tensor, imma, hmma, dfma */
+    double active[PIPES];
     bool told;        /* `value` stands instead of what was measured */
     double value;
     double cycles_before;
-    double integer, graphics, power, power_limit;
+    double graphics, power, power_limit;
     struct clocks clocks;
     unsigned no_fields[MAX_NO_FIELDS], no_field_count;
-    double busy[4], elapsed_cycles, tensor_cycles; /* integrals over time */
+    struct curve curve; /* stands instead of activity, engine and clocks */
+    struct done done;
+    struct gpm_samples samples;
 };
 struct instance {
     bool present, compute;
     int gpu, id;
     char profile[32], uuid[80];
-    double active, busy;
+    double active;
+    struct done done;
+    struct gpm_samples samples;
 };
 struct sample {
     int64_t micros;
@@ -158,8 +180,8 @@ struct cell {
     unsigned short field;
     struct watcher watchers[MAX_WATCHERS];
     int64_t next;        /* when it is sampled again */
-    double integral;     /* at the last sample; negative before the first */
-    double worked;       /* seconds that the GPUs had worked then */
+    bool sampled;        /* by the module that profiles GPUs before Hopper, and then: */
+    struct done before;
     bool held;           /* the newest sample is there, but not to be seen yet */
     unsigned taken;
     struct sample *samples;
@@ -198,6 +220,13 @@ static unsigned life = 1, initialised;
 static int64_t now_micros;
 static double hang_seconds;
 static double worked; /* seconds that have passed, however the clock was set */
+/* The thread that samples: its rounds, and how long it takes to wake up and for each field. */
+static struct {
+    int64_t late_micros, field_micros, late;
+    bool in_round;
+    unsigned at; /* which cell is next in the round */
+    uint32_t noise;
+} thread;
 static char read_path[4096];
 static long read_until;
 

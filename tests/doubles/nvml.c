@@ -7,6 +7,8 @@
  *   driver VERSION               e.g. 595.45; from branch 595 on there are cycle counters
  *   time SECONDS                 moves this library's clock there, the first such line starts it;
  *                                without any it runs with the real time
+ *   call_seconds SECONDS         with such a clock: how far each nvmlGpmSampleGet and each
+ *                                nvmlDeviceGetClockInfo moves it; what they give is of its middle
  *   error CALL CODE              CALL (a C name) answers CODE; 0 ends that
  *   unloaded CODE                every call answers CODE: the driver is gone, or another one; 0 ends that
  *   gpu N                        GPU N is there; every other line of a GPU says so too
@@ -18,6 +20,7 @@
  *   gpu N compute MAJOR MINOR
  *   gpu N clock_mhz MHZ...       one per nvmlDeviceGetClockInfo call, over and over
  *   gpu N tensor|hmma|dmma|imma|integer|graphics RATIO       what it does from here on, 0..1
+ *   gpu N curve PATH             instead of these and of clock_mhz: from here on what the file says (curve.h)
  *   gpu N power|power_limit WATTS
  *   gpu N cycles auto|per_sm|summed|none
  *   gpu N gpm|mig|lost|nan|strict_ids|mute 0|1    strict_ids: one unknown metric id fails the whole
@@ -64,10 +67,18 @@ void test_apply(const char *text) {
     pthread_mutex_unlock(&lock);
 }
 
+/* This library's clock. */
+double test_time(void) {
+    pthread_mutex_lock(&lock);
+    double now = integrated_until;
+    pthread_mutex_unlock(&lock);
+    return now;
+}
+
 /* As if the library had just been loaded; the samples that are left are forgotten, not freed. */
 void test_reset(void) {
     pthread_mutex_lock(&lock);
-    memset(&world, 0, sizeof world);
+    forget_world();
     memset(totals, 0, sizeof totals);
     memset(clock_calls, 0, sizeof clock_calls);
     memset(&read_file, 0, sizeof read_file);
@@ -252,10 +263,14 @@ unsigned nvmlDeviceGetMinorNumber(device *handle, unsigned *number) {
 unsigned nvmlDeviceGetClockInfo(device *handle, unsigned type, unsigned *mhz) {
     (void)type;
     unsigned code = enter_gpu(handle, __func__);
+    pass_half_a_call();
     if (code == SUCCESS) {
-        const struct gpu *gpu = gpu_of(handle);
-        *mhz = gpu->clocks.mhz[clock_calls[handle->index]++ % gpu->clocks.count];
+        struct gpu *gpu = &world.gpus[handle->index];
+        *mhz = gpu->curve.all != NULL
+                   ? stretch_now(&gpu->curve, integrated_until)->mhz
+                   : gpu->clocks.mhz[clock_calls[handle->index]++ % gpu->clocks.count];
     }
+    pass_half_a_call();
     return leave(code);
 }
 
@@ -422,11 +437,13 @@ static void hang(int gpu) {
 }
 
 static void take(sample *taken, int gpu, int engine) {
+    pass_half_a_call();
     taken->gpu = gpu;
     taken->engine = engine;
     taken->born = world.gpus[gpu].engines[engine].born;
     taken->time = integrated_until;
     taken->totals = totals[gpu][engine];
+    pass_half_a_call();
 }
 
 unsigned nvmlGpmSampleGet(device *handle, sample *taken) {
@@ -479,9 +496,9 @@ static unsigned measure(struct gpm_metric *metric, const sample *first, const sa
     if (code != SUCCESS)
         return code;
     if (metric->id >= GRAPHICS && metric->id < PIPES) {
-        double seconds = second->time - first->time;
+        double all = second->totals.all - first->totals.all;
         double busy = second->totals.active[metric->id] - first->totals.active[metric->id];
-        metric->value = gpu->nan ? NAN : 100.0 * busy / seconds;
+        metric->value = gpu->nan ? NAN : 100.0 * busy / all;
         return SUCCESS;
     }
     if (metric->id != CYCLES_ELAPSED && metric->id != CYCLES_TENSOR)

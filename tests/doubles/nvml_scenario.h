@@ -10,20 +10,40 @@ static double real_time(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+static unsigned summed_over(const struct gpu *gpu) {
+    return gpu->cycles == SUMMED ? gpu->cores / CORES_PER_SM : 1;
+}
+
+static void integrate_settings(const struct gpu *gpu, struct totals *of, double seconds) {
+    double cycles = seconds * mean_clock(&gpu->clocks) * 1e6 * summed_over(gpu);
+    for (int k = 0; k < ENGINES; k++) {
+        of[k].all += seconds;
+        for (int pipe = 0; pipe < PIPES; pipe++)
+            of[k].active[pipe] += seconds * gpu->engines[k].active[pipe];
+    }
+    of[WHOLE].elapsed += cycles;
+    of[WHOLE].tensor += cycles * gpu->engines[WHOLE].active[ANY_TENSOR];
+}
+
+/* All tensor work is HMMA; what is busy at all has a few integer instructions. */
+static void integrate_curve(struct gpu *gpu, struct totals *whole, double from, double to) {
+    struct work work = work_between(&gpu->curve, from, to);
+    whole->all += work.cycles;
+    whole->active[ANY_TENSOR] += work.tensor;
+    whole->active[HMMA] += work.tensor;
+    whole->active[GRAPHICS] += work.busy;
+    whole->active[INTEGER] += 0.05 * work.busy;
+    whole->elapsed += 1e6 * work.cycles * summed_over(gpu);
+    whole->tensor += 1e6 * work.tensor * summed_over(gpu);
+}
+
 static void integrate_until(double now) {
-    double seconds = now - integrated_until;
     for (int i = 0; i < MAX_GPUS; i++) {
-        const struct gpu *gpu = &world.gpus[i];
-        if (!gpu->present)
-            continue;
-        double cycles = seconds * mean_clock(&gpu->clocks) * 1e6;
-        if (gpu->cycles == SUMMED)
-            cycles *= gpu->cores / CORES_PER_SM;
-        for (int k = 0; k < ENGINES; k++)
-            for (int pipe = 0; pipe < PIPES; pipe++)
-                totals[i][k].active[pipe] += seconds * gpu->engines[k].active[pipe];
-        totals[i][WHOLE].elapsed += cycles;
-        totals[i][WHOLE].tensor += cycles * gpu->engines[WHOLE].active[ANY_TENSOR];
+        struct gpu *gpu = &world.gpus[i];
+        if (gpu->present && gpu->curve.all != NULL)
+            integrate_curve(gpu, &totals[i][WHOLE], integrated_until, now);
+        else if (gpu->present)
+            integrate_settings(gpu, totals[i], now - integrated_until);
     }
     integrated_until = now;
 }
@@ -150,6 +170,8 @@ static void read_gpu_line(const char *rest) {
         set_fault(&world.faults, index, value);
     else if (strcmp(word, "clock_mhz") == 0)
         set_clocks(&gpu->clocks, value);
+    else if (strcmp(word, "curve") == 0)
+        read_curve(&gpu->curve, value, integrated_until);
     else if (strcmp(word, "cycles") == 0)
         set_cycles(gpu, value);
     else if (strcmp(word, "hang_seconds") == 0)
@@ -180,6 +202,8 @@ static void read_line(char *line) {
         set_fault(&world.faults, NO_GPU, rest);
     } else if (strcmp(word, "unloaded") == 0) {
         world.unloaded = (unsigned)strtoul(rest, NULL, 10);
+    } else if (strcmp(word, "call_seconds") == 0) {
+        world.call_seconds = strtod(rest, NULL);
     } else if (strcmp(word, "time") == 0) {
         double now = strtod(rest, NULL);
         if (!world.own_time) { /* the log begins here: before it nothing was done */
@@ -191,6 +215,12 @@ static void read_line(char *line) {
     } else {
         die("no such setting", line);
     }
+}
+
+static void forget_world(void) {
+    for (int i = 0; i < MAX_GPUS; i++)
+        drop_curve(&world.gpus[i].curve);
+    memset(&world, 0, sizeof world);
 }
 
 static bool same_file(const char *path, const struct stat *now) {
@@ -209,7 +239,7 @@ static void read_scenario(void) {
         die("cannot read the scenario", path);
     if (!same_file(path, &now)) {
         char line[512];
-        memset(&world, 0, sizeof world);
+        forget_world();
         set_text(world.driver, sizeof world.driver, "550.54.15");
         while (fgets(line, sizeof line, file) != NULL)
             read_line(line);
@@ -217,6 +247,12 @@ static void read_scenario(void) {
         read_file = now;
     }
     fclose(file);
+}
+
+/* Half of a call's own time passes: before and after it does what it is for. */
+static void pass_half_a_call(void) {
+    if (world.own_time && world.call_seconds > 0.0)
+        integrate_until(integrated_until + world.call_seconds / 2);
 }
 
 /* The world as of now: real time that has passed belongs to the settings it passed under. */

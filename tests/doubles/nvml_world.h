@@ -8,7 +8,7 @@
 #include <time.h>
 
 #define DOUBLE "nvml"
-#include "scenario.h"
+#include "curve.h"
 
 enum {
     SUCCESS = 0,
@@ -52,19 +52,21 @@ struct gpu {
     double hang_seconds, power, power_limit;
     struct engine engines[ENGINES];
     struct clocks clocks;
+    struct curve curve; /* stands instead of the activity of the whole and of the clocks */
 };
 
 struct world {
     char driver[32];
     bool own_time; /* set by `time` lines */
     unsigned unloaded, births;
+    double call_seconds;
     struct faults faults;
     struct gpu gpus[MAX_GPUS];
 };
 
-/* Integrals over time since the library was loaded. */
+/* Integrals since the library was loaded. Activity is a share of `all`: of time, or with a curve of cycles. */
 struct totals {
-    double active[PIPES], elapsed, tensor;
+    double active[PIPES], all, elapsed, tensor;
 };
 
 typedef struct device {

@@ -101,6 +101,7 @@ def test_a_step_that_fails_costs_no_other(
     assert json.loads((tmp_path / "out" / "good.json").read_text())["x"] == 1
 
 
+@pytest.mark.slow
 def test_the_cost_of_the_agent_is_a_mean_of_pairs(tmp_path: Path) -> None:
     """On a simulated card, which the agent beside it cannot slow down: the clock's noise is what is left."""
     machine = bench(tmp_path).machine

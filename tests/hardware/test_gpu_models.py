@@ -442,8 +442,16 @@ def test_no_device_makes_it_fail(gpu: Gpu) -> None:
 # The table in the documentation, and the facts it was made of.
 
 
-def test_the_page_shows_what_the_command_prints() -> None:
-    page = (REPO / "docs" / "gpus.md").read_text(encoding="utf-8")
+def test_the_page_shows_what_the_command_prints(regenerate: bool) -> None:
+    """Regenerate with `pytest tests/hardware/test_gpu_models.py --regenerate`."""
+    path = REPO / "docs" / "gpus.md"
+    page = path.read_text(encoding="utf-8")
+    if regenerate:
+        before, heading, after = page.partition(markdown().splitlines()[0])
+        rest = re.sub(r"^(?:\|.*\n?)+", "", after.partition("\n")[2])
+        assert heading
+        page = before + markdown() + "\n" + rest
+        path.write_text(page, encoding="utf-8")
     shown = "\n".join(line for line in page.splitlines() if line.startswith("|"))
     assert shown.endswith(markdown())
     printed = subprocess.run(

@@ -8,10 +8,13 @@ from typing import Any
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
+from ofu_exporter.reports.stated import Hardware
+from ofu_exporter.reports.stated import hardware_of as hardware_of_views
+from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.snapshot import JobView, Snapshot
-from tests.helpers.node import EPOCH, Node, whole
-from tests.helpers.values import FakeClock
+from tests.helpers.node import EPOCH, Node, snapshot_of, whole
+from tests.helpers.values import FakeClock, reading
 
 CLOCK = 1400e6 / 1830e6
 """SM clock of the readings over the tensor clock: OFU = tensor activity times this."""
@@ -24,6 +27,11 @@ def said(job_id: str = "1", **fields: Any) -> MfuReport:
 
 def anybody(job: Job | None) -> None:
     """Whoever reports may."""
+
+
+def hardware_of(*gpus: Gpu) -> Hardware:
+    """What these GPUs are to a report."""
+    return hardware_of_views(snapshot_of(*(reading(device=each) for each in gpus)).gpus)
 
 
 class Desk:

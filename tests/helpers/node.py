@@ -6,7 +6,7 @@ from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Fault, Reading
-from ofu_exporter.values.snapshot import JobView, SchedulerHealth, Snapshot
+from ofu_exporter.values.snapshot import JobView, SchedulerHealth, Snapshot, SourceHealth
 from tests.helpers.values import gpu, health, reading
 
 EPOCH = 1_800_000_000.0
@@ -62,3 +62,9 @@ class Node:
 
 def whole(job: Job, *devices: str) -> Claim:
     return Claim(job, devices)
+
+
+def snapshot_of(*events: Reading | Fault, source: SourceHealth | None = None) -> Snapshot:
+    """The snapshot of one tick at 5 s, in which the GPUs of these events are there."""
+    tick = Tick(5.0, 5.0, [event.gpu for event in events], events, source or health())
+    return step(State(), tick)[1]

@@ -27,7 +27,7 @@ async def tell(scope: Scope, receive: Receive, send: Send) -> None:
         message = await receive()
         pieces.append(len(message["body"]))
     writer = scope.get(WRITER)
-    body = json.dumps({"pieces": pieces, "way": writer and writer.way.value}).encode()
+    body = json.dumps({"pieces": pieces, "way": writer and writer.warrant.value}).encode()
     headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})

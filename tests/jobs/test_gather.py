@@ -65,13 +65,13 @@ def _server(address: str, port: int, answer: Answer) -> Iterator[http.server.Thr
 def test_every_node_adds_its_part() -> None:
     with nodes(a=known(), b=known(JOB.model_copy(update={"nodes": ("m",)}))) as (hosts, port, _):
         found = gather(hosts, port, "7", wait=0.0)
-    assert merged(found.reports).nodes == ("n", "m")
+    assert merged(found.totals).nodes == ("n", "m")
     assert not found.problems
 
 
 def test_a_node_named_twice_counts_once() -> None:
     with nodes(a=known()) as (hosts, port, _):
-        assert len(gather(hosts * 3, port, "7", wait=0.0).reports) == 1
+        assert len(gather(hosts * 3, port, "7", wait=0.0).totals) == 1
 
 
 def test_a_job_that_has_not_ended_everywhere_is_waited_for() -> None:
@@ -83,13 +83,13 @@ def test_a_job_that_has_not_ended_everywhere_is_waited_for() -> None:
 
     with nodes(a=known(), b=ends_at_last) as (hosts, port, _):
         found = gather(hosts, port, "7", wait=30.0)
-    assert merged(found.reports).ended == 9.0
+    assert merged(found.totals).ended == 9.0
 
 
 def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
     with nodes(a=known(JOB.model_copy(update={"ended": None}))) as (hosts, port, _):
         found = gather(hosts, port, "7", wait=0.1)
-    assert merged(found.reports).ended is None
+    assert merged(found.totals).ended is None
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,13 @@ def test_a_node_that_does_not_help_is_named_and_costs_no_other(
 ) -> None:
     with nodes(a=known(), b=answer) as (hosts, port, by_name):
         found = gather(hosts, port, "7", wait=0.0)
-    assert len(found.reports) == 1
+    assert len(found.totals) == 1
     assert found.problems == {by_name["b"]: problem}
 
 
 def test_a_node_that_is_away_is_named() -> None:
     with nodes(a=known()) as (hosts, port, _):
         found = gather([*hosts, "127.0.0.99", "no such host"], port, "7", wait=0.0)
-    assert len(found.reports) == 1
+    assert len(found.totals) == 1
     assert set(found.problems) == {"127.0.0.99", "no such host"}
     assert "refused" in found.problems["127.0.0.99"]

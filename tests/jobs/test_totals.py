@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.summary import one_line, text
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, report, resumed
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, resumed, totals_of
 from ofu_exporter.ofu.job_state import views
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import (
     Adjusted,
@@ -41,7 +41,7 @@ VIEW = JobView(
 
 
 def made(node: str = "n1", **changes: Any) -> JobTotals:
-    return report(VIEW, node, simulated=False).model_copy(update=changes)
+    return totals_of(VIEW, node, simulated=False).model_copy(update=changes)
 
 
 def test_the_mean_is_a_sum_over_a_sum() -> None:
@@ -153,7 +153,7 @@ REPORTS = ReportsView(
 
 def reporting(node: str = "n1", **changes: Any) -> JobTotals:
     view = replace(VIEW, reports=replace(REPORTS, **changes))
-    return report(view, node, simulated=False)
+    return totals_of(view, node, simulated=False)
 
 
 def test_what_a_job_reported_goes_with_it() -> None:
@@ -241,4 +241,4 @@ def test_a_summary_says_ofu_without_tiles_and_whether_it_is_a_bound(
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:
     left = resumed(made(), monotonic=5.0)
     assert left.unseen_since == 1100.0
-    assert views([left], Now(6.0, 1200.0)) == ()
+    assert views([left], Instant(6.0, 1200.0)) == ()

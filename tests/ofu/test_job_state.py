@@ -14,8 +14,7 @@ from ofu_exporter.ofu.job_state import (
     RECENT_SECONDS,
     observed,
 )
-from ofu_exporter.values.job import Claim, Job, Ownership
-from ofu_exporter.values.reasons import ClaimRejection
+from ofu_exporter.values.job import Job
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import fault, gpu, reading
 
@@ -39,33 +38,6 @@ def test_a_job_is_there_with_zeros_from_the_instant_it_starts() -> None:
     node.give(10.0, whole(A, "0"))
     assert node.job().observed_seconds == 0.0
     assert [view.holders for view in node.last.gpus] == [(A,), ()]
-
-
-def test_two_jobs_in_turn_share_no_window() -> None:
-    node = Node(1)
-    node.give(0.0, whole(A, "0"))
-    node.run(0.0, 10.0, tensor=0.8)
-    node.tick(12.0, reading(10.0, 12.0, 0.8), owners=(Ownership(11.9, (whole(B, "0"),)),))
-    node.run(12.0, 22.0, tensor=0.1)
-    assert node.job("1").utilization_seconds == pytest.approx(12.0 * 0.8 * CLOCK)
-    assert node.job("2").utilization_seconds == pytest.approx(10.0 * 0.1 * CLOCK)
-
-
-def test_a_window_that_was_not_cut_in_time_belongs_to_neither_job() -> None:
-    node = Node(1)
-    node.give(0.0, whole(A, "0"))
-    node.give(12.0, whole(B, "0"))
-    node.tick(15.0, reading(10.0, 15.0))
-    assert node.job("1").observed_seconds == node.job("2").observed_seconds == 0.0
-    assert node.last.gpus[0].observed_seconds == pytest.approx(5.0)
-
-
-def test_every_change_between_two_ticks_counts() -> None:
-    node = Node(1)
-    changes = [Ownership(at, (whole(Job("slurm", str(at)), "0"),)) for at in (1, 2, 3)]
-    node.tick(5.0, owners=tuple(changes))
-    held = {view.job.job_id: view.held_seconds for view in node.last.jobs}
-    assert held == {"1": pytest.approx(1.0), "2": pytest.approx(1.0), "3": pytest.approx(2.0)}
 
 
 def test_time_in_which_a_gpu_was_not_measured_is_held_and_not_observed() -> None:
@@ -135,57 +107,6 @@ def test_what_a_scheduler_learns_later_of_a_job_changes_no_total() -> None:
     assert node.job().observed_seconds == pytest.approx(20.0)
 
 
-def test_a_shared_gpu_is_credited_to_none_and_names_its_holders() -> None:
-    node = Node(1)
-    node.give(0.0, Claim(A, ("GPU-0000::0",)), Claim(B, ("GPU-0000::1",)))
-    node.run(0.0, 10.0)
-    assert node.job("1").observed_seconds == node.job("2").observed_seconds == 0.0
-    assert node.last.gpus[0].holders == (A, B)
-    assert not node.last.schedulers[0].rejected
-
-
-def test_two_jobs_claiming_one_gpu_harm_no_other_and_are_counted_once() -> None:
-    node = Node(2)
-    node.give(0.0, whole(A, "0", "1"), whole(B, "0"))
-    node.run(0.0, 10.0)
-    assert node.job("1").observed_seconds == pytest.approx(10.0)
-    assert node.job("2").observed_seconds == 0.0
-    assert node.last.schedulers[0].rejected == {ClaimRejection.CONTESTED.value: 1}
-
-
-def test_a_device_that_is_not_here_is_counted_once_and_named() -> None:
-    node = Node(1)
-    node.give(0.0, whole(A, "0", "GPU-elsewhere"))
-    node.run(0.0, 10.0)
-    assert node.job().observed_seconds == pytest.approx(10.0)
-    assert node.last.schedulers[0].rejected == {ClaimRejection.UNKNOWN_DEVICE.value: 1}
-    assert node.last.unknown_devices == ((A.key, "GPU-elsewhere"),)
-
-
-def test_a_device_is_not_called_unknown_before_every_gpu_has_said_which_it_is() -> None:
-    """A driver tells a GPU's uuid with its first window only."""
-    node = Node(2)
-    node.give(0.0, whole(A, "GPU-later"))
-    node.tick(5.0, reading(0.0, 5.0, device=gpu(0)))
-    assert not node.last.schedulers[0].rejected
-    node.gpus = [gpu(0), gpu(1, "GPU-later")]
-    node.run(5.0, 15.0)
-    assert not node.last.schedulers[0].rejected
-    assert node.job().observed_seconds == pytest.approx(5.0), (
-        "from the first window that it is known in"
-    )
-
-
-def test_a_gpu_that_is_found_after_its_job_is_the_jobs() -> None:
-    node = Node(0)
-    node.give(0.0, whole(A, "0"))
-    assert not node.last.schedulers[0].rejected
-    node.gpus = [gpu(0)]
-    node.tick(5.0)
-    node.run(5.0, 15.0)
-    assert node.job().observed_seconds == pytest.approx(10.0)
-
-
 def test_the_time_before_the_agent_saw_a_job_is_held_and_not_observed() -> None:
     node = Node(1)
     node.tick(100.0)
@@ -203,14 +124,7 @@ def test_a_start_that_cannot_be_is_not_believed(started: float) -> None:
     assert node.job().held_seconds == pytest.approx(10.0)
 
 
-def test_a_change_that_is_told_late_takes_nothing_back() -> None:
-    node = Node(1)
-    node.give(0.0, whole(A, "0"))
-    node.run(0.0, 10.0)
-    node.tick(12.0, owners=(Ownership(8.0, ()),))
-    assert node.job().held_seconds == pytest.approx(10.0)
-
-
+@pytest.mark.slow
 def test_ten_thousand_jobs_leave_nothing_behind() -> None:
     node = Node(2)
     now = 0.0
@@ -263,6 +177,7 @@ def test_the_error_of_a_stretch_is_that_of_its_windows() -> None:
     assert math.sqrt(whole_time.variance) / 10 == pytest.approx(error / math.sqrt(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [0.1, 1.0, 5.0, 30.0])
 def test_it_is_remembered_for_so_long_and_no_longer(window: float) -> None:
     node = Node(1)

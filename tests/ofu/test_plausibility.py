@@ -24,9 +24,9 @@ STEADY = 0.8213746
 
 def run(readings: Iterable[Reading]) -> list[Rejection]:
     """What was not believed of windows one after another."""
-    doubt, rejected = Suspicion(), []
+    suspicion, rejected = Suspicion(), []
     for each in readings:
-        doubt, rejection, _ = plausibility.judge(doubt, each)
+        suspicion, rejection, _ = plausibility.judge(suspicion, each)
         rejected += [rejection] if rejection else []
     return rejected
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -61,22 +60,6 @@ def test_a_known_gpu_is_starting_until_its_first_window(agent: Agent) -> None:
     assert agent.view().sampled_at is None
 
 
-def test_a_fault_ends_the_window_and_keeps_the_totals(agent: Agent) -> None:
-    agent.tick([reading(0, 5)], now=5)
-    agent.tick([fault(6, Reason.LOST)], now=6)
-    view = agent.view()
-    assert (view.window, view.reason, view.detail) == (None, Reason.LOST, "detail")
-    assert view.observed_seconds == 5
-
-
-def test_a_gpu_that_comes_back_goes_on_counting(agent: Agent) -> None:
-    agent.tick([reading(0, 5)], now=5)
-    agent.tick([fault(6)], now=6)
-    agent.tick([reading(20, 25)], now=25)
-    view = agent.view()
-    assert (view.reason, view.observed_seconds) == (None, 10)
-
-
 def test_one_bad_gpu_costs_the_others_nothing(agent: Agent) -> None:
     bad = gpu(1)
     agent.tick([reading(0, 5), reading(0, 5, tensor=7.0, device=bad), fault(5, device=gpu(2))], 5)
@@ -91,18 +74,6 @@ def test_an_old_window_is_not_served(agent: Agent) -> None:
     assert agent.tick(present=[gpu()], now=18).gpus[0].window is not None
     stale = agent.tick(present=[gpu()], now=19).gpus[0]
     assert (stale.window, stale.reason) == (None, Reason.STALE)
-
-
-def test_a_long_window_stays_fresh_as_long_as_the_next_takes(agent: Agent) -> None:
-    agent.tick([reading(0, 30)], now=30)
-    assert agent.tick(present=[gpu()], now=100).gpus[0].window is not None
-
-
-def test_time_is_never_counted_twice(agent: Agent) -> None:
-    agent.tick([reading(0, 5)], now=5)
-    agent.tick([reading(3, 8)], now=8)
-    assert agent.view().observed_seconds == 5
-    assert agent.view().rejected == {"overlap": 1}
 
 
 def test_two_gpus_with_one_uuid_the_first_is_measured(agent: Agent) -> None:
@@ -121,29 +92,6 @@ def test_mig_instances_of_one_gpu_are_measured_each(agent: Agent) -> None:
     agent.tick([reading(0, 5, device=gpu(0, instance=i)) for i in ("1", "2")], now=5)
     assert agent.last is not None
     assert {view.gpu.instance for view in agent.last.gpus} == {"1", "2"}
-
-
-def test_an_unknown_model_is_estimated_against_its_own_maximum(agent: Agent) -> None:
-    unknown = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
-    agent.tick([reading(0, 5, tensor=0.5, hz=[1000e6] * 4, device=unknown)], now=5)
-    view = agent.view()
-    assert view.rating is not None
-    assert view.rating.origin == "estimated"
-    assert view.window is not None
-    assert view.window.utilization == pytest.approx(0.25)
-
-
-def test_an_unknown_model_without_a_clock_says_so(agent: Agent) -> None:
-    agent.tick([reading(0, 5, device=Gpu("0", "GPU-u", name="NVIDIA Z999"))], now=5)
-    assert agent.view().reason is Reason.UNKNOWN_MODEL
-
-
-def test_the_models_maximum_clock_judges_where_the_source_tells_none(agent: Agent) -> None:
-    """2619 MHz is an H100's memory clock; a page that gives it for the SM clock is not believed."""
-    named_only = Gpu("0", "GPU-p", name="NVIDIA H100 80GB HBM3")
-    agent.tick([reading(0, 5, tensor=0.5, hz=[2619e6], device=named_only)], now=5)
-    assert agent.view().reason is Reason.IMPOSSIBLE
-    assert agent.view().rejected == {"clock_out_of_range": 1}
 
 
 def test_a_row_of_the_users_takes_effect_at_the_next_tick(agent: Agent) -> None:
@@ -169,57 +117,12 @@ def test_a_placeholder_is_forgotten_when_the_gpu_has_its_name(agent: Agent) -> N
     assert [view.gpu.uuid for view in agent.last.gpus] == ["GPU-0000"]
 
 
-def test_trusted_cycle_counters_make_ofu_exact(agent: Agent) -> None:
-    """The clock polls are 2 % off; once the counters are believed OFU is tensor cycles / (T x f_T)."""
-    for number in range(6):
-        elapsed = number * 5 * 1400e6
-        agent.tick(
-            [
-                reading(
-                    5 * number,
-                    5 * number + 5,
-                    tensor=0.5,
-                    hz=[1428e6] * 10,
-                    cycles=(elapsed, elapsed / 2),
-                )
-            ],
-            now=5 * number + 5,
-        )
-    window = agent.view().window
-    assert window is not None
-    assert window.clock_method == "cycles"
-    assert window.utilization == pytest.approx(0.5 * 1400 / 1830)
-    assert window.stderr == 0.0
-
-
-@given(st.lists(st.tuples(st.floats(0.1, 30), st.floats(0, 1), st.floats(2e8, 1.98e9)), min_size=1))
-def test_rate_of_u_over_rate_of_o_is_the_time_weighted_mean(
-    windows: list[tuple[float, float, float]],
-) -> None:
-    agent, at, tensor_cycles = Agent(), 0.0, 0.0
-    for seconds, tensor, hz in windows:
-        agent.tick([reading(at, at + seconds, tensor, [hz] * 3)], now=at + seconds)
-        at += seconds
-        tensor_cycles += tensor * hz * seconds
-    view = agent.view()
-    assert view.observed_seconds == pytest.approx(at)
-    assert view.utilization_seconds == pytest.approx(tensor_cycles / 1830e6)
-
-
 @given(st.permutations(range(4)))
 def test_the_tick_is_pure(order: list[int]) -> None:
     events = [reading(0, 5, tensor=0.1 * i, device=gpu(i)) for i in order]
     one = step(State(), Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
     two = step(State(), Tick(5.0, 5.0, [e.gpu for e in events], events, health()))
     assert one == two
-
-
-def test_a_short_window_of_a_slow_source_is_shown_until_its_next() -> None:
-    """The first page of another exporter after a gap; the next value is a whole collection away."""
-    late = replace(reading(4.0, 5.0), pace=30.0)
-    state, _ = step(State(), Tick(5.0, 5.0, [gpu()], [late], health()))
-    _, snapshot = step(state, Tick(35.0, 5.0, [gpu()], [], health()))
-    assert snapshot.gpus[0].window is not None
 
 
 def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:

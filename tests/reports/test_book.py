@@ -12,7 +12,7 @@ import pytest
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.flops import dense_peak, explain
-from ofu_exporter.jobs.totals import report as job_report
+from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports import book
@@ -405,7 +405,7 @@ def test_another_run_of_a_job_begins_anew() -> None:
 def test_a_restarted_agent_goes_on_with_what_it_knew(desk: Desk) -> None:
     desk.every(30.0, 4, mfu=0.4)
     desk.show()
-    left = job_report(desk.job(), "n1", simulated=False).reported
+    left = totals_of(desk.job(), "n1", simulated=False).reported
     assert left is not None
     known = left.gpu_seconds
     desk.book = desk.opened(WITHOUT_NOISE)
@@ -427,10 +427,10 @@ def test_a_restarted_agent_goes_on_with_what_it_knew(desk: Desk) -> None:
 
 
 def test_what_an_earlier_agent_knew_waits_for_its_job(desk: Desk) -> None:
-    left = job_report(desk.job(), "n1", simulated=False)
+    left = totals_of(desk.job(), "n1", simulated=False)
     desk.report(mfu=0.4)
     desk.run(5.0)
-    left = job_report(desk.job(), "n1", simulated=False)
+    left = totals_of(desk.job(), "n1", simulated=False)
     assert left.reported is not None
     desk.book = desk.opened()
     desk.book.resume(("slurm", "77"), "", left.reported)
@@ -600,7 +600,7 @@ def test_a_lower_bound_stays_one_until_another_overhead_is_told(desk: Desk) -> N
 def test_a_restarted_agent_goes_on_without_tiles_too(desk: Desk) -> None:
     desk.report(tile_overhead=0.25, tile_overhead_bound="lower")
     desk.run(60.0)
-    left = job_report(desk.job(), "n1", simulated=False).reported
+    left = totals_of(desk.job(), "n1", simulated=False).reported
     assert left is not None
     assert left.adjusted_utilization_ratio == pytest.approx(OFU / 1.25)
     desk.book = desk.opened(WITHOUT_NOISE)
@@ -617,7 +617,7 @@ def test_a_restarted_agent_goes_on_without_tiles_too(desk: Desk) -> None:
 def test_a_restarted_agent_still_knows_the_precisions_that_a_profile_told(desk: Desk) -> None:
     told = desk.report(precision={"bf16": 0.5, "fp8": 0.5}).peak_flops
     desk.run(60.0)
-    left = job_report(desk.job(), "n1", simulated=False).reported
+    left = totals_of(desk.job(), "n1", simulated=False).reported
     assert left is not None
     desk.book = desk.opened(WITHOUT_NOISE)
     desk.book.resume(A.key, A.uid, left)

@@ -18,9 +18,9 @@ from ofu_exporter.reports.coverage import (
     PARTS,
     SETTLED_AFTER_SECONDS,
     Coverage,
+    extended,
     recent,
     summed,
-    take,
     time_mean,
 )
 from ofu_exporter.values.job import GpuUsage, Stretch
@@ -49,7 +49,7 @@ def settled(account: Coverage, usage: Sequence[GpuUsage], end: float) -> Compare
 
 def test_a_report_is_compared_with_its_own_seconds() -> None:
     usage = [used((0, 10, 0.2), (10, 20, 0.6), (20, 30, 0.9))]
-    account = take(Coverage(), 10.0, 20.0, 0.5)
+    account = extended(Coverage(), 10.0, 20.0, 0.5)
     sums = settled(account, usage, 20.0)
     assert sums.gpu_seconds == 10.0
     assert sums.ofu == pytest.approx(0.6)
@@ -63,20 +63,20 @@ def test_of_a_window_that_is_not_all_inside_its_share_counts() -> None:
 
 def test_every_gpu_counts() -> None:
     usage = [used((0, 10, 0.2)), used((0, 10, 0.6), gpu=1), used((0, 5, 0.4), gpu=2)]
-    sums = settled(take(Coverage(), 0.0, 10.0, 0.5), usage, 10.0)
+    sums = settled(extended(Coverage(), 0.0, 10.0, 0.5), usage, 10.0)
     assert sums.gpu_seconds == 25.0
     assert sums.ofu == pytest.approx((2 + 6 + 2) / 25)
 
 
 def test_time_that_was_not_observed_is_not_compared() -> None:
-    account = take(take(Coverage(), 0.0, 10.0, 0.5), 20.0, 30.0, 0.7)
+    account = extended(extended(Coverage(), 0.0, 10.0, 0.5), 20.0, 30.0, 0.7)
     sums = settled(account, [used((20, 30, 0.6))], 30.0)
     assert sums.mfu == pytest.approx(0.7)
     assert sums.gpu_seconds == 10.0
 
 
 def test_a_window_that_comes_late_completes_a_report() -> None:
-    account = take(Coverage(), 0.0, 30.0, 0.5)
+    account = extended(Coverage(), 0.0, 30.0, 0.5)
     account = summed(account, [used((0, 10, 0.4))], 30.0, HORIZON)
     assert account.total.gpu_seconds == 10.0
     assert account.life.gpu_seconds == 0.0
@@ -86,14 +86,16 @@ def test_a_window_that_comes_late_completes_a_report() -> None:
 
 
 def test_a_span_is_settled_when_every_window_of_it_has_come() -> None:
-    account = take(Coverage(), 0.0, 10.0, 0.5)
+    account = extended(Coverage(), 0.0, 10.0, 0.5)
     usage = [used((0, 10, 0.4))]
     assert summed(account, usage, 10 + SETTLED_AFTER_SECONDS, HORIZON).life == Compared()
     assert settled(account, usage, 10.0).gpu_seconds == 10.0
 
 
 def test_what_is_settled_needs_no_window_any_more() -> None:
-    account = summed(take(Coverage(), 0.0, 10.0, 0.5), [used((0, 10, 0.4))], LATER + 10, HORIZON)
+    account = summed(
+        extended(Coverage(), 0.0, 10.0, 0.5), [used((0, 10, 0.4))], LATER + 10, HORIZON
+    )
     for now in (200.0, 500.0, 5000.0):
         account = summed(account, [], now, HORIZON)
         assert account.life.gpu_seconds == account.total.gpu_seconds == 10.0
@@ -104,7 +106,7 @@ def test_what_is_settled_needs_no_window_any_more() -> None:
 def test_the_horizon_forgets_and_the_life_does_not() -> None:
     account, usage = Coverage(), [used((0, 600, 0.4))]
     for start in range(0, 600, 60):
-        account = take(account, start, start + 60.0, 0.5 if start < 300 else 0.3)
+        account = extended(account, start, start + 60.0, 0.5 if start < 300 else 0.3)
         account = summed(account, usage, start + 60.0, 120.0)
     assert recent(account, 600.0, 120.0).mfu == pytest.approx(0.3)
     assert settled(account, usage, 600.0).mfu == pytest.approx(0.4)
@@ -118,24 +120,24 @@ def test_who_has_reported_nothing_has_nothing_to_sum_up(anew: bool) -> None:
 def test_reports_that_follow_each_other_are_one_span_of_their_mean() -> None:
     account = Coverage()
     for number in range(40):
-        account = take(account, number / 10, (number + 1) / 10, 0.2 if number < 30 else 0.6)
+        account = extended(account, number / 10, (number + 1) / 10, 0.2 if number < 30 else 0.6)
     assert len(account.spans) == 1
     assert account.spans[0].mfu == pytest.approx(0.3)
-    assert take(account, 4.0, 4 + GRAIN_SECONDS, 0.5).spans[1].start == 4.0
+    assert extended(account, 4.0, 4 + GRAIN_SECONDS, 0.5).spans[1].start == 4.0
 
 
 def test_what_two_reports_both_cover_counts_once() -> None:
-    account = take(take(Coverage(), 0.0, 10.0, 0.5), 9.5, 20.0, 0.5)
+    account = extended(extended(Coverage(), 0.0, 10.0, 0.5), 9.5, 20.0, 0.5)
     assert settled(account, [used((0, 20, 0.4))], 20.0).gpu_seconds == pytest.approx(20.0)
 
 
 def test_a_gap_between_reports_is_not_compared() -> None:
-    account = take(take(Coverage(), 0.0, 10.0, 0.5), 15.0, 25.0, 0.5)
+    account = extended(extended(Coverage(), 0.0, 10.0, 0.5), 15.0, 25.0, 0.5)
     assert settled(account, [used((0, 30, 0.4))], 25.0).gpu_seconds == pytest.approx(20.0)
 
 
 def test_where_no_ofu_was_observed_the_reported_mfu_is_known_all_the_same() -> None:
-    account = summed(take(take(Coverage(), 0, 10, 0.2), 10, 40, 0.6), [], 50.0, HORIZON)
+    account = summed(extended(extended(Coverage(), 0, 10, 0.2), 10, 40, 0.6), [], 50.0, HORIZON)
     assert recent(account, 50.0, HORIZON).mfu is None
     assert time_mean(account, 50.0, HORIZON) == pytest.approx(0.5)
     assert time_mean(account, 5000.0, HORIZON) is None
@@ -193,7 +195,7 @@ def test_however_time_is_cut_the_sums_are_the_integrals(cut: Cut) -> None:
     before = Compared()
     for now in moments:
         if now in said:
-            account = take(account, *said[now])
+            account = extended(account, *said[now])
         known = now - late.uniform(0, LONGEST_WINDOW_SECONDS)
         usage = [
             used(*(each for each in windows if each[1] <= known), gpu=number)
@@ -220,12 +222,13 @@ def test_only_the_last_span_has_to_be_summed_up_while_no_window_comes(cut: Cut, 
     usage = [used(*windows, gpu=number) for number, windows in enumerate(cut.usages)]
     whole = quick = Coverage()
     for number, (start, end, mfu) in enumerate(cut.reports):
-        whole = summed(take(whole, start, end, mfu), usage, end, HORIZON)
+        whole = summed(extended(whole, start, end, mfu), usage, end, HORIZON)
         anew = number % often == 0
-        quick = summed(take(quick, start, end, mfu), usage, end, HORIZON, anew)
+        quick = summed(extended(quick, start, end, mfu), usage, end, HORIZON, anew)
         assert quick == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("horizon", "gap"), [(600.0, 0.0), (120.0, 1.5), (600.0, 1.5), (86400.0, 1.5)]
 )
@@ -234,7 +237,7 @@ def test_memory_is_bounded_however_often_a_job_reports(horizon: float, gap: floa
     account, now, seconds, most = Coverage(), 0.0, 1 / 200, 0
     for number in range(int(3600 / (seconds + gap))):
         now += seconds + gap
-        account = take(account, now - seconds, now, 0.4)
+        account = extended(account, now - seconds, now, 0.4)
         if gap or number % 200 == 0:
             window = used((max(now - RECENT_SECONDS, 0.0), now, 0.5))
             account = summed(account, [window], now, horizon)

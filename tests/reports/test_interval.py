@@ -9,11 +9,11 @@ import pytest
 from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.job_state import RECENT_SECONDS
 from ofu_exporter.reports.interval import AHEAD_SECONDS, FIRST_SECONDS, Interval, interval_of
-from ofu_exporter.values.instant import Now
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import ReportRejection
 from tests.helpers.desk import said
 
-NOW = Now(10_000.0, 1_800_000_000.0)
+NOW = Instant(10_000.0, 1_800_000_000.0)
 BEGAN = NOW.unix - 500.0
 
 
@@ -129,7 +129,7 @@ def test_a_report_sent_twice_is_told_by_the_clock_that_it_names() -> None:
     """The node's two clocks are read one after the other, so that what is told by both shifts a little."""
     report = said(mfu=0.4, start=unix(20.5), end=unix(20))
     first = interval_of(report, None, BEGAN, NOW)
-    later = Now(NOW.monotonic + 5.001, NOW.unix + 5.0)
+    later = Instant(NOW.monotonic + 5.001, NOW.unix + 5.0)
     with pytest.raises(ReportError) as error:
         interval_of(report, first.end, BEGAN, later, first.unix_end)
     assert error.value.reason is ReportRejection.OVERLAP

@@ -219,6 +219,7 @@ def test_a_redirect_is_not_followed_and_nobody_is_unreachable() -> None:
     assert bench.pull() == "unreachable"
 
 
+@pytest.mark.slow
 def test_threads_pull_each_engine_and_end(engine: Served) -> None:
     reports: list[dict[str, Any]] = []
     values = iter(range(1, 1000))

@@ -8,7 +8,7 @@ from ofu_exporter.flops.causes import CauseFacts, causes
 from ofu_exporter.reports import simulated
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.messages import ModelBody
-from ofu_exporter.reports.model_count import counted_job
+from ofu_exporter.reports.model_count import counted_step
 from ofu_exporter.reports.simulated import REPORTING, SimulatedReports
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reported import ReportsView, Verdict
@@ -67,8 +67,8 @@ def test_jobs_that_are_not_in_the_table_report_nothing() -> None:
 
 
 def test_the_over_report_is_what_the_formula_makes_of_its_model() -> None:
-    job = counted_job(ModelBody(**REPORTING[OVER].facts["model"]))
-    facts = CauseFacts(job=job)
+    job = counted_step(ModelBody(**REPORTING[OVER].facts["model"]))
+    facts = CauseFacts(step=job)
     (cause,) = [each for each in causes() if each.slug == "full_attention_counted"]
     (hypothesis,) = cause.hypotheses(facts)
     assert hypothesis.miscount is not None

@@ -11,31 +11,18 @@ import pytest
 from ofu_exporter import flops
 from ofu_exporter.errors import ReportError
 from ofu_exporter.hardware.gpu_models import rate
-from ofu_exporter.ofu.divergence import compare_sums
-from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.reports.causes import likely_causes
-from ofu_exporter.reports.model_count import flops_per_token, problem
-from ofu_exporter.reports.stated import Hardware, hardware, stated_mfu
-from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.reports.stated import Hardware, stated_mfu
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Causes, Compared
-from ofu_exporter.values.snapshot import GpuView
-from tests.flops.causes.synthetic import LATENT
 from tests.flops.counting import config
-from tests.helpers.desk import said
-from tests.helpers.values import H100, gpu, health, reading
+from tests.helpers.desk import hardware_of, said
+from tests.helpers.values import H100, gpu
 
 A100 = "NVIDIA A100-SXM4-80GB"
 PEAK, FP8, TF32 = (flops.dense_peak(H100, name) for name in ("bf16", "fp8", "tf32"))
 LLAMA = {"config": config("llama-3-8b"), "seq_len": 8192}
 
 
-def views(*gpus: Gpu) -> tuple[GpuView, ...]:
-    events = [reading(device=each) for each in gpus]
-    return step(State(), Tick(5.0, 5.0, list(gpus), events, health()))[1].gpus
-
-
-EIGHT = hardware(views(*(gpu(index) for index in range(8))))
+EIGHT = hardware_of(*(gpu(index) for index in range(8)))
 
 
 def mfu(on: Hardware = EIGHT, **fields: Any) -> float:
@@ -76,7 +63,7 @@ def test_without_a_world_size_the_gpus_on_this_node_are_taken_for_all() -> None:
 
 
 def test_a_job_without_gpus_here_has_to_say_how_many_it_has() -> None:
-    nothing = hardware(())
+    nothing = hardware_of()
     assert nothing == Hardware()
     one = {"peak_tflops": 989.4, "model_flops_per_second": 0.4 * 989.4e12}
     assert refused(nothing, **one) == (ReportRejection.OUT_OF_RANGE, "gpus")
@@ -130,7 +117,7 @@ def test_a_job_that_changes_its_precision_is_measured_against_the_new_peak() -> 
 
 def test_who_does_not_say_the_precision_computes_in_bf16() -> None:
     assert stated_mfu(said(mfu=0.4), EIGHT).peak_flops == pytest.approx(PEAK)
-    volta = hardware(views(replace(gpu(name="Tesla V100-SXM2-32GB"), sm_count=80)))
+    volta = hardware_of(replace(gpu(name="Tesla V100-SXM2-32GB"), sm_count=80))
     assert "bf16" not in volta.peaks
     assert stated_mfu(said(mfu=0.4), volta).peak_flops == volta.peaks["fp16"]
 
@@ -148,7 +135,7 @@ UNKNOWN = replace(gpu(name="NVIDIA Q999"), max_sm_clock_hz=2e9)
 
 
 def test_gpus_of_which_no_peak_is_known_are_measured_against_the_one_that_is_said() -> None:
-    on = hardware(views(UNKNOWN))
+    on = hardware_of(UNKNOWN)
     assert on.peaks == {}
     assert not on.is_in_table
     assert stated_mfu(said(mfu=0.4), on).peak_flops is None
@@ -165,14 +152,14 @@ def test_a_mig_instance_has_the_peak_of_its_share() -> None:
     ]
     rating = rate(parts[0])
     assert rating is not None
-    on = hardware(views(*parts))
+    on = hardware_of(*parts)
     assert on.number == 2
     assert on.peaks == dict(sorted(rating.peak_flops.items()))
 
 
 def test_gpus_of_two_models_have_the_mean_of_the_peaks_that_both_have() -> None:
     other = replace(gpu(1, name=A100), sm_count=108, compute_capability=(8, 0))
-    on = hardware(views(gpu(0), other))
+    on = hardware_of(gpu(0), other)
     assert on.name == ""
     assert on.peaks["bf16"] == pytest.approx((PEAK + flops.dense_peak(A100, "bf16")) / 2)
     assert "fp8" not in on.peaks
@@ -194,7 +181,7 @@ def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("peak", [5e-324, 1e-300, 999999.0])
-@pytest.mark.parametrize("on", [EIGHT, hardware(views(UNKNOWN)), Hardware()])
+@pytest.mark.parametrize("on", [EIGHT, hardware_of(UNKNOWN), Hardware()])
 def test_whatever_is_said_the_mfu_is_a_number(peak: float, on: Hardware) -> None:
     found = stated_mfu(said(mfu=0, peak_tflops=peak), on)
     assert found.mfu == 0.0
@@ -211,84 +198,10 @@ def test_facts_alone_come_to_no_mfu() -> None:
     assert stated_mfu(said(gpus=64, precision="fp8"), EIGHT).mfu is None
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {},
-        {"architectures": ["NoSuchModel"]},
-        {**config("llama-3-8b"), "hidden_size": 0},
-        {**config("llama-3-8b"), "hidden_size": "wide"},
-        {**config("llama-3-8b"), "num_hidden_layers": None},
-        {**config("llama-3-8b"), "num_attention_heads": -1},
-        {**config("llama-3-8b"), "num_key_value_heads": 0},
-        config("t5-3b"),  # seq_len does not say how long its two texts are
-    ],
-)
-def test_a_model_that_cannot_be_counted_is_named(wrong: dict[str, Any]) -> None:
-    model = {"config": wrong, "seq_len": 8192}
+def test_a_model_that_cannot_be_counted_is_named() -> None:
+    model = {"config": {"architectures": ["NoSuchModel"]}, "seq_len": 8192}
     assert refused(tokens_per_second=1e5, model=model) == (ReportRejection.OUT_OF_RANGE, "model")
-    body = said(mfu=0.4, model=model).model
-    assert body is not None
-    assert (problem(body) or "").startswith("model: ")
 
 
 def test_tokens_alone_say_nothing() -> None:
     assert refused(tokens_per_second=1e5) == (ReportRejection.OUT_OF_RANGE, "tokens_per_second")
-
-
-def test_the_parts_of_a_model_count() -> None:
-    def count(**changes: Any) -> float:
-        body = said(mfu=0.4, model={**LLAMA, **changes}).model
-        assert body is not None
-        return flops_per_token(body)
-
-    assert count(forward_only=True) == pytest.approx(count() / 3)
-    assert count(batch_size=16) == pytest.approx(count())
-    assert count(lora_rank=8) < count()
-    assert count(seq_len=16384) > count()
-
-
-SUMS = Compared(0.5427 * 600, 0.2558 * 600, 600.0, 0.0)
-
-
-def found(report: dict[str, Any], sums: Compared = SUMS) -> Causes:
-    divergence = compare_sums(sums)
-    assert divergence is not None
-    of = said(**report)
-    return likely_causes(sums, divergence, of, EIGHT, stated_mfu(of, EIGHT).peak_flops)
-
-
-def test_the_papers_latent_experts_are_the_first_cause() -> None:
-    """arXiv:2605.20799, section V-C: 54.27 % reported, 25.58 % measured, 18.45 % when counted right."""
-    model = {"config": dict(LATENT.config), "seq_len": 4096}
-    told = {"mfu": 0.5427, "model": model, "gpus": 288, "precision": "bf16"}
-    first = found(told).first
-    assert first is not None
-    assert first.cause.split("+")[0] == "latent_moe_full_hidden"
-    assert float(first.evidence.rpartition("MFU is ")[2].rstrip("%")) == pytest.approx(
-        18.45, abs=0.05
-    )
-
-
-def test_where_one_of_the_two_is_nothing_there_is_no_ratio_to_explain() -> None:
-    assert found({"mfu": 0.4}, Compared(0.0, 100.0, 600.0)) == Causes()
-    assert found({"mfu": 0.4}, Compared(100.0, 0.0, 600.0)) == Causes()
-
-
-@pytest.mark.parametrize("name", ["llama-3-8b", "nemotron-h-8b", "qwen3-30b-a3b"])
-def test_no_configuration_breaks_the_explanation(name: str) -> None:
-    """Every number of a real configuration in turn as something that it never is."""
-    whole = config(name)
-    refusals = set()
-    for key, value in whole.items():
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            continue
-        for odd in (0, -1, 0.5):
-            report = {"mfu": 0.5427, "model": {"config": {**whole, key: odd}, "seq_len": 64}}
-            try:
-                ratios = [each.expected_ratio for each in found(report).fitting]
-            except ReportError as error:
-                refusals.add(error.field)
-            else:
-                assert all(map(math.isfinite, ratios)), (key, odd)
-    assert refusals == {"model"}

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import logging
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ofu_exporter.errors import ConfigError, ReportError
+from ofu_exporter.errors import ReportError
 from ofu_exporter.serving.access import Access, Warrant, Writer
-from ofu_exporter.serving.site_tokens import SiteTokens, read_tokens
+from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
+from tests.helpers.token_file import token_file
 
 TOKEN = "0123456789abcdef"
 OTHER = "fedcba9876543210"
@@ -45,13 +44,7 @@ def reason(access: Access, scope: dict[str, Any]) -> ReportRejection:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return write(tmp_path / "tokens", TOKEN)
-
-
-def write(path: Path, *lines: str, mode: int = 0o600) -> Path:
-    path.write_text("".join(f"{line}\n" for line in lines))
-    path.chmod(mode)
-    return path
+    return token_file(tmp_path / "tokens", TOKEN)
 
 
 # Where a request comes from.
@@ -86,8 +79,8 @@ def test_what_was_passed_on_is_not_local(header: str, peer: str | None) -> None:
 
 def test_a_certificate_lets_in_where_everybody_needs_one() -> None:
     access = Access(demands_certificates=True)
-    assert access.writer(request("10.0.0.7", scheme="https")).way is Warrant.CERTIFICATE
-    assert access.writer(request(None)).way is Warrant.LOCAL, "the Unix socket has no TLS"
+    assert access.writer(request("10.0.0.7", scheme="https")).warrant is Warrant.CERTIFICATE
+    assert access.writer(request(None)).warrant is Warrant.LOCAL, "the Unix socket has no TLS"
     assert reason(access, request("10.0.0.7")) is ReportRejection.NOT_LOCAL
     assert reason(Access(), request("10.0.0.7", scheme="https")) is ReportRejection.NOT_LOCAL
 
@@ -99,7 +92,7 @@ def test_a_token_of_the_site_lets_in_from_everywhere(path: Path) -> None:
     access = Access(SiteTokens(path))
     for scope in (request("10.0.0.7", TOKEN), request("10.0.0.7", TOKEN, via="proxy")):
         writer = access.writer(scope)
-        assert writer.way is Warrant.SITE_TOKEN
+        assert writer.warrant is Warrant.SITE_TOKEN
         assert writer.is_site
         access.may_speak_for(writer, JOB)
 
@@ -126,76 +119,7 @@ def test_two_authorizations_are_a_wrong_one(path: Path) -> None:
 
 def test_the_scheme_is_written_as_one_likes(path: Path) -> None:
     scope = request("10.0.0.7", authorization=f"bEARER  {TOKEN} ")
-    assert Access(SiteTokens(path)).writer(scope).way is Warrant.SITE_TOKEN
-
-
-def test_a_file_holds_tokens_and_comments(tmp_path: Path) -> None:
-    path = write(tmp_path / "tokens", "# the training cluster", TOKEN, "", f"  {OTHER}  ")
-    assert read_tokens(path) == tuple(
-        hashlib.sha256(token.encode()).hexdigest() for token in (TOKEN, OTHER)
-    )
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        ((), "holds no token"),
-        (("# nothing",), "holds no token"),
-        (("short",), "line 1 is no token"),
-        ((TOKEN, f"{TOKEN} {OTHER}"), "line 2 is no token"),
-        (("é" * 16,), "line 1 is no token"),
-    ],
-)
-def test_a_file_without_good_tokens_is_refused_and_no_token_is_shown(
-    tmp_path: Path, lines: tuple[str, ...], said: str
-) -> None:
-    with pytest.raises(ConfigError, match=said) as refused:
-        SiteTokens(write(tmp_path / "tokens", *lines))
-    assert not [line for line in lines if line in str(refused.value)]
-
-
-def test_tokens_are_read_anew_when_the_file_changes(path: Path) -> None:
-    tokens = SiteTokens(path)
-    access = Access(tokens)
-    write(path, OTHER)
-    tokens.refresh()
-    assert reason(access, request("10.0.0.7", TOKEN)) is ReportRejection.WRONG_TOKEN
-    assert access.writer(request("10.0.0.7", OTHER)).is_site
-    write(path.with_name("new"), TOKEN).rename(path)
-    tokens.refresh()
-    assert access.writer(request("10.0.0.7", TOKEN)).is_site
-
-
-@pytest.mark.parametrize("harm", ["removed", "emptied", "opened to others"])
-def test_without_a_good_file_no_token_is_good_until_it_is_back(
-    path: Path, harm: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    tokens = SiteTokens(path)
-    access = Access(tokens)
-    if harm == "removed":
-        path.unlink()
-    else:
-        write(path, *([] if harm == "emptied" else [TOKEN]), mode=0o644)
-    for _ in range(3):
-        tokens.refresh()
-    assert reason(access, request("10.0.0.7", TOKEN)) is ReportRejection.WRONG_TOKEN
-    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(errors) == 1, "it is said once"
-    path.unlink(missing_ok=True)
-    write(path, TOKEN)
-    tokens.refresh()
-    assert access.writer(request("10.0.0.7", TOKEN)).is_site
-
-
-def test_what_could_not_be_read_is_tried_again(path: Path) -> None:
-    """Its directory may have been out of reach, and the file itself has not changed."""
-    tokens = SiteTokens(path)
-    aside = path.with_name("aside")
-    path.rename(aside)
-    tokens.refresh()
-    aside.rename(path)
-    tokens.refresh()
-    assert Access(tokens).writer(request("10.0.0.7", TOKEN)).is_site
+    assert Access(SiteTokens(path)).writer(scope).warrant is Warrant.SITE_TOKEN
 
 
 # Tokens of jobs.
@@ -238,46 +162,3 @@ def test_with_job_tokens_off_whoever_is_here_speaks_for_any_job() -> None:
 
 def test_a_jobs_token_is_shown_nowhere() -> None:
     assert JOB.token_sha256 not in repr(JOB)
-
-
-# The file itself.
-
-
-def test_a_group_may_read_as_a_secret_in_kubernetes_does(path: Path) -> None:
-    path.chmod(0o440)
-    link = path.with_name("link")
-    link.symlink_to(path)
-    assert len(read_tokens(link)) == 1
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o620, 0o602, 0o604])
-def test_a_file_that_others_can_read_or_write_is_refused(path: Path, mode: int) -> None:
-    path.chmod(mode)
-    with pytest.raises(ConfigError, match=f"mode 0{mode:o}"):
-        SiteTokens(path)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_file_of_another_user_is_refused(path: Path) -> None:
-    os.chown(path, 4242, 4242)
-    with pytest.raises(ConfigError, match="owned by user 4242"):
-        SiteTokens(path)
-
-
-def test_what_is_no_small_file_of_text_is_refused(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe, 0o600)
-    large = write(tmp_path / "large", "x" * (65 << 10))
-    binary = tmp_path / "binary"
-    binary.write_bytes(b"\xff" * 32)
-    binary.chmod(0o600)
-    for path, said in (
-        (tmp_path / "nowhere", "No such file"),
-        (tmp_path, "directory"),
-        (pipe, "is not a file"),
-        (large, "larger than 64 KiB"),
-        (binary, "is not UTF-8"),
-    ):
-        with pytest.raises(ConfigError, match=said) as refused:
-            SiteTokens(path)
-        assert str(path) in str(refused.value)

@@ -11,7 +11,6 @@ import pytest
 import uvicorn
 
 from ofu_exporter.jobs.lookup import JobBook
-from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.app import create_app, unready
@@ -19,7 +18,8 @@ from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
-from tests.helpers.values import FakeClock, fault, gpu, health, reading
+from tests.helpers.node import snapshot_of
+from tests.helpers.values import FakeClock, fault, gpu, reading
 
 
 @pytest.fixture
@@ -53,14 +53,8 @@ def client(page: Page) -> Iterator[httpx.Client]:
         thread.join()
 
 
-def snapshot(*events: object, source: SourceHealth | None = None) -> Snapshot:
-    taken = [reading(0, 5)] if not events else list(events)
-    tick = Tick(5.0, 5.0, [e.gpu for e in taken], taken, source or health())  # type: ignore[attr-defined, arg-type]
-    return step(State(), tick)[1]
-
-
 def test_metrics_are_text_unless_openmetrics_is_asked_for(page: Page, client: httpx.Client) -> None:
-    page.publish(snapshot())
+    page.publish(snapshot_of(reading()))
     plain = client.get("/metrics")
     assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
     om = client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
@@ -69,7 +63,7 @@ def test_metrics_are_text_unless_openmetrics_is_asked_for(page: Page, client: ht
 
 
 def test_metrics_are_packed_for_who_can_unpack(page: Page, client: httpx.Client) -> None:
-    page.publish(snapshot())
+    page.publish(snapshot_of(reading()))
     assert client.get("/metrics").headers["content-encoding"] == "gzip"
     assert "ofu_gpu_utilization_ratio" in client.get("/metrics").text
     bare = client.get("/metrics", headers={"accept-encoding": "identity"})
@@ -84,7 +78,7 @@ def test_ready_with_a_fresh_sample_not_with_an_old_one(
     page: Page, client: httpx.Client, clock: FakeClock
 ) -> None:
     assert client.get("/readyz").status_code == 503
-    page.publish(snapshot())
+    page.publish(snapshot_of(reading()))
     assert client.get("/readyz").status_code == 200
     clock.now += 60
     answer = client.get("/readyz")
@@ -101,26 +95,7 @@ def test_readiness_says_what_to_do() -> None:
 
 
 def test_one_measured_gpu_is_enough_to_be_ready() -> None:
-    assert unready(snapshot(reading(0, 5), fault(5, device=gpu(1)))) is None
-
-
-def test_the_start_page_shows_what_is_measured_and_links(page: Page, client: httpx.Client) -> None:
-    page.publish(snapshot(reading(0, 5, tensor=0.5, hz=[1464e6] * 4), fault(5, device=gpu(1))))
-    text = client.get("/").text
-    assert "40.0%" in text
-    assert "lost" in text
-    assert "href=/metrics" in text
-    assert "Simulated" not in text
-
-
-def test_the_start_page_says_that_data_is_simulated(page: Page, client: httpx.Client) -> None:
-    page.publish(snapshot(source=health("simulate", simulated=True)))
-    assert "Simulated data: no GPU was measured" in client.get("/").text
-
-
-def test_a_model_name_cannot_inject_markup(page: Page, client: httpx.Client) -> None:
-    page.publish(snapshot(reading(0, 5, device=gpu(0, name="<script>alert(1)</script>"))))
-    assert "<script>" not in client.get("/").text
+    assert unready(snapshot_of(reading(), fault(5, device=gpu(1)))) is None
 
 
 def test_requests_are_counted_and_a_scan_adds_no_series(client: httpx.Client) -> None:

@@ -57,6 +57,7 @@ def answer_and_half_a_head(client: Client) -> None:
 STILL = [begin, half_a_head, half_a_body, one_answer, answer_and_half_a_head]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("so_far", STILL)
 def test_whoever_keeps_us_waiting_is_closed(
     listeners: Listeners, clock: FakeClock, so_far: Callable[[Client], None]
@@ -69,6 +70,7 @@ def test_whoever_keeps_us_waiting_is_closed(
         assert client.is_closed()
 
 
+@pytest.mark.slow
 def test_more_bytes_of_the_same_head_buy_no_time(listeners: Listeners, clock: FakeClock) -> None:
     with Client(listeners) as client, Client(listeners) as other:
         client.send(GET[:20])
@@ -79,6 +81,7 @@ def test_more_bytes_of_the_same_head_buy_no_time(listeners: Listeners, clock: Fa
         assert client.is_closed()
 
 
+@pytest.mark.slow
 def test_work_of_ours_is_waited_for(clock: FakeClock) -> None:
     begun: list[bool] = []
     done: list[bool] = []
@@ -102,6 +105,7 @@ def test_work_of_ours_is_waited_for(clock: FakeClock) -> None:
         assert client.answer()[0] == 200
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_takes_is_given_up(clock: FakeClock) -> None:
     page = os.urandom(32 << 20)
 
@@ -140,6 +144,7 @@ def test_the_one_that_stood_still_for_longest_gives_way(
         assert limit[0].is_closed()
 
 
+@pytest.mark.slow
 def test_when_all_are_being_answered_one_is_lost_all_the_same(clock: FakeClock) -> None:
     async def never(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/wait":

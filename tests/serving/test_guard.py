@@ -67,6 +67,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(
     assert refused == {ReportRejection.TOO_LARGE: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunked", [True, False])
 def test_whoever_sends_100_mb_all_the_same_still_reads_why(
     listeners: Listeners, chunked: bool
@@ -104,6 +105,7 @@ def test_a_character_set_is_no_harm(client: Client) -> None:
     assert client.answer()[0] == 200
 
 
+@pytest.mark.slow
 def test_a_body_that_takes_too_long_is_refused(refused: Counter[ReportRejection]) -> None:
     guard = Guard(Access(), lambda reason: refused.update((reason,)), body_seconds=0.1)
     with serving(guard.around(tell)) as listeners, Client(listeners) as client:
@@ -126,6 +128,7 @@ def test_who_may_not_write_is_told_before_anything_is_read(
     assert refused == {ReportRejection.NO_TOKEN: 1}
 
 
+@pytest.mark.slow
 def test_a_refused_body_that_never_ends_is_not_waited_for(listeners: Listeners) -> None:
     with Client(listeners) as client:
         client.send(post(100, "Via: proxy"), b"{")
@@ -150,6 +153,7 @@ def test_reading_passes(client: Client) -> None:
     assert client.answer()[::2] == (200, {"pieces": [0], "way": None})
 
 
+@pytest.mark.slow
 def test_too_many_requests_wait() -> None:
     guard = Guard(Access(), clock=FakeClock(0.0))
     with serving(guard.around(tell)) as listeners, Client(listeners) as client:

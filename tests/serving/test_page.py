@@ -19,10 +19,9 @@ from ofu_exporter.reports.entry import Policy
 from ofu_exporter.serving import metrics
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Job
-from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.desk import Desk
-from tests.helpers.node import EPOCH, Node, whole
+from tests.helpers.node import EPOCH, Node, snapshot_of, whole
 from tests.helpers.playback import RECORDINGS, play
 from tests.helpers.values import FakeClock, fault, gpu, health, reading
 
@@ -37,12 +36,7 @@ def page_of(snapshot: Snapshot, now: float | None = None) -> Page:
 
 
 def small_snapshot() -> Snapshot:
-    events: list[Reading | Fault] = [
-        reading(0, 5),
-        reading(0, 5, device=gpu(1)),
-        fault(5, device=gpu(2)),
-    ]
-    return step(State(), Tick(5.0, 5.0, [e.gpu for e in events], events, health()))[1]
+    return snapshot_of(reading(), reading(device=gpu(1)), fault(5, device=gpu(2)))
 
 
 def values(text: str) -> dict[str, float]:
@@ -94,7 +88,7 @@ PAGES: dict[str, Callable[[], Snapshot]] = {
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("accept", ["", OPENMETRICS], ids=["text", "openmetrics"])
 def test_the_page_is_as_it_was(name: str, accept: str, regenerate: bool) -> None:
-    """Regenerate with `pytest tests/helpers/server/test_page.py --regenerate`, and read the difference."""
+    """Regenerate with `pytest tests/serving/test_page.py --regenerate`, and read the difference."""
     body = page_of(PAGES[name]()).render(accept).body.decode()
     body = re.sub(r'(python|version)="[^"]*"', r'\1="any"', body)
     golden = GOLDEN / (name + (".openmetrics" if accept else ".prom"))

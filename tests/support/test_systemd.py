@@ -51,6 +51,7 @@ def environment(listener: Listener, watchdog: bool = False) -> dict[str, str]:
     return {"NOTIFY_SOCKET": listener.address, **usec}
 
 
+@pytest.mark.slow
 def test_a_start_a_reload_and_a_stop_are_told_in_order(systemd: Listener) -> None:
     with agent("run", "--source", "simulate", env=environment(systemd)) as running:
         ready = systemd.next()
@@ -64,6 +65,7 @@ def test_a_start_a_reload_and_a_stop_are_told_in_order(systemd: Listener) -> Non
         assert systemd.next() == {"STOPPING": "1"}
 
 
+@pytest.mark.slow
 def test_a_reload_that_fails_ends_as_well(systemd: Listener, tmp_path: Path) -> None:
     file = tmp_path / "ofu.yaml"
     file.write_text("source: simulate\n")
@@ -93,6 +95,7 @@ sampler.step = hangs
 """
 
 
+@pytest.mark.slow
 def test_the_watchdog_hears_nothing_while_the_sampler_hangs(
     systemd: Listener, tmp_path: Path
 ) -> None:
@@ -111,6 +114,7 @@ def test_the_watchdog_hears_nothing_while_the_sampler_hangs(
         assert systemd.next() == {"WATCHDOG": "1"}, "it turns again"
 
 
+@pytest.mark.slow
 def test_a_source_that_hangs_is_told_and_stops_no_pings(systemd: Listener, tmp_path: Path) -> None:
     """The recording is a pipe that nobody writes to: opening it never returns."""
     pipe = tmp_path / "recording.jsonl"
@@ -122,6 +126,7 @@ def test_a_source_that_hangs_is_told_and_stops_no_pings(systemd: Listener, tmp_p
         until(lambda: running.values("ofu_exporter_source_unavailable", reason="hung"))
 
 
+@pytest.mark.slow
 def test_without_a_watchdog_there_are_no_pings(systemd: Listener) -> None:
     quick = ("--interval", "0.1s", "--clock-interval", "0.1s")
     with agent("run", "--source", "simulate", *quick, env=environment(systemd)) as running:

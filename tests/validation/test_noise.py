@@ -27,6 +27,7 @@ def at_30() -> float:
     return clock_noise.interval_95(AT_30, ACTIVE, SEEDS)
 
 
+@pytest.mark.slow
 def test_30_s_apart_over_50_minutes_the_error_is_below_that_of_table_i(at_30: float) -> None:
     assert at_30 < 0.22
 
@@ -36,6 +37,7 @@ def test_it_is_the_one_of_the_formula(at_30: float) -> None:
     assert at_30 == pytest.approx(clock_noise.expected_95(AT_30, utilization), rel=0.25)
 
 
+@pytest.mark.slow
 def test_reads_that_are_closer_together_gain_and_cycle_counters_leave_nothing(
     at_30: float,
 ) -> None:

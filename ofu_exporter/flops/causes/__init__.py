@@ -1,10 +1,10 @@
-"""What may make a job's reported MFU differ from the OFU of its GPUs, and how the causes are found.
+"""Lists the causes that may make a job's reported MFU differ from the OFU of its GPUs.
 
-A cause is a row of `CAUSES` in a module of this package. Given the facts of a job it yields hypotheses, each with
-the ratio that it would give, or none where the facts exclude it. Two kinds of ratio: what is wrong in the report
-(reported MFU over the right one), and what the hardware ran that the report rightly leaves out (right MFU over
-OFU). Mistakes of a count are changes of the counted job and not numbers, so that two of them combine as they
-would in a formula.
+A cause is a row of `CAUSES` in a module of this package. From the facts of a job it makes hypotheses, each with the
+ratio that it would give, or none where the facts exclude the cause. There are two kinds of ratio: reported MFU over
+the right one, for a mistake in the report, and right MFU over OFU, for work of the hardware that the report rightly
+leaves out. A mistake of the count is a change of the counted step and not a number, so that two of them combine as
+they would in a formula.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ Edit = Callable[[Sequence[Term]], Sequence[Term]]
 
 
 def without(part: Part) -> Edit:
-    """An edit that leaves the terms of a part out."""
+    """An edit that drops the terms of a part."""
     return lambda terms: [term for term in terms if term.part is not part]
 
 
 @dataclass(frozen=True, slots=True)
 class CountedStep:
-    """What one step of a job is counted from."""
+    """One step of a job, from which FLOPs are counted."""
 
     model: Model
     lengths: Lengths
     counting: Counting
     passes: Passes
     edits: tuple[Edit, ...] = ()
-    """What is changed in the terms before they're added up."""
+    """Changes of the terms before they're added up."""
 
     def terms(self) -> Sequence[Term]:
-        """The model's own terms, as edited."""
+        """The model's own terms after the edits."""
         terms: Sequence[Term] = own_terms(self.model, self.counting)
         for edit in self.edits:
             terms = edit(terms)
         return terms
 
     def flops(self, recompute: Recompute | None = None) -> float:
-        """FLOPs of a step; with `recompute`, those too that computing activations again adds."""
+        """FLOPs of a step; with `recompute`, also those of activations that are computed again."""
         layers = None if recompute is None else self.passes.recompute_layers
-        again = recompute or Recompute.NONE
-        passes = replace(self.passes, recompute=again, recompute_layers=layers)
+        chosen = recompute or Recompute.NONE
+        passes = replace(self.passes, recompute=chosen, recompute_layers=layers)
         runs = plan(self.terms(), passes, self.model.towers, self.model.layers)
         lengths = self.lengths.with_fixed(self.model.lengths)
         return float(
@@ -78,11 +78,11 @@ class CountedStep:
         )
 
     def edited(self, edit: Edit) -> CountedStep:
-        """With one more edit of the terms."""
+        """The step with one more edit of the terms."""
         return replace(self, edits=(*self.edits, edit))
 
     def reshaped(self, change: Callable[[Decoder], Decoder]) -> CountedStep:
-        """With another decoder in the place of the model's."""
+        """The step with another decoder in the place of the model's."""
         assert self.model.shape is not None
         return replace(self, model=replace(self.model, shape=change(self.model.shape)))
 
@@ -91,22 +91,22 @@ class CountedStep:
 class CauseFacts:
     """What is known of a job. None = not known, which excludes nothing."""
 
-    job: CountedStep | None = None
+    step: CountedStep | None = None
     executed: Lengths | None = None
     """The samples of a step with their padding, where the job pads."""
     forward_only: bool | None = None
     recompute: Recompute | None = None
     gpu: str | None = None
-    """As NVML names it."""
+    """The GPU's name in NVML."""
     gpus: int | None = None
     precision: Mapping[str, float] | None = None
-    """The share of the FLOPs in each."""
+    """The share of the FLOPs in each precision."""
     peak_flops: float | None = None
     """FLOP/s of one GPU that the report divides by."""
     tile_overhead: float | None = None
     """What tiles add to the FLOPs: executed over theoretical, minus 1."""
     tile_overhead_bound: Bound | None = None
-    """Where it is a lower one, tiles add at least so much."""
+    """Whether the overhead is exact or a lower bound: tiles add at least that share."""
 
     def row(self) -> GpuModel | None:
         """The GPU's row of the table."""
@@ -125,7 +125,7 @@ class Side(str, Enum):
     REPORT = "report"
     """The reported MFU is wrong."""
     HARDWARE = "hardware"
-    """The hardware runs what a right MFU does not count."""
+    """The hardware runs FLOPs that a right MFU does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +133,15 @@ class Hypothesis:
     """One cause with one ratio."""
 
     evidence: str
-    """One sentence: what would be so, and which facts speak for it."""
+    """One sentence: what went wrong, and which facts speak for it."""
     ratio: float = 1.0
-    """Reported over right MFU, or right MFU over OFU; the upper end where it is a range."""
+    """Reported over right MFU, or right MFU over OFU; the upper end of a range."""
     lowest: float | None = None
     """The lower end of a range."""
     miscount: Callable[[CountedStep], CountedStep] | None = None
-    """The job as the report counts it, in the place of a ratio."""
+    """Makes the step as the report counts it; stands in the place of a ratio."""
     rarity: float | None = None
-    """In the place of the cause's own, where the facts make it likelier."""
+    """Rarity in the place of the cause's own, where the facts make the cause likelier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +152,10 @@ class Cause:
     """A stable name: it stands in labels of metrics."""
     side: Side
     rarity: float
-    """-ln of how often it is met where the facts allow it: a guess, written down. 1 is common, 5 is rare."""
+    """-ln of how often the cause is met where the facts allow it: a guess, written down. 1 is common, 5 is rare."""
     hypotheses: Callable[[CauseFacts], Iterator[Hypothesis]]
     needs: tuple[str, ...] = ()
-    """Facts without which it has no ratio."""
+    """Facts without which the cause has no ratio."""
 
 
 class _Module(Protocol):

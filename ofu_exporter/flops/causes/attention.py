@@ -1,4 +1,4 @@
-"""Attention cores counted over the wrong pairs, or not at all."""
+"""Causes in the attention cores: counted over the wrong pairs, or not at all."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side, witho
 
 
 def _full(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.job and any(term.extent.causal for term in facts.job.terms()):
+    if facts.step and any(term.extent.causal for term in facts.step.terms()):
         yield Hypothesis(
             "attention is causal, and the count takes every pair of query and key",
-            miscount=lambda job: replace(job, counting=replace(job.counting, causal=False)),
+            miscount=lambda step: replace(step, counting=replace(step.counting, causal=False)),
         )
 
 
 def _half(facts: CauseFacts) -> Iterator[Hypothesis]:
-    terms = facts.job.terms() if facts.job else ()
+    terms = facts.step.terms() if facts.step else ()
     cores = [term for term in terms if term.part is Part.CORE]
     if cores and not any(term.extent.causal for term in cores):
         yield Hypothesis(
             "attention goes in both directions, and the count takes half of the pairs",
-            miscount=lambda job: job.edited(_halved),
+            miscount=lambda step: step.edited(_halved),
         )
 
 
@@ -34,18 +34,18 @@ def _halved(terms: Sequence[Term]) -> Sequence[Term]:
 
 
 def _omitted(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.job and any(term.part is Part.CORE for term in facts.job.terms()):
+    if facts.step and any(term.part is Part.CORE for term in facts.step.terms()):
         yield Hypothesis(
             "the count has the weights (6 per parameter and token) and not the attention cores",
-            miscount=lambda job: job.edited(without(Part.CORE)),
+            miscount=lambda step: step.edited(without(Part.CORE)),
         )
 
 
 def _unwindowed(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.job and any(term.extent.window for term in facts.job.terms()):
+    if facts.step and any(term.extent.window for term in facts.step.terms()):
         yield Hypothesis(
             "layers attend in a sliding window, and the count takes the whole sequence",
-            miscount=lambda job: job.edited(_without_windows),
+            miscount=lambda step: step.edited(_without_windows),
         )
 
 

@@ -1,4 +1,4 @@
-"""GPUs and tokens that are counted wrongly, and formulas of other conventions."""
+"""Causes in the bookkeeping: GPUs that are counted wrongly, and formulas of other conventions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ofu_exporter.flops import How, conventions, count
 from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
 
 SMALL = (2, 4, 8)
-"""Parallel groups that are taken for the world, where the number of GPUs isn't known."""
+"""Sizes of parallel groups that may be taken for the world, where the number of GPUs isn't known."""
 NODE = 8
 
 
@@ -28,13 +28,13 @@ def _gpus(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 def _convention(facts: CauseFacts) -> Iterator[Hypothesis]:
-    job = facts.job
-    if job is None:
+    step = facts.step
+    if step is None:
         return
-    right = job.flops()
+    right = step.flops()
     for name in conventions.names():
         try:
-            other = count(job.model, job.lengths, How(name, job.counting, job.passes))
+            other = count(step.model, step.lengths, How(name, step.counting, step.passes))
         except ConfigError:  # not defined for this model, or for these choices
             continue
         ratio = float(other.model_flops_per_step) / right

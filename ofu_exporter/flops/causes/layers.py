@@ -1,4 +1,4 @@
-"""Layers counted as something that they are not: wrong widths, wrong kinds, all experts."""
+"""Causes in the layers, counted as something that they are not: wrong widths, wrong kinds, all experts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Change = Callable[[Decoder], Decoder]
 
 
 def _shape(facts: CauseFacts) -> Decoder | None:
-    return facts.job.model.shape if facts.job else None
+    return facts.step.model.shape if facts.step else None
 
 
 def _each(change: Callable[[Layer], Layer]) -> Change:
@@ -31,12 +31,12 @@ def _each(change: Callable[[Layer], Layer]) -> Change:
 def _changed(
     evidence: str, change: Callable[[Layer], Layer]
 ) -> Callable[[CauseFacts], Iterator[Hypothesis]]:
-    """A cause that changes each layer by itself; it's none where it changes nothing."""
+    """Makes the hypothesis of a count that changes each layer by itself; none where no layer changes."""
 
     def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
         shape = _shape(facts)
         if shape and any(change(layer) != layer for layer in shape.layers):
-            yield Hypothesis(evidence, miscount=lambda job: job.reshaped(_each(change)))
+            yield Hypothesis(evidence, miscount=lambda step: step.reshaped(_each(change)))
 
     return hypotheses
 
@@ -82,7 +82,7 @@ def _hybrid(facts: CauseFacts) -> Iterator[Hypothesis]:
         return
     yield Hypothesis(
         "the layers are of several kinds, and the count takes each for attention and an MLP",
-        miscount=lambda job: job.reshaped(
+        miscount=lambda step: step.reshaped(
             _each(lambda layer: Layer(mixer, block, layer.norm_parameters))
         ),
     )
@@ -98,7 +98,7 @@ def _sparse_everywhere(facts: CauseFacts) -> Iterator[Hypothesis]:
     if sparse and len(sparse) < len(_layers(shape)):
         yield Hypothesis(
             "some layers are sparse, and the count takes all of them for sparse",
-            miscount=lambda job: job.reshaped(
+            miscount=lambda step: step.reshaped(
                 _each(lambda layer: replace(layer, feed_forward=sparse[0]))
             ),
         )
@@ -110,7 +110,7 @@ def _sparse_left_out(facts: CauseFacts) -> Iterator[Hypothesis]:
     if any(isinstance(layer.feed_forward, Experts) for layer in alone):
         yield Hypothesis(
             "sparse layers stand by themselves in a hybrid, and the count has nothing for them",
-            miscount=lambda job: job.reshaped(_each(_without_experts)),
+            miscount=lambda step: step.reshaped(_each(_without_experts)),
         )
 
 
@@ -132,7 +132,7 @@ def _head_dim(facts: CauseFacts) -> Iterator[Hypothesis]:
     change = _attention(lambda mixer: replace(mixer, head_dim=hidden // mixer.heads))
     yield Hypothesis(
         f"heads are {wide[0].head_dim} wide, and the count takes the hidden size over the heads",
-        miscount=lambda job: job.reshaped(_each(change)),
+        miscount=lambda step: step.reshaped(_each(change)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Peaks that a report divides by and that are not the dense one of its GPU and precision."""
+"""Causes in the peak: a report divides by another one than the dense peak of its GPU and precision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
 from ofu_exporter.hardware import gpu_models
 
 SAME = 0.01
-"""Peaks that differ by less are one peak."""
+"""Peaks that differ by less than this share are one peak."""
 DENSE_ONLY = ("Volta", "Turing")
 """Architectures before 2:4 sparsity."""
 HALF = ("bf16", "fp16")
@@ -21,7 +21,7 @@ FALLBACK = 3.5
 """Several frameworks take a card that they don't know for an A100."""
 
 
-def settled(facts: CauseFacts, ratio: float) -> bool | None:
+def is_the_peak(facts: CauseFacts, ratio: float) -> bool | None:
     """Whether the peak that the report divides by makes this ratio; None where it isn't known."""
     right = facts.right_peak()
     if right is None or facts.peak_flops is None:
@@ -32,27 +32,27 @@ def settled(facts: CauseFacts, ratio: float) -> bool | None:
 def _hypothesis(
     facts: CauseFacts, ratio: float, evidence: str, rarity: float | None = None
 ) -> Iterator[Hypothesis]:
-    known = settled(facts, ratio)
-    if known is False or abs(ratio - 1) <= SAME:
+    is_given = is_the_peak(facts, ratio)
+    if is_given is False or abs(ratio - 1) <= SAME:
         return
-    said = "; the peak of the report is that" if known else ""
-    yield Hypothesis(evidence + said, ratio, rarity=0.5 if known else rarity)
+    addition = "; the peak of the report is that" if is_given else ""
+    yield Hypothesis(evidence + addition, ratio, rarity=0.5 if is_given else rarity)
 
 
 def _peak(facts: CauseFacts, precision: str) -> float | None:
-    """A precision's peak, in FLOP/s, or in units of BF16's where the GPU isn't known."""
+    """A precision's peak in FLOP/s, or in units of BF16's peak where the GPU isn't known."""
     row = facts.row()
     return (
         TIMES_HALF.get(precision) if facts.gpu is None or row is None else row.peak_flops(precision)
     )
 
 
-def _ratio(facts: CauseFacts, run: Mapping[str, float], used: str) -> float | None:
-    """The peak of what runs over that of the precision that the report takes."""
-    peaks = {precision: _peak(facts, precision) for precision in (*run, used)}
+def _ratio(facts: CauseFacts, shares: Mapping[str, float], used: str) -> float | None:
+    """The peak of the precisions that run, by their shares, over that of the precision that the report takes."""
+    peaks = {precision: _peak(facts, precision) for precision in (*shares, used)}
     if any(peak is None for peak in peaks.values()):
         return None
-    seconds = sum(share / (peaks[precision] or 1) for precision, share in run.items())
+    seconds = sum(share / (peaks[precision] or 1) for precision, share in shares.items())
     return 1 / seconds / (peaks[used] or 1)
 
 
@@ -67,11 +67,11 @@ def _sparse(facts: CauseFacts) -> Iterator[Hypothesis]:
 def _other_precision(
     used: str, assumed: str, applies: Callable[[set[str]], bool], facts: CauseFacts
 ) -> Iterator[Hypothesis]:
-    """The peak of `used` under other math; `assumed`: the math where none is given."""
-    run = facts.precision or {assumed: 1.0}
-    ratio = _ratio(facts, run, used) if applies({*run}) else None
+    """The hypothesis of the peak of `used` under other math; `assumed` is the math where none is given."""
+    shares = facts.precision or {assumed: 1.0}
+    ratio = _ratio(facts, shares, used) if applies({*shares}) else None
     if ratio is not None:
-        math = "+".join(run) + ("" if facts.precision else " (assumed)")
+        math = "+".join(shares) + ("" if facts.precision else " (assumed)")
         yield from _hypothesis(facts, ratio, f"the peak is that of {used}, and the math is {math}")
 
 
@@ -88,7 +88,7 @@ def _fp8_used(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.precision is None and row and row.peak_flops("fp8") is None:
         return
     for found in _other_precision("bf16", "fp8", lambda names: "fp8" in names, facts):
-        # Math that nobody has named is seldom FP8.
+        # Where the facts name no precision, it is seldom FP8.
         yield found if facts.precision else replace(found, rarity=3.0)
 
 
@@ -97,8 +97,8 @@ def _max_clock(facts: CauseFacts) -> Iterator[Hypothesis]:
     if row is None or row.tensor_clock_hz is None or row.max_sm_clock_hz is None:
         return
     ratio = row.tensor_clock_hz / row.max_sm_clock_hz
-    said = f"the peak is computed at {row.max_sm_clock_hz / 1e6:.0f} MHz, and rated at "
-    yield from _hypothesis(facts, ratio, f"{said}{row.tensor_clock_hz / 1e6:.0f} MHz")
+    clocks = f"the peak is computed at {row.max_sm_clock_hz / 1e6:.0f} MHz, and rated at "
+    yield from _hypothesis(facts, ratio, f"{clocks}{row.tensor_clock_hz / 1e6:.0f} MHz")
 
 
 def _measured(facts: CauseFacts) -> Iterator[Hypothesis]:

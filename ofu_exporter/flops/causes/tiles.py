@@ -1,4 +1,4 @@
-"""Tiles: matrices are multiplied in blocks of fixed sides, and the last block of a row is not full."""
+"""The cause in the tiles: matrices are multiplied in blocks of fixed sides, and the last block of a row is not full."""
 
 from __future__ import annotations
 

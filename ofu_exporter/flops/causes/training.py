@@ -1,4 +1,4 @@
-"""What a step runs and what the count thinks that it runs: passes, recomputation, frozen parts, padding."""
+"""Causes in the passes: a step runs others than the count has, by recomputation, frozen parts or padding."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ofu_exporter.flops import Lengths, Part, Recompute, fixed
 from ofu_exporter.flops.causes import Cause, CauseFacts, CountedStep, Hypothesis, Side
 
 TEXTBOOK = 4 / 3
-"""A forward pass again beside a forward and a backward of two."""
+"""Four forwards over three: one more beside the forward pass and a backward pass of two."""
 
 
 def _recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.forward_only or facts.recompute not in (None, Recompute.FULL):
         return
-    said = "the job recomputes" if facts.recompute else "the job may recompute"
+    doing = "the job recomputes" if facts.recompute else "the job may recompute"
     ratio = 1 / TEXTBOOK
-    if facts.job is not None:
-        ratio = facts.job.flops() / facts.job.flops(Recompute.FULL)
+    if facts.step is not None:
+        ratio = facts.step.flops() / facts.step.flops(Recompute.FULL)
     yield Hypothesis(
-        f"{said} activations, which the hardware runs and MFU rightly leaves out",
+        f"{doing} activations, which the hardware runs and MFU rightly leaves out",
         ratio,
         rarity=0.0 if facts.recompute else None,
     )
@@ -29,10 +29,10 @@ def _recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
 def _selective(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.forward_only or facts.recompute not in (None, Recompute.SELECTIVE):
         return
-    if facts.job and any(term.part is Part.CORE for term in facts.job.terms()):
+    if facts.step and any(term.part is Part.CORE for term in facts.step.terms()):
         yield Hypothesis(
             "attention cores run again in the backward pass, which MFU rightly leaves out",
-            facts.job.flops() / facts.job.flops(Recompute.SELECTIVE),
+            facts.step.flops() / facts.step.flops(Recompute.SELECTIVE),
             rarity=0.0 if facts.recompute else None,
         )
 
@@ -43,15 +43,15 @@ def _recompute_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 def _flash(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.job is None or facts.forward_only:
+    if facts.step is None or facts.forward_only:
         return
-    whole = facts.job.flops()
+    whole = facts.step.flops()
     cores = (
         whole
-        - facts.job.edited(lambda terms: [t for t in terms if t.part is not Part.CORE]).flops()
+        - facts.step.edited(lambda terms: [t for t in terms if t.part is not Part.CORE]).flops()
     )
     if cores > 0:
-        # 5 products for 4 in a backward pass that is two of the three forwards: a sixth of the cores.
+        # The backward pass, two of the three forwards, has 5 products for 4: a sixth of the cores more.
         yield Hypothesis(
             "flash attention computes its scores again in the backward pass, which no MFU counts",
             whole / (whole + cores / 6),
@@ -70,20 +70,20 @@ def _forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 def _frozen(facts: CauseFacts) -> Iterator[Hypothesis]:
-    job = facts.job
-    if job and (job.passes.lora or job.passes.frozen):
+    step = facts.step
+    if step and (step.passes.lora or step.passes.frozen):
         yield Hypothesis(
             "adapters or parts are trained and the rest is frozen, and the count trains everything",
             miscount=_trained_in_full,
         )
 
 
-def _trained_in_full(job: CountedStep) -> CountedStep:
-    return replace(job, passes=replace(job.passes, lora=None, frozen=frozenset()))
+def _trained_in_full(step: CountedStep) -> CountedStep:
+    return replace(step, passes=replace(step.passes, lora=None, frozen=frozenset()))
 
 
 def _repeats(facts: CauseFacts) -> Iterator[Hypothesis]:
-    repeats = facts.job.passes.repeats if facts.job else 1
+    repeats = facts.step.passes.repeats if facts.step else 1
     if repeats > 1:
         yield Hypothesis(
             f"the model runs {repeats} times per sample, and the count has one", 1 / repeats
@@ -92,33 +92,33 @@ def _repeats(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 def _padding_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
     padded = facts.executed
-    if facts.job and padded:
+    if facts.step and padded:
         yield Hypothesis(
             "samples are counted as long as they are padded to, and the kernels skip the padding",
-            miscount=lambda job: replace(job, lengths=padded),
+            miscount=lambda step: replace(step, lengths=padded),
         )
 
 
 def _padding_run(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.job and facts.executed:
-        padded = replace(facts.job, lengths=facts.executed)
+    if facts.step and facts.executed:
+        padded = replace(facts.step, lengths=facts.executed)
         yield Hypothesis(
             "the hardware runs the padding, which MFU rightly leaves out",
-            facts.job.flops() / padded.flops(),
+            facts.step.flops() / padded.flops(),
         )
 
 
 def _pack(facts: CauseFacts) -> Iterator[Hypothesis]:
-    whole = _joined(facts.job.lengths) if facts.job else None
+    whole = _joined(facts.step.lengths) if facts.step else None
     if whole:
         yield Hypothesis(
             "sequences are packed, and the count lets each token attend to the whole pack",
-            miscount=lambda job: replace(job, lengths=whole),
+            miscount=lambda step: replace(step, lengths=whole),
         )
 
 
 def _joined(lengths: Lengths) -> Lengths | None:
-    """All samples as one sequence; None where they're one, of several streams, or of one length (a plain batch)."""
+    """All samples as one sequence; None for one sample, for several streams, and for one length (a plain batch)."""
     if lengths.streams != {"tokens"} or len(lengths.samples) < 2:
         return None
     return fixed(1, tokens=int(lengths.tokens()))

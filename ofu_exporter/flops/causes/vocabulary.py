@@ -1,4 +1,4 @@
-"""What stands before and behind the layers, counted though it multiplies nothing, or left out though it does."""
+"""Causes before and behind the layers: a part is counted though it multiplies nothing, or left out though it does."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ofu_exporter.flops.causes import Cause, CauseFacts, CountedStep, Hypothesis
 
 
 def _embedding(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.job and any(term.part is Part.EMBEDDING for term in facts.job.terms()):
+    if facts.step and any(term.part is Part.EMBEDDING for term in facts.step.terms()):
         yield Hypothesis(
             "the embedding is looked up, and the count multiplies it",
-            miscount=lambda job: job.edited(_multiplied),
+            miscount=lambda step: step.edited(_multiplied),
         )
 
 
@@ -25,23 +25,23 @@ def _multiplied(terms: Sequence[Term]) -> Sequence[Term]:
 
 
 def _head(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.job and any(term.part is Part.HEAD for term in facts.job.terms()):
+    if facts.step and any(term.part is Part.HEAD for term in facts.step.terms()):
         yield Hypothesis(
             "the head multiplies the whole vocabulary, and the count leaves it out",
-            miscount=lambda job: job.edited(without(Part.HEAD)),
+            miscount=lambda step: step.edited(without(Part.HEAD)),
         )
 
 
 def _predictions(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.job and facts.job.counting.predictions:
+    if facts.step and facts.step.counting.predictions:
         yield Hypothesis(
             "multi-token-prediction layers are trained, and the count leaves them out",
             miscount=_without_predictions,
         )
 
 
-def _without_predictions(job: CountedStep) -> CountedStep:
-    return replace(job, counting=replace(job.counting, predictions=False))
+def _without_predictions(step: CountedStep) -> CountedStep:
+    return replace(step, counting=replace(step.counting, predictions=False))
 
 
 CAUSES = (

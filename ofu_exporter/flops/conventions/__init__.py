@@ -1,11 +1,11 @@
-"""What a counting convention is, and how one is found by its file's name.
+"""Finds a counting convention by its name, which is the name of its file.
 
 A convention is one module in this package; its file name is what `--convention` takes. It has four public names:
 
 - `RECOMPUTES_ALL`: whether full recomputation repeats the whole forward pass, or the layers only;
 - `EXACT`: whether its terms are the model's own, so that parts can be frozen and adapters added;
-- `terms`: what it counts of a model;
-- `warnings`: what it is known to count otherwise than the model executes.
+- `terms`: the terms that it counts of a model;
+- `warnings`: where it is known to count otherwise than the model executes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Convention(Protocol):
     EXACT: bool
 
     def terms(self, model: Model, counting: Counting) -> Sequence[Term]:
-        """What it counts. Raises ConfigError for a model it is not defined for."""
+        """The terms that it counts. Raises ConfigError for a model that it is not defined for."""
 
     def warnings(self, model: Model, counting: Counting) -> Sequence[str]:
-        """What it is known to count otherwise than this model executes."""
+        """Where it is known to count otherwise than this model executes."""
 
 
 _MODULES: Registry[Convention] = Registry(__name__, "convention")

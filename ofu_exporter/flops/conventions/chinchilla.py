@@ -18,7 +18,7 @@ from ofu_exporter.flops.terms import Extent, Part, Per, Term
 RECOMPUTES_ALL = True
 EXACT = False
 SOFTMAX = 3
-"""FLOPs of a softmax per element, as the paper has it."""
+"""FLOPs of a softmax per element in the paper."""
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
@@ -47,5 +47,5 @@ def _softmax(heads: int, stream: str) -> Term:
 
 
 def warnings(model: Model, counting: Counting) -> Sequence[str]:
-    """None: what it counts more is the convention."""
+    """None: everything that it counts beyond the model's products is the convention."""
     return ()

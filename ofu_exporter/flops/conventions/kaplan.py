@@ -37,5 +37,5 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
 
 
 def warnings(model: Model, counting: Counting) -> Sequence[str]:
-    """What the paper itself leaves out of its total."""
+    """The rows that the paper itself leaves out of its total."""
     return ("kaplan: the paper's own total leaves out the rows embed and de-embed",)

@@ -14,9 +14,9 @@ from ofu_exporter.flops.models import (
     Counting,
     Model,
     NotDefined,
-    both_ways,
+    check_full_attention,
+    check_no_predictions,
     decoder_only,
-    no_predictions,
 )
 from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
@@ -28,8 +28,8 @@ EXACT = False
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """Attention, MLP, experts, head, and the cores of every layer."""
     shape = decoder_only(model, counting, "kempner")
-    both_ways(counting, "kempner")
-    no_predictions(counting, "kempner")
+    check_full_attention(counting, "kempner")
+    check_no_predictions(counting, "kempner")
     attention = mlp = sparse = 0
     for layer in shape.layers:
         mixer = _attention(model, layer)
@@ -62,7 +62,7 @@ def _attention(model: Model, layer: Layer) -> GroupedAttention:
 
 
 def warnings(model: Model, counting: Counting) -> Sequence[str]:
-    """A core that is taken at another width than the model's."""
+    """Attention cores that are counted at another width than the model's."""
     shape: Decoder | None = model.shape
     widths = {mixer.query_dim for mixer in shape.mixers(GroupedAttention)} if shape else set()
     if shape is None or widths <= {shape.hidden}:

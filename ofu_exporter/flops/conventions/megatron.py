@@ -40,7 +40,7 @@ HALF = Extent(Per.PAIR, causal=True)
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """What the path that Megatron-LM takes for such a model counts."""
+    """The terms of the path that Megatron-LM takes for such a model."""
     shape = decoder_only(model, counting, "megatron")
     if counting.causal is False:
         raise ConfigError("causal: convention megatron halves attention by definition")
@@ -143,17 +143,17 @@ def warnings(model: Model, counting: Counting) -> Sequence[str]:
     shape = model.shape
     if shape is None:
         return ()
-    said = [
+    differences = [
         f"megatron takes Mamba's inner width as {2 * shape.hidden}; that of this model is {mixer.inner}"
         for mixer in {*shape.mixers(Mamba2)}
         if mixer.inner != 2 * shape.hidden
     ]
     if any(mixer.window for mixer in shape.mixers(GroupedAttention)):
-        said.append("megatron ignores sliding windows, which this model has")
+        differences.append("megatron ignores sliding windows, which this model has")
     if shape.feed_forwards(Experts):
-        said.append("megatron leaves out the router")
+        differences.append("megatron leaves out the router")
     if shape.predictions and not counting.predictions:
-        said.append(
+        differences.append(
             f"the {shape.predictions} multi-token-prediction layer(s) that the configuration names are not counted"
         )
-    return said
+    return differences

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from ofu_exporter.flops.models import (
     Counting,
     Model,
-    both_ways,
+    check_full_attention,
+    check_no_predictions,
     decoder_only,
-    no_predictions,
     own_terms,
 )
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
@@ -27,8 +27,8 @@ EXACT = False
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """Two terms: the parameters, and the attention cores of every pair."""
     shape = decoder_only(model, counting, "palm")
-    both_ways(counting, "palm")
-    no_predictions(counting, "palm")
+    check_full_attention(counting, "palm")
+    check_no_predictions(counting, "palm")
     tied = shape.tied and shape.labels is None
     own = own_terms(model, Counting(causal=False, padded_vocab_size=counting.padded_vocab_size))
     looked_up = sum(
@@ -45,5 +45,5 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
 
 
 def warnings(model: Model, counting: Counting) -> Sequence[str]:
-    """None: what it leaves out is the convention."""
+    """None: everything that it leaves out is the convention."""
     return ()

@@ -1,6 +1,6 @@
-"""What a family of architectures is, and how one is found by its file's name.
+"""Finds a family of architectures by its name, which is the name of its file.
 
-A family is one module in this package; its file name is the family's name. It has three public names:
+A family is one module in this package. It has three public names:
 
 - `ARCHITECTURES`: the entries of `architectures` (or `_class_name` of diffusers) that it reads;
 - `NEUTRAL`: fields of its configurations that change no matrix product, beyond the common ones;
@@ -27,7 +27,7 @@ class Family(Protocol):
     NEUTRAL: frozenset[str]
 
     def read(self, fields: Fields, architecture: str) -> Model:
-        """Read a configuration. Raises ConfigError that names the field it cannot be sure of."""
+        """Read a configuration. Raises ConfigError, which names the field that is not understood."""
 
 
 _MODULES: Registry[Family] = Registry(__name__, "family")
@@ -41,7 +41,7 @@ def architectures() -> dict[str, str]:
 
 
 def family_of(architecture: str) -> str:
-    """The family that reads an architecture. Raises ConfigError that lists the known ones."""
+    """The family that reads an architecture. Raises ConfigError, which lists the known ones."""
     known = architectures()
     if architecture not in known:
         listed = ", ".join(sorted(known))

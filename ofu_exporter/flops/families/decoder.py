@@ -2,7 +2,7 @@
 
 With `ForSequenceClassification` for `ForCausalLM`, the same with a classifier on every token: reward models.
 
-Terms and formulas are those of `blocks.decoder`; what differs between the architectures is in the table.
+Terms and formulas are those of `blocks.decoder`; the table has the differences between the architectures.
 Sources: Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
 (arXiv:2505.09388), Gemma 1-3 (arXiv:2403.08295, 2408.00118, 2503.19786), Phi (arXiv:2309.05463), OLMo 2
 (arXiv:2501.00656), StarCoder2 (arXiv:2402.19173), and the model classes in Hugging Face transformers.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ofu_exporter.flops import hf
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.shapes import (
@@ -28,10 +28,10 @@ from ofu_exporter.flops.shapes import (
 
 @dataclass(frozen=True, slots=True)
 class DecoderPlan:
-    """What the class of an architecture fixes, and no field of its configuration says."""
+    """What the class of an architecture fixes and no field of the configuration says."""
 
     tied: bool = False
-    """What an absent tie_word_embeddings means."""
+    """The meaning of an absent tie_word_embeddings."""
     gated: bool = True
     norm: Norms = rms_norm
     norms: int = 2
@@ -41,11 +41,11 @@ class DecoderPlan:
     """Whether query, key and value have biases where attention_bias does not say."""
     bias_field: str = "attention_bias"
     output_bias: bool | None = None
-    """The same for the output projection; None = as the others."""
+    """The same for the output projection; None = like the others."""
     mlp_bias: bool = False
     head_bias: bool = False
     full_every: int = 0
-    """Of how many layers one attends without the window; 0 = none does."""
+    """One of this many layers attends without the window; 0 = none does."""
 
 
 ARCHITECTURES = {
@@ -85,7 +85,7 @@ def read(fields: Fields, architecture: str) -> Model:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention, block = _attention(fields, plan, hidden), _mlp(fields, plan)
     layer = Layer(attention, block, plan.norms * plan.norm(hidden))
-    layers = hf.windowed(layer, hf.windows(fields, number, plan.full_every))
+    layers = hf_config.windowed(layer, hf_config.windows(fields, number, plan.full_every))
     shape = Decoder(
         hidden=hidden,
         vocab=fields.size("vocab_size"),
@@ -93,7 +93,7 @@ def read(fields: Fields, architecture: str) -> Model:
         layers=layers,
         final_norm_parameters=plan.norm(hidden),
         head_bias=plan.head_bias,
-        labels=hf.labels(fields) if architecture.endswith(CLASSIFIER) else None,
+        labels=hf_config.labels(fields) if architecture.endswith(CLASSIFIER) else None,
     )
     return Model("decoder", architecture, shape, layers=number)
 
@@ -102,13 +102,13 @@ def _attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttenti
     bias = fields.flag(plan.bias_field, default=plan.bias)
     output = bias if plan.output_bias is None else plan.output_bias
     attention = GroupedAttention(
-        *hf.heads(fields, hidden),
+        *hf_config.heads(fields, hidden),
         qkv_bias=bias,
         out_bias=fields.flag("attention_out_bias", default=output),
     )
     kind = "head" if fields.flag("qk_layernorm", default=False) else plan.query_key_norm
     scale = plan.norm(1)
-    return replace(attention, norm_parameters=hf.query_key_norm(kind, attention) * scale)
+    return replace(attention, norm_parameters=hf_config.query_key_norm(kind, attention) * scale)
 
 
 def _mlp(fields: Fields, plan: DecoderPlan) -> Mlp:

@@ -3,16 +3,16 @@
 Terms and formulas are those of `blocks.latent_attention` and `blocks.experts`. Sources: DeepSeek-V2
 (arXiv:2405.04434), DeepSeek-V3 (arXiv:2412.19437, section 2), and the model classes in Hugging Face
 transformers. `moe_latent_size` is Megatron-LM's field: activations are projected to that width before the routed
-experts. Layers of multi-token prediction are counted where the user says that they are trained; the published
-671B and 37B active are without them.
+experts. Layers of multi-token prediction are counted where the user says that they are trained; the published 671B
+parameters and 37B active ones are without them.
 """
 
 from __future__ import annotations
 
-from ofu_exporter.flops import hf
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import Decoder, Experts, LatentAttention, Layer, Mlp
 
 ARCHITECTURES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
@@ -22,7 +22,7 @@ NEUTRAL = listed(
     aux_loss_alpha ep_size head_dim n_group scoring_func seq_aux topk_group
     """
 )
-"""head_dim repeats qk_rope_head_dim in what transformers writes."""
+"""In configurations that transformers writes, head_dim repeats qk_rope_head_dim."""
 
 
 def read(fields: Fields, architecture: str) -> Model:
@@ -83,7 +83,7 @@ def _attention(fields: Fields) -> LatentAttention:
 
 
 def _experts(fields: Fields, architecture: str) -> Experts:
-    number, used = hf.experts_used(fields, "n_routed_experts", "num_local_experts")
+    number, used = hf_config.experts_used(fields, "n_routed_experts", "num_local_experts")
     width = fields.size("moe_intermediate_size")
     method = "noaux_tc" if architecture == "DeepseekV3ForCausalLM" else "greedy"
     methods = ("greedy", "group_limited_greedy", "noaux_tc")

@@ -14,7 +14,7 @@ from ofu_exporter.flops import diffusion as d
 from ofu_exporter.flops.blocks import core, embedding
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.terms import Part, Term, merge
 
 ARCHITECTURES = ("DiTTransformer2DModel",)
@@ -57,13 +57,19 @@ def read(fields: Fields, architecture: str) -> Model:
 
 
 def _conditions(fields: Fields, hidden: int, number: int) -> tuple[Term, ...]:
-    """Time and class of every layer, and the first layer's time once more for the output."""
+    """Time and class embeddings of every layer, and the first layer's time embedding once more for the output."""
     classes = fields.size("num_embeds_ada_norm") + 1
     table = embedding("embed_classes", number * classes, hidden)
     first = d.per_sample("time_embed.linear_1", d.TIME_CHANNELS, hidden, number)
     second = d.per_sample("time_embed.linear_2", hidden, hidden, number)
-    again = (
+    before_output = (
         replace(term, name=f"{term.name} (output)", parameters=0, active=0, in_layers=False)
         for term in d.embedding("time_embed", d.TIME_CHANNELS, hidden)
     )
-    return (table, first, second, *again, d.per_sample("modulation", hidden, 6 * hidden, number))
+    return (
+        table,
+        first,
+        second,
+        *before_output,
+        d.per_sample("modulation", hidden, 6 * hidden, number),
+    )

@@ -12,23 +12,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ofu_exporter.flops.blocks import embedding, linear, vector
-from ofu_exporter.flops.encoding import stack, useful
+from ofu_exporter.flops.encoder_stack import stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderPlan:
-    """What the class of an architecture fixes, and no field of its configuration says."""
+    """What the class of an architecture fixes and no field of the configuration says."""
 
     predicts: bool = False
-    """Whether it has a head over the vocabulary."""
+    """Whether the model has a head over the vocabulary."""
     pooler: bool = False
     pairs: bool = False
-    """Whether it says if two sentences follow each other (BERT's pre-training)."""
+    """Whether the model predicts if two sentences follow each other (BERT's pre-training)."""
     modern: bool = False
 
 
@@ -103,7 +103,7 @@ def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Ite
 def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:
     vocab, scale = fields.size("vocab_size"), 1 + fields.flag("norm_bias", default=False)
     yield embedding("embed_tokens", vocab, hidden)
-    # The first layer has no norm before its attention: the embedding's serves.
+    # The first layer has no norm before its attention: it uses the embedding's.
     yield vector("norms", (2 * number + 1) * scale * hidden, in_layers=False)
     mixer = _attention(fields, hidden, fields.flag("attention_bias", default=False))
     block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
@@ -134,7 +134,7 @@ def _decoder(hidden: int, vocab: int, bias: bool) -> Term:
 
 
 def _tied(head: Term) -> Term:
-    """A head whose matrix is the embedding's: of its own it has a bias at most."""
+    """A head whose matrix is the embedding's: its own parameters are a bias at most."""
     assert head.linear is not None
     bias = head.parameters - head.linear.inputs * head.linear.outputs
     return replace(head, parameters=bias, active=bias)

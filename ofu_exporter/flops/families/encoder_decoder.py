@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ofu_exporter.flops.blocks import embedding, linear, vector
-from ofu_exporter.flops.encoding import cross, stack, useful
+from ofu_exporter.flops.encoder_stack import cross, stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import Extent, Part, Term
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Mlp, layer_norm
 
 NEUTRAL = listed(

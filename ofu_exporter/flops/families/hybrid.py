@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ofu_exporter.flops import hf
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import (
     Decoder,
     DeltaNet,
@@ -36,16 +36,16 @@ NEUTRAL = listed(
     """
 )
 
-# Fields of a kind of layer that a model lacks stand above too: where the kind occurs they are read.
+# Some fields above belong to one kind of layer. Models with that kind read them; others ignore them.
 
 LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
-"""The letters of hybrid_override_pattern, as Megatron-LM has them."""
+"""The letters of hybrid_override_pattern, which are Megatron-LM's."""
 RENAMED = {"mamba": "linear_attention", "attention": "full_attention"}
 BLOCKS = (*LETTERS.values(), *RENAMED)
 
 
 def nemotron(fields: Fields) -> Decoder:
-    """Nemotron-H: one block per layer, its kind spelt out; ungated feed-forward blocks."""
+    """Nemotron-H: one block per layer, of a kind that the configuration names; ungated feed-forward blocks."""
     hidden = fields.size("hidden_size")
     makers: dict[str, Callable[[], Layer]] = {
         "linear_attention": lambda: Layer(_nemotron_mamba(fields), None, hidden),
@@ -53,7 +53,7 @@ def nemotron(fields: Fields) -> Decoder:
         "mlp": lambda: Layer(None, _nemotron_mlp(fields), hidden),
         "moe": lambda: Layer(None, _nemotron_experts(fields), hidden),
     }
-    # Made for the kinds that occur only, so that a dense model needs no field of experts.
+    # Layers are made only of the kinds that occur, so that a dense model needs no field of experts.
     kinds = _nemotron_kinds(fields)
     predicted: list[str] = []
     if fields.size("num_nextn_predict_layers", default=0, least=0):
@@ -96,7 +96,7 @@ def _nemotron_mamba(fields: Fields) -> Mamba2:
 
 def _nemotron_attention(fields: Fields, hidden: int) -> GroupedAttention:
     bias = fields.flag("attention_bias", default=False)
-    heads = hf.heads(fields, hidden)
+    heads = hf_config.heads(fields, hidden)
     return GroupedAttention(
         *heads, qkv_bias=bias, out_bias=bias, window=fields.optional("sliding_window")
     )
@@ -109,7 +109,7 @@ def _nemotron_mlp(fields: Fields) -> Mlp:
 
 
 def _nemotron_experts(fields: Fields) -> Experts:
-    number, used = hf.experts_used(fields, "n_routed_experts", "num_local_experts")
+    number, used = hf_config.experts_used(fields, "n_routed_experts", "num_local_experts")
     shared = fields.size("moe_shared_expert_intermediate_size", default=0, least=0)
     return Experts(
         number,
@@ -126,7 +126,7 @@ def _nemotron_experts(fields: Fields) -> Experts:
 def jamba(fields: Fields) -> Decoder:
     """Jamba: Mamba-1 or attention, then a dense or sparse block, each at its own period."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
-    attention = GroupedAttention(*hf.heads(fields, hidden))
+    attention = GroupedAttention(*hf_config.heads(fields, hidden))
     rank = fields.size("mamba_dt_rank", default=-(-hidden // 16))
     mamba = Mamba1(
         inner=fields.size("mamba_expand") * hidden,
@@ -138,7 +138,7 @@ def jamba(fields: Fields) -> Decoder:
         inner_norms=True,
     )
     width = fields.size("intermediate_size")
-    dense, (experts, used) = Mlp(width, gated=True), hf.experts_used(fields, "num_experts")
+    dense, (experts, used) = Mlp(width, gated=True), hf_config.experts_used(fields, "num_experts")
     sparse = Experts(experts, used, width, gated=True) if experts > 1 else dense
     attends, routes = _period(fields, "attn_layer"), _period(fields, "expert_layer")
     return _decoder(
@@ -168,7 +168,7 @@ def bamba(fields: Fields) -> Decoder:
     """Bamba: Mamba-2 or attention, then a dense block."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     bias = fields.flag("attention_bias", default=False)
-    attention = GroupedAttention(*hf.heads(fields, hidden), qkv_bias=bias, out_bias=bias)
+    attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=bias)
     mamba = Mamba2(
         heads=fields.size("mamba_n_heads"),
         head_dim=fields.size("mamba_d_head", default=_bamba_head(fields, hidden)),
@@ -197,7 +197,7 @@ def bamba(fields: Fields) -> Decoder:
 
 
 def _bamba_head(fields: Fields, hidden: int) -> int:
-    """ "auto" is what the inner width leaves for each head."""
+    """The head dimension that "auto" stands for: the inner width over the heads."""
     return fields.size("mamba_expand") * hidden // fields.size("mamba_n_heads")
 
 
@@ -207,7 +207,7 @@ def qwen3_next(fields: Fields) -> Decoder:
     if fields.flag("use_sliding_window", default=False):
         raise fields.error("use_sliding_window", "true is not known; known: false")
     bias = fields.flag("attention_bias", default=False)
-    heads = hf.heads(fields, hidden)
+    heads = hf_config.heads(fields, hidden)
     attention = GroupedAttention(
         *heads, qkv_bias=bias, out_bias=bias, norm_parameters=2 * heads[2], gated=True
     )
@@ -224,7 +224,7 @@ def qwen3_next(fields: Fields) -> Decoder:
         fields,
         hidden,
         [
-            Layer(attention if kind == hf.FULL else delta, block, 2 * hidden)
+            Layer(attention if kind == hf_config.FULL else delta, block, 2 * hidden)
             for kind, block in zip(kinds, blocks, strict=True)
         ],
     )
@@ -233,12 +233,14 @@ def qwen3_next(fields: Fields) -> Decoder:
 def _qwen3_next_kinds(fields: Fields, number: int) -> tuple[str, ...]:
     every = fields.size("full_attention_interval", default=4)
     if fields.has("layer_types"):
-        return fields.words("layer_types", (hf.FULL, "linear_attention"), number)
-    return tuple("linear_attention" if (index + 1) % every else hf.FULL for index in range(number))
+        return fields.words("layer_types", (hf_config.FULL, "linear_attention"), number)
+    return tuple(
+        "linear_attention" if (index + 1) % every else hf_config.FULL for index in range(number)
+    )
 
 
 def _qwen3_next_blocks(fields: Fields, number: int) -> list[FeedForward]:
-    experts, used = hf.experts_used(fields, "num_experts", "num_local_experts")
+    experts, used = hf_config.experts_used(fields, "num_experts", "num_local_experts")
     sparse = Experts(
         experts,
         used,
@@ -249,7 +251,7 @@ def _qwen3_next_blocks(fields: Fields, number: int) -> list[FeedForward]:
         latent=fields.optional("moe_latent_size"),
     )
     dense = Mlp(fields.size("intermediate_size"), gated=True)
-    named = hf.dense_indices(fields, number)
+    named = hf_config.dense_indices(fields, number)
     return [dense if index in named else sparse for index in range(number)]
 
 

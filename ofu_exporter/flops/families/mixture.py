@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ofu_exporter.flops import hf
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import Decoder, Experts, FeedForward, GroupedAttention, Layer, Mlp
 
 NEUTRAL = listed(
@@ -27,13 +27,13 @@ NEUTRAL = listed(
 
 @dataclass(frozen=True, slots=True)
 class MixturePlan:
-    """What the class of an architecture fixes, and no field of its configuration says."""
+    """What the class of an architecture fixes and no field of the configuration says."""
 
     block: Callable[[Fields, int], list[FeedForward]]
-    """The feed-forward block of each of so many layers."""
+    """Makes the feed-forward blocks of a number of layers."""
     query_key_norm: str = ""
     bias: bool = False
-    """What an absent attention_bias means for query, key and value."""
+    """The meaning of an absent attention_bias for query, key and value."""
     output_bias: bool | None = None
     sinks: bool = False
     """Whether every head has a learned sink."""
@@ -57,11 +57,11 @@ def gpt_oss(fields: Fields, number: int) -> list[FeedForward]:
 
 
 def qwen(fields: Fields, number: int) -> list[FeedForward]:
-    """Every decoder_sparse_step-th layer is sparse; Qwen2's have a gated shared expert."""
+    """Every decoder_sparse_step-th layer is sparse; those of Qwen2 have a gated shared expert."""
     block = _experts(fields, "num_experts", "moe_intermediate_size", "num_local_experts")
     shared = fields.size("shared_expert_intermediate_size", default=0, least=0)
     sparse = replace(block, shared_width=shared, shared_gate=shared > 0)
-    dense_indices = hf.dense_indices(fields, number)
+    dense_indices = hf_config.dense_indices(fields, number)
     dense = Mlp(fields.size("intermediate_size"), gated=True)
     return [dense if index in dense_indices else sparse for index in range(number)]
 
@@ -91,8 +91,8 @@ def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention = _attention(fields, plan, hidden)
-    windows = hf.windows(fields, number, plan.full_every)
-    attentions = hf.windowed(Layer(attention, None, 2 * hidden), windows)
+    windows = hf_config.windows(fields, number, plan.full_every)
+    attentions = hf_config.windowed(Layer(attention, None, 2 * hidden), windows)
     layers = tuple(
         Layer(each.mixer, block, each.norm_parameters)
         for each, block in zip(attentions, plan.block(fields, number), strict=True)
@@ -111,15 +111,15 @@ def read(fields: Fields, architecture: str) -> Model:
 def _attention(fields: Fields, plan: MixturePlan, hidden: int) -> GroupedAttention:
     bias = fields.flag("qkv_bias", default=fields.flag("attention_bias", default=plan.bias))
     output = bias if plan.output_bias is None else plan.output_bias
-    attention = GroupedAttention(*hf.heads(fields, hidden), qkv_bias=bias, out_bias=output)
+    attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=output)
     kind = "head" if fields.flag("use_qk_norm", default=False) else plan.query_key_norm
-    norms = hf.query_key_norm(kind, attention)
+    norms = hf_config.query_key_norm(kind, attention)
     return replace(attention, norm_parameters=norms + plan.sinks * attention.heads)
 
 
 def _experts(fields: Fields, number: str, width: str, other: str | None = None) -> Experts:
     names = (number,) if other is None else (number, other)
-    experts, used = hf.experts_used(fields, *names)
+    experts, used = hf_config.experts_used(fields, *names)
     return Experts(
         experts,
         used,

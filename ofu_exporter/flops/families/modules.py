@@ -1,8 +1,8 @@
-"""Models that no family knows, as a list of their modules.
+"""Models that no other family reads, as a list of their modules.
 
-The configuration is of this package: `{"architectures": ["Modules"], "modules": [{"module": "convolution",
-"in_channels": 3, ...}, ...]}`. A module's fields are the arguments of its function in `flops.modules`; `repeat` says
-how often it occurs. Formulas and sources stand there. A count per token is one per sample.
+This package defines the configuration: `{"architectures": ["Modules"], "modules": [{"module": "convolution",
+"in_channels": 3, ...}, ...]}`. A module's fields are the arguments of its function in `flops.modules`, which has the
+formulas and sources; `repeat` says how often the module occurs. A count per token is one per sample.
 """
 
 from __future__ import annotations

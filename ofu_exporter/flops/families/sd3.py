@@ -1,7 +1,7 @@
 """Stable Diffusion 3: a dual-stream diffusion transformer whose last layer drops the prompt stream.
 
-As Qwen-Image, with a pooled text embedding per sample, a last layer that neither projects nor feeds the prompt on,
-and (SD 3.5 medium) a second attention of the latents among themselves in some layers. Sources: MM-DiT
+The model is like Qwen-Image, with a pooled text embedding per sample, a last layer that neither projects nor feeds the
+prompt on, and (SD 3.5 medium) a second attention of the latents among themselves in some layers. Sources: MM-DiT
 (arXiv:2403.03206), diffusers `transformer_sd3.py`.
 """
 
@@ -72,7 +72,7 @@ def _norms(fields: Fields) -> int:
 
 
 def _second(fields: Fields, hidden: int, head_dim: int, number: int) -> list[Term]:
-    """Modulation of the latents, which is 9 wide instead of 6 in layers with a second attention."""
+    """Modulation of the latents, 9 times the hidden size wide in layers with a second attention, else 6 times."""
     named = (
         fields.sizes("dual_attention_layers", least=0)
         if fields.has("dual_attention_layers")

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ofu_exporter.flops import hf
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.blocks import linear, vector
-from ofu_exporter.flops.encoding import stack, useful
+from ofu_exporter.flops.encoder_stack import stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
 
@@ -56,11 +56,11 @@ def read(fields: Fields, architecture: str) -> Model:
 
 def _language(text: Fields, outer: Fields) -> Decoder:
     hidden, number = text.size("hidden_size"), text.size("num_hidden_layers")
-    attention = GroupedAttention(*hf.heads(text, hidden), qkv_bias=True)
+    attention = GroupedAttention(*hf_config.heads(text, hidden), qkv_bias=True)
     block = Mlp(text.size("intermediate_size"), gated=True)
-    windows = hf.windows(text, number)
+    windows = hf_config.windows(text, number)
     layer = Layer(attention, block, 2 * hidden)
-    layers = hf.windowed(layer, windows)
+    layers = hf_config.windowed(layer, windows)
     tied = outer.flag("tie_word_embeddings", default=False)
     if text is not outer and text.flag("tie_word_embeddings", default=tied) != tied:
         raise outer.contradiction("text_config says otherwise", "tie_word_embeddings")
@@ -78,7 +78,7 @@ def _vision_2(fields: Fields, out: int) -> Iterator[Term]:
 
 
 def _vision_2_5(fields: Fields, out: int) -> Iterator[Term]:
-    """RMS norms, gated MLPs, windows of window_size/patch_size patches to a side but in fullatt_block_indexes."""
+    """RMS norms, gated MLPs, windows of window_size/patch_size patches to a side, except in fullatt_block_indexes."""
     hidden, number = fields.size("hidden_size"), fields.size("depth")
     if fields.size("out_hidden_size") != out:
         raise fields.error("out_hidden_size", f"contradicts the language model's {out}")

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ofu_exporter.flops import hf
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.blocks import linear, vector
-from ofu_exporter.flops.encoding import stack, useful
+from ofu_exporter.flops.encoder_stack import stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral import listed
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
@@ -26,7 +26,7 @@ IMAGE, PATCHES = "image", "patches"
 
 @dataclass(frozen=True, slots=True)
 class VitPlan:
-    """What the class of an architecture fixes, and no field of its configuration says."""
+    """What the class of an architecture fixes and no field of the configuration says."""
 
     special: int = 1
     """Tokens beside the patches: [CLS] and the like."""
@@ -34,7 +34,7 @@ class VitPlan:
     pre_norm: bool = False
     """Whether the embeddings are normalised before the first layer (CLIP)."""
     heads: int = 0
-    """Classifiers over id2label."""
+    """Number of classifiers over id2label."""
     pooler: bool = False
     """Whether the first token is projected once more (ViTModel)."""
     attention_pool: bool = False
@@ -139,5 +139,11 @@ def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:
     for index in range(plan.heads):
         name = "classifier" if plan.heads == 1 else f"classifier_{index + 1}"
         yield linear(
-            name, Part.HEAD, hidden, hf.labels(fields), bias=True, extent=image, in_layers=False
+            name,
+            Part.HEAD,
+            hidden,
+            hf_config.labels(fields),
+            bias=True,
+            extent=image,
+            in_layers=False,
         )

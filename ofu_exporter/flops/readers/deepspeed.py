@@ -1,8 +1,8 @@
-"""DeepSpeed's flops-profiler summary: forward FLOPs and latencies of one rank.
+"""Reads the summary of DeepSpeed's flops profiler: forward FLOPs and latencies of one rank.
 
-DeepSpeed `profiling/flops_profiler/profiler.py: print_model_profile`. It counts what this rank's modules run, so under
-pipeline or tensor parallelism it's a share of the model; causal attention in full; the backward pass is taken as
-twice the forward and not counted. Its `FLOPS` lines are rates, its `flops` lines amounts.
+DeepSpeed `profiling/flops_profiler/profiler.py: print_model_profile`. The profiler counts what this rank's modules run,
+so under pipeline or tensor parallelism that is a share of the model. It counts causal attention in full, and takes the
+backward pass as twice the forward without counting it. Its `FLOPS` lines are rates, its `flops` lines amounts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _AMOUNTS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _STEP = re.compile(r"Profile Summary at step (\d+)")
 _LONGEST = 200
-"""Lines of a summary, with what other ranks print between them."""
+"""Most lines of a summary, with those that other ranks print between them."""
 _NOTES = (
     "the backward pass is assumed to be twice the forward",
     "attention is counted in full, whether causal or not",
@@ -24,7 +24,7 @@ _NOTES = (
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One report per summary: 3 forwards' FLOPs over one iteration, or over forward and backward.
+    """One statement per summary: 3 forwards' FLOPs over one iteration, or over forward and backward.
 
     Raises ConfigError when a summary lacks the forward FLOPs or latencies, or there is none.
     """
@@ -36,7 +36,7 @@ def read(text: str, job: JobFacts) -> list[Statement]:
 
 
 def follow(job: JobFacts) -> Follower:
-    """Reads the log as it is written."""
+    """Follow a log while it is written."""
     return Follower(job)
 
 
@@ -48,9 +48,9 @@ class Follower:
         self._lines: list[str] = []
 
     def line(self, line: str) -> Statement | None:
-        """What a summary says of its one iteration, once its last line is there.
+        """The statement of a summary on its one iteration, when its last line is there.
 
-        Raises ConfigError when it lacks the forward FLOPs or latencies, or has no end.
+        Raises ConfigError for a summary that lacks the forward FLOPs or latencies, or has no end.
         """
         if "Profile Summary" in line:
             self._lines = [line]

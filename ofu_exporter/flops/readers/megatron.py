@@ -1,8 +1,8 @@
-"""Megatron-LM's log line per iteration: `throughput per GPU (TFLOP/s/GPU)` and `elapsed time per iteration (ms)`.
+"""Reads Megatron-LM's log: `throughput per GPU (TFLOP/s/GPU)` and `elapsed time per iteration (ms)` of iterations.
 
 Megatron-LM `training.py: training_log` with --log-throughput. The throughput is model FLOPs without recomputation
 over all GPUs, so it's the numerator of MFU. Forks write `compute per GPU (TFLOP/s/GPU): now (avg ...)`; the first
-number is taken. What Megatron-LM leaves out or counts otherwise is in the convention `megatron`.
+number is taken. The convention `megatron` says what Megatron-LM leaves out or counts otherwise.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ _ELAPSED = re.compile(r"elapsed time per iteration \(ms\):\s*([^\s|]+)")
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One report per iteration that logs a throughput. MFU needs the job's peak.
+    """One statement per iteration that logs a throughput. MFU needs the job's peak.
 
-    Raises ConfigError when no line does, or one has no number.
+    Raises ConfigError when no line has a throughput, or one has no number.
     """
     return found(
-        [report for line in text.splitlines() if (report := _line(line, job)) is not None],
+        [each for line in text.splitlines() if (each := _line(line, job)) is not None],
         "Megatron-LM line with `throughput per GPU (TFLOP/s/GPU)` (--log-throughput)",
     )
 
 
 def follow(job: JobFacts) -> Follower:
-    """Reads the log as it is written."""
+    """Follow a log while it is written."""
     return Follower(job)
 
 
 class Follower:
-    """Knows the iteration logged before, since a line stands for all that followed it (--log-interval)."""
+    """Remembers the last logged iteration, since a line stands for all iterations after that one (--log-interval)."""
 
     def __init__(self, job: JobFacts) -> None:
         self._job = job
         self._step: int | None = None
 
     def line(self, line: str) -> Statement | None:
-        """What a line says of its iterations: elapsed time per iteration x iterations since the line before.
+        """The statement of a line: elapsed time per iteration x iterations since the line before.
 
-        The first line, and one after a restart from an earlier iteration, is believed for one iteration.
-        Raises ConfigError when it has no number.
+        The first line, and one after a restart from an earlier iteration, stands for one iteration.
+        Raises ConfigError for a line whose value is no number.
         """
-        said = _line(line, self._job)
-        if said is None or said.step is None:
-            return said
-        before, self._step = self._step, said.step
-        count = said.step - before if before is not None and before < said.step else 1
-        if said.seconds is None or said.flops is None:
-            return said
-        return replace(said, seconds=said.seconds * count, flops=said.flops * count)
+        one = _line(line, self._job)
+        if one is None or one.step is None:
+            return one
+        before, self._step = self._step, one.step
+        count = one.step - before if before is not None and before < one.step else 1
+        if one.seconds is None or one.flops is None:
+            return one
+        return replace(one, seconds=one.seconds * count, flops=one.flops * count)
 
 
 def _line(line: str, job: JobFacts) -> Statement | None:

@@ -1,8 +1,8 @@
-"""OneLogger-style JSON: `train_tflop` over `train_iterations_time_total` and `world_size`.
+"""Reads OneLogger-style JSON: `train_tflop` over `train_iterations_time_total` and `world_size`.
 
 Megatron-LM `one_logger_utils.py`: total TFLOPs since the start of the loop, seconds in training iterations, GPUs.
-arXiv:2605.20799, section V-B, takes its MFU from them (eq. 10). Time for validation, checkpoints and start-up isn't in
-`train_iterations_time_total`, so MFU is above what a counter of the hardware sees over the whole job.
+arXiv:2605.20799, section V-B, takes its MFU from these (eq. 10). Time for validation, checkpoints and start-up isn't in
+`train_iterations_time_total`, so MFU is above the value of a hardware counter over the whole job.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ _NOTE = "time of training iterations only; checkpoints, validation and start-up 
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One report per object with `train_tflop` or `train_throughput_per_gpu`; later objects add to earlier ones.
+    """One statement per object with `train_tflop` or `train_throughput_per_gpu`; later objects add to earlier ones.
 
-    `world_size` is logged once at the start; the job's is taken where it isn't.
+    `world_size` is logged once at the start; the job's own is preferred.
 
     Raises ConfigError for text that isn't JSON or JSON lines, a value that is no number, a `train_tflop`
-    without time or world size, and when there is none.
+    without time or world size, and text without a statement.
     """
     known: dict[str, object] = {}
-    reports = []
+    statements = []
     for record in _records(text):
         known.update(record)
         if "train_tflop" in record or "train_throughput_per_gpu" in record:
-            reports.append(_report(known, job))
-    return found(reports, "OneLogger metric `train_tflop` or `train_throughput_per_gpu`")
+            statements.append(_statement(known, job))
+    return found(statements, "OneLogger metric `train_tflop` or `train_throughput_per_gpu`")
 
 
 def follow(job: JobFacts) -> Follower:
-    """Reads JSON lines as they are written."""
+    """Follow JSON lines while they are written."""
     return Follower(job)
 
 
 class Follower:
-    """Totals since the start of the loop become what was done since the object before."""
+    """Makes the difference between two objects, whose values are totals since the start of the loop."""
 
     def __init__(self, job: JobFacts) -> None:
         self._job = job
@@ -49,7 +49,7 @@ class Follower:
         self._total: Statement | None = None
 
     def line(self, line: str) -> Statement | None:
-        """FLOPs and seconds since the object before; the first object only begins, as one does after a restart.
+        """FLOPs and seconds since the object before. The first object, and one after a restart, only begins.
 
         Raises ConfigError for an object that can't be read.
         """
@@ -58,7 +58,7 @@ class Follower:
         for record in _records(line):
             self._known.update(record)
             if "train_tflop" in record or "train_throughput_per_gpu" in record:
-                return self._since(_report(self._known, self._job))
+                return self._since(_statement(self._known, self._job))
         return None
 
     def _since(self, total: Statement) -> Statement:
@@ -100,7 +100,7 @@ def _parsed(line: str) -> object:
         raise ConfigError(f"OneLogger JSON: {line[:80]!r}: {error}") from error
 
 
-def _report(known: Mapping[str, object], job: JobFacts) -> Statement:
+def _statement(known: Mapping[str, object], job: JobFacts) -> Statement:
     step = known.get("train_iterations_end")
     world = job.world_size if job.world_size is not None else _value(known, "world_size")
     seconds, tflop = _value(known, "train_iterations_time_total"), _value(known, "train_tflop")

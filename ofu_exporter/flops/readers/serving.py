@@ -1,8 +1,8 @@
-"""The counters `vllm:estimated_flops_per_gpu_total` and `sglang:estimated_flops_per_gpu_total` of a metrics page.
+"""Reads `vllm:estimated_flops_per_gpu_total` and `sglang:estimated_flops_per_gpu_total` from a page of metrics.
 
-vLLM with --enable-mfu-metrics (`v1/metrics/perf.py`), SGLang with its own metrics. They are counters of forward passes
-since the start of an engine, estimated from shapes, for one of the engine's GPUs: a rate needs two pages, and engines
-side by side are averaged, not summed. A page may be there and never move where a backend doesn't fill it.
+vLLM has the counter with --enable-mfu-metrics (`v1/metrics/perf.py`), SGLang with its own metrics. It counts forward
+passes since the start of an engine, estimated from shapes, for one of the engine's GPUs. So a rate needs two pages, and
+engines side by side are averaged, not summed. The counter may be there and never move where a backend doesn't fill it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _NOTE = "estimated from shapes, forward passes only"
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One report per engine: its FLOPs since its start, named by the counter's labels.
+    """One statement per engine: its FLOPs since its start, named by the counter's labels.
 
-    Raises ConfigError when the page has no such counter or one is no number of at least 0.
+    Raises ConfigError when the page has no such counter, or one is no number of at least 0.
     """
-    reports = [
+    statements = [
         Statement(name=labels, flops=number(value, "estimated_flops_per_gpu_total"), notes=(_NOTE,))
         for _, labels, value in _LINE.findall(text)
     ]
-    return found(reports, "counter vllm:/sglang:estimated_flops_per_gpu_total")
+    return found(statements, "counter vllm:/sglang:estimated_flops_per_gpu_total")
 
 
 def engine(text: str) -> str | None:
@@ -38,27 +38,25 @@ def engine(text: str) -> str | None:
 
 
 def between(before: str, after: str, seconds: float, job: JobFacts) -> list[Statement]:
-    """FLOP/s and MFU of each engine between two pages that are so many seconds apart.
+    """FLOP/s and MFU of each engine between two pages that are `seconds` apart.
 
     Raises ConfigError when nothing can be compared: no time between them, no engine on both, or a
     counter that went back (the engine was started anew).
     """
     if not seconds > 0:
         raise ConfigError(f"seconds: {seconds!r} is not above 0")
-    earlier = {report.name: report.flops or 0.0 for report in read(before, job)}
-    reports = []
-    for report in read(after, job):
-        if report.name not in earlier:
+    earlier = {each.name: each.flops or 0.0 for each in read(before, job)}
+    statements = []
+    for each in read(after, job):
+        if each.name not in earlier:
             continue
-        flops = (report.flops or 0.0) - earlier[report.name]
+        flops = (each.flops or 0.0) - earlier[each.name]
         if flops < 0:
             raise ConfigError(
-                f"estimated_flops_per_gpu_total{report.name} went back: the engine was restarted"
+                f"estimated_flops_per_gpu_total{each.name} went back: the engine was restarted"
             )
         rate = flops / seconds
-        reports.append(
-            replace(
-                report, flops=flops, seconds=seconds, flops_per_second=rate, mfu=ratio(rate, job)
-            )
+        statements.append(
+            replace(each, flops=flops, seconds=seconds, flops_per_second=rate, mfu=ratio(rate, job))
         )
-    return found(reports, "engine on both pages")
+    return found(statements, "engine on both pages")

@@ -1,8 +1,8 @@
-"""torch_npu's kernel_details.csv: the sum of the column `aic_cube_fops`, FLOPs that the cube unit ran.
+"""Reads torch_npu's kernel_details.csv: the sum of the column `aic_cube_fops`, FLOPs that the cube unit ran.
 
-Written by torch_npu.profiler with aic_metrics=ArithmeticUtilization, one row per kernel of one card. It's what
-the hardware executed, recomputation and padding included: HFU; MFU only where neither occurs. A peak of 354
-TFLOP/s is 354e12, not 354 * 10e12 as one published example prints.
+torch_npu.profiler writes it with aic_metrics=ArithmeticUtilization, one row per kernel of one card. The sum is what
+the hardware executed, recomputation and padding included. So it makes HFU, and MFU only where neither occurs. A peak
+of 354 TFLOP/s is 354e12, not 354 * 10e12 as one published example prints.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NOTE = "executed FLOPs, recomputation and padding included: compare with HFU"
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One report per step, or one for a file without step ids. HFU needs the job's peak and step time.
+    """One statement per step, or one for a file without step ids. HFU needs the job's peak and step time.
 
     Raises ConfigError when the column is missing, no row has a value, or one isn't a number of at least 0.
     """
-    if "\0" in text:  # which Python's csv refuses before 3.11 and reads since
+    if "\0" in text:  # Python's csv refuses it before 3.11 and reads it since
         raise ConfigError("kernel_details.csv: not text, it has a NUL")
     rows = csv.DictReader(io.StringIO(text))
     header = [name.strip() for name in rows.fieldnames or []]
@@ -40,7 +40,9 @@ def read(text: str, job: JobFacts) -> list[Statement]:
         if value not in _BLANK:
             step = _step(row.get(STEP), line)
             sums[step] = sums.get(step, 0.0) + number(value, f"line {line}: {COLUMN}")
-    return found([_report(step, flops, job) for step, flops in sums.items()], f"value of {COLUMN}")
+    return found(
+        [_statement(step, flops, job) for step, flops in sums.items()], f"value of {COLUMN}"
+    )
 
 
 def _step(value: str | None, line: int) -> int | None:
@@ -48,7 +50,7 @@ def _step(value: str | None, line: int) -> int | None:
     return None if text in _BLANK else int(number(text, f"line {line}: {STEP}"))
 
 
-def _report(step: int | None, flops: float, job: JobFacts) -> Statement:
+def _statement(step: int | None, flops: float, job: JobFacts) -> Statement:
     seconds = job.step_seconds
     rate = None if seconds is None else flops / seconds
     return Statement(

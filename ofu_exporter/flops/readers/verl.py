@@ -1,10 +1,10 @@
-"""verl's and VeRL-Omni's metrics per step: `perf/mfu/actor`, `perf/mfu/actor_infer` and the like.
+"""Reads verl's and VeRL-Omni's metrics per step: `perf/mfu/actor`, `perf/mfu/actor_infer` and the like.
 
-verl's console logger writes `step:12 - perf/mfu/actor:0.41 - ...`, others write JSON with the same keys; MFU is a
-ratio, forward-only calls are divided by 3 already. verl counts the input embedding as if it were multiplied (convention
-`megatron` and 6 V h per token more). VeRL-Omni divides by the data-parallel size and not by the world: with
-tensor or sequence parallelism its MFU is world/data-parallel times too high, so with both in the job the right
-MFU is reported.
+verl's console logger writes `step:12 - perf/mfu/actor:0.41 - ...`, others write JSON with the same keys. MFU is a
+ratio; that of forward-only calls is divided by 3 already. verl counts the input embedding as if it were multiplied
+(convention `megatron` and 6 V h per token more). VeRL-Omni divides by the data-parallel size and not by the world: with
+tensor or sequence parallelism its MFU is world/data-parallel times too high. The statement has the right MFU where the
+job's facts have both sizes.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _PHASES = {
     "actor_infer": "timing_s/old_log_prob",
     "ref": "timing_s/ref",
 }
-"""Over which part of a step an MFU is: the workers divide by that part's time, not by the step's."""
+"""The part of a step that an MFU is over: the workers divide by that part's time, not by the step's."""
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One report per MFU in the text.
+    """One statement per MFU in the text.
 
     Raises ConfigError when there is none, one is no number, or the job's data-parallel size doesn't divide its
     world size.
     """
-    reports = [report for line in text.splitlines() for report in _line(line, job)]
-    return found(reports, "verl metric `perf/mfu/...`")
+    statements = [each for line in text.splitlines() for each in _line(line, job)]
+    return found(statements, "verl metric `perf/mfu/...`")
 
 
 def follow(job: JobFacts) -> Follower:
-    """Reads the log as it is written."""
+    """Follow a log while it is written."""
     return Follower(job)
 
 
 class Follower:
-    """A line is a whole step, and every line says all there is to know."""
+    """Reads line by line: a line is a whole step, and needs no earlier one."""
 
     def __init__(self, job: JobFacts) -> None:
         self._job = job
@@ -59,10 +59,10 @@ class Follower:
         part's time is in the line.
         """
         parts = _line(line, self._job)
-        return _whole(parts, _times(line)) if parts else None
+        return _whole_step(parts, _times(line)) if parts else None
 
 
-def _whole(parts: list[Statement], times: dict[str, float]) -> Statement:
+def _whole_step(parts: list[Statement], times: dict[str, float]) -> Statement:
     step, seconds = parts[0].step, parts[0].seconds or times.get("timing_s/step")
     if not seconds:
         raise ConfigError("verl step: `perf/time_per_step` is missing or 0")
@@ -88,7 +88,7 @@ def _whole(parts: list[Statement], times: dict[str, float]) -> Statement:
 def _times(line: str) -> dict[str, float]:
     """The seconds of each part of a step, by the metric's name."""
     if line.lstrip().startswith("{"):
-        logged = json.loads(line)  # which `_json` has read before
+        logged = json.loads(line)  # `_json` has read it before
         pairs = [(key, str(value)) for key, value in logged.get("data", logged).items()]
     else:
         pairs = _TIMES.findall(line)
@@ -103,7 +103,7 @@ def _line(line: str, job: JobFacts) -> list[Statement]:
     if _KEY not in line:
         return []
     step, seconds, values = _json(line) if line.lstrip().startswith("{") else _console(line)
-    return [_report(step, seconds, name, value, job) for name, value in values]
+    return [_statement(step, seconds, name, value, job) for name, value in values]
 
 
 def _console(line: str) -> tuple[int | None, float | None, list[tuple[str, float]]]:
@@ -138,7 +138,7 @@ def _json(line: str) -> tuple[int | None, float | None, list[tuple[str, float]]]
     )
 
 
-def _report(
+def _statement(
     step: int | None, seconds: float | None, name: str, value: float, job: JobFacts
 ) -> Statement:
     world, parallel = job.world_size, job.data_parallel_size

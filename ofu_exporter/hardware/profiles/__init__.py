@@ -1,4 +1,4 @@
-"""What a profiler recorded of the kernels on tensor pipes, and how a reader is found by its file's name.
+"""Reads what a profiler recorded of the kernels on tensor pipes, in any of the formats that lie here.
 
 A reader is one module in this package; its file name is the format's name. It has three public names:
 
@@ -45,30 +45,30 @@ _NOT_TENSOR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """Launches that are alike."""
+    """Launches of one kernel that compute the same."""
 
     kernel: str
-    """Its name, as the profiler shows it."""
+    """The kernel's name, as the profiler shows it."""
     number: int
     seconds: float
-    """On the GPU, all together."""
+    """Time on the GPU, of all of them together."""
     gemm: Gemm | None = None
-    """What each of them computes, in the kernel's order; None = not known."""
+    """The product that each of them computes, in the kernel's order; None = not known."""
     why: str = ""
-    """Why it is not known."""
+    """Why the product is not known."""
     counted_flops: Mapping[str, int] = field(default_factory=dict)
-    """By precision, all together, as the hardware counted them; empty = it did not."""
+    """FLOPs of all of them together by precision, as the hardware counted them; empty = not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one file says."""
+    """The launches that one file has."""
 
     format: str
     launches: tuple[Launches, ...]
-    """Of kernels that run on tensor pipes, or seem to."""
+    """Launches of kernels that run on tensor pipes, or seem to."""
     other_seconds: float
-    """On the GPU in all other kernels."""
+    """Time on the GPU in all other kernels."""
     gpus: frozenset[str] = frozenset()
     """Names of the GPUs; empty = the file does not say."""
 
@@ -79,10 +79,10 @@ class ProfileReader(Protocol):
     MADE_BY: str
 
     def recognises(self, head: bytes) -> bool:
-        """Whether a file that begins so is of the format."""
+        """Whether a file that begins with `head` is of the format."""
 
     def read(self, path: Path) -> Profile:
-        """The profile in a file. Raises ConfigError that names the file."""
+        """The profile in a file. Raises ConfigError, which names the file."""
 
 
 _MODULES: Registry[ProfileReader] = Registry(__name__, "format")
@@ -90,7 +90,7 @@ names, load = _MODULES.names, _MODULES.load
 
 
 def read(path: Path) -> Profile:
-    """The profile in a file of any known format. Raises ConfigError that names the file."""
+    """The profile in a file of any known format. Raises ConfigError, which names the file."""
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
@@ -105,7 +105,7 @@ def read(path: Path) -> Profile:
 
 
 def has_row(head: bytes, is_wanted: Callable[[list[str]], bool]) -> bool:
-    """Whether such a row of comma-separated values is among the first bytes of a file."""
+    """Whether one of the rows of comma-separated values in the first bytes of a file is the wanted one."""
     try:
         return any(map(is_wanted, csv.reader(head.decode(TEXT, errors="replace").splitlines())))
     except csv.Error:
@@ -114,13 +114,13 @@ def has_row(head: bytes, is_wanted: Callable[[list[str]], bool]) -> bool:
 
 @contextmanager
 def rows(path: Path) -> Iterator[Iterator[list[str]]]:
-    """The rows of a file of comma-separated values. Raises ConfigError that names the file."""
+    """The rows of a file of comma-separated values. Raises ConfigError, which names the file."""
     with naming(path, csv.Error), path.open(newline="", encoding=TEXT, errors="replace") as file:
         yield csv.reader(file)
 
 
 def amount(path: Path, text: str) -> float:
-    """A number of 0 or more, as English has it: 1,234.5. Raises ConfigError that names the file."""
+    """A number of 0 or more, written the English way: 1,234.5. Raises ConfigError, which names the file."""
     if not _AMOUNT.fullmatch(text.strip()):
         raise ConfigError(
             f"{path}: {text!r} is not a number of 0 or more as English has it: make the file with LC_ALL=C"
@@ -130,7 +130,7 @@ def amount(path: Path, text: str) -> float:
 
 @contextmanager
 def naming(path: Path, *failures: type[Exception]) -> Iterator[None]:
-    """What makes a file unreadable, OSError included, becomes an error that names it."""
+    """Raise ConfigError, which names the file, for OSError and the other failures that make a file unreadable."""
     expected: tuple[type[Exception], ...] = (OSError, *failures)
     try:
         yield
@@ -140,7 +140,7 @@ def naming(path: Path, *failures: type[Exception]) -> Iterator[None]:
 
 @cache
 def on_tensor_pipe(kernel: str) -> bool:
-    """Whether a kernel runs on tensor pipes, by its name: a known grammar, else words that such names have."""
+    """Whether a kernel runs on tensor pipes, by its name: by a known grammar, else by words that such names have."""
     if tiles.find(kernel):
         return True
     return bool(_TENSOR.search(kernel)) and not _NOT_TENSOR.search(kernel)
@@ -161,14 +161,14 @@ class Tally:
         gemm: Gemm | None = None,
         why: str = "",
     ) -> None:
-        """Launches of a kernel; `why` where it is not known what they compute."""
+        """Add launches of a kernel; `why` says why the product they compute is not known."""
         if on_tensor_pipe(kernel):
             self._sum(kernel, gemm, why).add(seconds, number)
         else:
             self._other_seconds += seconds
 
     def count(self, kernel: str, seconds: float, flops: Mapping[str, int]) -> None:
-        """One launch whose FLOPs the hardware counted, in whatever kernel."""
+        """Add one launch whose FLOPs the hardware counted, in whatever kernel."""
         if not flops:
             self.add(kernel, seconds, why=NO_SHAPE)
             return

@@ -1,4 +1,4 @@
-"""A trace of PyTorch's profiler (Kineto): kernels, and the operators that launched them with their shapes.
+"""Reads a trace of PyTorch's profiler (Kineto): kernels, and the operators that launched them with their shapes.
 
 A kernel carries the id of the operator that was running when it was launched (`External id`), or else that of the
 launch (`correlation`), which carries the operator's. The operator's `Input Dims` are there with `record_shapes=True`.
@@ -40,7 +40,7 @@ FIRST_OPERAND = {
     "aten::baddbmm_": 1,
     "aten::_addmm_activation": 1,
 }
-"""Operators that are one product, and at which of their inputs its first operand is."""
+"""Operators that are one product, and which of their inputs is its first operand."""
 MOST_MICROSECONDS = 1e15
 _IDS = ("External id", "external id")
 _LAUNCHES = ("cuda_runtime", "cuda_driver")
@@ -50,17 +50,17 @@ class _Kernel(NamedTuple):
     name: str
     seconds: float
     operator: int | None
-    """None = it carries none."""
+    """None = the kernel carries none."""
     correlation: int | None
 
 
 def recognises(head: bytes) -> bool:
-    """Whether it is JSON, or packed."""
+    """Whether the file is JSON, or packed with gzip."""
     return head.startswith(GZIP) or head.lstrip()[:1] in (b"{", b"[")
 
 
 def read(path: Path) -> Profile:
-    """The profile in a trace. Raises ConfigError that names the file."""
+    """The profile in a trace. Raises ConfigError, which names the file."""
     trace = _Trace()
     with naming(path, ValueError, EOFError, zlib.error):
         for event in _members(path):
@@ -71,11 +71,11 @@ def read(path: Path) -> Profile:
 
 
 def _members(path: Path) -> Iterator[tuple[str, Any]]:
-    with _text(path) as file:
+    with _opened(path) as file:
         yield from members(file, EVENTS)
 
 
-def _text(path: Path) -> TextIO:
+def _opened(path: Path) -> TextIO:
     with path.open("rb") as file:
         packed = file.read(len(GZIP)) == GZIP
     if packed:
@@ -84,7 +84,7 @@ def _text(path: Path) -> TextIO:
 
 
 def _operators_of(path: Path, correlations: set[int]) -> Iterator[tuple[int, int]]:
-    """The operator of each of some launches; a second reading, so that the first need not keep every launch."""
+    """The operators of some launches. The file is read a second time, so that the first need not keep every launch."""
     for name, event in _members(path):
         if name == EVENTS and isinstance(event, dict) and event.get("cat") in _LAUNCHES:
             arguments = _arguments(event)
@@ -94,19 +94,19 @@ def _operators_of(path: Path, correlations: set[int]) -> Iterator[tuple[int, int
 
 
 class _Trace:
-    """What is kept of a trace while it is read: products and kernels on tensor pipes."""
+    """Keeps the products and the kernels on tensor pipes while a trace is read."""
 
     def __init__(self) -> None:
         self.launched_by: dict[int, int] = {}
         self._products: dict[int, Gemm | str] = {}
-        """By operator: what it computes, or why that is not known."""
+        """By operator: the product it computes, or why that is not known."""
         self._kernels: list[_Kernel] = []
         self._names: dict[str, str] = {}
         self._tally = Tally()
         self._gpus: set[str] = set()
 
     def take(self, name: str, value: Any) -> None:
-        """One member of the trace, or one event."""
+        """Take in one member of the trace, or one event."""
         if name == "deviceProperties" and isinstance(value, list):
             self._gpus |= {
                 str(each["name"]) for each in value if isinstance(each, dict) and "name" in each
@@ -119,7 +119,7 @@ class _Trace:
                 self._kernel(value)
 
     def without_operator(self) -> set[int]:
-        """Launches that have to be looked up."""
+        """Correlation ids of the kernels whose operator has to be looked up."""
         return {
             kernel.correlation
             for kernel in self._kernels
@@ -127,7 +127,7 @@ class _Trace:
         }
 
     def profile(self) -> Profile:
-        """All kernels, each with what its operator computes."""
+        """The profile: every kernel with the product of its operator."""
         owners = [self._owner(kernel) for kernel in self._kernels]
         rivals = Counter(
             owner
@@ -175,20 +175,20 @@ def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _number(arguments: Mapping[str, Any], *names: str) -> int | None:
-    """The first that is there; 0 means none."""
+    """The number under the first name that is there; 0 means none."""
     found = next((arguments[name] for name in names if name in arguments), None)
     return found if isinstance(found, int) and found else None
 
 
 def _seconds(microseconds: object) -> float:
-    """0 for what is no duration."""
+    """Seconds; 0 for a value that is no duration."""
     if isinstance(microseconds, (int, float)) and 0 <= microseconds <= MOST_MICROSECONDS:
         return microseconds / 1e6
     return 0.0
 
 
 def _product(arguments: Mapping[str, Any], first: int) -> Gemm | str:
-    """What an operator computes. Its C[M, N] is row-major, so the kernel's m is N, and its n is M."""
+    """The product of an operator. Its C[M, N] is row-major, so the kernel's m is N, and its n is M."""
     shapes = arguments.get("Input Dims")
     if not isinstance(shapes, list):
         return NOT_RECORDED
@@ -200,7 +200,7 @@ def _product(arguments: Mapping[str, Any], first: int) -> Gemm | str:
         return NO_PRODUCT
     kinds = arguments.get("Input type")
     is_packed = isinstance(kinds, list) and "Float4" in str(kinds[first : first + 1])
-    packed = 2 if is_packed else 1  # two of them are one element
+    packed = 2 if is_packed else 1  # two elements are packed into one
     return Gemm(m=n, n=m, k=k * packed, batch=left_batch[0] if left_batch else 1)
 
 

@@ -1,7 +1,7 @@
-"""A table of Nsight Compute: what the hardware counted in each launch; it has no shapes.
+"""Reads a table of Nsight Compute: what the hardware counted in each launch; it has no shapes.
 
 `sm__ops_path_tensor_src_bf16_dst_fp32.sum` and its like are FLOPs run by the tensor pipes, by operands and sum. Counts
-of instructions (`sm__inst_executed_pipe_tensor...`) are of unequal work, and aren't used.
+of instructions (`sm__inst_executed_pipe_tensor...`) aren't used: instructions differ in how much work they are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KERNEL, METRIC, VALUE, UNIT = "Kernel Name", "Metric Name", "Metric Value", "Met
 TIME = "gpu__time_duration.sum"
 SECONDS = {"second": 1.0, "msecond": 1e-3, "usecond": 1e-6, "nsecond": 1e-9}
 SCALED = ("K", "M", "G", "T", "P")
-"""How a unit begins that is thousands or more of another."""
+"""First letters of units that are thousands or more of another unit."""
 SECONDS |= {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 _FLOPS = re.compile(
@@ -36,12 +36,12 @@ Metrics = Mapping[str, tuple[str, str]]
 
 
 def recognises(head: bytes) -> bool:
-    """Whether a line of it names the columns that are read."""
+    """Whether a line of the file names the columns that are read."""
     return has_row(head, _is_heading)
 
 
 def read(path: Path) -> Profile:
-    """The profile in a table. Raises ConfigError that names the file, and for one without a FLOPs counter."""
+    """The profile in a table. Raises ConfigError, which names the file, also where it has no counter of FLOPs."""
     tally = Tally()
     counters = False
     with rows(path) as found:
@@ -58,7 +58,7 @@ def _is_heading(row: list[str]) -> bool:
 
 
 def _launches(rows: Iterator[list[str]]) -> Iterator[tuple[str, Metrics]]:
-    """Kernel and metrics of each launch: a row each, or, in the longer form, a row for each metric."""
+    """Kernel and metrics of each launch. A launch is one row or, in the longer form, a row for each metric."""
     heading = next(filter(_is_heading, rows))  # the program's own output may stand before it
     named = (dict(zip(heading, row, strict=False)) for row in rows if len(row) == len(heading))
     if METRIC in heading:
@@ -67,7 +67,7 @@ def _launches(rows: Iterator[list[str]]) -> Iterator[tuple[str, Metrics]]:
             of_each = {row[METRIC]: (row[VALUE], row.get(UNIT, "")) for row in metrics}
             yield metrics[0][KERNEL], of_each
         return
-    units: Mapping[str, str] = next(named, {})  # which stand in the row below the names
+    units: Mapping[str, str] = next(named, {})  # the units stand in the row below the names
     for row in named:
         yield row[KERNEL], {name: (value, units.get(name, "")) for name, value in row.items()}
 
@@ -82,7 +82,7 @@ def _seconds(path: Path, metrics: Metrics) -> float:
 
 
 def _flops(path: Path, metrics: Metrics) -> dict[str, int]:
-    """FLOPs by precision. A counter and those that it is the sum of may both be there: the sum counts."""
+    """FLOPs by precision. Where the file has a counter and also the parts that it sums up, the sum counts."""
     found: dict[str, dict[tuple[str, str], int]] = {}
     for name, (value, unit) in metrics.items():
         match = _FLOPS.match(name)
@@ -94,7 +94,7 @@ def _flops(path: Path, metrics: Metrics) -> dict[str, int]:
 
 
 def _total(parts: Mapping[tuple[str, str], int]) -> int:
-    """Of one kind of operands: counted as a whole, or by what they are summed in."""
+    """FLOPs with one kind of operands, from one counter of all or from counters by the type of the sum."""
     sums = {key[0] for key in parts}
     chosen: Iterable[str] = [""] if "" in sums else sums
     return sum(
@@ -106,7 +106,7 @@ def _total(parts: Mapping[tuple[str, str], int]) -> int:
 
 
 def _whole(path: Path, name: str, text: str, unit: str) -> int:
-    """A count. One in thousands or millions has lost digits, and a point may be another language's comma."""
+    """A count. A count in thousands or millions has lost digits, and a point may be another language's comma."""
     value = amount(path, text)
     if unit[:1] in SCALED or not value.is_integer():
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""A table of Nsight Systems, by kernel (`cuda_gpu_kern_sum`) or by launch (`cuda_gpu_trace`); it has no shapes."""
+"""Reads a table of Nsight Systems, by kernel (`cuda_gpu_kern_sum`) or launch (`cuda_gpu_trace`); it has no shapes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ofu_exporter.hardware.profiles import NO_SHAPE, Profile, Tally, amount, has
 MADE_BY = "nsys stats --report cuda_gpu_kern_sum --format csv report.nsys-rep"
 
 TIMES = ("Total Time (ns)", "Duration (ns)")
-"""Of all launches of a kernel, or of one."""
+"""Columns of the time of all launches of a kernel, or of one launch."""
 NAME = "Name"
 
 
 def recognises(head: bytes) -> bool:
-    """Whether a line of it names the columns that are read."""
+    """Whether a line of the file names the columns that are read."""
     return has_row(head, _is_heading)
 
 
 def read(path: Path) -> Profile:
-    """The profile in a table. Raises ConfigError that names the file."""
+    """The profile in a table. Raises ConfigError, which names the file."""
     tally = Tally()
     with rows(path) as found:
         heading = next(filter(_is_heading, found))  # notices of nsys may stand before it

@@ -1,4 +1,4 @@
-"""An SQLite export of Nsight Systems: which kernels ran, how often and how long; it has no shapes."""
+"""Reads an SQLite export of Nsight Systems: which kernels ran, how often and how long; it has no shapes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TABLES = "SELECT name FROM sqlite_master"
 
 
 def recognises(head: bytes) -> bool:
-    """Whether it is an SQLite file."""
+    """Whether the file is an SQLite file."""
     return head.startswith(b"SQLite format 3\0")
 
 
 def read(path: Path) -> Profile:
-    """The profile in an export. Raises ConfigError that names the file."""
+    """The profile in an export. Raises ConfigError, which names the file."""
     tally = Tally()
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     with naming(path, sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as database:

@@ -1,6 +1,6 @@
-"""What a matrix product costs in whole tiles, and how a grammar of kernel names is found by its file's name.
+"""Computes what a matrix product costs in whole tiles, which the name of its kernel describes.
 
-A grammar is one module in this package; its file name is the family's name. It has two public names:
+A grammar of kernel names is one module in this package; its file name is the family's name. It has two public names:
 
 - `EXAMPLE`: a kernel name that it reads;
 - `parse`: the kernel that a name describes, or None where the name is another family's or runs on no tensor pipe.
@@ -29,12 +29,12 @@ WIDEST_FIRST = ("fp64", "tf32", "bf16", "fp16", "int8", "fp8", "fp6", "fp4", "in
 
 
 LARGEST_SIDE = 1 << 40
-"""Of a product; no memory holds one with such a side."""
+"""Largest side of a product; no memory holds one with a longer side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """`batch` products of m*k with k*n. A side of 0 is an empty one: an expert that no token was sent to."""
+    """`batch` products of m*k with k*n. A product with a side of 0 is empty: an expert that no token was sent to."""
 
     m: int
     n: int
@@ -52,7 +52,7 @@ class Gemm:
 
     @property
     def theoretical_flops(self) -> int:
-        """Two per multiply-add."""
+        """FLOPs of the product itself, two per multiply-add."""
         return 2 * self.m * self.n * self.k * self.batch
 
 
@@ -62,16 +62,16 @@ class Kernel:
 
     family: str
     architecture: str | None
-    """As `sm90`."""
+    """Such as `sm90`."""
     precision: str | None
-    """One of `gpus.PRECISIONS` that the products are computed in."""
+    """One of `gpu_rows.PRECISIONS`, in which the products are computed."""
     tile: tuple[int, int, int | None]
     """Sides of the part of C that one cluster member computes, m and n, and the step along K."""
     stages: int | None = None
     cluster: tuple[int, int] | None = None
     """Tiles of one cluster along m and n."""
     unknown: tuple[str, ...] = ()
-    """Why what is counted is a lower bound; empty where it is exact."""
+    """Why the counted FLOPs are a lower bound; empty where they are exact."""
     products: int = 1
     """Tensor products per product: emulation runs several in a narrower precision."""
 
@@ -93,17 +93,17 @@ class Kernel:
         )
 
     def executed_flops(self, gemm: Gemm) -> int:
-        """What the tensor pipes run for one product; each of a batch is rounded up by itself."""
+        """FLOPs that the tensor pipes run for one product; each product of a batch is rounded up by itself."""
         m, n, k = self.effective(gemm)
         return 2 * m * n * k * gemm.batch * self.products
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one launch computes, and what it should have."""
+    """The FLOPs that one launch executes, and those that its products need."""
 
     effective: tuple[tuple[int, int, int], ...]
-    """Of each group."""
+    """The sides that the hardware computes, of each group."""
     executed_flops: int
     theoretical_flops: int
     bound: Bound
@@ -115,7 +115,7 @@ class Cost:
 
 
 def cost(kernel: Kernel, gemms: Sequence[Gemm]) -> Cost:
-    """The cost of one launch, of one product or of the groups of a grouped one.
+    """The cost of one launch: of one product, or of the groups of a grouped product.
 
     Raises ConfigError when there is nothing to multiply.
     """
@@ -155,7 +155,7 @@ def find(name: str) -> Kernel | None:
 
 
 def parse(name: str) -> Kernel:
-    """The kernel that a name describes. Raises ConfigError that lists the grammars."""
+    """The kernel that a name describes. Raises ConfigError, which lists the grammars."""
     if kernel := find(name):
         return kernel
     known = ", ".join(f"{family} ({load(family).EXAMPLE})" for family in names())
@@ -165,20 +165,20 @@ def parse(name: str) -> Kernel:
 
 
 def wider(precisions: Iterable[str | None]) -> str | None:
-    """The widest of some precisions; None where one is not known."""
-    asked = set(precisions)
+    """The widest of some precisions; None where one of them is not known."""
+    given = set(precisions)
     return (
-        next((each for each in WIDEST_FIRST if each in asked), None) if None not in asked else None
+        next((each for each in WIDEST_FIRST if each in given), None) if None not in given else None
     )
 
 
 def side(name: str) -> str:
-    """A side of a tile or a cluster in the pattern of a grammar: no kernel has one of 0, or a huge one."""
+    """The pattern of a side of a tile or a cluster: no kernel has a side of 0, or a huge one."""
     return rf"(?P<{name}>[1-9]\d{{0,4}})"
 
 
 def number(text: str | None) -> int | None:
-    """A number of a name; 0 and nothing both mean that it is chosen when the kernel is launched."""
+    """A number in a name; None for 0 and for no number: both mean that it is chosen when the kernel is launched."""
     return int(text or 0) or None
 
 

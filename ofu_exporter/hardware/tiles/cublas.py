@@ -1,4 +1,4 @@
-"""cuBLAS' older kernels, by the chip they were made for: `ampere_s16816gemm_bf16_128x128_ldg8_stages_32x5_tn`."""
+"""Reads names of cuBLAS' older kernels, made for one chip: `ampere_s16816gemm_bf16_128x128_ldg8_stages_32x5_tn`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parse(name: str) -> Kernel | None:
 
 
 def _precision(chip: str, total: str, words: list[str]) -> str | None:
-    """Of the operands; where none is named, Ampere's FP32 sums are of TF32 and older ones of FP16."""
+    """Precision of the operands. Where none is named, FP32 sums are of TF32 on Ampere and of FP16 on older chips."""
     named = next((_OPERANDS[word] for word in words if word in _OPERANDS), None)
     if named or total == "i":
         return named or "int8"

@@ -1,4 +1,4 @@
-"""CUTLASS 2: `cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8`; it has no clusters."""
+"""Reads names of CUTLASS 2: `cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8`; no clusters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPERANDS = {
     "e5m2": "fp8",
 }
 _BY_SUM = {"d": "fp64", "s": "tf32", "h": "fp16"}
-"""Where no operand is named: doubles, FP32 on a tensor pipe, halves."""
+"""Precision by the type of the sum, where no operand is named: doubles, FP32 on a tensor pipe, halves."""
 
 
 def parse(name: str) -> Kernel | None:

@@ -1,4 +1,4 @@
-"""CUTLASS 3: `cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_f16_f16_128x128x64_2x1x1_0_ttt_align8`.
+"""Reads names of CUTLASS 3: `cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_f16_f16_128x128x64_2x1x1_0_ttt_align8`.
 
 Behind the types of A, B, the sum, C and D are the tile, the cluster (absent, or 0, where it is chosen at the launch)
 and the stages (0: as many as fit). A block-scaled operand has the type of its scale before its own: `ue4m3xe2m1`.
@@ -58,6 +58,6 @@ def parse(name: str) -> Kernel | None:
 
 
 def _precision(types: str) -> str | None:
-    """Of the first two operands, each without its scale."""
+    """Precision of the first two operands, each without its scale."""
     operands = types.removeprefix("block_scaled_").split("_")[:2]
     return wider(_OPERANDS.get(operand.rpartition("x")[2]) for operand in operands)

@@ -1,4 +1,4 @@
-"""nvJet, cuBLAS' kernels for Hopper and newer: `nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT`.
+"""Reads names of nvJet, cuBLAS' kernels for Hopper and newer: `nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT`.
 
 The fields are precisions (of A and B, of the sum, of C and D; or of each of the five), tile m and n, tile along K
 and stages, cluster, and what follows. On sm_120 there are no clusters, and the name carries the warp's tile.

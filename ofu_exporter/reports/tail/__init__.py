@@ -1,1 +1,1 @@
-"""Reports what a training log says of its own MFU, as it is written."""
+"""Reports the MFU that a training log states, while the log is written."""

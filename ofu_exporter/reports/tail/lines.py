@@ -1,7 +1,7 @@
-"""The lines of a log that something else writes: it grows, is rotated or truncated, or isn't there yet.
+"""Reads the lines of a log that another program writes: the log grows, is rotated or truncated, or isn't there yet.
 
-Only whole lines are given. What a file held when it was opened is old, what is written later is new: the two are
-told apart, since only the moment of a new line is known.
+Only whole lines are returned. Lines that a file held when it was opened are old, later ones are new: the two are
+kept apart, since only the moment of a new line is known.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ofu_exporter.errors import ConfigError
 
 PIECE_BYTES = 1 << 20
 BEGINNING_BYTES = 1 << 10
-"""Two files that begin with the same so many bytes are the same log."""
+"""Two files whose first bytes, this many, are the same are one log."""
 LONGEST_LINE_BYTES = 1 << 20
-"""A longer line is no statement; it is dropped, so that a file without line ends needs no memory."""
+"""A longer line is no statement. It is dropped, so that a file without line ends needs no memory."""
 
 
 class LogLine(NamedTuple):
@@ -27,11 +27,11 @@ class LogLine(NamedTuple):
 
     text: str
     is_new: bool
-    """It was written while the log was followed: about now."""
+    """Whether the line was written while the log was followed: about now."""
 
 
 class _Splitter:
-    """Makes whole lines of pieces of bytes."""
+    """Makes whole lines from pieces of bytes."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -51,18 +51,18 @@ class _Splitter:
         return [line.decode("utf-8", "replace") for line in whole]
 
     def rest(self) -> list[str]:
-        """What was left without an end, if anything; what comes then begins a line."""
+        """The last line, without its end, if there is one; what comes next begins a new line."""
         rest, self._rest, self._is_too_long = self._rest, b"", False
         return [rest.decode("utf-8", "replace")] if rest else []
 
 
 class LogFile:
-    """A file by its name. It may be missing, also at the start; then what comes there is read from its start."""
+    """A file by its name. It may be missing, also at the start; a file that appears there is read from its start."""
 
     ended = False
-    """Something may always be written to a file."""
+    """A file never ends: more may always be written."""
     ends_here = True
-    """What it holds now has an end."""
+    """What the file holds now has an end."""
 
     def __init__(self, path: Path, from_start: bool) -> None:
         self._path = path
@@ -85,14 +85,14 @@ class LogFile:
         return self._splitter.dropped
 
     def wait(self, seconds: float) -> None:
-        """Let it grow."""
+        """Wait for the file to grow."""
         time.sleep(seconds)
 
     def read(self) -> Iterator[LogLine]:
         """Every whole line since the last call. Raises ConfigError when the log can't be read."""
         yield from self._grown()
         if self._is_replaced():
-            yield from self._grown()  # what was still written to the old file
+            yield from self._grown()  # lines that were still written to the old file
             yield from self._lines(self._splitter.rest())
             before = self._beginning()
             self.close()
@@ -115,7 +115,7 @@ class LogFile:
     def _grown(self) -> Iterator[LogLine]:
         if self._file is None:
             return
-        if self._size() < self._position():  # truncated: it begins anew
+        if self._size() < self._position():  # the file was truncated and begins anew
             os.lseek(self._file, 0, os.SEEK_SET)
             self._splitter.rest()
             self._old_until = 0
@@ -148,7 +148,7 @@ class LogFile:
             yield from (LogLine(text, is_new) for text in texts)
 
     def _is_replaced(self) -> bool:
-        """Whether another file has the name now. A name that is gone for a moment is waited for."""
+        """Whether another file has the name now; false while no file has it, which may be for a moment only."""
         try:
             there = os.stat(self._path)
         except OSError:
@@ -170,18 +170,18 @@ class LogFile:
 
     @staticmethod
     def _line_start(file: int, size: int) -> int:
-        """Where the last line begins, so that one that is half written is read whole."""
+        """Where the last line begins, so that a line that is half written is read whole."""
         begin = max(0, size - LONGEST_LINE_BYTES)
         end = os.pread(file, size - begin, begin).rfind(b"\n")
         return size if end < 0 and begin else begin + end + 1
 
 
 class Pipe:
-    """Standard input, or whatever else ends: its lines are new, or all old where that is said."""
+    """Standard input, or another stream that ends; its lines are all new, or all old without `is_new`."""
 
     is_there = True
     ends_here = False
-    """Its end comes when its writer ends."""
+    """A pipe ends when its writer ends, not before."""
 
     def __init__(self, file: int, is_new: bool) -> None:
         self._file = file
@@ -195,7 +195,7 @@ class Pipe:
         return self._splitter.dropped
 
     def wait(self, seconds: float) -> None:
-        """Until more is there, at most so long."""
+        """Wait until there is more to read, `seconds` at most."""
         select.select([self._file], [], [], seconds)
 
     def read(self) -> Iterator[LogLine]:
@@ -210,4 +210,4 @@ class Pipe:
         yield from (LogLine(text, self._is_new) for text in self._splitter.rest())
 
     def close(self) -> None:
-        """It is the caller's."""
+        """Leave the stream open: it belongs to the caller."""

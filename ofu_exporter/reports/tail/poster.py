@@ -1,6 +1,6 @@
-"""Posts the reports that a log makes, one after the other, and says what the agent answers.
+"""Posts the reports of a log one after the other, and hands the agent's answers on.
 
-Unlike a training loop, a tail may wait: no report is dropped because the one before is still on its way.
+Unlike a training loop, a tail may wait: no report is dropped because the one before it is still on its way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ofu_exporter.reports.tail.statements import TailReport
 EVERY_SECONDS = 10.0
 """Shorter reports are averaged to one of about this length."""
 LONGEST_RETRY_AFTER = 60.0
-"""Seconds that an agent which has too much to do is waited for."""
+"""Longest wait, in seconds, for an agent that has too much to do."""
 
 
 class Poster:
@@ -31,23 +31,23 @@ class Poster:
         channel: Channel,
         token: Token,
         facts: Mapping[str, object],
-        heard: Callable[[dict[str, Any]], None],
+        on_answer: Callable[[dict[str, Any]], None],
         say: Callable[[str], None],
     ) -> None:
-        """`facts` go into every report; `heard` gets every answer to an accepted one, `say` each trouble once."""
+        """`facts` go into every report. `on_answer` gets the answer to each accepted one, `say` each trouble once."""
         self._channel = channel
         self._token = token
         self._facts = facts
-        self._heard = heard
+        self._on_answer = on_answer
         self._say = say
         self._intervals = Intervals(EVERY_SECONDS)
-        self._said: set[tuple[object, ...]] = set()
+        self._troubles: set[tuple[object, ...]] = set()
         self.counts: Counter[str] = Counter()
 
     def take(self, report: TailReport) -> None:
-        """Average a report with those before it, and post what is long enough."""
-        said = {"mfu": report.mfu, "tflops_per_gpu": report.tflops_per_gpu}
-        values = {name: value for name, value in said.items() if value is not None}
+        """Average a report with those before it, and post the mean when it is long enough."""
+        rates = {"mfu": report.mfu, "tflops_per_gpu": report.tflops_per_gpu}
+        values = {name: value for name, value in rates.items() if value is not None}
         try:
             ready = self._intervals.add(Call(report.end, values, report.step, report.start))
         except NotUsable as error:
@@ -83,10 +83,10 @@ class Poster:
         self._judge(answer)
 
     def _judge(self, answer: AgentAnswer) -> None:
-        parsed = _object(answer.body)
+        parsed = answer.json_object()
         if answer.status == 200 and parsed is not None:
             self.counts["accepted"] += 1
-            self._heard(parsed)
+            self._on_answer(parsed)
         elif 400 <= answer.status < 500:
             kinds = [str(each.get("type")) for each in _reasons(parsed)]
             self._trouble(
@@ -99,22 +99,14 @@ class Poster:
 
     def _trouble(self, outcome: str, detail: str, kind: tuple[object, ...] = ()) -> None:
         self.counts[outcome] += 1
-        if (outcome, *kind) not in self._said:
-            self._said.add((outcome, *kind))
+        if (outcome, *kind) not in self._troubles:
+            self._troubles.add((outcome, *kind))
             self._say(f"{outcome}: {detail}; further ones are counted")
 
 
 def _pause(answer: AgentAnswer) -> float:
-    asked = answer.retry_after
-    return min(float(asked), LONGEST_RETRY_AFTER) if asked.isdecimal() else 1.0
-
-
-def _object(body: bytes) -> dict[str, Any] | None:
-    try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
+    seconds = answer.retry_after
+    return min(float(seconds), LONGEST_RETRY_AFTER) if seconds.isdecimal() else 1.0
 
 
 def _reasons(parsed: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -123,7 +115,7 @@ def _reasons(parsed: Mapping[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def _words(parsed: Mapping[str, Any] | None) -> str:
-    """The agent's own words for what it refuses."""
+    """The agent's own words for its refusal."""
     words = [
         f"{'.'.join(str(part) for part in each.get('loc') or [])}: {each.get('msg', '')}"
         for each in _reasons(parsed)

@@ -1,8 +1,8 @@
-"""What a training log says, as reports with the interval that each is about.
+"""Makes reports of the statements in a training log, each with the interval that it is about.
 
-A statement ends when its line was written: at the line's own time stamp where that is plausible, else now if the
-line is new. It begins as long before as its iterations took, and never before the end of the one before it; what is
-too short for a counter of the hardware is averaged with the next.
+The interval of a statement ends when its line was written: at the line's own time stamp where that is plausible, else
+now if the line is new. It is as long as the iterations took, and never begins before the end of the interval before
+it. A statement too short for a counter of the hardware is averaged with the next.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ofu_exporter.flops.statements import JobFacts, Statement
 from ofu_exporter.reports.tail.lines import LogLine
 
 OLDEST_SECONDS = 600.0
-"""The agent compares nothing that ended earlier."""
+"""The agent compares no report that ended longer ago."""
 SKEW_SECONDS = 2.0
-"""A stamp may be so far in the future: it's rounded, and another host's clock may have made it."""
+"""Most that a stamp may be in the future: it is rounded, and another host's clock may have made it."""
 SHORTEST_SECONDS = 0.1
 """An interval must be as long as the shortest window of a counter."""
 
@@ -32,7 +32,7 @@ _STAMP = re.compile(
     r"\b(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?"
 )
 _STAMP_WITHIN = 200
-"""A time stamp stands at the beginning of a line: characters."""
+"""Characters at the beginning of a line, within which a time stamp has to stand."""
 
 
 class Drop(str, Enum):
@@ -47,7 +47,7 @@ class Drop(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class TailReport:
-    """One report of a job. Times are Unix seconds; one of MFU and FLOP/s is there."""
+    """One report of a job. Times are Unix seconds; either MFU or FLOP/s is there."""
 
     start: float
     end: float
@@ -60,7 +60,7 @@ class _ShortStatements(NamedTuple):
     """Statements too short, or too close to the one before, to be reported alone."""
 
     weighted: float = 0.0
-    """MFU or TFLOP/s, times seconds."""
+    """MFU or TFLOP/s times seconds."""
     seconds: float = 0.0
 
 
@@ -74,9 +74,9 @@ class LogTail:
         say: Callable[[str], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`auto` takes the first framework that a line is a statement of.
+        """With the framework `auto`, the first line that is a statement decides.
 
-        `say` is told of every kind of trouble once. Raises ConfigError for a framework that is not known.
+        `say` gets every kind of trouble once. Raises ConfigError for a framework that is not known.
         """
         names = readers.log_names() if framework == "auto" else (framework,)
         self._followers = {name: readers.follower(name, job) for name in names}
@@ -88,25 +88,25 @@ class LogTail:
 
     @property
     def framework(self) -> str | None:
-        """Whose log it is; None as long as nothing says so."""
+        """The framework that writes the log; None until a line says so."""
         return next(iter(self._followers)) if len(self._followers) == 1 else None
 
     def take(self, line: LogLine) -> TailReport | None:
-        """The report of one line, if it ends a statement that can be placed."""
+        """The report of one line, if the line ends a statement whose time is known."""
         for name, follower in self._followers.items():
             try:
-                said = follower.line(line.text)
+                statement = follower.line(line.text)
             except ConfigError as error:
                 self._drop(Drop.UNREADABLE, str(error))
                 continue
-            if said is not None:
+            if statement is not None:
                 self._followers = {name: follower}
-                return self._report(said, line)
+                return self._report(statement, line)
         return None
 
-    def _report(self, said: Statement, line: LogLine) -> TailReport | None:
-        rate = said.flops_per_second
-        if said.mfu is None and rate is None:
+    def _report(self, statement: Statement, line: LogLine) -> TailReport | None:
+        rate = statement.flops_per_second
+        if statement.mfu is None and rate is None:
             return None
         end = self._end(line)
         if end is None:
@@ -116,16 +116,16 @@ class LogTail:
         if self._until is not None and self._until > end + SKEW_SECONDS:
             self._drop(Drop.REPEATED, f"written before what was said last: {_short(line.text)}")
             return None
-        seconds = self._since(end) if said.seconds is None else said.seconds
+        seconds = self._since(end) if statement.seconds is None else statement.seconds
         if seconds is None:
             self._until = end
             self._drop(Drop.NO_LENGTH, f"says not how long it took: {_short(line.text)}")
             return None
-        value = said.mfu if said.mfu is not None else (rate or 0.0) / 1e12
-        return self._mean(_ShortStatements(value * seconds, seconds), end, said)
+        value = statement.mfu if statement.mfu is not None else (rate or 0.0) / 1e12
+        return self._mean(_ShortStatements(value * seconds, seconds), end, statement)
 
-    def _mean(self, more: _ShortStatements, end: float, said: Statement) -> TailReport | None:
-        """The mean of what is held back and what is new, once both are long enough together."""
+    def _mean(self, more: _ShortStatements, end: float, statement: Statement) -> TailReport | None:
+        """The mean of the held statements and the new one; None until they are long enough together."""
         self._held = held = _ShortStatements(
             *(a + b for a, b in zip(self._held, more, strict=True))
         )
@@ -134,14 +134,15 @@ class LogTail:
             return None
         self._held, self._until = _ShortStatements(), end
         mean = held.weighted / held.seconds
-        is_mfu = said.mfu is not None
-        return TailReport(start, end, said.step, mean if is_mfu else None, None if is_mfu else mean)
+        is_mfu = statement.mfu is not None
+        mfu, tflops = (mean, None) if is_mfu else (None, mean)
+        return TailReport(start, end, statement.step, mfu, tflops)
 
     def _since(self, end: float) -> float | None:
         return None if self._until is None else max(0.0, end - self._until)
 
     def _end(self, line: LogLine) -> float | None:
-        """When the line was written, as far as it can be known."""
+        """When the line was written; None where that is not known, or too long ago."""
         now, written = self._clock(), stamp(line.text)
         if line.is_new and written is not None and abs(now - written) <= SKEW_SECONDS:
             return now  # stamps are whole seconds, several iterations may have the same

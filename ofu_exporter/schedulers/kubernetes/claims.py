@@ -1,4 +1,4 @@
-"""Makes one claim of all the pods of a job on this node."""
+"""Makes one claim from all pods of a job on this node."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ofu_exporter.values.reasons import ClaimRejection
 
 
 class Member(NamedTuple):
-    """A pod, and what it says of its job if that is known."""
+    """A pod, and its workload where that is known."""
 
     pod: GpuPod
     workload: Workload | None
     name: str = ""
-    """Of the pod."""
+    """Name of the pod."""
 
     @property
     def started(self) -> float | None:
@@ -37,7 +37,7 @@ def by_job(
     uuids: Mapping[str, str],
     rejected: Counter[str],
 ) -> list[Claim]:
-    """The claims, in an order that does not change by itself, as kubelet's does."""
+    """The claims of all jobs, sorted: kubelet lists pods in another order each time."""
     jobs: dict[JobName, list[Member]] = {}
     for (namespace, pod_name), member in sorted(pods.items(), key=lambda item: item[0]):
         if member.workload is not None and member.workload.over:
@@ -59,7 +59,7 @@ def by_job(
 
 
 def _newest(jobs: Iterable[Sequence[Member]]) -> Mapping[str, float]:
-    """When the last pod started that holds a device, for those that say when they did."""
+    """By device, when the last pod that holds it started; pods that do not say when do not count."""
     newest: dict[str, float] = {}
     for member in (member for members in jobs for member in members):
         if (started := member.started) is not None:
@@ -70,7 +70,7 @@ def _newest(jobs: Iterable[Sequence[Member]]) -> Mapping[str, float]:
 def _plugin_devices(
     members: Iterable[Member], newest: Mapping[str, float], rejected: Counter[str]
 ) -> Iterable[str]:
-    """Kubelets before 1.34 may list a pod that has ended beside the one that has its GPU now."""
+    """The devices of pods, without those of ended ones, which kubelets before 1.34 may list beside the new holder."""
     for member in members:
         for name in member.pod.devices:
             started = member.started
@@ -94,7 +94,7 @@ def _claimed_devices(
     sharers: Mapping[str, list[JobName]],
     uuids: Mapping[str, str],
 ) -> Iterable[str]:
-    """A device of a ResourceClaim that several jobs use is shared on purpose: it is named as a share."""
+    """The devices from ResourceClaims. One that several jobs use is shared on purpose, and is named as a share."""
     for member in members:
         for name in member.pod.claimed:
             among = sharers[name]
@@ -104,9 +104,9 @@ def _claimed_devices(
 
 
 def _job(scheduler: str, namespace: str, name: str, members: Sequence[Member]) -> Job:
-    """What the pods of a job say together.
+    """The job that its pods describe together.
 
-    A pod of an earlier job of the same name may still be ending: the newest pod says which it is.
+    A pod of an earlier job of the same name may still be ending: the newest pod decides which job it is.
     """
     workloads = [member.workload for member in members if member.workload]
     newest_first = sorted(workloads, key=lambda workload: -(workload.started or 0.0))

@@ -1,8 +1,8 @@
-"""Which GPUs are given out through ResourceClaims, by the names that NVIDIA's DRA driver gives them.
+"""Finds the GPUs that are given out through ResourceClaims, by the names that NVIDIA's DRA driver gives them.
 
 The driver calls a GPU `gpu-N` after /dev/nvidiaN, and a MIG device after its profile and place, which
-does not tell the instance. The uuids of both are in the ResourceSlices that it writes for each node;
-only MIG devices that are made when they are asked for have none.
+does not name the instance. The uuids of both are in the ResourceSlices that it writes for each node,
+except for MIG devices that are made on demand.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _GPU = re.compile(r"gpu-(\d+)")
 _CDI = re.compile(
     rf"k8s\.{re.escape(DRIVER)}/(?:device=|claim=[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}-)(.+)"
 )
-"""How the driver names a device to the container runtime: alike for all claims, or for one of them."""
+"""The driver's name of a device for the container runtime: one name for all claims, or one for each."""
 
 
 def names(claimed: ClaimedDevice) -> list[str]:
-    """What the driver calls the GPUs of a claim; empty where they are no GPUs of NVIDIA's."""
+    """The driver's names of the GPUs of a claim; empty where they are not NVIDIA's."""
     if claimed.driver:
         return [claimed.device] if claimed.driver == DRIVER and claimed.device else []
     found = [_CDI.fullmatch(name) for name in claimed.cdi]
@@ -34,7 +34,7 @@ def names(claimed: ClaimedDevice) -> list[str]:
 
 
 def device(name: str, uuids: Mapping[str, str]) -> str:
-    """The name by which a GPU is found; a name that says nothing stays as it is."""
+    """The name by which a GPU can be found; a name that is not understood stays unchanged."""
     if name in uuids:
         return uuids[name]
     match = _GPU.fullmatch(name)
@@ -42,7 +42,7 @@ def device(name: str, uuids: Mapping[str, str]) -> str:
 
 
 def uuids(get: Get, node: str) -> dict[str, str]:
-    """The uuid of every device that the driver offers on a node. Raises SchedulerError."""
+    """The uuid of every device that the driver offers on a node, by the driver's name. Raises SchedulerError."""
     selector = quote(f"spec.nodeName={node},spec.driver={DRIVER}", safe="")
     for version in _VERSIONS:
         document = get(

@@ -1,8 +1,8 @@
 """Asks kubelet which pod has which GPU, and, if allowed, the API server which job the pod is part of.
 
-Kubelet's pod-resources socket tells the devices of every pod of this node. A pod's labels and owner,
-which only the API server has, tell its job: `kube.workloads` says how. Without them every pod is a
-job of its own, as is one that the API server does not know.
+Kubelet's pod-resources socket has the devices of every pod of this node. A pod's labels and owner, which
+only the API server has, name its job: `workloads.py` says how. Without them every pod is a job of its
+own, and so is a pod that the API server does not know.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AUTO_RANK = 0
 
 NAME = "kubernetes"
 MAX_GPU_PODS = 4096
-"""A GPU can be divided by seven and each part shared by many, but no node runs so many pods."""
+"""Most pods with GPUs. A GPU can be divided by seven and each part shared by many, but no node runs this many pods."""
 
 
 class Options(BaseModel):
@@ -81,7 +81,7 @@ class Options(BaseModel):
 
     @property
     def more_resources(self) -> list[str]:
-        """`kubernetes_resources`, taken apart."""
+        """The names in `kubernetes_resources`."""
         names = (name.strip() for name in self.kubernetes_resources.split(","))
         return [name for name in names if name]
 
@@ -131,7 +131,7 @@ class Scheduler:
         return by_job(NAME, members, self._uuids, self._rejected)
 
     def close(self) -> None:
-        """No connection outlives its question."""
+        """Nothing to do: no connection outlives its question."""
 
     @property
     def _asks_api(self) -> bool:
@@ -143,7 +143,7 @@ class Scheduler:
             listed = pod_resources.ask(self._options.kubelet_socket, self._finder.marks)
         except SchedulerError as error:
             if error.reason is SchedulerReason.ABSENT and self._has_answered:
-                # The scheduler is here all the same: kubelet makes its socket anew when it starts.
+                # Kubelet makes its socket anew when it starts: the scheduler is still this node's.
                 raise SchedulerError(SchedulerReason.UNREACHABLE, error.detail) from error
             raise
         self._has_answered = True

@@ -1,4 +1,4 @@
-"""Finds the pods that hold GPUs among all that kubelet lists."""
+"""Finds the pods that hold GPUs among all pods that kubelet lists."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _OBJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 @dataclass(slots=True)
 class GpuPod:
-    """What one pod holds."""
+    """The GPUs that one pod holds."""
 
     devices: set[str] = field(default_factory=set)
-    """From device plugins, as they name them."""
+    """Devices from device plugins, by the plugins' names."""
     claimed: set[str] = field(default_factory=set)
-    """From ResourceClaims, as NVIDIA's DRA driver names them."""
+    """Devices from ResourceClaims, by the names of NVIDIA's DRA driver."""
     shares: set[str] = field(default_factory=set)
-    """Those of `claimed` that are a share by design."""
+    """Devices of `claimed` of which the pod has a share by design."""
 
 
 class GpuPods:
-    """Knows which resources are GPUs, and counts what cannot be believed."""
+    """Knows which resources are GPUs, and counts names that cannot be believed."""
 
     def __init__(self, more_resources: Iterable[str], rejected: Counter[str]) -> None:
         self._resources = {RESOURCE, *more_resources}
@@ -42,7 +42,7 @@ class GpuPods:
 
     @property
     def marks(self) -> Collection[bytes]:
-        """One of these is in the bytes of every pod that holds a GPU."""
+        """Bytes of which one is in the entry of every pod that holds a GPU."""
         names = (*self._resources, *RESOURCE_PREFIXES, dra.DRIVER)
         return tuple(name.encode() for name in names)
 

@@ -1,8 +1,8 @@
-"""Unary gRPC calls over a Unix socket, without grpcio.
+"""Makes unary gRPC calls over a Unix socket, without grpcio.
 
-grpcio would cost the agent a quarter of its memory and a pool of threads for one small call every
-few seconds. A unary call is one HTTP/2 exchange, which h2 speaks: a message with a five-byte head
-each way, and the outcome in the trailers.
+grpcio would cost the agent a quarter of its memory and a pool of threads, for one small call every few
+seconds. A unary call is one HTTP/2 exchange, which h2 speaks: a message with a five-byte head each way,
+and the status in the trailers.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from h2.events import Event
 
 MAX_REPLY_BYTES = 64 << 20
-"""gRPC's usual 4 MiB are too few for a kubelet with many pods; this many are an error."""
+"""Most bytes of a reply. gRPC's usual 4 MiB are too few for a kubelet with many pods."""
 _WINDOW_BYTES = 1 << 20
-"""What a server may send before it hears from us; HTTP/2's own 64 KiB cost a round trip each."""
+"""Bytes that a server may send before it needs an acknowledgement; HTTP/2's own 64 KiB cost a round trip each."""
 _RECEIVE_BYTES = 1 << 18
 _EMPTY_MESSAGE = bytes(5)
-"""Not compressed, and no byte long."""
+"""The head of a message that is not compressed and has no bytes."""
 _REASONS = {
     errno.ENOENT: SchedulerReason.ABSENT,
     errno.ENOTDIR: SchedulerReason.ABSENT,
@@ -40,20 +40,20 @@ _REASONS = {
 
 
 class GrpcReply(NamedTuple):
-    """How a call ended."""
+    """The server's reply to a call."""
 
     status: int
     """gRPC's code; 0 is success."""
     text: str
-    """What the server says about a status that is none."""
+    """The server's words on a status that is not 0."""
     message: bytes
 
 
 class GrpcChannel:
-    """A connection for a few calls, which have `seconds` for all of them together.
+    """A connection for a few calls, with `seconds` for all of them together.
 
-    It is made anew for every question: then a server that was restarted costs nothing, and
-    nothing grows with the number of calls. Everything here raises SchedulerError.
+    A channel is made anew for every question. So a server that was restarted costs nothing, and nothing
+    grows with the number of calls. Everything here raises SchedulerError.
     """
 
     def __init__(self, path: Path, seconds: float) -> None:
@@ -122,11 +122,11 @@ class GrpcChannel:
         body = bytearray()
         ended = False
         while not ended:
-            ended = self._take(self._received(), headers, body)
+            ended = self._add_events(self._received(), headers, body)
         return self._reply(headers, bytes(body))
 
     def _received(self) -> Iterable[Event]:
-        """Send what is to be sent, and wait for the server's next words."""
+        """Send what is waiting, and wait for the server's next events."""
         self._socket.settimeout(max(1e-3, self._deadline - time.monotonic()))
         self._socket.sendall(self._http.data_to_send())
         data = self._socket.recv(_RECEIVE_BYTES)
@@ -136,8 +136,10 @@ class GrpcChannel:
             raise ConnectionError(errno.ECONNRESET, "the server closed the connection")
         return self._http.receive_data(data)
 
-    def _take(self, events: Iterable[Event], headers: dict[str, str], body: bytearray) -> bool:
-        """Add what came to what is there; whether the answer is complete."""
+    def _add_events(
+        self, events: Iterable[Event], headers: dict[str, str], body: bytearray
+    ) -> bool:
+        """Add events to the headers and the body; whether the reply is complete."""
         from h2 import events as h2  # noqa: PLC0415 - as below
 
         for event in events:

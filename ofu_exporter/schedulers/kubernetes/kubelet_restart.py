@@ -1,8 +1,7 @@
-"""Tells a pod that is gone from one that kubelet does not know of yet.
+"""Tells a pod that is gone from a pod that kubelet does not know yet.
 
-Kubelet answers as soon as it starts, before the API server has told it its pods; as long as it cannot
-reach the API server it knows none but static ones. To believe that would end every job on the node each
-time that kubelet is restarted.
+Kubelet answers as soon as it starts, before it has its pods from the API server; without the API server
+it knows only static ones. Whoever believes it then ends every job on the node at each restart of kubelet.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from ofu_exporter.schedulers.kubernetes.gpu_pods import PodName
 from ofu_exporter.values.reasons import SchedulerReason
 
 SETTLE_SECONDS = 30.0
-"""So long a kubelet that was restarted may leave out pods that it had, from when it lists the first."""
+"""How long a restarted kubelet may leave out pods that it had, after it lists the first one."""
 BLANK_SECONDS = 300.0
-"""So long it may list none of them; no answer is believed for longer than that anyway."""
+"""How long a restarted kubelet may list no pods at all; no answer is believed for longer than that anyway."""
 
 Kubelet = tuple[int, int] | None
-"""What tells one run of kubelet from the next; None where that is not known."""
+"""Identifies one run of kubelet; None where that is not known."""
 
 
 class KubeletRestart:
-    """Watches for a new kubelet: each makes its socket anew."""
+    """Watches for a new run of kubelet: each makes its socket anew."""
 
     def __init__(self, socket: Path, clock: Callable[[], float]) -> None:
         self._socket = socket
@@ -33,11 +32,11 @@ class KubeletRestart:
         self._kubelet: Kubelet = None
         self._changed_at = -math.inf
         self._blank_at = -math.inf
-        """When it last listed no pod with a GPU."""
+        """When kubelet last listed no pod with a GPU."""
         self._pods: Set[PodName] = frozenset()
 
     def kubelet(self) -> Kubelet:
-        """The one that is there now."""
+        """The run of kubelet that is there now."""
         try:
             found = self._socket.stat()
         except OSError:
@@ -45,9 +44,9 @@ class KubeletRestart:
         return (found.st_ino, found.st_ctime_ns)
 
     def check(self, kubelet: Kubelet, pods: Set[PodName]) -> None:
-        """Raises SchedulerError for pods that are missing from the answer of a kubelet too early.
+        """Raises SchedulerError when pods are missing from the answer of a kubelet that has just started.
 
-        Once an answer was taken for the truth, the next one is as well.
+        After an answer that was believed, the next one is believed as well.
         """
         now = self._clock()
         if self._kubelet not in (None, kubelet):
@@ -57,7 +56,7 @@ class KubeletRestart:
             self._blank_at = now
         missing = self._pods - pods
         since, patience = self._changed_at, BLANK_SECONDS
-        if pods:  # from the first that it lists the others come one after another
+        if pods:  # kubelet lists the others one after another, once it lists the first
             since, patience = self._blank_at, SETTLE_SECONDS
         if missing and now - since < patience:
             detail = f"kubelet was restarted and does not list {len(missing)} of its pods yet"

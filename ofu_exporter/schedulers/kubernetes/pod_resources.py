@@ -1,4 +1,4 @@
-"""What kubelet's pod-resources socket says: which devices each pod of this node was given."""
+"""Asks kubelet's pod-resources socket which devices each pod of this node was given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ofu_exporter.values.reasons import SchedulerReason
 SECONDS = 5.0
 """How long kubelet may take to answer."""
 _METHODS = ("/v1.PodResourcesLister/List", "/v1alpha1.PodResourcesLister/List")
-"""Kubelets before 1.20 have the second only; for the little that is read here both say the same."""
+"""Kubelets before 1.20 have the second only; both give the fields that are read here in the same form."""
 
 _CANCELLED, _DEADLINE_EXCEEDED, _PERMISSION_DENIED = 1, 4, 7
 _RESOURCE_EXHAUSTED, _UNIMPLEMENTED, _UNAVAILABLE, _UNAUTHENTICATED = 8, 12, 14, 16
@@ -36,7 +36,7 @@ class PluginDevice(NamedTuple):
 
 
 class ClaimedDevice(NamedTuple):
-    """A device that was given out through a ResourceClaim (DRA). Kubelets before 1.31 say only `cdi`."""
+    """A device that was given out through a ResourceClaim (DRA). Kubelets before 1.31 give only `cdi`."""
 
     driver: str
     pool: str
@@ -79,10 +79,10 @@ def _error(path: Path, reply: GrpcReply) -> SchedulerError:
 
 
 def decode(message: bytes, marks: Collection[bytes]) -> list[PodResources]:
-    """Take a ListPodResourcesResponse apart. Raises ValueError for what is no protobuf.
+    """Decode a ListPodResourcesResponse. Raises ValueError for bytes that are no protobuf.
 
-    Kubelet lists every pod of the node, in another order each time, and most have no GPU. A pod
-    with none of the marks anywhere in its bytes cannot be of interest and is left packed.
+    Kubelet lists every pod of the node, in another order each time, and most have no GPU. A pod with none of
+    the marks anywhere in its bytes has no GPU, and its bytes are not decoded.
     """
     return [
         _pod(packed)
@@ -140,7 +140,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Number and content of every field that holds text or a message; other fields are passed over."""
+    """Number and content of every field that holds text or a message; other fields are skipped."""
     at, end = 0, len(message)
     while at < end:
         tag, at = _varint(message, at)
@@ -177,5 +177,5 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _text(value: bytes) -> str:
-    """What is no UTF-8 is kept in a form that is not printable, by which the reader knows it."""
+    """Text of UTF-8. Other bytes become characters that are not printable, by which `is_sane` refuses them."""
     return value.decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""The pods that hold GPUs, and the jobs they belong to: asks the API server about each, rarely."""
+"""Asks the API server, rarely, which job each pod that holds a GPU belongs to."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 log = logging.getLogger(__name__)
 
 PACE_SECONDS = 10.0
-"""Between two rounds of questions."""
+"""Time between two rounds of questions."""
 HOLD_SECONDS = 10.0
-"""So long a new pod is not reported while its job is awaited, so that the job does not change its name."""
+"""How long a new pod is left out until its job is known, so that the job does not change its name."""
 REFRESH_SECONDS = 600.0
-"""A pod that was made anew under its old name between two polls is noticed after this at the latest."""
+"""Longest time until a pod is noticed that was made anew under its old name between two polls."""
 SLOWEST_SECONDS = 300.0
 """Longest pause after failures, and the pause after a refusal."""
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownPod:
     first_seen: float
     ask_at: float
     misses: int = 0
-    """How often the API server did not know it."""
+    """How often the API server did not know the pod."""
     workload: Workload | None = None
 
 
 class Pods:
-    """The pods of this node that hold a GPU now. Never raises: a pod without a known job is its own."""
+    """The pods of this node that hold a GPU now. Never raises: a pod without a known job is a job of its own."""
 
     def __init__(
         self,
@@ -50,20 +50,20 @@ class Pods:
         self._read = read
         self._rejected = rejected
         self._clock = clock
-        self._known: dict[PodName, _Known] = {}
+        self._known: dict[PodName, _KnownPod] = {}
         self._next_round = 0.0
         self._failures = 0
 
     def workloads(
         self, names: Iterable[PodName], ask: bool, more: Callable[[Get], None]
     ) -> Mapping[PodName, Workload | None]:
-        """The job of each pod; None where it is not known. A pod whose job is awaited is left out.
+        """The job of each pod; None where it is not known. A pod whose job may be known soon is left out.
 
-        `ask` is whether to ask the API server; `more` may ask it for more in a round of questions.
+        `ask` is whether to ask the API server; `more` may ask it for more in the same round of questions.
         """
         now = self._clock()
         before = self._known
-        self._known = {name: before.get(name) or _Known(now, now) for name in names}
+        self._known = {name: before.get(name) or _KnownPod(now, now) for name in names}
         if ask:
             self._round(now, more)
         return {
@@ -72,8 +72,8 @@ class Pods:
             if not (ask and self._is_awaited(pod, now))
         }
 
-    def _is_awaited(self, pod: _Known, now: float) -> bool:
-        """Whether the next answer may still come in time."""
+    def _is_awaited(self, pod: _KnownPod, now: float) -> bool:
+        """Whether the next answer on a pod's job may still come in time."""
         until = pod.first_seen + HOLD_SECONDS
         return pod.workload is None and now < until and max(self._next_round, pod.ask_at) <= until
 
@@ -85,7 +85,7 @@ class Pods:
         try:
             with self._api.connected() as get:
                 for name in due:
-                    self._take(self._known[name], get(_path(name)), now)
+                    self._take_answer(self._known[name], get(_path(name)), now)
                 more(get)
         except SchedulerError as error:
             self._failed(error, now)
@@ -94,8 +94,8 @@ class Pods:
             log.info("the API server says again which job a pod belongs to")
         self._failures = 0
 
-    def _take(self, pod: _Known, document: object, now: float) -> None:
-        """What is not there, or is no pod, leaves what was known before."""
+    def _take_answer(self, pod: _KnownPod, document: object, now: float) -> None:
+        """Note the answer on one pod. No document, or one that is no pod, leaves what was known before."""
         try:
             workload = None if document is None else self._read(document)
         except ValueError:
@@ -107,7 +107,7 @@ class Pods:
             return
         self._rejected[ClaimRejection.MALFORMED.value] += workload.rejected
         pod.workload = workload
-        # Kubelet does not list a pod that has ended for long: it may soon be another of that name.
+        # Kubelet does not list an ended pod for long: soon another pod may have its name.
         pod.ask_at = now + (PACE_SECONDS if workload.over else REFRESH_SECONDS)
         pod.misses = 0
 
@@ -125,6 +125,6 @@ def _pause(times: int) -> float:
 
 
 def _path(name: PodName) -> str:
-    """From the API server's memory, not its database: a new pod is there before kubelet has it."""
+    """The path of a pod, answered from the API server's memory and not its database: it has a pod before kubelet."""
     namespace, pod = (quote(part, safe="") for part in name)
     return f"/api/v1/namespaces/{namespace}/pods/{pod}?resourceVersion=0"

@@ -1,7 +1,7 @@
-"""Which job a pod belongs to: what its labels and owner say, of every framework that is known.
+"""Finds the job that a pod belongs to, by its labels and owner, for every framework in `RULES`.
 
-A job must have one name on all of its nodes, so it is named after the topmost workload whose name a
-pod carries, not after the pod. To know a framework is a row of `RULES`.
+A job must have one name on all of its nodes. So it is named after the topmost workload whose name a pod
+carries, and not after the pod.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ LONGEST_TEXT = 256
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a pod says of the job that it is a part of."""
+    """The job that a pod is a part of, as the pod describes it."""
 
     name: str
     uid: str = ""
-    """Of the job, the same in all of its pods; "" where the pods do not say it."""
+    """Uid of the job, the same in all of its pods; "" where the pods do not have it."""
     queue: str = ""
     user: str = ""
     account: str = ""
     started: float | None = None
-    """Unix time at which kubelet took this pod on; it may have waited for that long before."""
+    """Unix time at which kubelet accepted this pod; the pod may have waited for a long time before."""
     over: bool = False
-    """This pod has ended, whatever it still seems to hold."""
+    """Whether this pod has ended, whatever devices it still seems to hold."""
     rejected: int = 0
-    """So many of its words were left out: too long, or not printable."""
+    """How many of the pod's words were left out: too long, or not printable."""
 
 
 class PodOwner(NamedTuple):
@@ -44,7 +44,7 @@ class PodOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What of a pod's metadata the rules look at."""
+    """The part of a pod's metadata that the rules look at."""
 
     labels: Mapping[str, str]
     owner: PodOwner | None
@@ -59,7 +59,7 @@ class ByLabel:
     uid_label: str = ""
     """Label with the job's uid."""
     owner_group: str = ""
-    """API group of the job; a pod's owner in that group is the job itself."""
+    """API group of the job; an owner of the pod in that group is the job itself."""
 
     def find(self, pod: Pod) -> tuple[str, str] | None:
         name = pod.labels.get(self.label)
@@ -77,13 +77,13 @@ class ByLabel:
 
 @dataclass(frozen=True, slots=True)
 class ByOwner:
-    """The job is the pod's owner, or what made the owner and is seen in its name."""
+    """The job is the pod's owner, or the object that made the owner, whose name begins the owner's name."""
 
     what: str
     kind: str = ""
-    """"" is any."""
+    """Kind of the owner; "" is any."""
     hash_labels: tuple[str, ...] = ()
-    """Labels with the part of the owner's name that is not the job's."""
+    """Labels with the end of the owner's name, which is not the job's."""
 
     def find(self, pod: Pod) -> tuple[str, str] | None:
         owner = pod.owner
@@ -129,7 +129,7 @@ RULES: tuple[Rule, ...] = (
     ByOwner("Job, StatefulSet, DaemonSet, and any other owner"),
     ByLabel("Kueue group of plain pods", "kueue.x-k8s.io/pod-group-name"),
 )
-"""The first that fits a pod names its job; a pod that none fits is a job by itself."""
+"""The first rule that fits a pod names its job; a pod that no rule fits is a job by itself."""
 
 QUEUES = (
     "kueue.x-k8s.io/queue-name",
@@ -139,14 +139,14 @@ QUEUES = (
     "kai.scheduler/queue",
     "yunikorn.apache.org/queue",
 )
-"""Labels or annotations with the queue that a pod came through; the first that is there counts."""
+"""Labels or annotations with the pod's queue; the first that is there counts."""
 
 
 def read(document: object, user_label: str = "", account_label: str = "") -> Workload:
-    """The job of a pod as the API server describes the pod. Raises ValueError for what is no pod."""
+    """The job of a pod, from the API server's description. Raises ValueError for a document that is no pod."""
     metadata = _mapping(document, "metadata")
     labels = _words(metadata, "labels")
-    said = {**_words(metadata, "annotations"), **labels}
+    texts = {**_words(metadata, "annotations"), **labels}
     status = _mapping(document, "status")
     name, uid = _job(Pod(labels, _owner(metadata.get("ownerReferences")))) or (
         _word(metadata.get("name")),
@@ -156,8 +156,8 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
         raise ValueError("a pod without a name")
     if not all(is_sane(word) for word in (name, uid)):
         raise ValueError("a pod of a job with an impossible name")
-    queue = next((said[key] for key in QUEUES if key in said), "")
-    words = [queue, said.get(user_label, ""), said.get(account_label, "")]
+    queue = next((texts[key] for key in QUEUES if key in texts), "")
+    words = [queue, texts.get(user_label, ""), texts.get(account_label, "")]
     sane = [word if is_sane(word) else "" for word in words]
     return Workload(
         name=name,

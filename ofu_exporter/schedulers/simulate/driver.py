@@ -13,12 +13,12 @@ from ofu_exporter.values.job import Claim, Job
 AUTO_RANK = None
 
 PAUSE_SECONDS = 20.0
-"""Between the end of a job and the start of the next on the same GPUs."""
+"""Time between the end of a job and the start of the next on the same GPUs."""
 FIRST_JOB = 1001
 
 
 class Options(BaseModel):
-    """There is nothing to choose."""
+    """This scheduler has no settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -34,7 +34,7 @@ class Queue:
     seconds: float
 
 
-# On the GPUs on which source `simulate` runs the same kind of work; the last GPU is nobody's.
+# Each queue is on the GPUs on which source `simulate` runs the same kind of work; the last GPU is free.
 QUEUES = (
     Queue("llama-8b-train", "ada", "physics", ("0", "1", "2"), 900.0),
     Queue("moe-pretrain", "grace", "ml", ("3",), 420.0),
@@ -44,7 +44,7 @@ QUEUES = (
 
 
 class Scheduler:
-    """The jobs of the moment: a function of the time since it was built."""
+    """The simulated jobs, a function of the time since the scheduler was built."""
 
     poll_seconds = 1.0
     rejected: Mapping[str, int] = {}

@@ -1,4 +1,4 @@
-"""Writes a job's summary into its AdminComment, in the way that this Slurm allows at this time."""
+"""Writes a job's summary into its AdminComment, in whichever way this Slurm allows now."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from ofu_exporter.errors import OfuError
 
 OURS = "ofu="
-"""How a comment of ours begins; any other is somebody else's and stays."""
+"""The beginning of our own comments; any other comment is somebody else's and stays."""
 COMMAND_SECONDS = 10.0
 
 
 class SlurmError(OfuError):
-    """Slurm did not do as it was asked; the text is its own."""
+    """Slurm did not do what it was asked to; the text is Slurm's own."""
 
 
 class Commands:
-    """Slurm's commands, where they are."""
+    """Runs Slurm's commands."""
 
     def __init__(self, environ: Mapping[str, str], folder: str) -> None:
-        """`folder` is where the commands are, as `squeue.find` tells."""
+        """`folder` is where the commands are; `squeue.find` finds it."""
         self._folder = folder
         self._environ = {**environ, "LC_ALL": "C"}
 
@@ -49,10 +49,10 @@ class Commands:
         )
 
     def write(self, job_id: str, comment: str) -> str:
-        """Write the comment; returns by what means. Raises SlurmError.
+        """Write the comment; returns the name of the command that did. Raises SlurmError.
 
-        scontrol can do it only while the job runs. Where both could, sacctmgr it is: a comment that
-        scontrol has set comes back when slurmctld restarts, over the one of sacctmgr.
+        scontrol can write it only while the job runs. Where both commands can, sacctmgr writes it: a comment
+        that scontrol has set comes back when slurmctld restarts, and replaces that of sacctmgr.
         """
         if self.has_database():
             before = self._run(
@@ -87,8 +87,8 @@ class Commands:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SlurmError(f"{program}: {error}") from error
         if done.returncode:
-            said = " ".join((done.stderr or done.stdout).split())
-            raise SlurmError(f"{program} {' '.join(arguments)}: {said}")
+            output = " ".join((done.stderr or done.stdout).split())
+            raise SlurmError(f"{program} {' '.join(arguments)}: {output}")
         return done.stdout
 
 

@@ -1,8 +1,8 @@
 """Reads which Slurm job has which GPUs from the files that `ofu-exporter job` writes in its hooks.
 
-Slurm itself is never asked: the agents of a large cluster would keep its controller busy. A file
-counts until the job's epilog removes it, whatever its time limit was; `docs/slurm.md` says what
-becomes of the file of a job whose epilog did not run.
+Slurm itself is never asked: the agents of a large cluster would keep its controller busy. A file counts
+until the job's epilog removes it, whatever its time limit was. `docs/slurm.md` says what happens to the
+file of a job whose epilog did not run.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ log = logging.getLogger(__name__)
 AUTO_RANK = 1
 
 SETTLE_SECONDS = 2.0
-"""So long after a change was seen, every poll reads anew.
+"""How long every poll reads the directory anew after a change was seen.
 
-A second change within the same tick of the file system's clock leaves the directory's time as it
-was. Ticks are 1 to 10 ms in memory and on local disks, and 2 s at worst. It is counted on the
-monotonic clock: the directory's time says nothing of its age when the wall clock was set back.
+A second change within one tick of the file system's clock leaves the directory's time unchanged. Ticks
+are 1 to 10 ms in memory and on local disks, and 2 s at worst. The seconds are counted on the monotonic
+clock: the directory's time says nothing of its age when the wall clock was set back.
 """
 FULL_SECONDS = 10.0
-"""So often everything is read anew in any case: a file grows too old, its mode is put right."""
+"""Longest time until everything is read anew in any case: a file grows too old, or its mode is corrected."""
 
 ValueT = TypeVar("ValueT")
 _Stamp = tuple[object, ...]
 
 
 class Options(BaseModel):
-    """Where the files are, and how long they are believed."""
+    """Where the job files are, and how long they are believed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -91,7 +91,7 @@ class _WatchedDirectory(Generic[ValueT]):
         self._read_at = 0.0
 
     def contents(self) -> Contents[ValueT]:
-        """What is in it now; the same object as long as nothing can have changed. Raises SchedulerError."""
+        """The contents now; the same object as long as nothing can have changed. Raises SchedulerError."""
         now = self._clock()
         stamp = self._look()
         if stamp != self._stamp:
@@ -108,7 +108,7 @@ class _WatchedDirectory(Generic[ValueT]):
         return (*stamp, *self._files()) if self._watches_files else stamp
 
     def _files(self) -> _Stamp:
-        """What changes when a file is written in place, which its directory does not show."""
+        """Times and sizes of the files, which change when a file is written in place and its directory does not."""
         stamps: list[object] = []
         for name in self._contents.values:
             with suppress(OSError):
@@ -141,7 +141,7 @@ class Scheduler:
                 "is not set up (docs/slurm.md)",
                 options.job_dir,
             )
-        self._seen: tuple[object, ...] = ()
+        self._made_from: tuple[object, ...] = ()
         self._claims: tuple[Claim, ...] = ()
         self._refused: set[tuple[Path, str, int, ClaimRejection]] = set()
         self._rejected: Counter[str] = Counter()
@@ -157,22 +157,22 @@ class Scheduler:
     def claims(self) -> Sequence[Claim]:
         files = self._files.contents()
         mapped = self._map.contents() if self._map else None
-        if not (self._seen and self._seen[0] is files and self._seen[1] is mapped):
-            self._claims = self._made(files, mapped)
-            self._seen = (files, mapped)
+        if not (self._made_from and self._made_from[0] is files and self._made_from[1] is mapped):
+            self._claims = self._make_claims(files, mapped)
+            self._made_from = (files, mapped)
         return self._claims
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _made(
+    def _make_claims(
         self, files: Contents[JobFile], mapped: Contents[tuple[str, ...]] | None
     ) -> tuple[Claim, ...]:
         now = self._wall_clock()
         refused = [(self._options.job_dir, refusal) for refusal in files.refused]
         claims = {}
         for name, file in files.values.items():
-            reason = self._doubt(file, now)
+            reason = self._rejection(file, now)
             if reason is None:
                 claims[file.claim.job.job_id] = _in_the_past(file.claim, now)
             else:
@@ -185,8 +185,8 @@ class Scheduler:
         made = tuple(claims.values())
         return self._claims if made == self._claims else made
 
-    def _doubt(self, file: JobFile, now: float) -> ClaimRejection | None:
-        """Why a file that is in order is not believed all the same."""
+    def _rejection(self, file: JobFile, now: float) -> ClaimRejection | None:
+        """Why a file that could be read is not believed all the same; None where it is."""
         if self._boot_id and file.boot_id not in ("", self._boot_id):
             return ClaimRejection.OTHER_BOOT
         started = file.claim.job.started
@@ -195,7 +195,7 @@ class Scheduler:
         return None
 
     def _count(self, refused: Sequence[tuple[Path, Refusal]]) -> None:
-        """Every file once for as long as it stays as it is, however often it is read."""
+        """Count and log every refused file once, as long as it stays unchanged, however often it is read."""
         still = set()
         for directory, (name, mtime_ns, reason, detail) in refused:
             key = (directory, name, mtime_ns, reason)
@@ -208,7 +208,7 @@ class Scheduler:
 
 
 def _in_the_past(claim: Claim, now: float) -> Claim:
-    """A start that is yet to come was told by another clock than this node's: it is not known."""
+    """The claim without a start in the future, which is from another clock than this node's: the start is not known."""
     started = claim.job.started
     if started is None or started <= now:
         return claim

@@ -1,4 +1,4 @@
-"""What Slurm's Prolog and Epilog do on a node: note which GPUs a job got, and clear away what is over.
+"""Does the work of Slurm's Prolog and Epilog on a node: notes which GPUs a job got, and removes what is over.
 
 A job with GPUs also gets a token, with which it may report.
 """
@@ -16,14 +16,14 @@ from typing import NamedTuple
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import job_files, job_tokens
 from ofu_exporter.schedulers.slurm.job_files import MAX_GPUS, SCHEDULER, JobFile
-from ofu_exporter.schedulers.slurm.squeue import SqueueJob
+from ofu_exporter.schedulers.slurm.squeue import SqueueJob, unix_time
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
 
 Ask = Callable[[str], SqueueJob | None]
-"""Says what Slurm knows of a job; None when it cannot be asked."""
+"""Asks Slurm about a job; returns None when Slurm cannot be asked."""
 
 _UUID = re.compile(r"(?:GPU|MIG)-\S+")
 _NUMBERS = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
@@ -31,13 +31,13 @@ _INFORMATION = re.compile(r"^(GPU UUID|Device Minor):\s*(\S+)\s*$", re.MULTILINE
 
 
 class Node(NamedTuple):
-    """Where things are on this node."""
+    """The places of this node that the hooks read and write."""
 
     directory: Path
-    """Of the job files."""
+    """Directory of the job files."""
     driver: Path = DRIVER
     tokens: Path | None = None
-    """Directory of the jobs' tokens; none are made without."""
+    """Directory of the jobs' tokens; without it no token is made."""
 
 
 def start(
@@ -55,7 +55,7 @@ def start(
         others = sweep(node, ask, now, job_id)
     job_files.remove_temporaries(node.directory, now)
     if problem is not None:
-        raise problem  # only now: the job has its file all the same
+        raise problem  # raised only now, so that the job has its file all the same
     _sweep_tokens(node, {*others, job_id}, now)
     return file
 
@@ -63,7 +63,7 @@ def start(
 def _with_token(
     node: Node, file: JobFile, user_id: str | None
 ) -> tuple[JobFile, OSError | SchedulerError | None]:
-    """The file of a job that was given a token, or why it was not."""
+    """The file of a job with a token, or the unchanged file and why there is no token."""
     if node.tokens is None:
         return file, None
     job = file.claim.job
@@ -93,10 +93,10 @@ def _sweep_tokens(node: Node, jobs: set[str], now: float) -> None:
 
 
 def sweep(node: Node, ask: Ask, now: float, job_id: str, gpus: tuple[str, ...] = ()) -> set[str]:
-    """Remove the files of jobs that are over though no epilog said so; the other jobs that still have one.
+    """Remove the files of jobs that ended without their epilog; returns the other jobs that still have a file.
 
-    In question are jobs of an earlier boot, those past their time limit, and, at the start of
-    another, those that have one of its GPUs. What Slurm cannot be asked about stays.
+    Jobs may have ended that are of an earlier boot, past their time limit, or, at the start of another job,
+    have one of its GPUs. A file stays when Slurm cannot be asked about its job.
     """
     boot = boot_id()
     left = set()
@@ -117,10 +117,10 @@ def sweep(node: Node, ask: Ask, now: float, job_id: str, gpus: tuple[str, ...] =
 
 
 def _is_over(answer: SqueueJob | None, contested: bool) -> bool:
-    """A completing job may still end here, by its own epilog.
+    """Whether a job is over here. A completing job may still end here, by its own epilog.
 
-    Not so when its GPU has been given to another: Slurm does that after the job's epilog on this
-    node, so it completes on other nodes only, and its file was left behind.
+    That is not so when its GPU has been given to another job: Slurm does this after the first job's epilog
+    on this node. Then that job completes on other nodes only, and its file was left behind.
     """
     if answer is None:
         return False
@@ -130,40 +130,33 @@ def _is_over(answer: SqueueJob | None, contested: bool) -> bool:
 def describe(
     job_id: str, gpus: tuple[str, ...], environ: Mapping[str, str], ask: Ask, now: float
 ) -> JobFile:
-    """The job as its environment tells of it; what is not there, Slurm is asked for."""
+    """The job as its environment describes it; Slurm is asked for what is missing there."""
     get = environ.get
-    known = get("SLURM_JOB_NAME") and get("SLURM_JOB_START_TIME")
-    told = (None if known else ask(job_id)) or SqueueJob()
-    started = _seconds(get("SLURM_JOB_START_TIME")) or told.started or float(int(now))
+    is_known = get("SLURM_JOB_NAME") and get("SLURM_JOB_START_TIME")
+    answer = (None if is_known else ask(job_id)) or SqueueJob()
+    started = unix_time(get("SLURM_JOB_START_TIME")) or answer.started or float(int(now))
     job = Job(
         scheduler=SCHEDULER,
         job_id=job_id,
-        name=get("SLURM_JOB_NAME") or told.name,
+        name=get("SLURM_JOB_NAME") or answer.name,
         user=get("SLURM_JOB_USER", ""),
-        account=get("SLURM_JOB_ACCOUNT") or told.account,
+        account=get("SLURM_JOB_ACCOUNT") or answer.account,
         partition=get("SLURM_JOB_PARTITION", ""),
-        array_job_id=get("SLURM_ARRAY_JOB_ID") or told.array_job_id,
-        array_task_id=get("SLURM_ARRAY_TASK_ID") or told.array_task_id,
+        array_job_id=get("SLURM_ARRAY_JOB_ID") or answer.array_job_id,
+        array_task_id=get("SLURM_ARRAY_TASK_ID") or answer.array_task_id,
         nodes=get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST", ""),
         started=started,
     )
-    ends = _seconds(get("SLURM_JOB_END_TIME")) or told.ends
+    ends = unix_time(get("SLURM_JOB_END_TIME")) or answer.ends
     return JobFile(Claim(job, gpus), ends, boot_id())
 
 
-def _seconds(text: str | None) -> float | None:
-    with suppress(ValueError):
-        seconds = float(text or 0)
-        return seconds if 0 < seconds < 1e11 else None
-    return None
-
-
 def devices(environ: Mapping[str, str], driver: Path = DRIVER) -> tuple[str, ...]:
-    """The job's GPUs, by uuid where it can be told; empty when it has none.
+    """The job's GPUs, by uuid where it is known; empty when the job has none.
 
-    CUDA_VISIBLE_DEVICES counts where it holds uuids: newer Slurms put them there, and only it names
-    a MIG instance. Its numbers do not count as long as there is SLURM_JOB_GPUS: they begin anew
-    from 0 in every job where Slurm constrains devices by cgroup.
+    CUDA_VISIBLE_DEVICES counts where it holds uuids: newer Slurms write them, and no other variable names a
+    MIG instance. Numbers in it do not count where there is SLURM_JOB_GPUS: they begin at 0 in every job
+    where Slurm constrains devices by cgroup.
     """
     visible = _words(environ.get("CUDA_VISIBLE_DEVICES", ""))
     if visible and all(_UUID.fullmatch(word) for word in visible):
@@ -182,21 +175,21 @@ def _words(text: str) -> list[str]:
 
 
 def _numbers(word: str) -> Iterator[int]:
-    """`3`, `0-3`, `gpu:0`, `gpu:h100:0-3`; nothing for `NoDevFiles` and the like."""
+    """The numbers in `3`, `0-3`, `gpu:0` or `gpu:h100:0-3`; none in `NoDevFiles` and the like."""
     if match := _NUMBERS.fullmatch(word.rpartition(":")[2]):
         first, last = int(match[1]), int(match[2] or match[1])
         yield from range(first, min(last, first + MAX_GPUS) + 1)
 
 
 def uuids_by_minor(driver: Path = DRIVER) -> dict[int, str]:
-    """The uuid of every /dev/nvidiaN, as the driver shows it in /proc: no call of the driver is made."""
+    """The uuid of every /dev/nvidiaN, read in /proc: the driver itself is not called."""
     found = {}
     with suppress(OSError):
         for folder in driver.iterdir():
             with suppress(OSError, UnicodeDecodeError):
                 lines = (folder / "information").read_text(encoding="utf-8")
-                told = dict(_INFORMATION.findall(lines))
-                uuid, minor = told.get("GPU UUID", ""), told.get("Device Minor", "")
+                facts = dict(_INFORMATION.findall(lines))
+                uuid, minor = facts.get("GPU UUID", ""), facts.get("Device Minor", "")
                 if minor.isdecimal() and _UUID.fullmatch(uuid) and "?" not in uuid:
                     found[int(minor)] = uuid
     return found

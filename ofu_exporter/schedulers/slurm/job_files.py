@@ -1,10 +1,11 @@
-"""The files that say which job has which GPUs of this node: written by Slurm's hooks, read by the agent.
+"""Writes and reads the job files, which say which job has which GPUs of this node.
 
-One file per job, `JOBID.json`: one JSON object with `version` 1, `job_id`, `gpus` (device names that
-`devices.parse` understands), and, as far as they are known, `name`, `user`, `account`, `partition`,
-`array_job_id`, `array_task_id`, `nodes`, `started`, `ends` (Unix seconds; `ends` by the time limit),
-`boot_id` and `token_sha256` (of the token with which the job may report). A file is written under a
-temporary name and renamed, so it is there as a whole or not at all.
+Slurm's hooks write them and the agent reads them. There is one file per job, `JOBID.json`: one JSON
+object with `version` 1, `job_id`, `gpus` (device names that `device_names.parse` understands), and, where
+they are known, `name`, `user`, `account`, `partition`, `array_job_id`, `array_task_id`, `nodes`, `started`,
+`ends` (Unix seconds; `ends` by the time limit), `boot_id` and `token_sha256` (of the token with which the
+job may report). A file is written under a temporary name and renamed, so it is there as a whole or not
+at all.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection
 
 DIRECTORY = Path("/run/ofu-exporter/jobs")
-"""Where the files are unless told otherwise; memory, so a new boot finds none."""
+"""The default directory of the files. It is in memory, so a new boot finds none."""
 SCHEDULER = "slurm"
 VERSION = 1
 MAX_CHARS = 256
 MAX_GPUS = 1024
 STALE_SECONDS = 60.0
-"""A temporary file so old was left by a writer that was killed."""
+"""A temporary file older than this was left by a writer that was killed."""
 
 _JOB_ID = re.compile(r"0|[1-9][0-9]{0,18}")
 _TEMPORARY = re.compile(r"\.[0-9]+\.[0-9a-f]+\.tmp")
@@ -36,21 +37,21 @@ _TEXTS = ("name", "user", "account", "partition", "array_job_id", "array_task_id
 
 
 class JobFile(NamedTuple):
-    """What one file says."""
+    """The content of one job file."""
 
     claim: Claim
     ends: float | None = None
-    """Unix time at which the job's time limit is over, as it was at its start."""
+    """Unix time at which the job's time limit is over, by the limit at its start."""
     boot_id: str = ""
 
 
 def is_job_id(text: str) -> bool:
-    """Whether this is a job id as Slurm writes it."""
+    """Whether this is one of Slurm's job ids."""
     return _JOB_ID.fullmatch(text) is not None
 
 
 def clean(text: str) -> str:
-    """The text as a file may hold it: a user's job name must not make the file unreadable."""
+    """The text in a form that a file may hold: a user's job name must not make the file unreadable."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text)
     return shown if len(shown) <= MAX_CHARS else shown[: MAX_CHARS - 3] + "..."
 
@@ -74,7 +75,7 @@ def write(directory: Path, file: JobFile) -> None:
 
 
 def make(directory: Path, mode: int = 0o755) -> None:
-    """Make the directory and those above it, whatever the umask: other users must be able to get in."""
+    """Make the directory and those above it. The umask does not count: other users must be able to get in."""
     if directory.exists():
         return
     for folder in (*reversed(directory.parents), directory):
@@ -104,7 +105,7 @@ def put(
 
 
 def remove(directory: Path, job_id: str) -> bool:
-    """Take a job's file away; whether there was one. Raises OSError and SchedulerError."""
+    """Remove a job's file; whether there was one. Raises OSError and SchedulerError."""
     try:
         with opened(directory) as folder:
             os.unlink(f"{job_id}.json", dir_fd=folder)
@@ -114,7 +115,7 @@ def remove(directory: Path, job_id: str) -> bool:
 
 
 def remove_temporaries(directory: Path, now: float) -> None:
-    """Take away what writers left that were killed. Raises OSError and SchedulerError."""
+    """Remove temporary files of writers that were killed. Raises OSError and SchedulerError."""
     with suppress(FileNotFoundError), opened(directory) as folder:
         for name in os.listdir(folder):
             if _TEMPORARY.fullmatch(name):
@@ -122,7 +123,7 @@ def remove_temporaries(directory: Path, now: float) -> None:
 
 
 def remove_stale(folder: int, name: str, now: float) -> None:
-    """Take a file away, unless it was written just now. Raises OSError."""
+    """Remove a file, unless it was written just now. Raises OSError."""
     with suppress(FileNotFoundError):
         if now - os.lstat(name, dir_fd=folder).st_mtime > STALE_SECONDS:
             os.unlink(name, dir_fd=folder)
@@ -134,13 +135,13 @@ def read(directory: Path) -> Contents[JobFile]:
 
 
 def _age_order(name: str) -> int:
-    """Of too many files the newest jobs' are read."""
+    """The place of a file by its job's age: of too many files those of the newest jobs are read."""
     stem = name.removesuffix(".json")
     return int(stem) if is_job_id(stem) else -1
 
 
 def parse(name: str, text: str) -> JobFile:
-    """What the file of this name says. Raises Refused."""
+    """The content of the file of this name. Raises Refused."""
     stem = name.removesuffix(".json")
     if stem == name or not is_job_id(stem):
         raise Refused(ClaimRejection.BAD_JOB_ID, "its name is not JOBID.json")
@@ -150,15 +151,15 @@ def parse(name: str, text: str) -> JobFile:
     if content.get("job_id") != stem:
         raise Refused(ClaimRejection.BAD_JOB_ID, "job_id is not that of its name")
     started = _time(content, "started")
-    texts: dict[str, Any] = {key: _text(content, key) for key in _TEXTS}
+    texts: dict[str, Any] = {key: _string(content, key) for key in _TEXTS}
     token = _sha256(content)
     job = Job(SCHEDULER, stem, started=started, uid=_run(started), token_sha256=token, **texts)
     claim = Claim(job, _gpus(content))
-    return JobFile(claim, _time(content, "ends"), _text(content, "boot_id"))
+    return JobFile(claim, _time(content, "ends"), _string(content, "boot_id"))
 
 
 def _run(started: float | None) -> str:
-    """Tells runs of one job id apart: a requeued job keeps its id, and old ids are given again."""
+    """Tells runs of one job id apart: a requeued job keeps its id, and old ids are used again."""
     return "" if started is None else f"{started:.0f}"
 
 
@@ -172,14 +173,14 @@ def _object(text: str) -> dict[str, Any]:
     return content
 
 
-def _text(content: dict[str, Any], key: str) -> str:
+def _string(content: dict[str, Any], key: str) -> str:
     value = content.get(key, "")
     _check(value, key)
     return str(value)
 
 
 def _check(value: object, key: str) -> None:
-    """Names become labels: what is not printable has no place in them, half a surrogate pair least of all."""
+    """Refuse a text that cannot become a label: one that is not printable, such as half a surrogate pair."""
     if not isinstance(value, str):
         raise Refused(ClaimRejection.MALFORMED, f"{key} is not a string")
     if len(value) > MAX_CHARS or not value.isprintable():

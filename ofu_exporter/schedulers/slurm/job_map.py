@@ -1,6 +1,6 @@
-"""Reads the job mapping that prologs write for NVIDIA's dcgm-exporter, for sites that have one already.
+"""Reads the job mapping that prologs write for NVIDIA's dcgm-exporter, for sites that already have one.
 
-One file per GPU, named by its number, or `N.M` for GPU instance M of a divided one. Every line is
+There is one file per GPU, named by the GPU's number, or `N.M` for GPU instance M of GPU N. Every line is
 the id of a job that has it.
 """
 
@@ -24,7 +24,7 @@ def read(directory: Path) -> Contents[tuple[str, ...]]:
 
 
 def _order(name: str) -> int | None:
-    """Other names, such as a lock's, are left alone, as dcgm-exporter does."""
+    """The place of a file by its GPU; None for other names, such as a lock's, which dcgm-exporter ignores, too."""
     match = _DEVICE.fullmatch(name)
     return int(match[1]) if match else None
 
@@ -39,7 +39,7 @@ def parse(_name: str, text: str) -> tuple[str, ...]:
 
 
 def claims(devices: Mapping[str, tuple[str, ...]]) -> list[Claim]:
-    """The same by job, of which only the id is known."""
+    """The claims of the jobs in the files; only a job's id is known."""
     by_job: dict[str, list[str]] = {}
     for device, ids in sorted(devices.items()):
         for job_id in ids:

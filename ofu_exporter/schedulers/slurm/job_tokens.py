@@ -1,4 +1,4 @@
-"""The tokens with which Slurm's jobs may report: one file per job, which only the job's user can read.
+"""Keeps the tokens with which Slurm's jobs may report: one file per job, which only the job's user can read.
 
 The hooks write them as root. The agent never reads them: it knows their SHA-256 from the job's file.
 """
@@ -15,11 +15,11 @@ from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.trusted_files import opened
 
 DIRECTORY_MODE = 0o711
-"""A user can open the file of his job, and cannot see which others there are."""
+"""A user can open the file of their own job, and cannot list the others."""
 
 
 def beside(job_directory: Path) -> Path:
-    """Where the tokens are unless told otherwise."""
+    """The default directory of the tokens."""
     return job_directory.parent / "tokens"
 
 
@@ -38,15 +38,15 @@ def issue(directory: Path, job_id: str, user_id: str | None) -> str:
 
 
 def remove(directory: Path, job_id: str) -> None:
-    """Take a job's token away. Raises OSError and SchedulerError."""
+    """Remove a job's token. Raises OSError and SchedulerError."""
     with suppress(FileNotFoundError), opened(directory) as folder:
         os.unlink(job_id, dir_fd=folder)
 
 
 def remove_orphans(directory: Path, jobs: Collection[str], now: float) -> None:
-    """Take away the tokens of all but these jobs. Raises OSError and SchedulerError.
+    """Remove the tokens of all but these jobs. Raises OSError and SchedulerError.
 
-    Those that were just made stay: a hook writes the token before the job's file.
+    Tokens that were just made stay: a hook writes the token before the job's file.
     """
     with suppress(FileNotFoundError), opened(directory) as folder:
         for name in os.listdir(folder):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ASK_SECONDS = 0.4
-"""An answer takes some milliseconds; a controller that is slower than this has other worries."""
+"""Time for one question. An answer takes some milliseconds; a slower controller is overloaded."""
 
 _USUAL_PLACES = (
     "/usr/bin",
@@ -26,18 +26,18 @@ _USUAL_PLACES = (
 _ENDED = frozenset({"BF", "CA", "CD", "DL", "F", "NF", "OOM", "PR", "TO"})
 _QUEUED_AGAIN = frozenset({"PD", "RD", "RF", "RH", "RV", "SE"})
 _COMPLETING = frozenset({"CG", "RQ"})
-"""Processes are being ended, or an epilog runs, on some node of the job."""
+"""States in which processes are being ended, or an epilog runs, on some node of the job."""
 
 _FIELDS = ("%A", "%t", "%F", "%K", "%S", "%e", "%a", "%j")
 _BEGIN, _NEXT = ":", ","
-"""After the mark, that of a job or of its next field."""
+"""The characters behind a mark, where a job or its next field begins."""
 
 
 class SqueueJob(NamedTuple):
-    """What Slurm says of a job; empty where it says nothing."""
+    """Slurm's answer about a job; empty where Slurm says nothing."""
 
     state: str = ""
-    """As squeue abbreviates it; "" when Slurm does not know the job, or not any more."""
+    """The state in squeue's abbreviation; "" when Slurm does not know the job, or not any more."""
     array_job_id: str = ""
     array_task_id: str = ""
     started: float | None = None
@@ -47,39 +47,38 @@ class SqueueJob(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether the job runs nowhere. A state that some newer Slurm has invented is none of these."""
+        """Whether the job runs nowhere. States that newer Slurms invent do not count as over."""
         return not self.state or self.state in _ENDED or self.state in _QUEUED_AGAIN
 
     @property
     def is_completing(self) -> bool:
-        """Whether the job is over on some of its nodes; on which, Slurm does not say."""
+        """Whether the job is over on some of its nodes; Slurm does not say on which."""
         return self.state in _COMPLETING
 
 
 class Squeue:
-    """Asks as long as there is time; once an answer fails to come it asks no more."""
+    """Asks squeue until its time is over, or a question has no answer; then it asks no more."""
 
     def __init__(
         self, environ: Mapping[str, str], folder: str = "", seconds: float = ASK_SECONDS
     ) -> None:
-        """`folder` is where squeue is, if not in the usual places; `seconds` are for one question."""
+        """`folder` is where squeue is, if not in a usual place; `seconds` are for one question."""
         self._program = find(environ, folder)
         self._conf = environ.get("SLURM_CONF", "")
         self._seconds = seconds
-        self._deadline = (
-            time.monotonic() + 1.75 * seconds
-        )  # for all: the first is not to be the last
+        # One question may take `seconds`; all questions together get less than twice that.
+        self._deadline = time.monotonic() + 1.75 * seconds
         self.problem = "" if self._program else "squeue was not found: say where with --slurm-bin"
         """Why the last question has no answer."""
 
     def ask(self, job_id: str) -> SqueueJob | None:
-        """What Slurm says of the job now; None when it could not be asked."""
+        """Slurm's answer about the job now; None when Slurm could not be asked."""
         seconds = min(self._seconds, self._deadline - time.monotonic())
         if self.problem or seconds <= 0:
             return None
-        # Fields and lines are told apart by a mark that was made up just now, so that no job name,
-        # which may hold any character and several lines, can pass for another field or another
-        # job. (`scontrol show job` can be forged that way.) The name is last all the same.
+        # A random mark separates fields and jobs, so that no job name, which may hold any character and
+        # several lines, can pass for another field or another job. (`scontrol show job` can be forged
+        # that way.) The name is last all the same.
         mark = os.urandom(8).hex()
         # One job id alone makes Slurm send that job only (or its array); a list of ids, all jobs.
         command = (
@@ -113,7 +112,7 @@ class Squeue:
         try:
             output, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            # All of its group: where squeue is a script, what the script started holds the pipes.
+            # The whole group is killed: where squeue is a script, its children hold the pipes.
             os.killpg(process.pid, signal.SIGKILL)
             _let_go(process)
             raise
@@ -121,7 +120,7 @@ class Squeue:
 
 
 def _let_go(process: subprocess.Popen[bytes]) -> None:
-    """Without waiting for one that does not end even when killed."""
+    """Close the pipes of a killed process, and wait only a moment for its end."""
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
@@ -130,7 +129,7 @@ def _let_go(process: subprocess.Popen[bytes]) -> None:
 
 
 def parse(text: str, mark: str, job_id: str) -> SqueueJob | None:
-    """The answer about one job, among those about the other tasks of its array; None when it is none."""
+    """The answer about one job, among those about other tasks of its array; None for text that is no answer."""
     records = text.split(mark + _BEGIN)[1:]
     if text.strip() and not records:
         return None
@@ -145,18 +144,18 @@ def parse(text: str, mark: str, job_id: str) -> SqueueJob | None:
                 state=state,
                 array_job_id=array_job if is_task else "",
                 array_task_id=array_task if is_task else "",
-                started=_seconds(started),
-                ends=_seconds(ends),
+                started=unix_time(started),
+                ends=unix_time(ends),
                 account="" if account == "(null)" else account,
                 name="" if name == "(null)" else name,
             )
     return SqueueJob()
 
 
-def _seconds(text: str) -> float | None:
-    """`NONE` and `N/A` are for a job without a time limit, or not yet started."""
+def unix_time(text: str | None) -> float | None:
+    """The Unix time that Slurm wrote; None for `NONE` and `N/A`: no time limit, or not yet started."""
     with suppress(ValueError):
-        seconds = float(text)
+        seconds = float(text or 0)
         if 0 < seconds < 1e11:
             return seconds
     return None

@@ -1,7 +1,7 @@
 """Reads small text files of a directory that nobody but root or this process's user can have written.
 
-What stands in them is believed, so neither the directory nor a file may be another user's, open to
-one's writing, or a link to somewhere else.
+Their content is believed. So neither the directory nor a file may belong to another user, be writable by
+others, or be a link to somewhere else.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Refused(OfuError):
 
 
 class Refusal(NamedTuple):
-    """A file that was not believed, as it was then."""
+    """A file that was not believed, with its time of change."""
 
     name: str
     mtime_ns: int
@@ -48,15 +48,15 @@ class Refusal(NamedTuple):
 
 @dataclass(slots=True)
 class Contents(Generic[ValueT]):
-    """What the files of a directory say."""
+    """The content of the files of a directory."""
 
     values: dict[str, ValueT] = field(default_factory=dict)
-    """By the file's name."""
+    """Values by the file's name."""
     refused: list[Refusal] = field(default_factory=list)
 
 
 def look(directory: Path) -> os.stat_result | None:
-    """What the directory is now; None when it is not there. Raises SchedulerError when it is not trusted."""
+    """The directory's status; None when it is not there. Raises SchedulerError when it is not trusted."""
     try:
         status = os.lstat(directory)
     except (FileNotFoundError, NotADirectoryError):
@@ -69,9 +69,9 @@ def look(directory: Path) -> os.stat_result | None:
 
 @contextmanager
 def opened(directory: Path) -> Iterator[int]:
-    """A handle of a directory that is trusted: whatever its path means later, the handle means this.
+    """A handle of a trusted directory, which stays this directory's even if its path is replaced.
 
-    Raises SchedulerError, and FileNotFoundError when it is not there.
+    Raises SchedulerError, and FileNotFoundError when the directory is not there.
     """
     try:
         handle = os.open(directory, _READ | os.O_DIRECTORY)
@@ -116,11 +116,11 @@ def read_all(
     parse: Callable[[str, str], ValueT],
     order: Callable[[str], int | None],
 ) -> Contents[ValueT]:
-    """Read every file of a directory; nothing when there is none.
+    """Read every file of a directory; empty when there is no directory.
 
-    `parse(name, text)` makes a value of a file, or raises Refused. Names that begin with a dot are
-    left alone, and those without a place in the `order`. Of more files than MAX_FILES the last are
-    read. A file that cannot be believed costs itself, not the others. Raises SchedulerError.
+    `parse(name, text)` makes a value from a file, or raises Refused. Names that begin with a dot are ignored,
+    and those for which `order` is None. Of more files than MAX_FILES the last are read. A file that cannot be
+    believed costs itself, not the others. Raises SchedulerError.
     """
     contents: Contents[ValueT] = Contents()
     try:
@@ -171,7 +171,7 @@ def read(folder: int, name: str) -> str:
         raise Refused(reason, error.strerror or str(error)) from error
     try:
         _check_file(os.fstat(handle))
-        return _text(handle)
+        return _read_text(handle)
     except OSError as error:
         raise Refused(ClaimRejection.UNREADABLE, error.strerror or str(error)) from error
     finally:
@@ -190,7 +190,7 @@ def _check_file(status: os.stat_result) -> None:
         raise Refused(ClaimRejection.TOO_LARGE, f"{status.st_size} bytes")
 
 
-def _text(handle: int) -> str:
+def _read_text(handle: int) -> str:
     content = b""
     while piece := os.read(handle, MAX_BYTES + 1 - len(content)):
         content += piece

@@ -1,4 +1,4 @@
-"""Every metric name of this program, one file per subject."""
+"""Names every metric of this program, in one file per subject."""
 
 from __future__ import annotations
 

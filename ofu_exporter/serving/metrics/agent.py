@@ -1,4 +1,4 @@
-"""The metrics of the agent itself: its source, its schedulers, its process."""
+"""Names the metrics of the agent itself: its sources, its schedulers, its process."""
 
 from __future__ import annotations
 

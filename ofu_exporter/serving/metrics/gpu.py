@@ -1,4 +1,4 @@
-"""The metrics of a GPU: its OFU, what it is made of, and how far to trust it."""
+"""Names the metrics of a GPU: its OFU, the inputs of that, and how far to trust it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 
 class GpuMetric(NamedTuple):
-    """A metric with one row, or some, per GPU, and where its values come from."""
+    """A metric with one row or more per GPU, and where its values come from."""
 
     spec: MetricSpec
     rows: Callable[[GpuView, Snapshot], Rows]

@@ -1,4 +1,4 @@
-"""The metrics of a job: what it is, which GPUs it has, and its totals on this node."""
+"""Names the metrics of a job: what it is, which GPUs it has, and its totals on this node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of what jobs report of themselves, and of how it compares with OFU."""
+"""Names the metrics of jobs' reports, and of how these compare with OFU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
 from ofu_exporter.values.reported import ReportsView, Verdict
 
 NO_CAUSE = "no_known_cause"
-"""In the place of a cause where none fits."""
+"""Stands in the place of a cause where none fits."""
 
 
 class ReportMetric(NamedTuple):
@@ -18,10 +18,10 @@ class ReportMetric(NamedTuple):
 
     spec: MetricSpec
     rows: Callable[[str, ReportsView], Rows]
-    """Of the job's id and its reports."""
+    """Makes the rows from the job's id and its reports."""
 
 
-def _one(
+def _job_metric(
     kind: str, name: str, help_: str, value: Callable[[ReportsView], float | None]
 ) -> ReportMetric:
     def rows(job_id: str, reports: ReportsView) -> Rows:
@@ -31,8 +31,8 @@ def _one(
     return ReportMetric(MetricSpec(name, kind, ("job_id",), help_), rows)
 
 
-_gauge = partial(_one, "gauge")
-_sum = partial(_one, "counter")
+_gauge = partial(_job_metric, "gauge")
+_sum = partial(_job_metric, "counter")
 
 
 def _difference(reports: ReportsView) -> float | None:

@@ -1,4 +1,4 @@
-"""What a metric is: its name, type, labels and meaning."""
+"""Defines what a metric is: its name, type, labels and meaning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 GPU_LABELS = ("gpu", "uuid", "gpu_instance")
 Rows = Iterable[tuple[tuple[str, ...], float]]
-"""Label values beyond those of the GPU, and the value."""
+"""Label values beyond those of the GPU, with the value of each row."""
 
 
 @dataclass(frozen=True, slots=True)

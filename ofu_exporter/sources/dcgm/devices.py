@@ -1,4 +1,4 @@
-"""What a host engine sees on its node: whole GPUs and MIG instances, described, and what is wrong with each."""
+"""Describes the devices that a host engine sees on its node, whole GPUs and MIG instances, and their problems."""
 
 from __future__ import annotations
 
@@ -38,35 +38,35 @@ STATUS_REASONS: Mapping[int, tuple[Reason, str]] = {
 }
 
 Problem = tuple[Reason, str]
-"""Why a device is not measured, and what is known of it."""
+"""Why a device is not measured, and a sentence on it."""
 UNTOLD: Problem = (Reason.BLANK, "the host engine tells nothing of this GPU")
-"""For now: what it is has to be asked again."""
+"""The problem of a GPU that did not answer yet: it has to be described again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What gets a row of its own: a GPU that is not divided, or a GPU instance."""
+    """A device that is measured by itself: a GPU that is not divided, or a GPU instance."""
 
     entity: Entity
     parent: Entity
-    """The GPU, whose clock it runs at; the same entity for a whole GPU."""
+    """The GPU whose clock the device runs at; a whole GPU itself."""
     gpu: Gpu
     gpm: bool
-    """Whether its counters are read through GPM: Hopper and newer."""
+    """Whether the device's counters are read through GPM: Hopper and newer."""
     problem: Problem | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """What there is, told in few calls; devices are described anew only when it changed."""
+    """The GPUs and instances of a node, found by few calls; devices are described anew only when these changed."""
 
     statuses: Mapping[int, int]
-    """Of every GPU by its number."""
+    """Status of every GPU by its number."""
     instances: tuple[DcgmInstance, ...]
 
 
-def count(engine: HostEngine, before: Census | None = None) -> Census:
-    """What there is now; instances that cannot be counted are those of before. Raises DcgmError."""
+def take_census(engine: HostEngine, before: Census | None = None) -> Census:
+    """The GPUs and instances there are now; those of `before` where instances cannot be listed. Raises DcgmError."""
     statuses = {number: _status(engine, number) for number in engine.gpus()}
     return Census(statuses, _instances(engine, before.instances if before else ()))
 
@@ -76,8 +76,8 @@ def _status(engine: HostEngine, number: int) -> int:
         return engine.gpu_status(number)
     except DcgmError as error:
         if error.is_disconnected or error.code == TIMEOUT:
-            raise  # asked for the next GPU, a host engine that does not answer takes as long again
-        return UNKNOWN  # its samples will tell
+            raise  # a host engine that does not answer takes as long again for the next GPU
+        return UNKNOWN  # its samples will show
 
 
 def _instances(engine: HostEngine, before: tuple[DcgmInstance, ...]) -> tuple[DcgmInstance, ...]:
@@ -90,7 +90,7 @@ def _instances(engine: HostEngine, before: tuple[DcgmInstance, ...]) -> tuple[Dc
 
 
 def describe(engine: HostEngine, census: Census, known: Sequence[Device]) -> list[Device]:
-    """Every device of a census; a GPU that cannot be asked any more is who it was. Raises DcgmError."""
+    """Every device of a census; a GPU that does not answer any more stays the one it was. Raises DcgmError."""
     before = {device.parent: device for device in known}
     devices: list[Device] = []
     for number, status in census.statuses.items():
@@ -112,17 +112,17 @@ def describe(engine: HostEngine, census: Census, known: Sequence[Device]) -> lis
 
 
 def _unknown(number: int) -> Gpu:
-    """A GPU that was never well enough to say who it is."""
+    """A placeholder for a GPU that has never said which it is."""
     return Gpu(index=str(number), uuid=f"index-{number}")
 
 
 def _described(engine: HostEngine, entity: Entity, known: Device | None) -> tuple[Device, bool]:
     """The whole GPU, and whether MIG is on."""
-    values = _asked(engine, entity, IDENTITY)
+    values = _driver_values(engine, entity, IDENTITY)
     if NAME not in values or UUID not in values:
         if known is None or known.problem == UNTOLD:
             return Device(entity, entity, _unknown(entity.number), False, UNTOLD), False
-        whole = replace(known.gpu, instance="", profile="", mig_uuid="")  # it is who it was
+        whole = replace(known.gpu, instance="", profile="", mig_uuid="")  # it is the one it was
         return replace(known, entity=entity, gpu=whole, problem=None), bool(known.gpu.instance)
     capability = _capability(values.get(COMPUTE_CAPABILITY))
     pci_id, max_mhz = values.get(PCI_COMBINED_ID), values.get(MAX_SM_CLOCK_MHZ)
@@ -144,7 +144,7 @@ def _described(engine: HostEngine, entity: Entity, known: Device | None) -> tupl
 
 
 def _parts(engine: HostEngine, whole: Device, instances: Sequence[DcgmInstance]) -> list[Device]:
-    """The GPU instances of a GPU: the whole has no row beside them, it would be counted twice."""
+    """The GPU instances of a GPU. The whole GPU is no device beside them: it would be counted twice."""
     return [
         replace(
             whole,
@@ -162,12 +162,12 @@ def _parts(engine: HostEngine, whole: Device, instances: Sequence[DcgmInstance])
 
 
 def _profile(engine: HostEngine, part: Entity) -> str:
-    """Such as 3g.40gb; the host engine gives it as the instance's name."""
-    return str(_asked(engine, part, (NAME,)).get(NAME, "")).removeprefix("MIG ")
+    """The profile, such as 3g.40gb; the host engine gives it as the instance's name."""
+    return str(_driver_values(engine, part, (NAME,)).get(NAME, "")).removeprefix("MIG ")
 
 
 def _mig_uuid(engine: HostEngine, part: Entity, instances: Sequence[DcgmInstance]) -> str:
-    """What CUDA calls the instance: a name of its compute instance, told only when it has just one."""
+    """The instance's name in CUDA, which is its compute instance's; "" unless it has just one."""
     inner = [
         each.entity
         for each in instances
@@ -175,15 +175,16 @@ def _mig_uuid(engine: HostEngine, part: Entity, instances: Sequence[DcgmInstance
     ]
     if len(inner) != 1:
         return ""
-    told = [_asked(engine, inner[0], (field,)).get(field) for field in (UUID, VISIBLE_DEVICES)]
-    # The second is put together in the old way, MIG-GPU-.../GI/CI, which no driver since R470 uses.
-    return next((str(name) for name in told if str(name).startswith("MIG-")), "")
+    fields = (UUID, VISIBLE_DEVICES)
+    names = [_driver_values(engine, inner[0], (field,)).get(field) for field in fields]
+    # The second has the old form, MIG-GPU-.../GI/CI, which no driver since R470 uses.
+    return next((str(name) for name in names if str(name).startswith("MIG-")), "")
 
 
-def _asked(
+def _driver_values(
     engine: HostEngine, entity: Entity, fields: Sequence[int]
 ) -> dict[int, float | int | str]:
-    """What the driver tells of an entity; what it does not tell is left out."""
+    """The driver's values of an entity; a field without a value is left out."""
     try:
         samples = engine.live([entity], fields)
     except DcgmError as error:
@@ -191,20 +192,22 @@ def _asked(
             raise
         if len(fields) == 1:
             return {}
-        # All or nothing: a field for which there is no answer takes the others with it
+        # The call answers all or nothing: a field without an answer takes the others with it
         # (DcgmApi.cpp, tsapiEntitiesGetLatestValues).
-        return {k: v for field in fields for k, v in _asked(engine, entity, (field,)).items()}
+        return {
+            k: v for field in fields for k, v in _driver_values(engine, entity, (field,)).items()
+        }
     return {s.field: s.value for s in samples if s.value is not None}
 
 
 def _has_gpm(engine: HostEngine, entity: Entity, capability: tuple[int, int] | None) -> bool:
-    """Since DCGM 4 the host engine tells; before, Hopper is known by its compute capability."""
-    told = _asked(engine, entity, (GPM_SUPPORT,)).get(GPM_SUPPORT)
-    return bool(told) if told is not None else (capability or (0, 0)) >= (9, 0)
+    """Whether a GPU has GPM. Host engines since DCGM 4 say so; else the compute capability of Hopper decides."""
+    supported = _driver_values(engine, entity, (GPM_SUPPORT,)).get(GPM_SUPPORT)
+    return bool(supported) if supported is not None else (capability or (0, 0)) >= (9, 0)
 
 
 def _capability(value: float | int | str | None) -> tuple[int, int] | None:
-    """Major and minor version in one number; the headers tell two ways of packing it."""
+    """Major and minor version from one number, which the headers pack in two ways."""
     if not isinstance(value, int) or value <= 0:
         return None
     bits = 32 if value >> 32 else 16

@@ -1,8 +1,8 @@
 """Reads NVIDIA's DCGM: a host engine that runs on this node, or one of its own, GPUs and MIG instances.
 
-The host engine samples the counters at one interval for all; every sample since the last read is taken
-and weighted with its time. It must run on this node: its samples bear the time of the node's clock. A
-host engine of its own is started only when asked for, and never beside one that runs.
+The host engine samples all counters at one interval; every sample since the last read is taken and
+weighted with its time. It must run on this node: its samples bear the time of the node's clock. A host
+engine of our own is started only on request, and never beside one that runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AUTO_RANK = 1
 
 
 class Options(BaseModel):
-    """Which host engine, and what it is asked to do."""
+    """Which host engine is read, and what it is asked to do."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -88,14 +88,14 @@ class Source:
             probe.connect()
         except DcgmError as error:
             self.close()
-            raise SourceError(error.reason, _named(self._options, error)) from error
+            raise SourceError(error.reason, _described(self._options, error)) from error
         except SourceError:
             self.close()
             raise
         if not probe.gpus():
             probe.close()
             self.close()
-            raise SourceError(Reason.NO_GPU, f"{_named(self._options)} sees no GPU")
+            raise SourceError(Reason.NO_GPU, f"{_described(self._options)} sees no GPU")
         return [probe]
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class Source:
 
 
 class Probe:
-    """One host engine: when it goes, all its GPUs go; it is connected to again by itself."""
+    """One host engine: when it goes, all its GPUs go. The probe connects to it again by itself."""
 
     def __init__(
         self, library: Library, options: Options, clocks: tuple[Clock, Wall], rejected: Counter[str]
@@ -121,10 +121,10 @@ class Probe:
         return self._gpus
 
     def poll(self) -> None:
-        """The host engine samples the clock too, at its own interval."""
+        """Nothing to do: the host engine samples the clock too, at its own interval."""
 
     def connect(self) -> None:
-        """Begin anew: nothing that was sampled before is ever read. Raises DcgmError."""
+        """Begin anew: no sample from before is ever read. Raises DcgmError."""
         self.close()
         address = self._options.dcgm_address
         engine = HostEngine(self._library, address, self._wall)
@@ -153,11 +153,11 @@ class Probe:
         except DcgmError as error:
             if error.is_disconnected:
                 self._reconnect(was_connected)
-            raise GpuError(error.reason, _named(self._options, error)) from error
+            raise GpuError(error.reason, _described(self._options, error)) from error
         return events
 
     def _reconnect(self, was_connected: bool) -> None:
-        """Watch anew at once where the host engine is back already: the next window is whole then."""
+        """Watch anew at once where the host engine is back already, so that the next window is whole."""
         self.close()
         if was_connected:
             with contextlib.suppress(DcgmError):
@@ -169,7 +169,7 @@ class Probe:
             session.close()
 
     def _now(self) -> Anchor:
-        """Both clocks at one instant: read again when this thread was held up in between."""
+        """Both clocks at one instant; they are read again when this thread was held up between them."""
         for _ in range(5):
             before, wall, after = self._clock(), self._wall(), self._clock()
             if after - before < 0.002:
@@ -185,6 +185,6 @@ def _refuse_second(library: Library) -> None:
         raise SourceError(Reason.COUNTER_BUSY, detail)
 
 
-def _named(options: Options, error: DcgmError | None = None) -> str:
+def _described(options: Options, error: DcgmError | None = None) -> str:
     where = f"DCGM at {options.dcgm_address}"
     return f"{where}: {error}" if error else where

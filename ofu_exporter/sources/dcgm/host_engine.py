@@ -1,4 +1,4 @@
-"""A DCGM host engine: connects to one that runs or starts one in this process, watches fields, reads samples."""
+"""Connects to a DCGM host engine or starts one in this process, watches fields and reads samples."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ EMBEDDED = "embedded"
 """The address that means: start a host engine in this process."""
 UNIX = "unix:"
 USUAL_ADDRESSES = ("127.0.0.1:5555", "unix:/tmp/nv-hostengine")
-"""Where a host engine of this node listens unless told otherwise."""
+"""Where a host engine of this node listens by default."""
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 KEPT_SECONDS = 120.0
-"""How long the host engine keeps samples for us: longer than any two reads are apart."""
+"""How long the host engine keeps samples for us: longer than the time between any two reads."""
 
 AHEAD_SECONDS = 0.1
-"""A sample may bear a time that is so far ahead; one from further ahead is not believed."""
+"""Most that a sample's time may be ahead of the clock; a sample from further ahead is not believed."""
 BEHIND_SECONDS = 2.0
-"""A sample bears the time at which the host engine began to take it, and is there when it ended: it may
-come to light behind a read, so each read goes back so far (DcgmCacheManager.cpp, BufferOrCacheLatestGpuValue)."""
+"""How far each read goes back. A sample bears the time at which the host engine began to take it, and appears when
+that is done, which may be after a read of a later time (DcgmCacheManager.cpp, BufferOrCacheLatestGpuValue)."""
 
 Wall = Callable[[], float]
-"""Returns unix time, the clock that DCGM stamps its samples with."""
+"""Returns Unix time, the clock that DCGM stamps its samples with."""
 
 
 class HostEngine:
-    """One connection. Every call raises DcgmError."""
+    """One connection to a host engine. Every call raises DcgmError."""
 
     def __init__(self, library: Library, address: str, wall: Wall = time.time) -> None:
         self._library = library
@@ -66,14 +66,14 @@ class HostEngine:
         self._handle = self._start() if self._embedded else self._connect(address)
 
     def close(self) -> None:
-        """Never raises. What was watched through this connection, the host engine drops with it."""
+        """Never raises. The host engine drops all watches of this connection with it."""
         handle, self._handle = self._handle, 0
         if handle:
             end = "dcgmStopEmbedded" if self._embedded else "dcgmDisconnect"
             self._library.try_call(end, handle)
 
     def gpus(self) -> list[int]:
-        """Every GPU of the node, lost and unsupported ones too; the numbers stay while the engine runs."""
+        """The number of every GPU of the node, lost and unsupported ones too; numbers stay while the engine runs."""
         numbers, count = (ctypes.c_uint * MOST_DEVICES)(), ctypes.c_int()
         self.call("dcgmGetAllDevices", numbers, ctypes.byref(count))
         return list(numbers[: count.value])
@@ -101,9 +101,9 @@ class HostEngine:
         ]
 
     def live(self, entities: Sequence[Entity], fields: Sequence[int]) -> list[Sample]:
-        """Have the driver asked now, for what is no profiling field.
+        """Have the driver asked now; not for profiling fields.
 
-        Raises ValueError for a profiling field: the host engine dies of it.
+        Raises ValueError for a profiling field, which would kill the host engine.
         """
         if any(field >= FIRST_PROFILING_FIELD for field in fields):
             raise ValueError(f"live values of profiling fields end the host engine: {fields}")
@@ -132,9 +132,9 @@ class HostEngine:
         return watch
 
     def unwatch(self, entities: Sequence[Entity], fields: Sequence[int]) -> None:
-        """Have these fields of these entities sampled for us no longer; never raises for less than the connection.
+        """End the sampling of these fields of these entities. Raises DcgmError only when the connection is gone.
 
-        Watches are kept by entity and field, so it does not matter which watch they came from.
+        The host engine keeps watches by entity and field, so it does not matter which watch began them.
         """
         ended = FieldWatch(self, fields, 1.0)
         try:
@@ -146,18 +146,18 @@ class HostEngine:
             ended.close()
 
     def pause(self) -> None:
-        """Let go of the counters of GPUs before Hopper, for another profiler."""
+        """Release the counters of GPUs before Hopper, for another profiler."""
         self.call("dcgmProfPause")
 
     def resume(self) -> None:
-        """Take them again."""
+        """Take the counters of GPUs before Hopper again."""
         self.call("dcgmProfResume")
 
     def call(self, name: str, *arguments: Any) -> None:
         self._library.call(name, self._handle, *arguments)
 
     def try_call(self, name: str, *arguments: Any) -> None:
-        """For what may fail without harm."""
+        """Make a call that may fail without harm."""
         self._library.try_call(name, self._handle, *arguments)
 
     def _connect(self, address: str) -> int:
@@ -192,24 +192,24 @@ class FieldWatch:
         self._group: int | None = None
         self._field_group: int | None = None
         self._first_micros = 0
-        """Nothing from before is ever read."""
+        """Samples from before this time are never read."""
         self._since_micros = 0
-        self._read: set[_Name] = set()
-        """What the next read will find again."""
+        self._read: set[_SampleKey] = set()
+        """Samples that the next read will find again."""
         self.failed: Entity | None = None
-        """At which entity the last read broke off."""
+        """The entity at which the last read broke off."""
 
     def begin(self, entities: Sequence[Entity], unix: float) -> None:
-        """Raises DcgmError when nothing at all can be watched."""
+        """Begin to watch. Raises DcgmError when not one entity can be watched."""
         self.gather(entities)
         self.skip_to(unix)
         interval_micros = round(self._seconds * 1e6)
-        # A limit on the number as well: with none, values have been seen to stand still.
+        # The number of samples is limited as well: without a limit, values have been seen to stand still.
         most = math.ceil(KEPT_SECONDS / self._seconds) + 16
         self._call("dcgmWatchFields", interval_micros, KEPT_SECONDS, most)
 
     def gather(self, entities: Sequence[Entity]) -> None:
-        """Make the groups. Raises DcgmError when not one entity can be in it."""
+        """Make the groups. Raises DcgmError when not one entity can be in the group."""
         # Names of field groups must differ from those of every other client of the host engine.
         name = f"ofu-exporter-{secrets.token_hex(6)}".encode()
         self._group = self._made("dcgmGroupCreate", EMPTY_GROUP, name)
@@ -222,16 +222,16 @@ class FieldWatch:
         self._field_group = self._made("dcgmFieldGroupCreate", count, numbers, name)
 
     def skip_to(self, unix: float) -> None:
-        """Leave out what was sampled before."""
+        """Skip the samples from before this time."""
         self._first_micros = self._since_micros = round(unix * 1e6)
         self._read.clear()
 
     def samples(self) -> list[Sample]:
-        """Every sample that was not read yet, each field's in order of time.
+        """Every sample that was not read yet; those of one field are in order of time.
 
-        Raises DcgmError and says in `failed` where: the host engine answers field by field, entity by
-        entity, and the first that it refuses ends the read (DcgmApi.cpp, helperGetValuesSince). The next
-        read finds again what this one did.
+        Raises DcgmError, and then `failed` is the entity at fault: the host engine answers field by field, entity by
+        entity, and ends the read at the first that it refuses (DcgmApi.cpp, helperGetValuesSince). The next read finds
+        the same samples again.
         """
         found: list[Sample] = []
 
@@ -253,27 +253,27 @@ class FieldWatch:
             if error.code != NO_DATA:
                 self.failed = self._first_silent(found)
                 raise
-        new = [sample for sample in found if _name(sample) not in self._read]
+        new = [sample for sample in found if _key(sample) not in self._read]
         self._go_on_from(following.value)
-        self._read = {_name(s) for s in found if s.micros >= self._since_micros}
+        self._read = {_key(s) for s in found if s.micros >= self._since_micros}
         return new
 
     def _go_on_from(self, micros: int) -> None:
-        """However far ahead samples are stamped, no further than now: they would hide all that follow."""
+        """Read on from here next time, but from now at the latest: a stamp far ahead would hide all that follows."""
         latest = round((self._engine.wall() + AHEAD_SECONDS) * 1e6) + 1
         since = min(micros, latest) - round(BEHIND_SECONDS * 1e6)
         self._since_micros = max(since, self._first_micros)
 
     def _first_silent(self, found: Sequence[Sample]) -> Entity | None:
-        """The entity of which not every field was answered: each is, at least that it has no data."""
-        heard = {(sample.entity, sample.field) for sample in found}
+        """The first entity with a field that was not answered: each is answered, if only that it has no data."""
+        answered = {(sample.entity, sample.field) for sample in found}
         return next(
-            (e for e in self.entities if any((e, field) not in heard for field in self.fields)),
+            (e for e in self.entities if any((e, field) not in answered for field in self.fields)),
             None,
         )
 
     def drop(self, entity: Entity) -> None:
-        """Go on without an entity that is there no more."""
+        """Go on without an entity that is not there any more."""
         if entity in self.entities:
             self.entities.remove(entity)
             self._engine.try_call("dcgmGroupRemoveEntity", self._group, *entity)
@@ -307,10 +307,10 @@ class FieldWatch:
         return handle.value
 
 
-_Name = tuple[Entity, int, int]
+_SampleKey = tuple[Entity, int, int]
 
 
-def _name(sample: Sample) -> _Name:
+def _key(sample: Sample) -> _SampleKey:
     return (sample.entity, sample.field, sample.micros)
 
 

@@ -1,8 +1,8 @@
-"""A small binding to libdcgm, the client library of NVIDIA's DCGM, of versions 3 and 4 alike.
+"""Binds libdcgm, the client library of NVIDIA's DCGM, versions 3 and 4 alike.
 
-Layouts, version words and codes are those of dcgm_structs.h and dcgm_agent.h; what is used here is the
-same from 3.1 to 4.6. Profiling fields are only ever watched: asked for live, they end the host engine
-(4.0 to 4.6), and every other user of it on the node with it.
+Layouts, version words and codes are those of dcgm_structs.h and dcgm_agent.h; those used here are the same from 3.1 to
+4.6. Profiling fields are only ever watched: a live call for one ends the host engine (4.0 to 4.6), and with it the
+service for all its users on the node.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ REASONS: Mapping[int, Reason] = {
 }
 
 OF_ONE_ENTITY = frozenset((-1, -3, -8, NOT_WATCHED, NO_PERMISSION, GPU_IS_LOST, -19))
-"""What breaks a read off at one entity and says nothing of the others: bad parameter, generic, NVML's, ..."""
+"""Codes that break a read off at one entity and say nothing of the others: bad parameter, generic, NVML's, ..."""
 
 # Blank values; the three after each mean not found, not supported, not permitted.
 BLANK_INT32, BLANK_INT64, BLANK_FP64 = 0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 2.0**47
@@ -81,7 +81,7 @@ OPERATION_MODE_AUTO, EMPTY_GROUP, LIVE_DATA = 1, 1, 1
 
 
 class Entity(NamedTuple):
-    """What the host engine measures: a GPU, or an instance of one."""
+    """A thing that the host engine measures: a GPU, or an instance of one."""
 
     group: int
     number: int
@@ -93,7 +93,7 @@ class Sample(NamedTuple):
     entity: Entity
     field: int
     code: int
-    """0 where `value` was measured; a blank has the code that it means."""
+    """0 where `value` was measured; else the code that the blank stands for."""
     micros: int
     """Microseconds since 1970, on the host engine's clock."""
     value: float | int | str | None
@@ -195,7 +195,7 @@ class Hierarchy(Structure):
 Enumeration = ctypes.CFUNCTYPE(c_int, c_int, c_uint, POINTER(FieldValue1), c_int, c_void_p)
 
 Handle = c_size_t
-"""Pointer-sized: of a connection, a group, a group of fields."""
+"""Handle of a connection, a group or a group of fields: pointer-sized."""
 
 _ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "dcgmInit": (),
@@ -229,12 +229,12 @@ _ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
 
 
 def version_word(structure: type[Structure], version: int) -> int:
-    """What DCGM's MAKE_DCGM_VERSION makes: size and version in one word."""
+    """Size and version in one word, like DCGM's MAKE_DCGM_VERSION."""
     return sizeof(structure) | version << 24
 
 
 def decoded(entity: Entity, raw: Any) -> Sample:
-    """A field value as DCGM hands it over, its blanks made out: they arrive with status 0."""
+    """The sample in a field value of DCGM's; a blank is recognised by its value, since it arrives with status 0."""
     kind = chr(raw.type)
     value: float | int | str = raw.value.dbl if kind == "d" else raw.value.i64
     if kind == "s":
@@ -244,7 +244,7 @@ def decoded(entity: Entity, raw: Any) -> Sample:
 
 
 def _blank_code(field: int, value: float | int | str) -> int:
-    """0 for a value that was measured."""
+    """The code that a blank value stands for; 0 for a value that was measured."""
     if isinstance(value, str):
         return NO_DATA if value.startswith("<<<") and ">>>" in value else 0
     if isinstance(value, float):
@@ -255,7 +255,7 @@ def _blank_code(field: int, value: float | int | str) -> int:
         base = BLANK_INT32  # a cycle counter may well pass through here
     else:
         return 0
-    if not value >= base:  # NaN is no blank: what it means is decided where it is used
+    if not value >= base:  # NaN is no blank: whoever uses it decides what it means
         return 0
     offset = int(min(value - base, 4))
     return BLANK_CODES[offset] if offset < len(BLANK_CODES) else NO_DATA
@@ -273,21 +273,21 @@ class Library:
         self.try_call("dcgmShutdown")
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Raises DcgmError for whatever is not success."""
+        """Make a call. Raises DcgmError when it does not succeed."""
         function = getattr(self._library, name, None)
         if function is None:
             raise DcgmError(name, FUNCTION_NOT_FOUND, "this libdcgm has no such call")
         function.argtypes, function.restype = _ARGUMENTS[name], c_int
         code = function(*arguments)
         if code != 0:
-            raise DcgmError(name, code, self._text(code))
+            raise DcgmError(name, code, self._describe(code))
 
     def try_call(self, name: str, *arguments: Any) -> None:
-        """For what may fail without harm."""
+        """Make a call that may fail without harm."""
         with contextlib.suppress(DcgmError):
             self.call(name, *arguments)
 
-    def _text(self, code: int) -> str:
+    def _describe(self, code: int) -> str:
         describe = getattr(self._library, "errorString", None)
         if describe is None:
             return ""

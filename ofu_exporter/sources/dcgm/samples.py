@@ -1,8 +1,8 @@
-"""Makes readings of the samples that a host engine took of one device: pure, no clock, no call.
+"""Makes readings from the samples that a host engine took of one device: pure, no clock, no call.
 
 A sample of a ratio is the mean over the time since the sample before it, so each is weighted with that
-time, and a window reaches from one sample to another. What a blank or a hole in the samples covers is
-not measured: the window ends before it, and the next begins after it.
+time, and a window reaches from one sample to another. Time under a blank or a hole in the samples is
+not measured: a window ends before it, and the next begins after it.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ OTHER_PIPES = (1006, 1007, 1008, 1016)  # FP64, FP32, FP16, integer
 CYCLES_ELAPSED, CYCLES_TENSOR = 1084, 1086
 POWER_WATTS, POWER_LIMIT_WATTS = 155, 164
 GPU_PERCENT = 203
-"""How busy the engine is, from the driver and not from its profiling: it goes on when that stands still."""
+"""How busy the engine is, from the driver and not from profiling: this counter goes on when profiling stands still."""
 
 EDGE_MICROS = 40_000
-"""A clock sample so far outside a window still belongs to it."""
+"""A clock sample belongs to a window when it lies at most this far outside."""
 HOLE_INTERVALS = 2.5
 """A sample that comes later than this many intervals after the last one leaves a hole."""
 ROUND_INTERVALS = 0.45
-"""Samples of different fields that are no further apart belong to one round of the host engine."""
+"""Samples of different fields belong to one round of the host engine when they are at most this far apart."""
 MOST_POINTS = 4096
-"""Bounds the memory of a device whose tensor counter brings nothing."""
+"""Most samples that are kept of a device whose tensor counter brings nothing."""
 
 MICROS = 1e-6
 
 
 class Anchor(NamedTuple):
-    """One instant on both clocks: the one of the samples and the one of readings."""
+    """One instant on both clocks: the samples' and the readings'."""
 
     micros: int
     seconds: float
@@ -71,10 +71,10 @@ class FieldSeries:
     def __init__(self) -> None:
         self.points: list[Point] = []
         self.disordered = 0
-        """Samples that were older than one before them."""
+        """How many samples were older than the one before."""
 
     def add(self, sample: Sample) -> bool:
-        """Whether it is news: repetitions are not, nor `nothing yet`, which has no time."""
+        """Add a sample; whether it is new. A repetition is not, nor is `nothing yet`, which has no time."""
         last = self.points[-1].micros if self.points else 0
         if sample.micros <= 0 or sample.micros == last:
             return False
@@ -88,16 +88,16 @@ class FieldSeries:
         return True
 
     def keep_from(self, micros: int) -> None:
-        """Forget what lies before, but for the last such sample, at which later time begins."""
+        """Forget the samples from before, except the last, at which the later time begins."""
         index = next((i for i, p in enumerate(self.points) if p.micros >= micros), None)
         del self.points[: len(self.points) - 1 if index is None else max(0, index - 1)]
 
     def inside(self, start: int, end: int) -> list[Point]:
-        """The samples from start to end, each a moment more or less."""
+        """The samples from start to end, and a moment around both."""
         return [p for p in self.points if start - EDGE_MICROS <= p.micros <= end + EDGE_MICROS]
 
     def nearest(self, micros: int, within: float) -> int | None:
-        """Which sample was taken in the round of an instant; None when none was."""
+        """The index of the sample in the same round as an instant; None when there is none."""
         index = min(
             range(len(self.points)), key=lambda i: abs(self.points[i].micros - micros), default=None
         )
@@ -113,25 +113,25 @@ class DeviceSamples:
         self.gpu = gpu
         self._interval = interval
         self._hole_micros = HOLE_INTERVALS * interval / MICROS
-        # A host engine polls field after field, those of all GPUs mixed, and stamps each when it does:
-        # what is closer than half an interval is of one round (DcgmCacheManager.cpp, ActuallyUpdateAllFields).
+        # A host engine polls field after field, those of all GPUs mixed, and stamps each when it does so. Samples
+        # closer than half an interval are of one round (DcgmCacheManager.cpp, ActuallyUpdateAllFields).
         self._round_micros = ROUND_INTERVALS * interval / MICROS
         self._series: dict[int, FieldSeries] = {}
         self._end: tuple[int, float] | None = None
         """Where the last reading ended, on both clocks."""
 
     def add(self, sample: Sample) -> bool:
-        """Take in one sample; whether it is news."""
-        return self._of(sample.field).add(sample)
+        """Add a sample; whether it is new."""
+        return self._field_series(sample.field).add(sample)
 
     @property
     def last_code(self) -> int:
-        """What the latest sample of the tensor counter says: 0 = measured."""
-        points = self._of(TENSOR).points
+        """The code of the latest sample of the tensor counter: 0 = measured."""
+        points = self._field_series(TENSOR).points
         return points[-1].code if points else 0
 
     def take_disordered(self) -> int:
-        """How many samples came out of order since this was last asked."""
+        """How many samples came out of order since the last call."""
         count = sum(series.disordered for series in self._series.values())
         for series in self._series.values():
             series.disordered = 0
@@ -143,23 +143,23 @@ class DeviceSamples:
         self._end = None
 
     def readings(self, anchor: Anchor) -> list[Reading]:
-        """What was measured since the last call, in windows without a gap inside."""
+        """The readings since the last call: windows without a gap inside."""
         runs = self._runs()
         made = [self._reading(run, anchor) for run in runs if not _is_short(run)]
         self._forget(runs)
         return [reading for reading in made if reading is not None]
 
-    def _of(self, field: int) -> FieldSeries:
+    def _field_series(self, field: int) -> FieldSeries:
         return self._series.setdefault(field, FieldSeries())
 
     def _runs(self) -> list[list[Point]]:
-        """Tensor samples in a row with no hole between them, none of more than the longest window.
+        """Runs of tensor samples without a hole between them, none longer than the longest window.
 
-        The last sample of a run begins the next. An impossible value is a run of its own, so that
-        it costs its own time and no mean hides it.
+        The last sample of a run begins the next. An impossible value is a run of its own, so that it costs its
+        own time only and no mean hides it.
         """
         runs: list[list[Point]] = []
-        for before, after in itertools.pairwise(self._of(TENSOR).points):
+        for before, after in itertools.pairwise(self._field_series(TENSOR).points):
             micros = after.micros - before.micros
             if before.value is None or after.value is None or micros > self._hole_micros:
                 continue
@@ -170,8 +170,8 @@ class DeviceSamples:
         return runs
 
     def _forget(self, runs: Sequence[Sequence[Point]]) -> None:
-        """Keep of the samples what the next window needs: where it begins, and what lies after."""
-        tensor = self._of(TENSOR)
+        """Forget all samples but those that the next window needs, from its beginning on."""
+        tensor = self._field_series(TENSOR)
         if not tensor.points:
             return
         kept = tensor.points[-1].micros
@@ -204,20 +204,20 @@ class DeviceSamples:
         )
 
     def _pipes(self, first: int, last: int) -> Mapping[str, float]:
-        """Of every pipe that was sampled over the whole window."""
+        """The activity of every pipe that was sampled over the whole window."""
         means = ((pipe, self._mean_of(field, first, last)) for pipe, field in PIPES.items())
         return {pipe: mean for pipe, mean in means if mean is not None}
 
     def _mean_of(self, field: int, first: int, last: int) -> float | None:
-        """None where it was not sampled over the whole window."""
-        series = self._of(field)
+        """The mean of a field; None where it was not sampled over the whole window."""
+        series = self._field_series(field)
         begin = series.nearest(first, self._round_micros)
         end = series.nearest(last, self._round_micros)
         points = [] if begin is None or end is None else series.points[begin : end + 1]
         return _mean(points) if len(points) > 1 and not self._has_hole(points) else None
 
     def _evidence(self, first: int, last: int) -> Evidence:
-        """What else shows whether the GPU worked."""
+        """Other counters that show whether the GPU worked."""
         others = [self._mean_of(field, first, last) for field in OTHER_PIPES]
         known = [activity for activity in others if activity is not None]
         percent = self._mean_of(GPU_PERCENT, first, last)
@@ -235,7 +235,7 @@ class DeviceSamples:
         )
 
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:
-        points = self._of(SM_CLOCK_MHZ).inside(first, last)
+        points = self._field_series(SM_CLOCK_MHZ).inside(first, last)
         return tuple(
             ClockSample(anchor.seconds_at(p.micros), p.value * 1e6)
             for p in points
@@ -249,7 +249,7 @@ class DeviceSamples:
         return CycleTotals(float(elapsed), float(tensor))
 
     def _at(self, field: int, micros: int) -> float | None:
-        series = self._of(field)
+        series = self._field_series(field)
         index = series.nearest(micros, self._round_micros)
         return None if index is None else series.points[index].value
 
@@ -259,7 +259,7 @@ def _seconds(run: Sequence[Point]) -> float:
 
 
 def _is_short(run: Sequence[Point]) -> bool:
-    """Whether it is too short for a window: more samples may make one of it."""
+    """Whether a run is too short for a window; later samples may make it longer."""
     return _seconds(run) < 0.9 * SHORTEST_WINDOW_SECONDS
 
 
@@ -268,7 +268,7 @@ def _is_possible(point: Point) -> bool:
 
 
 def _extends(run: Sequence[Point], before: Point, after: Point) -> bool:
-    """Whether the time from `before` to `after` goes on where this run ends, and belongs to it."""
+    """Whether the time from `before` to `after` begins where the run ends, and belongs to it."""
     return (
         run[-1] is before
         and _is_possible(before)
@@ -278,7 +278,7 @@ def _extends(run: Sequence[Point], before: Point, after: Point) -> bool:
 
 
 def _mean(points: Sequence[Point]) -> float:
-    """Mean of ratios, each weighted with the time since the one before; the first only begins it."""
+    """Mean of ratios, each weighted with the time since the one before; the first point only begins that time."""
     pairs = list(itertools.pairwise(points))
     weighted = ((b.value or 0.0) * (b.micros - a.micros) for a, b in pairs)
     return math.fsum(weighted) / (points[-1].micros - points[0].micros)

@@ -1,4 +1,4 @@
-"""One connection to a host engine, from its first look to its last sample: readings, or why there are none."""
+"""Makes readings and faults of one connection to a host engine, from its first look to its last sample."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.sources.dcgm.devices import UNTOLD, Census, Device, Problem, count, describe
+from ofu_exporter.sources.dcgm.devices import UNTOLD, Census, Device, Problem, describe, take_census
 from ofu_exporter.sources.dcgm.host_engine import AHEAD_SECONDS, HostEngine
 from ofu_exporter.sources.dcgm.library import REASONS, Entity, Sample
 from ofu_exporter.sources.dcgm.samples import TENSOR, Anchor, DeviceSamples
-from ofu_exporter.sources.dcgm.watches import RETRY_SECONDS, Watching
+from ofu_exporter.sources.dcgm.watches import RETRY_SECONDS, Watches
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
@@ -19,9 +19,9 @@ from ofu_exporter.values.reasons import Reason
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""Time between two looks at which GPUs and instances there are."""
+"""Time between two looks for new and lost GPUs and instances."""
 PATIENCE_INTERVALS = 3
-"""For so many intervals, and a second, a device that is watched may bring no value: then it is a fault."""
+"""A watched device without a value for this many intervals and a second has a fault."""
 CLOCK_STEP_SECONDS = 0.1
 """The node's clock was set when it moves by more than this against the monotonic one between two reads."""
 
@@ -32,17 +32,17 @@ PRE_HOPPER = (
 
 
 class _Row:
-    """One device: what it is, its samples, and when it was last heard of."""
+    """One device, its samples, and the time of its last value."""
 
     def __init__(self, device: Device, interval: float, now: float) -> None:
         self.device = device
         self.samples = DeviceSamples(device.gpu, interval)
-        self.begun = now
-        self.heard = now
+        self.begun_at = now
+        self.heard_at = now
 
 
 class Session:
-    """Lives as long as its connection: DcgmError of a connection that is gone ends it."""
+    """One connection. The DcgmError of a connection that is gone ends the session."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Session:
         self._pre_hopper = pre_hopper
         self._now = now
         self._rejected = rejected
-        self._watching = Watching(engine, interval)
+        self._watches = Watches(engine, interval)
         self._census: Census | None = None
         self._rows: dict[Entity, _Row] = {}
         self._blind_until = 0
-        """Microseconds: up to this time of the node's clock nothing that the host engine has is believed."""
+        """Microseconds of the node's clock: samples from before this time are not believed."""
         self._read_at = now()
         self._looked_at = 0.0
         self._look(self._read_at.seconds)
@@ -71,11 +71,11 @@ class Session:
         return [row.device.gpu for row in self._rows.values()]
 
     def events(self) -> list[Reading | Fault]:
-        """What was measured since the last call, and why not. Raises DcgmError."""
+        """The readings since the last call, and a fault for each device that is not measured. Raises DcgmError."""
         started = self._now().seconds
         if started - self._looked_at >= LOOK_SECONDS:
             self._look(started)
-        samples = self._watching.samples(started)
+        samples = self._watches.samples(started)
         now = self._now()  # after the call, so that no sample is from the future
         if self._was_set(now):
             log.warning("the node's clock was set: samples are taken anew from here")
@@ -87,19 +87,19 @@ class Session:
 
     def close(self) -> None:
         """Never raises."""
-        self._watching.close()
+        self._watches.close()
         self._engine.close()
 
     def _look(self, now: float) -> None:
         self._looked_at = now
-        census = count(self._engine, self._census)
+        census = take_census(self._engine, self._census)
         if census != self._census:
             known = [row.device for row in self._rows.values()]
             devices = describe(self._engine, census, known)
-            is_told = all(device.problem != UNTOLD for device in devices)
-            self._census = census if is_told else None
+            is_complete = all(device.problem != UNTOLD for device in devices)
+            self._census = census if is_complete else None
             self._take_devices([self._permitted(device) for device in devices], now)
-        self._watching.update([row.device for row in self._rows.values()], now)
+        self._watches.update([row.device for row in self._rows.values()], now)
 
     def _permitted(self, device: Device) -> Device:
         if device.problem is None and not device.gpm and not self._pre_hopper:
@@ -107,13 +107,13 @@ class Session:
         return device
 
     def _take_devices(self, devices: Sequence[Device], now: float) -> None:
-        """Go on with the devices that were there, and begin with those that are new."""
+        """Go on with the devices that were there before, and begin with the new ones."""
         rows = {}
         for device in devices:
             row = self._rows.get(device.entity)
             if row is None or _is_another(row.device.gpu, device.gpu):
-                # Numbers of instances are given out again: what bears one now may be another.
-                self._watching.renew(device.entity)
+                # Numbers of instances are used again: another instance may have this one now.
+                self._watches.renew(device.entity)
                 row = _Row(device, self._interval, now)
             row.device, row.samples.gpu = device, device.gpu
             rows[device.entity] = row
@@ -125,15 +125,15 @@ class Session:
         set_by = now.seconds - before.seconds_at(now.micros)
         if abs(set_by) <= CLOCK_STEP_SECONDS:
             return False
-        # Where the clock would be: no sample that was taken before bears a later time.
+        # This is the time that the clock would show: no sample from before bears a later one.
         self._blind_until = max(now.micros, self._blind_until, now.micros + round(set_by * 1e6))
         return True
 
     def _wait(self, now: Anchor) -> list[Reading | Fault]:
         """Believe nothing until the clock is where it was.
 
-        Set back, a host engine takes no sample that it does not hold to be due, and what it has from
-        before comes to light when its time comes again (DcgmCacheManager.cpp, ActuallyUpdateAllFields;
+        When the clock is set back, a host engine takes no sample before the old due time, and its old samples
+        appear again when their time comes again (DcgmCacheManager.cpp, ActuallyUpdateAllFields;
         DcgmGpmManager.cpp, MaybeFetchNewSample).
         """
         left = (self._blind_until - now.micros) * 1e-6
@@ -152,25 +152,25 @@ class Session:
         ]
 
     def _begin_anew(self, now: Anchor) -> None:
-        """No window reaches over this instant, and no sample from before it is read."""
-        self._watching.skip_to(now.micros * 1e-6)
+        """Begin anew: no window reaches over this instant, and no sample from before it is read."""
+        self._watches.skip_to(now.micros * 1e-6)
         for row in self._rows.values():
             row.samples.forget()
-            row.begun = row.heard = now.seconds
+            row.begun_at = row.heard_at = now.seconds
 
     def _take_in(self, samples: Sequence[Sample], now: Anchor) -> None:
-        listening: dict[Entity, list[_Row]] = {}
+        rows_of: dict[Entity, list[_Row]] = {}
         for row in self._rows.values():
             for entity in {row.device.entity, row.device.parent}:
-                listening.setdefault(entity, []).append(row)
+                rows_of.setdefault(entity, []).append(row)
         latest = now.micros + round(AHEAD_SECONDS * 1e6)
         for sample in samples:
             if sample.micros > latest:
                 self._rejected["timestamp_in_future"] += 1
                 continue
-            for row in listening.get(sample.entity, ()):
+            for row in rows_of.get(sample.entity, ()):
                 if row.samples.add(sample) and sample.field == TENSOR:
-                    row.heard = now.seconds
+                    row.heard_at = now.seconds
 
     def _events(self, row: _Row, now: Anchor) -> Iterator[Reading | Fault]:
         yield from row.samples.readings(now)
@@ -184,16 +184,16 @@ class Session:
     def _problem(self, row: _Row, now: float) -> Problem | None:
         """Why a device that should be measured is not."""
         entity = row.device.entity
-        refusal = self._watching.refusal(entity)
+        refusal = self._watches.refusal(entity)
         if refusal is not None:
             return refusal.reason, str(refusal)
-        if now - row.heard > self._patience:
-            since = self._watching.since(entity)
+        if now - row.heard_at > self._patience:
+            since = self._watches.since(entity)
             if since is not None and now - since > RETRY_SECONDS:
-                self._watching.renew(entity)
-            return Reason.STALE, f"no sample for {now - row.heard:.0f} s"
+                self._watches.renew(entity)
+            return Reason.STALE, f"no sample for {now - row.heard_at:.0f} s"
         code = row.samples.last_code
-        if code and now - row.begun > self._patience:
+        if code and now - row.begun_at > self._patience:
             return REASONS.get(code, Reason.FAILED), self._why_blank(row.device, code)
         return None
 

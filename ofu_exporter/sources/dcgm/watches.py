@@ -1,8 +1,8 @@
-"""Which fields of which devices a host engine samples for us, and what becomes of a watch that fails.
+"""Keeps the watches of a host engine: which fields of which devices it samples for us, also after a failure.
 
-All watches have one interval. Devices that come get a watch of their own and those that go are taken
-out of theirs, so that a change on one GPU costs no other GPU a sample. A counter that a device turns
-out not to have is watched no longer: the host engine would log an error for it at every interval.
+All watches have one interval. New devices get a watch of their own, and devices that go are taken out
+of theirs, so that a change on one GPU costs no other GPU a sample. A counter that a device turns out
+not to have is watched no longer: the host engine would log an error for it at every interval.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from ofu_exporter.sources.dcgm.samples import (
 log = logging.getLogger(__name__)
 
 TRIAL_INTERVALS = 4
-"""What has brought no value so long after the tensor counter did, is not there."""
+"""A counter is not there when it brings no value within this many intervals after the tensor counter did."""
 RETRY_SECONDS = 30.0
-"""Time between two attempts to watch what could not be watched."""
+"""Time between two attempts to watch a device that was refused."""
 
 _WITH_PIPES = (TENSOR, *PIPES.values())
 _WITH_OTHERS = (*_WITH_PIPES, *OTHER_PIPES)
 _WITH_CYCLES = (*_WITH_OTHERS, CYCLES_ELAPSED, CYCLES_TENSOR)
-"""Of whole GPUs only: no instance has these counters. Before DCGM 4.6 nobody has."""
+"""Fields of whole GPUs only: no instance has cycle counters, and before DCGM 4.6 no GPU has them."""
 _OF_THE_DRIVER = (SM_CLOCK_MHZ, GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS)
-"""Of whole GPUs, and no profiling fields."""
+"""Fields of whole GPUs that are no profiling fields."""
 
 
-class Watching:
+class Watches:
     """The watches of one connection. Calls raise DcgmError only when the connection is gone."""
 
     def __init__(self, engine: HostEngine, interval: float) -> None:
@@ -60,14 +60,14 @@ class Watching:
         self._refused: dict[Entity, tuple[DcgmError, float]] = {}
         """Why a device is not watched, and when that was last tried."""
         self._clockless: set[Entity] = set()
-        """GPUs whose clock could not be watched, and that were said to be so."""
+        """GPUs whose clock could not be watched, and for which a warning was logged."""
         self._trials: dict[Entity, float] = {}
-        """When it is decided which counters a device has."""
+        """When the trial of each device's counters ends."""
         self._brought: dict[Entity, set[int]] = {}
-        """The fields that have brought a value, while that is not decided."""
+        """The fields that have brought a value during the trial."""
 
     def update(self, devices: Sequence[Device], now: float) -> None:
-        """Watch what is new or was refused a while ago; let go of what is not there any more."""
+        """Watch devices that are new or were refused a while ago, and no longer those that are gone."""
         present = {device.entity for device in devices}
         for entity in [*self._watched.keys() - present, *self._refused.keys() - present]:
             self.renew(entity)
@@ -77,15 +77,15 @@ class Watching:
         self._watch_clocks({device.parent for device in devices if device.problem is None})
 
     def samples(self, now: float) -> list[Sample]:
-        """Every sample since the last call, and again those from ahead of the time."""
-        # The clocks last, so that none is read before the counters it belongs to.
+        """Every sample since the last call, and again those with a time in the future."""
+        # The clocks come last, so that none is read before the counters of its window.
         watches = (*self._watches, *self._clock_watches)
         found = [sample for watch in watches for sample in self._read(watch, now)]
         self._try_out(found, now)
         return found
 
     def _read(self, watch: FieldWatch, now: float) -> list[Sample]:
-        """The samples of a watch. An entity whose samples are refused is taken out: it would hide the others'."""
+        """The samples of a watch. An entity whose samples are refused is taken out: it would hide the other samples."""
         while watch.entities:
             try:
                 return watch.samples()
@@ -99,7 +99,7 @@ class Watching:
         return []
 
     def _take_out(self, entity: Entity, watch: FieldWatch, why: tuple[DcgmError, float]) -> None:
-        """One that the host engine just forgot is watched anew at once, another one later."""
+        """Stop watching an entity. One that the host engine just forgot is watched anew at once, another one later."""
         if SM_CLOCK_MHZ in watch.fields:
             self._clock_watches = _dropped(self._clock_watches, entity)
             return
@@ -117,13 +117,13 @@ class Watching:
         return refused[0] if refused else None
 
     def renew(self, entity: Entity) -> None:
-        """Have a device watched anew at the next update, if it is there then."""
-        for known in (self._watched, self._refused, self._trials, self._brought):
-            known.pop(entity, None)
+        """Watch a device anew at the next update, if it is there then."""
+        for notes in (self._watched, self._refused, self._trials, self._brought):
+            notes.pop(entity, None)
         self._watches = _dropped(self._watches, entity)
 
     def skip_to(self, unix: float) -> None:
-        """Leave out everything that was sampled before."""
+        """Skip all samples from before this time."""
         for watch in (*self._watches, *self._clock_watches):
             watch.skip_to(unix)
 
@@ -157,7 +157,7 @@ class Watching:
                 self._brought[entity] = set()
             self._refused.update((entity, (e, now)) for entity, e in watch.refused.items())
             return
-        if len(alike) > 1:  # one that cannot be watched must not keep the others from it
+        if len(alike) > 1:  # a device that cannot be watched must not hinder the others
             for device in alike:
                 self._watch([device], now)
 
@@ -184,7 +184,7 @@ class Watching:
                 self._watch_clocks_of([gpu])
 
     def _try_out(self, samples: Iterable[Sample], now: float) -> None:
-        """Learn which counters bring values, and watch the others no longer."""
+        """Learn which counters bring values, and end the watches of the others."""
         if not self._brought:
             return
         for sample in samples:
@@ -206,7 +206,7 @@ class Watching:
 
 
 def _dropped(watches: Sequence[FieldWatch], entity: Entity) -> list[FieldWatch]:
-    """The watches without an entity; those of nothing else end."""
+    """The watches without an entity; a watch that has no other entity ends."""
     for watch in watches:
         watch.drop(entity)
         if not watch.entities:
@@ -215,7 +215,7 @@ def _dropped(watches: Sequence[FieldWatch], entity: Entity) -> list[FieldWatch]:
 
 
 def _alike(devices: Sequence[Device]) -> list[list[Device]]:
-    """Devices that may be watched in one group: before Hopper only those of one model."""
+    """Groups of devices that may be watched together: before Hopper only those of one model."""
     groups: dict[tuple[bool, int, str], list[Device]] = {}
     for device in devices:
         model = "" if device.gpm else device.gpu.name
@@ -226,7 +226,7 @@ def _alike(devices: Sequence[Device]) -> list[list[Device]]:
 def _choices(device: Device) -> Sequence[tuple[int, ...]]:
     """Sets of fields to try, best first. A host engine refuses a set with a field it does not know.
 
-    Before Hopper one counter only: several would be measured in turns, each part of the time.
+    Before Hopper it is one counter only: several would be measured in turns, each for part of the time.
     """
     if not device.gpm:
         return ((TENSOR,),)

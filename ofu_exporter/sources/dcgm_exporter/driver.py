@@ -2,9 +2,9 @@
 
 The page holds the mean tensor activity over dcgm-exporter's own collection interval (30 s unless
 configured) and one point read of the clock, with no time stamp. So a value counts as new when it
-changed, or when a whole collection interval has passed, and then it stands for the time since the
-last new one, at most one collection interval. A GPU none of whose rows changed for
-`unchanged_limit` is not believed any more: a live GPU's power and energy always move.
+changed, or when a whole collection interval has passed. It then stands for the time since the last new
+one, at most one collection interval. A GPU none of whose rows changed for `unchanged_limit` is not
+believed any more: a live GPU's power and energy always move.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_PAGE_BYTES = 64 << 20
 
 
 class Options(BaseModel):
-    """Where the page is, and what is known of how it is made."""
+    """Where the page is, and how dcgm-exporter makes it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -67,7 +67,7 @@ class Options(BaseModel):
 
 @dataclass(slots=True)
 class _Track:
-    """What was seen of one GPU on earlier pages."""
+    """What earlier pages said of one GPU."""
 
     values: tuple[object, ...]
     liveness: int
@@ -76,7 +76,7 @@ class _Track:
 
 
 class Probe:
-    """One page: whatever goes wrong with it goes wrong for all its GPUs."""
+    """One page: a problem with the page is a problem of all its GPUs."""
 
     def __init__(self, options: Options, clock: Clock, rejected: Counter[str]) -> None:
         self._options = options
@@ -90,7 +90,7 @@ class Probe:
         return self._gpus
 
     def poll(self) -> None:
-        """The page has one clock read per collection; reading it more often shows nothing new."""
+        """Nothing to do: the page has one clock read per collection."""
 
     def read(self) -> Sequence[Reading | Fault]:
         try:
@@ -113,12 +113,12 @@ class Probe:
         return page
 
     def _gap(self, keys: Iterable[tuple[str, GpuKey]]) -> None:
-        """The first page after a gap is news, whatever it says."""
+        """Note a gap: the first page after it is new, whatever its values."""
         for key in keys:
             self._tracks[key].values = ()
 
     def _forget(self, now: float) -> None:
-        """A GPU that is gone for a collection can come back with no window that overlaps."""
+        """Forget GPUs that have been gone for a collection: no window of theirs can overlap when they come back."""
         present = {_track_key(gpu) for gpu in self._gpus}
         gone_at = now - self._options.collect_interval
         self._tracks = {
@@ -146,13 +146,13 @@ class Probe:
         elif now - track.moved_at > self._options.unchanged_limit:
             return Fault(row.gpu, now, Reason.UNCHANGED)
         if now - track.end < SHORTEST_WINDOW_SECONDS:
-            return None  # a late read and the next in time: what changed is taken then
+            return None  # a late read and a timely one: the next read takes the change
         end = now
         if track.values == row.values():
             if now - track.end < collect:
                 return None
             if now - track.end < 2 * collect:
-                end = track.end + collect  # what is left belongs to the next window
+                end = track.end + collect  # the rest belongs to the next window
         start = max(track.end, end - collect)
         track.values, track.end = row.values(), end
         return _reading(row, start, end, collect)
@@ -189,16 +189,16 @@ class Source:
         return [Probe(self._options, self._clock, self._rejected)]
 
     def close(self) -> None:
-        """The probe holds the connection."""
+        """Nothing to do: the probe holds the connection."""
 
 
 def _track_key(gpu: Gpu) -> tuple[str, GpuKey]:
-    """What stays the same of a GPU however much a page says of it."""
+    """The part of a GPU's description that stays the same, however much a page says of it."""
     return (gpu.index, gpu.key)
 
 
 def _is_waiting(row: PageRow) -> bool:
-    """Whether a counter that is there has no value yet, and none is missing altogether."""
+    """Whether both counters are there and one has no value yet."""
     tensor = row.tensor_active is not None or "tensor" in row.blank
     clock = row.clock_hz is not None or "clock" in row.blank
     return tensor and clock and (row.tensor_active is None or row.clock_hz is None)

@@ -27,14 +27,14 @@ PIPE_NAMES = {
 _WANTED = {*TENSOR_NAMES, *CLOCK_NAMES, *MAX_CLOCK_NAMES, *PIPE_NAMES}
 
 MAX_LINE_CHARS = 8192
-"""A page of 8 GPUs has lines of a few hundred characters; a label of megabytes is an error."""
+"""Most characters of a line. Pages of 8 GPUs have lines of a few hundred; a label of megabytes is an error."""
 MAX_LABEL_CHARS = 256
 _BLANK = 2.0**47
-"""From here on DCGM means "no value": the FP64 sentinels, and far above them the INT64 ones."""
+"""From this value on DCGM means "no value": the FP64 sentinels, and far above them the INT64 ones."""
 _BLANK_INT32 = float(0x7FFFFFF0)
-"""The same for 32-bit integers, as the clocks in MHz are."""
+"""The same for 32-bit integers, such as the clocks in MHz."""
 _HZ_FROM = 1e6
-"""No clock is a million MHz: from here on a value is in hertz, whatever the name says."""
+"""No clock is a million MHz: from this value on a clock is in hertz, whatever its name says."""
 
 _NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
 _UUID = re.compile(r'[{,]\s*(?:UUID|uuid)="([^"]*)"')
@@ -44,7 +44,7 @@ _INSTANCE = re.compile(r'[{,]\s*GPU_I_ID="([^"]*)"')
 
 @dataclass(slots=True)
 class PageRow:
-    """What one page says of one GPU or MIG instance."""
+    """The values of one GPU or MIG instance on one page."""
 
     gpu: Gpu
     tensor_active: float | None = None
@@ -64,7 +64,7 @@ class ExporterPage:
 
     rows: list[PageRow]
     liveness: dict[str, int]
-    """Checksum of every row that a uuid has; moves as long as anything of that GPU moves."""
+    """Checksum over all rows of each uuid: it moves as long as any value of that GPU moves."""
     rejected: Counter[str]
 
 
@@ -79,7 +79,7 @@ def parse(text: str) -> ExporterPage:
             continue  # a switch, a link, a CPU
         liveness[uuid[1]] = (liveness.get(uuid[1], 0) + crc32(line.encode())) % 2**32
         try:
-            _take(rows, line)
+            _add_line(rows, line)
         except ValueError:
             rejected["unreadable_line"] += 1
     return ExporterPage([_described(row) for row in _measured(rows)], liveness, rejected)
@@ -97,13 +97,13 @@ def _gpu_lines(text: str, rejected: Counter[str]) -> Iterator[str]:
             yield line
 
 
-def _take(rows: dict[_Key, PageRow], line: str) -> None:
+def _add_line(rows: dict[_Key, PageRow], line: str) -> None:
     """Add one line to the row of its GPU; of several lines for one value the first counts.
 
     Raises ValueError for a line that cannot be read.
     """
     match = _NAME.match(line)
-    name = match[0].upper() if match else ""  # the oldest pages have them in lower case
+    name = match[0].upper() if match else ""  # the oldest pages have names in lower case
     if name not in _WANTED and _names_known(line, rows):
         return  # most lines only show that the GPU lives; parsing each would cost ten times more
     for family in text_string_to_metric_families(line + "\n"):
@@ -117,7 +117,7 @@ def _take(rows: dict[_Key, PageRow], line: str) -> None:
 
 
 def _names_known(line: str, rows: Mapping[_Key, PageRow]) -> bool:
-    """Whether a line is of a GPU or instance that an earlier line has brought."""
+    """Whether a line is of a GPU or instance that an earlier line named."""
     index, uuid, instance = (pattern.search(line) for pattern in (_INDEX, _UUID, _INSTANCE))
     return (_group(index), _group(uuid), _group(instance)) in rows
 
@@ -148,7 +148,7 @@ def _is_blank(name: str, value: float) -> bool:
 
 
 def _float(value: float) -> float:
-    """The parser hands out integers of any length."""
+    """A value as float; the parser returns integers of any length."""
     try:
         return float(value)
     except OverflowError:
@@ -178,7 +178,7 @@ def _gpu(key: _Key, labels: Mapping[str, str]) -> Gpu:
 
 
 def _described(row: PageRow) -> PageRow:
-    """A maximum clock of NaN or zero is none."""
+    """A row whose GPU has its maximum clock; NaN or zero is none."""
     if row.max_clock_hz is not None and 0 < row.max_clock_hz < math.inf:
         row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
     return row
@@ -187,8 +187,8 @@ def _described(row: PageRow) -> PageRow:
 def _measured(rows: Mapping[_Key, PageRow]) -> Iterator[PageRow]:
     """Every row that is measured or should be.
 
-    With MIG on, some families keep a row of the whole GPU beside its instances' rows. That row
-    without a tensor counter is no fault: the instances are what is measured.
+    With MIG on, some families keep a row of the whole GPU beside its instances' rows. That row without a
+    tensor counter is no fault, since the instances are measured.
     """
     divided = {uuid for _, uuid, instance in rows if instance}
     for (_, uuid, instance), row in rows.items():

@@ -1,7 +1,7 @@
 """Reads GPM counters and the SM clock through NVML (Hopper and newer, MIG instances too), needs no root.
 
-At any error of the driver everything held of that GPU is dropped and begun anew at the next read,
-so no window spans time in which the GPU was not watched.
+At any error of the driver everything that is held of that GPU is dropped, and begins anew at the next
+read. So no window spans time in which the GPU was not watched.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CORES_PER_SM: Mapping[tuple[int, int | None], int] = {
     (11, None): 128,
     (12, None): 128,
 }
-"""By compute capability; a minor version of None stands for all of them."""
+"""Keys are compute capabilities; a minor version of None stands for all minor versions."""
 
 
 class Options(BaseModel):
@@ -64,7 +64,7 @@ class Source:
         self._nvml: ModuleType | None = None
 
     def open(self) -> Sequence[GpuProbe]:
-        """One probe per GPU. Asks the driver about none of them: one that hangs must not stop here."""
+        """One probe per GPU. The driver is not asked about any GPU here, since one may hang."""
         import pynvml  # noqa: PLC0415 - the vendor's library, loaded only where this source is used
 
         try:
@@ -87,7 +87,7 @@ class Source:
 
 
 class GpuProbe:
-    """One GPU, driven by one thread, which also closes it; it finds its GPU again by itself."""
+    """One GPU. One thread drives and closes the probe, which finds its GPU again by itself."""
 
     def __init__(self, nvml: ModuleType, index: int, driver: str, clock: Clock) -> None:
         self._nvml = nvml
@@ -101,7 +101,7 @@ class GpuProbe:
         self._series: dict[GpuKey, GpmSeries] = {}
 
     def gpus(self) -> Sequence[Gpu]:
-        """The GPU, or its instances; until the first successful read a placeholder for the uuid."""
+        """The GPU, or its instances; until the first successful read with a placeholder for the uuid."""
         return self._gpus
 
     def poll(self) -> None:
@@ -137,7 +137,7 @@ class GpuProbe:
             self._drop(key)
 
     def _look_for_instances(self) -> None:
-        """See what the GPU is now: what changed since the last window is begun anew."""
+        """Look which instances the GPU has now; one that changed since the last window begins anew."""
         before = {gpu.key: gpu for gpu in self._gpus}
         self._divided = mig.is_on(self._nvml, self._handle, self._divided)
         if self._divided:
@@ -173,15 +173,15 @@ class GpuProbe:
             if not gpu.instance:
                 raise
             self._drop(gpu.key)
-            known = self._failure(error)
-            return Fault(gpu, self._clock(), known.reason, known.detail)
+            failure = self._failure(error)
+            return Fault(gpu, self._clock(), failure.reason, failure.detail)
         return None
 
     def _begin(self, gpu: Gpu) -> None:
         if not self._nvml.nvmlGpmQueryDeviceSupport(self._handle).isSupportedDevice:
             raise GpuError(Reason.NOT_SUPPORTED, "the driver has no GPM counters for this GPU")
         target = Target(self._handle, int(gpu.instance) if gpu.instance else None)
-        # Known to the probe before it holds anything of the driver's, so that close() frees it.
+        # The probe knows the series before that holds anything of the driver's, so that close() frees it.
         series = self._series[gpu.key] = GpmSeries(self._nvml, target, self._clock)
         series.begin()
 
@@ -191,7 +191,7 @@ class GpuProbe:
             series.close()
 
     def _failure(self, error: Exception) -> GpuError:
-        """A driver that has answered this process and is gone or another one now was replaced under it."""
+        """The error of a driver's error. A driver that answered before and is gone or another now was replaced."""
         if self._uuid is not None and code(error) in (DRIVER_NOT_LOADED, LIBRARY_MISMATCH):
             return GpuError(Reason.DRIVER_REPLACED, str(error))
         if reason(error) is Reason.NOT_SUPPORTED:
@@ -199,10 +199,10 @@ class GpuProbe:
         return GpuError(reason(error), str(error))
 
     def _find(self) -> Any:
-        """The handle of this GPU: the one at its index, unless another GPU is there now.
+        """The handle of this GPU, by its index, or by its uuid when another GPU has the index now.
 
-        Not by uuid at once: to look for a uuid the driver may have to wake every GPU, and one that
-        hangs would then take this one with it.
+        The uuid comes second: to look for it the driver may have to wake every GPU, and one that hangs
+        would then hang this one, too.
         """
         handle = self._nvml.nvmlDeviceGetHandleByIndex(self._index)
         uuid = self._nvml.nvmlDeviceGetUUID(handle)
@@ -213,7 +213,7 @@ class GpuProbe:
         return handle
 
     def _described(self, handle: Any) -> Gpu:
-        """The GPU with all that the driver tells of it; what it does not tell costs no measurement."""
+        """The GPU with everything that the driver says of it; a missing answer costs no measurement."""
         nvml = self._nvml
         pci = ask(nvml, nvml.nvmlDeviceGetPciInfo, handle)
         memory = ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
@@ -235,12 +235,12 @@ class GpuProbe:
 
 
 def _text(value: str | bytes) -> str:
-    """Bindings differ in whether they decode the strings inside structures."""
+    """Text from inside a structure, which some bindings decode and others do not."""
     return value.decode() if isinstance(value, bytes) else value
 
 
 def _sm_count(cores: int | None, capability: tuple[int, int] | None) -> int | None:
-    """Number of SMs; None when the driver or this table does not tell."""
+    """Number of SMs; None when the driver or this table does not say."""
     if not cores or capability is None:
         return None
     per_sm = CORES_PER_SM.get(capability) or CORES_PER_SM.get((capability[0], None))

@@ -1,7 +1,7 @@
-"""The GPM samples of one GPU or MIG instance, made into windows.
+"""Makes windows from the GPM samples of one GPU or MIG instance.
 
-A window is what lies between two samples, and the sample that ends one window begins the next:
-windows tile time without a gap.
+A window lies between two samples, and the sample that ends one window begins the next: windows tile
+time without a gap.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ofu_exporter.values.reading import (
 )
 
 MOST_CLOCK_SAMPLES = 4096
-"""Bounds the memory of a window that nobody ends."""
+"""Most clock samples that are kept of a window that nobody ends."""
 
 # nvml.h, nvmlGpmMetricId_t. Bare numbers: bindings before 13.595 have no names for the cycles.
 GRAPHICS, ANY_TENSOR = 1, 5
@@ -33,16 +33,16 @@ OTHER_PIPES = (4, 11, 12, 13)  # integer, FP64, FP32, FP16
 CYCLES_ELAPSED, CYCLES_TENSOR = 248, 250
 CYCLES = (CYCLES_ELAPSED, CYCLES_TENSOR)
 INSTANCE_METRICS = (ANY_TENSOR, *PIPES.values(), GRAPHICS, *OTHER_PIPES)
-"""DCGM has the cycle counters of whole GPUs only; they are not asked of an instance."""
+"""Metrics of an instance, without the cycle counters: DCGM has these of whole GPUs only."""
 METRICS = (*INSTANCE_METRICS, *CYCLES)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is sampled: a GPU, or one of its GPU instances."""
+    """The device that is sampled: a GPU, or one of its GPU instances."""
 
     handle: Any
-    """Of the GPU, in both cases; its clock is the instances' clock."""
+    """Handle of the GPU, also for an instance; the GPU's clock is the instances' clock."""
     instance: int | None = None
     """GPU-instance id."""
 
@@ -54,10 +54,10 @@ class GpmSeries:
         self.target = target
         self._nvml = nvml
         self._clock = clock
-        self._asked = METRICS if target.instance is None else INSTANCE_METRICS
+        self._metric_ids = METRICS if target.instance is None else INSTANCE_METRICS
         self._query = nvml.c_nvmlGpmMetricsGet_t()
         self._query.version = nvml.NVML_GPM_METRICS_GET_VERSION
-        # The sample that began the window, then the one to end it with; they take turns.
+        # The sample that began the window, and the one that will end it; the two take turns.
         self._samples: list[Any] = []
         self._start = math.nan
         self._clocks: list[ClockSample] = []
@@ -66,7 +66,7 @@ class GpmSeries:
         """Take the sample that begins the first window."""
         for _ in range(2):
             self._samples.append(self._nvml.nvmlGpmSampleAlloc())
-        self._start = self._take(self._samples[0])
+        self._start = self._take_sample(self._samples[0])
         self._clocks = self._clock_read(self._start)
 
     def read_clock(self) -> list[ClockSample]:
@@ -74,16 +74,16 @@ class GpmSeries:
         return self._clock_read()
 
     def note(self, clocks: list[ClockSample]) -> None:
-        """Take clock reads into the window that is open."""
+        """Add clock reads to the open window."""
         self._clocks += clocks
         if len(self._clocks) > MOST_CLOCK_SAMPLES:
-            del self._clocks[1::2]  # every other one: what is left still covers the whole window
+            del self._clocks[1::2]  # every other one: the others still cover the whole window
 
     def end_window(self, gpu: Gpu) -> Reading | None:
-        """The window that ends now, the next one begun. None = too early to end it."""
+        """End the window and begin the next. None = it is too early."""
         if self._clock() - self._start < SHORTEST_WINDOW_SECONDS:
             return None
-        end = self._take(self._samples[1])
+        end = self._take_sample(self._samples[1])
         edge = self._clock_read(end)
         values = self._metrics()
         reading = Reading(
@@ -104,8 +104,8 @@ class GpmSeries:
         while self._samples:
             ask(self._nvml, self._nvml.nvmlGpmSampleFree, self._samples.pop())
 
-    def _take(self, sample: Any) -> float:
-        """Returns when. After the call: a driver that made us wait answers with what it has then."""
+    def _take_sample(self, sample: Any) -> float:
+        """Take a sample; the time after the call, since a driver that made us wait answers with its state then."""
         if self.target.instance is None:
             self._nvml.nvmlGpmSampleGet(self.target.handle, sample)
         else:
@@ -120,7 +120,7 @@ class GpmSeries:
         return [ClockSample(self._clock() if at is None else at, mhz * 1e6)]
 
     def _evidence(self, values: Mapping[int, float]) -> Evidence:
-        """What else shows whether the GPU worked. Power is the whole GPU's: of an instance it says nothing."""
+        """Other counters that show whether the GPU worked. Power is the whole GPU's and says nothing of an instance."""
         others = [values[id_] / 100 for id_ in OTHER_PIPES if id_ in values]
         whole = len(others) == len(OTHER_PIPES)
         return Evidence(
@@ -136,39 +136,41 @@ class GpmSeries:
         return milliwatts / limit if milliwatts is not None and limit else None
 
     def _metrics(self) -> dict[int, float]:
-        """What the driver answers for this window; a metric it has no value for is left out."""
+        """The driver's values for this window; a metric without a value is left out."""
         self._ask_driver()
         answers = [
             (id_, metric.nvmlReturn, metric.value)
-            for id_, metric in zip(self._asked, self._query.metrics, strict=False)
+            for id_, metric in zip(self._metric_ids, self._query.metrics, strict=False)
         ]
         values = {id_: value for id_, code, value in answers if code == SUCCESS}
         if not values:
             raise self._nvml.NVMLError(answers[0][1])
-        # Activity is what this is for: it is asked for again whatever the answer was.
+        # Tensor activity is always asked for again: nothing can be measured without it.
         refused = [id_ for id_, code, _ in answers if code in (INVALID_ARGUMENT, NOT_SUPPORTED)]
-        self._asked = tuple(id_ for id_ in self._asked if id_ == ANY_TENSOR or id_ not in refused)
+        self._metric_ids = tuple(
+            id_ for id_ in self._metric_ids if id_ == ANY_TENSOR or id_ not in refused
+        )
         return values
 
     def _ask_driver(self) -> None:
         query = self._query
         query.sample1, query.sample2 = self._samples
-        query.numMetrics = len(self._asked)
-        for metric, id_ in zip(query.metrics, self._asked, strict=False):
-            # An entry that the driver passes over must not repeat the window before.
+        query.numMetrics = len(self._metric_ids)
+        for metric, id_ in zip(query.metrics, self._metric_ids, strict=False):
+            # An entry that the driver leaves untouched must not repeat the last window's value.
             metric.metricId, metric.nvmlReturn, metric.value = id_, SUCCESS, math.nan
         try:
             self._nvml.nvmlGpmMetricsGet(query)
         except self._nvml.NVMLError_InvalidArgument:
-            if CYCLES_ELAPSED not in self._asked and CYCLES_TENSOR not in self._asked:
+            if CYCLES_ELAPSED not in self._metric_ids and CYCLES_TENSOR not in self._metric_ids:
                 raise
-            # A driver from before the cycle counters may refuse the whole call for their ids.
-            self._asked = tuple(id_ for id_ in self._asked if id_ not in CYCLES)
+            # A driver older than the cycle counters may refuse the whole call because of their ids.
+            self._metric_ids = tuple(id_ for id_ in self._metric_ids if id_ not in CYCLES)
             self._ask_driver()
 
 
 def _ratio(values: Mapping[int, float], id_: int) -> float | None:
-    """From percent."""
+    """A metric in percent, as a ratio."""
     return values[id_] / 100 if id_ in values else None
 
 

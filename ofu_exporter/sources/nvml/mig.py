@@ -1,4 +1,4 @@
-"""The GPU instances that a GPU is divided into by MIG, asked anew each time: no handle of one is kept."""
+"""Lists the GPU instances that MIG divides a GPU into; the driver is asked anew each time, and no handle is kept."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ofu_exporter.sources.nvml.nvml_errors import (
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:
-    """One GPU instance. None or "" = the driver does not tell."""
+    """One GPU instance. None or "" = the driver does not say."""
 
     id: int
     profile: str = ""
     """Such as 3g.40gb."""
     mig_uuid: str = ""
-    """What CUDA and schedulers call it: of its compute instance, told only when it has just one."""
+    """The name by which CUDA and schedulers know the instance: its compute instance's, "" unless it has just one."""
     sm_count: int | None = None
-    """Told only when its compute instances fill it."""
+    """None unless the compute instances fill the GPU instance."""
     memory_bytes: int | None = None
 
 
@@ -36,11 +36,11 @@ class _Part:
     uuid: str
     name: str
     attributes: Any
-    """None where the driver does not tell."""
+    """None where the driver does not say."""
 
 
 def is_on(nvml: ModuleType, handle: Any, before: bool) -> bool:
-    """Whether the GPU is in MIG mode; as before where the driver does not tell just now."""
+    """Whether the GPU is in MIG mode; `before` where the driver does not answer now."""
     try:
         return bool(nvml.nvmlDeviceGetMigMode(handle)[0])
     except errors(nvml) as error:
@@ -48,7 +48,7 @@ def is_on(nvml: ModuleType, handle: Any, before: bool) -> bool:
 
 
 def instances(nvml: ModuleType, handle: Any) -> list[MigInstance]:
-    """What the GPU is divided into now, by instance id. Raises the binding's errors.
+    """The GPU instances that there are now, by instance id. Raises the binding's errors.
 
     An instance without a compute instance is not listed: nothing can run on it.
     """
@@ -60,7 +60,7 @@ def instances(nvml: ModuleType, handle: Any) -> list[MigInstance]:
                 _part(nvml, device)
             )
         except errors(nvml) as error:
-            if code(error) != NOT_FOUND:  # an index that is free, or an instance that goes just now
+            if code(error) != NOT_FOUND:  # a free index, or an instance that is just going away
                 raise
     return [_instance(id_, inside) for id_, inside in sorted(parts.items())]
 
@@ -77,17 +77,17 @@ def _part(nvml: ModuleType, device: Any) -> _Part:
 
 
 def _instance(id_: int, parts: list[_Part]) -> MigInstance:
-    told = [part.attributes for part in parts if part.attributes is not None]
-    if len(told) < len(parts):
+    attributes = [part.attributes for part in parts if part.attributes is not None]
+    if len(attributes) < len(parts):
         return MigInstance(id_, _profile(parts), _uuid(parts))
-    slices = sum(each.computeInstanceSliceCount for each in told)
-    fills = slices == told[0].gpuInstanceSliceCount
+    slices = sum(each.computeInstanceSliceCount for each in attributes)
+    fills = slices == attributes[0].gpuInstanceSliceCount
     return MigInstance(
         id=id_,
         profile=_profile(parts),
         mig_uuid=_uuid(parts),
-        sm_count=sum(each.multiprocessorCount for each in told) if fills else None,
-        memory_bytes=told[0].memorySizeMB << 20,
+        sm_count=sum(each.multiprocessorCount for each in attributes) if fills else None,
+        memory_bytes=attributes[0].memorySizeMB << 20,
     )
 
 
@@ -96,7 +96,7 @@ def _uuid(parts: list[_Part]) -> str:
 
 
 def _profile(parts: list[_Part]) -> str:
-    """From a name such as `NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb`: what stands before g is the instance's."""
+    """The profile in a name such as `NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb`, without the compute instance's `1c`."""
     _, _, profile = parts[0].name.rpartition(" MIG ")
     first, _, rest = profile.partition(".")
     return rest if first.endswith("c") and rest else profile

@@ -1,4 +1,4 @@
-"""What NVIDIA's NVML binding raises, made into the reasons of this program."""
+"""Translates the errors of NVIDIA's NVML binding into the reasons of this program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REASONS: Mapping[int | None, Reason] = {
 
 
 def errors(nvml: ModuleType) -> tuple[type[Exception], ...]:
-    """The binding's errors; they have no common base, and the second came later."""
+    """The binding's errors. They have no common base, and old bindings lack the second."""
     return (nvml.NVMLError, getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError))
 
 
@@ -46,7 +46,7 @@ def reason(error: Exception) -> Reason:
 
 
 def ask(nvml: ModuleType, call: Any, *args: Any) -> Any:
-    """The driver's answer, None when it has none: for what may fail without harm."""
+    """The driver's answer to a call that may fail without harm; None when it fails."""
     try:
         return call(*args)
     except errors(nvml):

@@ -20,7 +20,7 @@ AUTO_RANK = None
 
 
 class Options(BaseModel):
-    """Which recording."""
+    """The recording to replay."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -29,7 +29,7 @@ class Options(BaseModel):
 
 
 class Probe:
-    """A whole recording: its GPUs come out of one file, in the order they were written."""
+    """A whole recording: all of its GPUs are in one file, in the order in which they were written."""
 
     def __init__(self, path: Path, first: recording.Recording, loop: bool, clock: Clock) -> None:
         self._path = path
@@ -64,7 +64,7 @@ class Probe:
         return due
 
     def close(self) -> None:
-        """The file is read to its end or dropped with the generator that reads it."""
+        """Nothing to do: the generator that reads the file closes it."""
 
     def _peek(self) -> Reading | Fault | None:
         if self._next is None:
@@ -75,11 +75,11 @@ class Probe:
         if not self._loop or self._length <= 0:
             raise GpuError(Reason.RECORDING_ENDED, f"{self._path} is over")
         try:
-            again = recording.read(self._path)
+            next_round = recording.read(self._path)
         except SourceError as error:
             raise GpuError(error.reason, error.detail) from error
         self._epoch += self._length
-        self._recording = again
+        self._recording = next_round
 
 
 class Source:

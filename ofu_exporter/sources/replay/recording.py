@@ -1,9 +1,9 @@
-"""The file format of recordings: gzip-compressed JSON Lines, a header and then one line per reading.
+"""Writes and reads recordings: gzip-compressed JSON Lines, a header and then one line per reading.
 
 Line 1 is the header: `{"format": "ofu-recording", "version": 1, "source": ..., "simulated": ...}`
-with what made it. Every other line is a GPU (`{"gpu": {...}}`, given a number by its order), a
-reading (`{"n": number, "start": ..., "end": ..., "tensor": ..., ...}`) or a fault. Times are seconds
-since the recording began. Each batch ends in a flush of the compressor, so a file that was cut
+with the software that wrote the recording. Every other line is a GPU (`{"gpu": {...}}`, numbered in
+order), a reading (`{"n": number, "start": ..., "end": ..., "tensor": ..., ...}`) or a fault. Times are
+seconds since the recording began. Each batch ends in a flush of the compressor, so a file that was cut
 anywhere is readable up to the last complete line before the cut.
 """
 
@@ -25,35 +25,35 @@ from ofu_exporter.values.reasons import Reason
 FORMAT = "ofu-recording"
 VERSION = 1
 MAX_LINE_BYTES = 1 << 20
-"""A longer line is no reading of ours; it must not be held in memory."""
+"""A longer line is no line of a recording, and must not be held in memory."""
 MAX_DAMAGED_LINES = 1000
-"""After so many the file is taken for no recording, and is not read on."""
+"""A file with this many damaged lines is taken for no recording, and is not read on."""
 BAD_LINE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What a line of JSON that is none of ours can make the code below raise."""
+"""Errors that the code below can raise for a line of JSON from elsewhere."""
 _GZIP = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingHeader:
-    """What a recording says of itself."""
+    """The header: what a recording says of itself."""
 
     source: str
     simulated: bool
     created: str
     """UTC, ISO 8601."""
     software: Mapping[str, str] = field(default_factory=dict)
-    """Versions of what wrote it and, where known, of the driver."""
+    """Versions of the software that wrote the recording and, where known, of the driver."""
     gpus: tuple[str, ...] = ()
-    """Model of each GPU that was there when it began."""
+    """Model of each GPU that was there when the recording began."""
     interval: float | None = None
     clock_interval: float | None = None
 
 
 class RecordingWriter:
-    """Appends batches to a recording; every batch is on its way to the disk when `write` returns."""
+    """Appends batches to a recording. When `write` returns, its batch has been handed to the system."""
 
     def __init__(self, path: Path, header: RecordingHeader, epoch: float) -> None:
-        """Create the file; refuses to overwrite one. `epoch` is time 0 of the recording."""
+        """Create the file; raises FileExistsError where there is one. `epoch` is time 0 of the recording."""
         self._file: BinaryIO = path.open("xb")
         self._compressor = zlib.compressobj(9, zlib.DEFLATED, _GZIP)
         self._epoch = epoch
@@ -61,7 +61,7 @@ class RecordingWriter:
         self._put([{"format": FORMAT, "version": VERSION, **asdict(header)}])
 
     def write(self, events: Iterable[Reading | Fault]) -> int:
-        """Append readings and faults; returns how many."""
+        """Append readings and faults; returns how many they were."""
         lines: list[dict[str, Any]] = []
         count = 0
         for event in events:
@@ -76,7 +76,7 @@ class RecordingWriter:
         return count
 
     def close(self) -> None:
-        """End the file properly; what was written before is readable without it."""
+        """End the file properly; without this, all that was written before is readable too."""
         self._file.write(self._compressor.flush(zlib.Z_FINISH))
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -98,11 +98,11 @@ class Recording:
     header: RecordingHeader
     events: Iterator[Reading | Fault]
     damaged: list[str]
-    """What could not be read, one sentence each; grows while `events` is consumed."""
+    """One sentence for each line that could not be read; grows while `events` is consumed."""
 
 
 def read(path: Path) -> Recording:
-    """Open a recording. Raises SourceError when it is not one; damage further on only ends it early."""
+    """Open a recording. Raises SourceError for another file; damage further on only ends the recording early."""
     lines = _lines(path)
     try:
         header = _header(path, next(lines, b""))
@@ -130,7 +130,7 @@ def _header(path: Path, line: bytes) -> RecordingHeader:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Complete lines of a plain or compressed file, as far as they can be had."""
+    """Complete lines of a plain or compressed file, up to its end or its first damage."""
     rest = b""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -143,7 +143,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _unpacked(file: BinaryIO) -> Iterator[bytes]:
-    """The plain bytes of a gzip file in small pieces, up to its end, its cut or its first damage."""
+    """The plain bytes of a gzip file in small pieces, up to its end or its first damage."""
     unpacker = zlib.decompressobj(_GZIP)
     while not unpacker.eof and (packed := unpacker.unconsumed_tail or file.read(1 << 14)):
         try:
@@ -192,7 +192,7 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
 
 
 def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
-    """What `encode` made of an event. Raises one of the errors of a bad line."""
+    """The event that `encode` made the fields of. Raises one of the errors of a bad line."""
     if "fault" in fields:
         reason = Reason(fields["fault"])
         return Fault(gpu, float(fields["at"]), reason, str(fields.get("detail", "")))
@@ -218,12 +218,12 @@ def _evidence(values: Sequence[float | None] | None) -> Evidence | None:
 
 
 def encode_gpu(gpu: Gpu) -> dict[str, Any]:
-    """A GPU as plain data, without what is not known of it."""
+    """A GPU as plain data, without the fields that are not known."""
     return _compact(asdict(gpu))
 
 
 def decode_gpu(fields: Mapping[str, Any]) -> Gpu:
-    """What `encode_gpu` made of a GPU. Raises one of the errors of a bad line."""
+    """The GPU that `encode_gpu` made the fields of. Raises one of the errors of a bad line."""
     known: dict[str, Any] = {"index": "", "uuid": ""}
     for name, value in fields.items():
         if name == "compute_capability":

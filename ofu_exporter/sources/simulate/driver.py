@@ -28,12 +28,12 @@ AUTO_RANK = None
 STEP_SECONDS = 0.1
 """The simulated clock changes this often."""
 _MEMORY_SECONDS = 0.5
-"""How long the clock stays near where it was: correlation time of its noise."""
+"""Correlation time of the clock's noise: how long the clock stays near where it was."""
 _MAX_CLOCK_HZ = 1980e6
 
 
 class Options(BaseModel):
-    """What is simulated."""
+    """What the simulation has."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -58,7 +58,7 @@ class LoadPhase:
     clock_std_hz: float = 0.0
     pipe: str = "hmma"
     useful_share: float = 1.0
-    """Of the tensor cycles: what is not spent on tiles that are not full."""
+    """Share of the tensor cycles that is not spent on tiles that are not full."""
 
 
 _GEMM_CLOCK_HZ = 1352e6
@@ -96,7 +96,7 @@ _NODE = (
 
 
 LOOPS = 12
-"""Products that a simulated GPU runs in turn, where it runs products."""
+"""How many products a simulated GPU runs in turn, where it runs products."""
 
 
 def _loops(chance: random.Random) -> tuple[Loop, ...]:
@@ -128,7 +128,7 @@ class _Totals:
     imma: float = 0.0
     dmma: float = 0.0
     useful: float = 0.0
-    """Tensor cycles that compute what the work needs."""
+    """Tensor cycles without those on tiles that are not full."""
 
 
 class Probe:
@@ -150,9 +150,9 @@ class Probe:
         )
         self._random = random.Random(f"{options.seed}/{index}")
         self.loops = _loops(self._random) if options.simulated_gemms else ()
-        """The products that it runs, over and over; empty with other work."""
+        """The products that the GPU runs, over and over; empty with other work."""
         self._phases = _gemm_phases(self.loops) or WORKLOADS[workload]
-        self._told: LoadPhase | None = None
+        self._given_phase: LoadPhase | None = None
         self._period = math.fsum(phase.seconds for phase in self._phases)
         self._offset = self._random.random() * self._period
         self._has_cycles = options.simulated_cycles
@@ -167,10 +167,10 @@ class Probe:
     def gpus(self) -> Sequence[Gpu]:
         return [self._gpu]
 
-    def do(self, phase: LoadPhase | None) -> None:
-        """Do this from now on; None = its own work again."""
+    def run_phase(self, phase: LoadPhase | None) -> None:
+        """Run this phase from now on; None = the GPU's own work again."""
         self._advance(self._clock())
-        self._told = phase
+        self._given_phase = phase
 
     def poll(self) -> None:
         at = self._clock()
@@ -181,7 +181,7 @@ class Probe:
         self.poll()
         at = self._clocks[-1].at
         if self._before is not None and self._totals.elapsed <= self._before[1].elapsed:
-            return []  # the window is shorter than a step: it goes on
+            return []  # the window is shorter than a step and goes on
         now = _Totals(*(getattr(self._totals, name) for name in _Totals.__slots__))
         before, self._before = self._before, (at, now)
         clocks, self._clocks = tuple(self._clocks), [self._clocks[-1]]
@@ -194,7 +194,7 @@ class Probe:
 
     @property
     def useful_cycles(self) -> float:
-        """Tensor cycles so far, without those on tiles that are not full: what MFU counts."""
+        """Tensor cycles since the start without those on tiles that are not full: the ones that MFU counts."""
         return self._totals.useful
 
     def _reading(
@@ -235,8 +235,8 @@ class Probe:
             setattr(totals, phase.pipe, getattr(totals, phase.pipe) + tensor)
 
     def _phase(self) -> LoadPhase:
-        if self._told is not None:
-            return self._told
+        if self._given_phase is not None:
+            return self._given_phase
         into = (self._steps * STEP_SECONDS + self._offset) % self._period
         for phase in self._phases:
             if into < phase.seconds:
@@ -245,7 +245,7 @@ class Probe:
         return self._phases[-1]
 
     def _clock_hz(self) -> float:
-        """The paper's extremes are 4.7 and 6.4 standard deviations from its mean."""
+        """The clock now; like the paper's it stays within -4.7 and 6.4 standard deviations of its mean."""
         phase = self._phase()
         noise = min(max(self._noise, -4.7), 6.4)
         return min(phase.clock_hz + noise * phase.clock_std_hz, _MAX_CLOCK_HZ)

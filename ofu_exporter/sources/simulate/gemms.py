@@ -1,6 +1,6 @@
 """Draws matrix products and the kernels that run them, so that the MFU behind a simulated OFU is known.
 
-As in arXiv:2605.20799, section V-A: each side is a random multiple of 16. Of the kernels that are drawn for a product
+As in arXiv:2605.20799, section V-A, each side is a random multiple of 16. Of the kernels that are drawn for a product,
 the one that executes least runs it, as a library would choose.
 """
 
@@ -35,12 +35,12 @@ class Loop:
 
     @property
     def executed_flops(self) -> int:
-        """Of each launch."""
+        """FLOPs that each launch executes."""
         return tiles.parse(self.kernel).executed_flops(self.gemm)
 
     @property
     def useful_share(self) -> float:
-        """Of the executed FLOPs: what is left without tiles that are not full."""
+        """Share of the executed FLOPs that is left without tiles that are not full."""
         return self.gemm.theoretical_flops / self.executed_flops
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Passes, Recompute
 from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
-from ofu_exporter.flops.explain import Observation, explain, of_report
+from ofu_exporter.flops.explain import Observation, causes_of_report, explain
 from ofu_exporter.values.reported import Verdict
 from tests.flops.causes.synthetic import BERT, BF16, H100, HYBRID, LATENT, LLAMA, Step
 from tests.flops.counting import CONFIGS, NAMES, config
@@ -49,8 +51,8 @@ def ratios(slug: str, facts: CauseFacts) -> list[float]:
         if each.miscount is None:
             found.append(each.ratio)
         else:
-            assert facts.job
-            found.append(each.miscount(facts.job).flops() / facts.job.flops())
+            assert facts.step
+            found.append(each.miscount(facts.step).flops() / facts.step.flops())
     return found
 
 
@@ -120,6 +122,36 @@ def test_facts_exclude(slug: str, facts: CauseFacts) -> None:
     assert left == ([3.0] if slug == "forward_only" else [])
 
 
+@pytest.mark.parametrize("slug", [cause.slug for cause in causes()])
+def test_some_job_makes_it_possible(slug: str) -> None:
+    found = [ratio for facts in every_facts() for ratio in ratios(slug, facts)]
+    assert found
+    assert all(0 < ratio < math.inf for ratio in found)
+
+
+@cache
+def every_facts() -> list[CauseFacts]:
+    """Of every configuration, of an adapter, of packed and padded sequences, on two GPUs, in two precisions."""
+    whole = [Step(config(name), flops.fixed(2, **streams(name))) for name in NAMES]
+    adapted = replace(LLAMA, passes=Passes(lora=Lora(8), repeats=2))
+    packed = replace(LLAMA, lengths=flops.packed([700, 1500, 900, 3000]))
+    padded = replace(LLAMA, padded=flops.fixed(8, tokens=9000))
+    predicting = CountedStep(
+        flops.read(config("deepseek-v3")), LLAMA.lengths, flops.Counting(predictions=True), Passes()
+    )
+    return [CauseFacts(predicting)] + [
+        replace(each, gpu=gpu, precision={precision: 1.0}).facts()
+        for each in (*whole, LATENT, adapted, packed, padded)
+        for gpu in (H100, "NVIDIA B200")
+        for precision in ("bf16", "fp8")
+    ]
+
+
+def streams(name: str) -> dict[str, int]:
+    """512 of everything that the configuration's model reads."""
+    return dict.fromkeys(flops.read(config(name)).streams, 512)
+
+
 def test_tiles_that_add_at_least_so_much_may_add_more() -> None:
     lower = CauseFacts(tile_overhead=0.02, tile_overhead_bound="lower")
     exact = CauseFacts(tile_overhead=0.02)
@@ -151,7 +183,7 @@ def test_two_mistakes_of_one_count_are_counted_together() -> None:
 
 
 def test_a_device_is_found_by_the_name_of_its_row() -> None:
-    found = of_report(0.4 * 989.4 / 119.5, 0.4, known(LLAMA))
+    found = causes_of_report(0.4 * 989.4 / 119.5, 0.4, known(LLAMA))
     assert any("L20" in each.evidence for each in found if each.cause == "wrong_device")
 
 
@@ -207,12 +239,14 @@ def test_zero_has_no_cause(mfu: float, ofu: float) -> None:
 
 def test_a_report_against_the_right_mfu() -> None:
     facts = LLAMA.facts()
-    assert of_report(0.40, 0.40, facts) == []
-    assert of_report(0.20, 0.40, facts)[0].cause == "sparse_peak"
-    assert "recompute_counted" in {each.cause for each in of_report(0.4 * 4 / 3, 0.4, facts)}
-    assert of_report(0.5427, 0.1845, facts) == [], "2.94 is the latent experts', nothing general"
+    assert causes_of_report(0.40, 0.40, facts) == []
+    assert causes_of_report(0.20, 0.40, facts)[0].cause == "sparse_peak"
+    assert "recompute_counted" in {each.cause for each in causes_of_report(0.4 * 4 / 3, 0.4, facts)}
+    assert causes_of_report(0.5427, 0.1845, facts) == [], (
+        "2.94 is the latent experts', nothing general"
+    )
     with pytest.raises(ConfigError, match="reported_mfu"):
-        of_report(0.0, 0.4, facts)
+        causes_of_report(0.0, 0.4, facts)
 
 
 def test_the_page_names_every_cause() -> None:

@@ -135,11 +135,13 @@ def share(cause: str, step: Step, mistake: float, throughput: bool) -> float:
     return sum(bool(run.causes) and run.causes[0].cause == cause for run in runs) / RUNS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cause", "step", "mistake"), CASES)
 def test_a_mistake_is_found_from_mfu_and_ofu(cause: str, step: Step, mistake: float) -> None:
     assert share(cause, step, mistake, throughput=False) >= RECOVERED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cause", "step", "mistake"), WITH_THROUGHPUT)
 def test_a_mistake_is_found_with_the_throughput(cause: str, step: Step, mistake: float) -> None:
     assert share(cause, step, mistake, throughput=True) >= RECOVERED
@@ -150,6 +152,7 @@ def test_enough_causes_in_enough_families() -> None:
     assert len({flops.read(step.config).family for _, step, _ in CASES}) >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("throughput", [False, True])
 def test_honest_jobs_raise_no_alarm(throughput: bool) -> None:
     steps = (LLAMA, MIXTRAL, DEEPSEEK, HYBRID, BERT)

@@ -296,7 +296,7 @@ def test_the_first_statement_says_whose_log_it_is() -> None:
 
 
 def test_an_unknown_framework_is_named() -> None:
-    known = "deepspeed, megatron, onelogger, verl"
+    known = ", ".join(readers.log_names())
     with pytest.raises(ConfigError, match=f"unknown log 'serving'; known: {known}"):
         Bench("serving")
 

@@ -640,6 +640,7 @@ def test_a_pod_that_the_api_server_does_not_know_is_its_own_job_until_it_does(
     assert bench.rejected == {}
 
 
+@pytest.mark.slow
 def test_it_is_asked_about_less_and_less_often(bench: Bench) -> None:
     bench.hold(holding("p", "GPU-a"))
     for _ in range(0, 3600, 5):
@@ -671,6 +672,7 @@ def test_a_failure_costs_no_claim(bench: Bench, status: int) -> None:
     assert bench.rejected == {"unreadable": 2}
 
 
+@pytest.mark.slow
 def test_a_failing_api_server_is_asked_less_and_less_often(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -746,6 +748,7 @@ def test_an_api_server_that_does_not_answer_costs_no_claim(
     assert bench.rejected == {"unreadable": 2}
 
 
+@pytest.mark.slow
 def test_many_questions_together_have_no_more_time_than_one(bench: Bench) -> None:
     """What there was no time for is asked in the next round."""
 

@@ -266,6 +266,7 @@ def expected(entry: Message) -> PodResources:
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(messages("ListPodResourcesResponse"))
 def test_the_decoder_reads_what_the_real_library_reads(message: Message) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
 from tests.helpers.agent import Agent, agent, until
-from tests.schedulers.slurm.cluster import DEPLOYED, PROGRAM, Cluster
+from tests.helpers.slurm_cluster import DEPLOYED, PROGRAM, Cluster
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Asking Slurm about a job, with programs in squeue's place that answer as it does, late, or not at all.
 
-`tests/schedulers/slurm` asks a real one.
+`tests/end_to_end/test_slurm_hooks.py` asks a real one.
 """
 
 from __future__ import annotations

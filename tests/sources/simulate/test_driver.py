@@ -103,6 +103,7 @@ def test_windows_as_short_as_allowed_tile_in_spite_of_jitter(waits: list[float])
     assert all(a.end == b.start for a, b in itertools.pairwise(taken))
 
 
+@pytest.mark.slow
 def test_under_full_load_the_clock_moves_as_the_paper_measured() -> None:
     """H100, arXiv:2605.20799, IV-C: 1,201 to 1,558 MHz, mean 1,352, standard deviation 32."""
     pretraining = of(Node(simulated_gpus=4).run(1500, interval=50.0, polls=499), 3)

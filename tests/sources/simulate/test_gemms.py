@@ -69,6 +69,7 @@ def test_every_kernel_is_of_the_simulated_gpu() -> None:
         assert (kernel_.architecture, kernel_.precision) == ("sm90", "bf16")
 
 
+@pytest.mark.slow
 def test_an_adjusted_ofu_is_the_mfu_where_a_raw_one_is_not(tmp_path: Path) -> None:
     node = Node(simulated_gpus=4, simulated_gemms=True)
     readings = node.run(SECONDS)

@@ -1,0 +1,93 @@
+"""Opens a source on a thread of its own, so that a library that does not answer holds up nothing else."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ofu_exporter.errors import SourceError
+from ofu_exporter.sources import Clock, Probe, Source
+from ofu_exporter.values.reasons import Reason
+
+log = logging.getLogger(__name__)
+
+Candidate = tuple[str, Callable[[], Source]]
+"""The name of a source, and how it is built."""
+
+
+class OpenProbes(NamedTuple):
+    """A source that is open, with its probes."""
+
+    source: Source
+    probes: Sequence[Probe]
+
+    def close(self) -> None:
+        """Release everything. Never raises."""
+        for probe in self.probes:
+            probe.close()
+        self.source.close()
+
+
+class SourceOpening:
+    """One attempt to open a source."""
+
+    def __init__(self, candidate: Candidate, clock: Clock) -> None:
+        self._candidate = candidate
+        self._clock = clock
+        self._began = clock()
+        self._lock = threading.Lock()
+        self._opened: OpenProbes | None = None
+        self._error: SourceError | None = None
+        self._given_up = False
+        self._thread = threading.Thread(target=self._run, name="ofu-opening", daemon=True)
+        self._thread.start()
+
+    @property
+    def seconds(self) -> float:
+        """How long the attempt has taken until now."""
+        return self._clock() - self._began
+
+    def result(self, patience: float) -> OpenProbes | None:
+        """The open source; None when it is not open within `patience` seconds. Raises SourceError."""
+        self._thread.join(patience)
+        if self._error is not None:
+            raise self._error
+        return self._opened
+
+    def give_up(self) -> None:
+        """Give the attempt up: a source that it opens, or has opened, is closed."""
+        with self._lock:
+            self._given_up = True
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    def _run(self) -> None:
+        try:
+            opened = _opened(self._candidate)
+        except SourceError as error:
+            self._error = error
+            return
+        with self._lock:
+            if not self._given_up:
+                self._opened = opened
+                return
+        opened.close()
+
+
+def _opened(candidate: Candidate) -> OpenProbes:
+    """Build and open a source. Raises SourceError, and nothing else."""
+    name, build = candidate
+    try:
+        source = build()
+        probes = source.open()
+    except SourceError:
+        raise
+    except Exception as error:  # whatever one source does, the next is tried
+        log.exception("unexpected error while opening source %s", name)
+        raise SourceError(Reason.FAILED, f"{type(error).__name__}: {error}") from error
+    if not probes:
+        raise SourceError(Reason.NO_GPU)
+    return OpenProbes(source, probes)

@@ -1,0 +1,121 @@
+"""Reads the fields that configurations of Hugging Face transformers have in common, for every family.
+
+Each function names the fields it reads. An absent field means what the model class in transformers
+(`configuration_*.py`) makes of it; the function says what that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.shapes import GroupedAttention, Layer
+
+FULL = "full_attention"
+SLIDING = "sliding_attention"
+
+
+def heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
+    """Heads, key/value groups and head dimension.
+
+    num_key_value_heads absent: as many as heads. head_dim absent: hidden_size / num_attention_heads, which must
+    divide. Raises ConfigError for heads that the groups do not divide.
+    """
+    number = fields.size("num_attention_heads")
+    groups = fields.size("num_key_value_heads", default=number)
+    if number % groups:
+        raise fields.contradiction(
+            "the groups must divide the heads", "num_attention_heads", "num_key_value_heads"
+        )
+    if not any([fields.has("head_dim"), fields.has("attention_head_dim")]) and hidden % number:
+        raise fields.contradiction(
+            "the heads must divide the hidden size, or head_dim be given",
+            "hidden_size",
+            "num_attention_heads",
+        )
+    return number, groups, fields.size("head_dim", "attention_head_dim", default=hidden // number)
+
+
+def query_key_norm(kind: str, attention: GroupedAttention) -> int:
+    """Parameters of the norms of queries and keys: one per `head` dimension, or over `all` heads."""
+    if kind == "head":
+        return 2 * attention.head_dim
+    return attention.query_dim + attention.key_dim if kind == "all" else 0
+
+
+def windows(fields: Fields, layers: int, full_every: int = 0) -> list[int | None]:
+    """The sliding window of each layer, None where it attends to everything.
+
+    sliding_window absent, null or (Qwen) use_sliding_window false: no windows. layer_types says which layers have
+    the window; absent, every layer has it but each `full_every`-th (0 = every layer), from max_window_layers on.
+    """
+    window = fields.size("sliding_window", default=0, least=0)
+    used = fields.flag("use_sliding_window", default=bool(window))
+    first = fields.size("max_window_layers", default=0, least=0)
+    every = fields.size(
+        "sliding_window_pattern", "_sliding_window_pattern", default=full_every, least=0
+    )
+    if fields.has("layer_types"):
+        kinds = fields.words("layer_types", (FULL, SLIDING), layers)
+        if SLIDING in kinds and not window:
+            raise fields.contradiction(
+                "sliding layers without a window", "layer_types", "sliding_window"
+            )
+        return [window if kind == SLIDING else None for kind in kinds]
+    if not used or not window:
+        if used:
+            raise fields.contradiction("no window to slide", "use_sliding_window", "sliding_window")
+        return [None] * layers
+    first = first if fields.has("use_sliding_window") else 0
+    return [
+        window if index >= first and not (every and (index + 1) % every == 0) else None
+        for index in range(layers)
+    ]
+
+
+def windowed(layer: Layer, windows: Sequence[int | None]) -> tuple[Layer, ...]:
+    """A layer for each window. Raises TypeError for a layer without grouped attention."""
+    mixer = layer.mixer
+    if not isinstance(mixer, GroupedAttention):
+        raise TypeError(f"no window slides over {mixer}")
+    made = {
+        window: replace(layer, mixer=replace(mixer, window=window))
+        for window in dict.fromkeys(windows)
+    }
+    return tuple(made[window] for window in windows)
+
+
+def dense_indices(fields: Fields, layers: int) -> set[int]:
+    """Layers without experts in Qwen's words: mlp_only_layers, and all but each decoder_sparse_step-th."""
+    step = fields.size("decoder_sparse_step", default=1)
+    named = fields.sizes("mlp_only_layers", least=0) if fields.has("mlp_only_layers") else ()
+    if any(index >= layers for index in named):
+        raise fields.contradiction(
+            "a layer that is not there", "mlp_only_layers", "num_hidden_layers"
+        )
+    return {index for index in range(layers) if index in named or (index + 1) % step}
+
+
+def experts_used(fields: Fields, *names: str) -> tuple[int, int]:
+    """How many routed experts there are, and how many a token goes to."""
+    number = fields.size(*names)
+    used = fields.size("num_experts_per_tok", "experts_per_token", "num_experts_per_token")
+    if used > number:
+        raise fields.contradiction(
+            "a token cannot go to more experts than there are", names[0], "num_experts_per_tok"
+        )
+    return number, used
+
+
+def labels(fields: Fields) -> int:
+    """How many labels a classifier has: num_labels, or the length of id2label.
+
+    Raises ConfigError when neither says so (the class would take 2), or they contradict each other.
+    """
+    if fields.has("id2label"):
+        number = len(fields.mapping("id2label"))
+        if number and fields.size("num_labels", default=number) == number:
+            return number
+        raise fields.contradiction(f"id2label has {number} labels", "num_labels")
+    return fields.size("num_labels")

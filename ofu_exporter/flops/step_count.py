@@ -1,0 +1,231 @@
+"""Counts the FLOPs of one step of a model: the terms of a convention, run as often as the step runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import conventions, families
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.lengths import Lengths
+from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
+from ofu_exporter.flops.neutral_fields import NEUTRAL
+from ofu_exporter.flops.passes import Passes, Run, plan
+from ofu_exporter.flops.terms import Exact, Part, Term, total, whole
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The FLOPs of one term in one step over all GPUs."""
+
+    term: Term
+    forward: Exact
+    backward: Exact
+    recomputed: Exact
+    padding: Exact = 0
+    """FLOPs of padding tokens in all passes: the hardware runs them, nobody needs them."""
+
+    @property
+    def model(self) -> Exact:
+        """FLOPs of the term that the model needs: forward and backward once."""
+        return self.forward + self.backward
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The FLOPs of one optimizer step over all GPUs."""
+
+    family: str
+    convention: str
+    parameters: Parameters
+    lines: tuple[Line, ...]
+    tokens: Exact
+    """Tokens of the main streams in the step; a count per token divides by them, and tokens/s counts them."""
+    sequences: int
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def model_flops_per_step(self) -> Exact:
+        """FLOPs that the model needs: forward and backward once. The numerator of MFU."""
+        return total(line.model for line in self.lines)
+
+    @property
+    def hardware_flops_per_step(self) -> Exact:
+        """FLOPs that the hardware runs: also those of recomputed activations and of padding. The numerator of HFU."""
+        more = (line.recomputed + line.padding for line in self.lines)
+        return total((self.model_flops_per_step, *more))
+
+    @property
+    def model_flops_per_token(self) -> Exact:
+        """Model FLOPs over the tokens of the step: exact, so it may be a fraction."""
+        return whole(Fraction(self.model_flops_per_step) / Fraction(self.tokens))
+
+    @property
+    def hardware_flops_per_token(self) -> Exact:
+        """Hardware FLOPs over the tokens of the step."""
+        return whole(Fraction(self.hardware_flops_per_step) / Fraction(self.tokens))
+
+    @property
+    def model_flops_per_sequence(self) -> Exact:
+        """Model FLOPs over the sequences of the step: the mean, where they are unequal."""
+        return whole(Fraction(self.model_flops_per_step) / self.sequences)
+
+    def per_token(self, line: Line) -> Exact:
+        """Model FLOPs of one line per token."""
+        return whole(Fraction(line.model) / Fraction(self.tokens))
+
+    def share(self, *parts: Part) -> float:
+        """The share of the model FLOPs that is in some parts."""
+        flops = sum(
+            (Fraction(line.model) for line in self.lines if line.term.part in parts), Fraction()
+        )
+        return float(flops / Fraction(self.model_flops_per_step))
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Several counts of one step together, such as actor, reference and reward model of GRPO."""
+
+    counts: tuple[Count, ...]
+
+    @property
+    def model_flops_per_step(self) -> Exact:
+        """The sum over the counts."""
+        return total(count.model_flops_per_step for count in self.counts)
+
+    @property
+    def hardware_flops_per_step(self) -> Exact:
+        """The sum over the counts, with recomputed activations and padding."""
+        return total(count.hardware_flops_per_step for count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """Everything that changes the count besides the model and its lengths."""
+
+    convention: str = "model"
+    counting: Counting = field(default_factory=Counting)
+    passes: Passes = field(default_factory=Passes)
+
+
+def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
+    """The model of a configuration: Hugging Face's config.json or diffusers' transformer/config.json, unchanged.
+
+    `ignore` names unknown fields that change no matrix product.
+
+    Raises ConfigError for a field that is missing, negative, contradictory or unknown, and for an
+    architecture that no family reads; it names the field and lists what is known.
+    """
+    architecture = _architecture(config)
+    family = families.load(families.family_of(architecture))
+    neutral = NEUTRAL | family.NEUTRAL | {*ignore}
+    fields = Fields(config, neutral)
+    fields.has("architectures")
+    model = family.read(fields, architecture)
+    fields.finish()
+    return model
+
+
+def read_file(path: Path, ignore: Iterable[str] = ()) -> Model:
+    """The model of a configuration in a JSON file. Raises ConfigError, which names the file."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not JSON: {error}") from error
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"{path}: the top level is not a configuration")
+    return read(config, ignore)
+
+
+def _architecture(config: Mapping[str, object]) -> str:
+    named = config.get("architectures", config.get("_class_name"))
+    names = named if isinstance(named, list) else [named]
+    if len(names) != 1 or not isinstance(names[0], str):
+        known = ", ".join(sorted(families.architectures()))
+        raise ConfigError(f"architectures: needs exactly one entry, not {named!r}; known: {known}")
+    return names[0]
+
+
+def count(
+    model: Model, lengths: Lengths, how: How | None = None, executed: Lengths | None = None
+) -> Count:
+    """The FLOPs of one step.
+
+    `lengths` hold every sample of the step over all GPUs (global batch), without padding. Where the job pads,
+    `executed` holds the same samples with their padding. The streams whose length the configuration fixes (patches
+    of an image) are added to each sample.
+
+    Raises ConfigError for an unknown convention, one that isn't defined for the family (the error lists those that
+    are), choices that contradict the convention or the model, and padding that makes a step smaller.
+    """
+    how = how or How()
+    convention = conventions.load(how.convention)
+    if (how.passes.frozen or how.passes.lora) and not convention.EXACT:
+        raise ConfigError(
+            f"convention {how.convention} does not count frozen parts or adapters; use convention model"
+        )
+    try:
+        terms = convention.terms(model, how.counting)
+    except NotDefined as error:
+        raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
+    runs = plan(terms, how.passes, model.towers, model.layers, convention.RECOMPUTES_ALL)
+    full = _complete(model, lengths)
+    padded = full if executed is None else _complete(model, executed)
+    return Count(
+        family=model.family,
+        convention=how.convention,
+        parameters=parameters(model, how.counting, terms if convention.EXACT else None),
+        lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
+        tokens=total(full.tokens(stream) for stream in model.counted),
+        sequences=full.sequences(model.counted[0]),
+        warnings=tuple(convention.warnings(model, how.counting)),
+    )
+
+
+def _line(run: Run, lengths: Lengths, padded: Lengths, repeats: int) -> Line:
+    flops = run.term.flops * repeats
+    once = lengths.of(run.term.extent) * flops
+    more = 0 if padded is lengths else padded.of(run.term.extent) * flops - once
+    if more < 0:
+        raise ConfigError("executed: a padded step is not smaller than the step without padding")
+    return Line(
+        run.term,
+        forward=whole(once * run.forward),
+        backward=whole(once * run.backward),
+        recomputed=whole(once * run.recomputed),
+        padding=whole(more * (run.model + run.recomputed)),
+    )
+
+
+def _complete(model: Model, lengths: Lengths) -> Lengths:
+    """The lengths of all streams of the model. Raises ConfigError for one missing or unknown."""
+    known = ", ".join(model.streams) or "none (the configuration fixes them)"
+    for stream in sorted(lengths.streams - {*model.streams, *model.lengths}):
+        raise ConfigError(f"lengths: {model.architecture} has no stream {stream!r}; known: {known}")
+    for stream in model.streams:
+        if stream not in lengths.streams:
+            raise ConfigError(
+                f"lengths: the length of stream {stream!r} is missing; needed: {known}"
+            )
+    full = lengths.with_fixed(model.lengths)
+    if not any(full.tokens(stream) for stream in model.counted):
+        raise ConfigError(f"lengths: no token in {', '.join(model.counted)}")
+    return full
+
+
+def _defined(model: Model) -> list[str]:
+    """The conventions that are defined for a model."""
+    defined = []
+    for name in conventions.names():
+        try:
+            conventions.load(name).terms(model, Counting())
+        except NotDefined:
+            continue
+        defined.append(name)
+    return defined

@@ -1,0 +1,90 @@
+"""A source that does not open holds up nobody, and nothing of it is left behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from ofu_exporter.agent.source_opening import SourceOpening
+from ofu_exporter.errors import SourceError
+from ofu_exporter.sources import Probe
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
+from tests.helpers.agent import until
+from tests.helpers.values import FakeClock
+
+
+class IdleProbe:
+    """Never measures anything."""
+
+    def gpus(self) -> Sequence[Gpu]:
+        return []
+
+    def poll(self) -> None:
+        pass
+
+    def read(self) -> Sequence[Reading | Fault]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class SlowSource:
+    """A source whose library answers when it is told to."""
+
+    simulated = False
+    rejected: dict[str, int] = {}  # noqa: RUF012
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.answers = threading.Event()
+        self.closed = False
+        self._error = error
+
+    def open(self) -> Sequence[Probe]:
+        self.answers.wait()
+        if self._error is not None:
+            raise self._error
+        return [IdleProbe()]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_what_is_not_open_yet_is_waited_for_by_whoever_wants_to() -> None:
+    clock, source = FakeClock(0.0), SlowSource()
+    opening = SourceOpening(("slow", lambda: source), clock)
+    assert opening.result(0.0) is None
+    clock.now = 7.0
+    assert opening.seconds == 7.0
+    source.answers.set()
+    opened = opening.result(20.0)
+    assert opened is not None
+    assert opened.source is source
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(SourceError(Reason.NO_LIBRARY), Reason.NO_LIBRARY), (ValueError("odd"), Reason.FAILED)],
+)
+def test_why_it_cannot_be_opened_is_said(error: Exception, reason: Reason) -> None:
+    source = SlowSource(error)
+    source.answers.set()
+    with pytest.raises(SourceError) as raised:
+        SourceOpening(("slow", lambda: source), FakeClock(0.0)).result(20.0)
+    assert raised.value.reason is reason
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_source_that_nobody_wants_any_more_is_closed(is_open: bool) -> None:
+    source = SlowSource()
+    opening = SourceOpening(("slow", lambda: source), FakeClock(0.0))
+    if is_open:
+        source.answers.set()
+        opening.result(20.0)
+    opening.give_up()
+    source.answers.set()
+    until(lambda: source.closed)

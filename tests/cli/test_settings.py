@@ -1,0 +1,276 @@
+"""Flags, environment and file as settings: which place wins, and how what cannot be used is named with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.cli.layers import Given
+from ofu_exporter.cli.settings import load
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.settings import Configured
+from ofu_exporter.sources.dcgm_exporter.driver import Options as DcgmOptions
+from ofu_exporter.sources.simulate.driver import Options as SimulateOptions
+
+
+def loaded(
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: Path | None = None,
+    preset: Mapping[str, Given] | None = None,
+) -> Configured:
+    given = {**(flags or {}), **({"config": file} if file else {})}
+    return load(given, preset, environ or {})
+
+
+def refusal(
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> str:
+    """What the user is told; always one line."""
+    with pytest.raises(ConfigError) as caught:
+        loaded(flags, environ, file)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+# Ranges and addresses.
+
+
+@pytest.mark.parametrize("value", ["0.1", "100ms", "30s", "0.5m"])
+def test_both_ends_of_the_interval_are_taken(value: str) -> None:
+    assert loaded({"interval": value}).settings.interval in (0.1, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "why"),
+    [
+        ("99ms", "below 0.1s", "refreshes its counters"),
+        ("0", "below 0.1s", "refreshes its counters"),
+        ("31s", "above 30s", "averages of averages"),
+        ("1h", "above 30s", "averages of averages"),
+    ],
+)
+def test_an_interval_out_of_range_is_refused_with_the_reason(
+    value: str, limit: str, why: str
+) -> None:
+    text = refusal({"interval": value})
+    assert all(part in text for part in ("--interval", limit, why))
+
+
+@pytest.mark.parametrize("name", ["clock_interval", "timeout", "collect_interval"])
+def test_no_duration_is_zero(name: str) -> None:
+    assert "--" + name.replace("_", "-") in refusal({name: "0"})
+
+
+def test_a_collection_is_at_most_the_longest_window() -> None:
+    assert "--collect-interval" in refusal({"collect_interval": "31s"})
+
+
+@pytest.mark.parametrize(
+    "listen",
+    ["", "9846", "localhost", "localhost:", "h:http", "h:65536", "h:-1", "h:\u0663", "h: 80"],
+)
+def test_what_is_no_address_is_refused(listen: str) -> None:
+    text = refusal({"listen": listen})
+    assert "--listen" in text
+    assert "is not HOST:PORT" in text
+
+
+# Where a value was set.
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("soon", "interval"), ("99s", "interval"), ("here", "listen"), ("xml", "log_format")],
+)
+def test_a_bad_value_is_named_with_where_it_was_set(file: Path, value: str, name: str) -> None:
+    file.write_text(f"{name}: {value}\n")
+    assert "--" + name.replace("_", "-") in refusal({name: value})
+    assert f"OFU_{name.upper()}" in refusal(environ={f"OFU_{name.upper()}": value})
+    assert f"{name} in {file}" in refusal(file=file)
+
+
+def test_a_bad_option_of_a_source_is_named_with_where_it_was_set(file: Path) -> None:
+    file.write_text("source: dcgm-exporter\nunchanged-limit: long\n")
+    assert "--url" in refusal({"source": "dcgm-exporter", "url": "localhost:9400"})
+    assert "OFU_URL" in refusal(environ={"OFU_SOURCE": "dcgm-exporter", "OFU_URL": "ftp://x/"})
+    assert f"unchanged-limit in {file}" in refusal(file=file)
+
+
+def test_every_bad_value_is_named_at_once() -> None:
+    text = refusal({"interval": "99s", "listen": "here"})
+    assert "--interval" in text
+    assert "--listen" in text
+
+
+def test_a_source_that_is_not_known_is_named_with_where_it_was_set(file: Path) -> None:
+    file.write_text("source: nvlm\n")
+    assert "--source" in refusal({"source": "nvlm"})
+    assert "OFU_SOURCE" in refusal(environ={"OFU_SOURCE": "nvlm"})
+    assert str(file) in refusal(file=file)
+
+
+def test_a_source_that_is_not_known_is_told_the_known_ones() -> None:
+    text = refusal({"source": "nvlm"})
+    assert all(name in text for name in ("'nvlm'", "auto", "nvml", "dcgm-exporter"))
+
+
+def test_a_setting_that_is_missing_says_all_the_ways_to_give_it() -> None:
+    text = refusal({"source": "replay"})
+    assert all(part in text for part in ("source replay", "--path", "OFU_PATH", "path in the file"))
+
+
+def test_a_bad_gpu_of_the_users_is_named_down_to_the_field(file: Path) -> None:
+    file.write_text("gpus:\n- name: X\n  tensor_clock_hz: 1830\n")
+    text = refusal(file=file)
+    assert str(file) in text
+    assert "0.tensor_clock_hz" in text
+
+
+def test_a_gpu_of_the_users_is_taken(file: Path) -> None:
+    file.write_text("gpus:\n- name: X\n  tensor_clock_hz: 1.83e+9\n")
+    (row,) = loaded(file=file).settings.gpus
+    assert (row.name, row.tensor_clock_hz) == ("X", 1.83e9)
+
+
+# Names that are no settings.
+
+
+def test_an_unknown_key_is_named_with_the_nearest_known(file: Path) -> None:
+    file.write_text("intervall: 5s\n")
+    text = refusal(file=file)
+    assert f"intervall in {file}" in text
+    assert "did you mean interval?" in text
+
+
+def test_an_unknown_variable_is_named_with_the_nearest_known() -> None:
+    text = refusal(environ={"OFU_INTERVALL": "5s"})
+    assert "OFU_INTERVALL" in text
+    assert "did you mean interval?" in text
+
+
+def test_an_unknown_key_like_no_other_is_told_all_that_are_known(file: Path) -> None:
+    file.write_text("qqq: 5s\n")
+    text = refusal(file=file)
+    assert all(name in text for name in ("known:", "interval", "url", "simulated_gpus"))
+
+
+@pytest.mark.parametrize("spelling", ["clock-interval", "clock_interval"])
+def test_a_key_may_have_dashes_or_underscores(file: Path, spelling: str) -> None:
+    file.write_text(f"{spelling}: 250ms\n")
+    assert loaded(file=file).settings.clock_interval == 0.25
+
+
+# An option of another source.
+
+
+@pytest.mark.parametrize(
+    ("source", "option", "owner"),
+    [
+        ("nvml", "url", "dcgm-exporter"),
+        ("auto", "path", "replay"),
+        ("dcgm-exporter", "seed", "simulate"),
+        ("simulate", "timeout", "dcgm-exporter"),
+    ],
+)
+def test_an_option_of_another_source_says_whose_it_is(source: str, option: str, owner: str) -> None:
+    text = refusal({"source": source, option: "7"})
+    assert f"--{option} is an option of source {owner}" in text
+    assert f"the source is {source}" in text
+
+
+def test_it_says_where_such_an_option_was_set(file: Path) -> None:
+    file.write_text("seed: 7\n")
+    assert f"seed in {file} is an option of source simulate" in refusal(file=file)
+    assert "OFU_SEED is an option" in refusal(environ={"OFU_SEED": "7"})
+
+
+def test_auto_takes_the_options_of_every_source_it_tries() -> None:
+    options = loaded({"url": "http://other:9400/metrics"}).sources["dcgm-exporter"]
+    assert isinstance(options, DcgmOptions)
+    assert options.url == "http://other:9400/metrics"
+
+
+def test_only_the_chosen_source_has_options() -> None:
+    configured = loaded({"source": "simulate", "seed": 7})
+    assert configured.sources == {"simulate": SimulateOptions(seed=7)}
+
+
+# Which place wins.
+
+
+def test_a_flag_wins_over_a_preset_that_over_the_environment_that_over_the_file(
+    file: Path,
+) -> None:
+    file.write_text("interval: 4s\n")
+    environ, preset = {"OFU_INTERVAL": "3s"}, {"interval": Given("2s", "preset")}
+    assert loaded({"interval": "1s"}, environ, file, preset).settings.interval == 1.0
+    assert loaded({}, environ, file, preset).settings.interval == 2.0
+    assert loaded({}, environ, file).settings.interval == 3.0
+    assert loaded({}, {}, file).settings.interval == 4.0
+    assert loaded().settings.interval == 5.0
+
+
+def test_each_setting_comes_from_its_own_place(file: Path) -> None:
+    file.write_text("listen: :1\nlog_format: json\n")
+    configured = loaded({"interval": "1s"}, {"OFU_LISTEN": ":2"}, file).settings
+    assert (configured.interval, configured.listen, configured.log_format) == (1.0, ":2", "json")
+
+
+def test_a_flag_that_was_not_given_hides_nothing() -> None:
+    assert loaded({"interval": None}, {"OFU_INTERVAL": "3s"}).settings.interval == 3.0
+
+
+def test_a_flag_that_says_no_is_given() -> None:
+    flags = {"source": "simulate", "simulated_cycles": False}
+    environ = {"OFU_SIMULATED_CYCLES": "true"}
+    assert loaded(flags, environ).sources == {"simulate": SimulateOptions()}
+
+
+def test_a_bad_value_that_is_overridden_is_no_error(file: Path) -> None:
+    file.write_text("interval: soon\n")
+    assert loaded({"interval": "1s"}, {}, file).settings.interval == 1.0
+
+
+def test_the_file_may_be_named_by_the_environment_and_a_flag_wins(file: Path) -> None:
+    file.write_text("interval: 4s\n")
+    environ = {"OFU_CONFIG": str(file)}
+    assert loaded({}, environ).settings.interval == 4.0
+    assert loaded({}, {"OFU_CONFIG": "/nonexistent"}, file).settings.interval == 4.0
+
+
+@pytest.mark.parametrize("key", ["5", "true", "null", "2025-01-01", "[a]"])
+def test_a_key_that_is_no_name_is_an_error_of_the_file(file: Path, key: str) -> None:
+    file.write_text(f"{key}: 5s\n")
+    assert str(file) in refusal(file=file)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("interval:", "interval"),
+        ("interval: [5s]", "interval"),
+        ("listen: 9846", "listen"),
+        ("source: 5", "source"),
+        ("gpus: x", "gpus"),
+        ("gpus: [x]", "gpus"),
+    ],
+)
+def test_a_value_of_another_kind_is_named(file: Path, line: str, name: str) -> None:
+    file.write_text(line + "\n")
+    assert f"{name} in {file}" in refusal(file=file)
+
+
+def test_a_file_that_is_missing_is_named_however_it_was_given(file: Path) -> None:
+    assert str(file) in refusal(file=file)
+    assert str(file) in refusal(environ={"OFU_CONFIG": str(file)})

@@ -1,0 +1,126 @@
+"""`profile --post`: the agent of the node is told what tiles add to a job, and what it answers is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.hardware.profiles import NO_SHAPE
+from tests.hardware.profiles.test_ncu import BF16, long
+from tests.hardware.profiles.test_nsys_csv import SUM
+from tests.hardware.profiles.tracing import FLASH, FP8, NVJET, kernel, operator, write
+from tests.helpers.agent import Agent, agent, call, page_server, until
+
+JOB = "1001"
+"""Of the simulated node."""
+NOBODY = {"OFU_EXPORTER_URL": "http://127.0.0.1:9"}
+
+
+def trace(path: Path, other_microseconds: float) -> Path:
+    """Products in two precisions, and another kernel that nothing is known of."""
+    return write(
+        path,
+        operator("aten::mm", 201, [3000, 4096], [4096, 2176]),
+        operator("aten::_scaled_mm", 202, [1000, 2048], [2048, 2048]),
+        kernel(NVJET, 201, microseconds=60),
+        kernel(FP8, 202, microseconds=20),
+        kernel(FLASH, 1, microseconds=other_microseconds),
+    )
+
+
+def peak(running: Agent) -> float:
+    """What the agent measures the job's MFU against, once it has taken a report."""
+    until(lambda: running.value("ofu_job_reports_total", job_id=JOB, outcome="accepted") == 1)
+    found = running.value("ofu_job_report_peak_flops", job_id=JOB)
+    assert found is not None
+    return found
+
+
+def test_the_agent_takes_it(tmp_path: Path) -> None:
+    path = trace(tmp_path / "trace.json", 20)
+    with agent("demo") as running:
+        until(lambda: running.values("ofu_job_info", job_id=JOB))
+        env = {"OFU_EXPORTER_URL": running.url}
+        done = call("profile", str(path), "--post", "--job", JOB, "--format", "json", env=env)
+        assert (done.returncode, done.stderr) == (
+            0,
+            f"Told the agent what tiles add to job {JOB}\n",
+        )
+        out = json.loads(done.stdout)
+        assert peak(running) == pytest.approx(out["effective_peak_tflops"] * 1e12)
+        told = running.values("ofu_job_tile_overhead_bound", job_id=JOB, bound=out["bound"])
+        assert list(told) == [1.0]
+        foreign = call("profile", str(path), "--post", "--job", "9999", env=env)
+        assert foreign.returncode == 2
+        assert f"ofu-exporter: {running.url} refused it with status 404: " in foreign.stderr
+        assert foreign.stderr.count("\n") == 1
+
+
+def test_precisions_alone_are_told_too(tmp_path: Path) -> None:
+    path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "3000")}))
+    with agent("demo") as running:
+        until(lambda: running.values("ofu_job_info", job_id=JOB))
+        done = call(
+            *("profile", str(path), "--post", "--job", JOB), env={"OFU_EXPORTER_URL": running.url}
+        )
+        assert done.returncode == 0, done.stderr
+        assert peak(running) == pytest.approx(989.4e12, rel=1e-3)
+
+
+def test_no_answer_is_said(tmp_path: Path) -> None:
+    path = trace(tmp_path / "trace.json", 20)
+    done = call("profile", str(path), "--post", "--job", JOB, env=NOBODY)
+    assert done.returncode == 3
+    assert done.stderr.startswith("ofu-exporter: the agent of this node does not answer: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_another_program_at_the_address_is_said(tmp_path: Path) -> None:
+    path = trace(tmp_path / "trace.json", 20)
+    with page_server(lambda: "hello") as url:
+        env = {"OFU_EXPORTER_URL": url.removesuffix("/metrics")}
+        done = call("profile", str(path), "--post", "--job", JOB, env=env)
+    assert done.returncode == 2
+    assert "refused it with status 501: " in done.stderr
+
+
+def test_an_overhead_of_a_small_part_is_not_told(tmp_path: Path) -> None:
+    path = trace(tmp_path / "trace.json", 800)
+    done = call("profile", str(path), "--post", "--job", JOB, env=NOBODY)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "ofu-exporter: --post: the overhead is of 9.1% of the time in tensor kernels, less than 50%\n"
+    )
+
+
+def test_an_overhead_that_none_is_is_not_told(tmp_path: Path) -> None:
+    path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "3000")}))
+    shapes = tmp_path / "shapes.csv"
+    shapes.write_text(f"kernel,m,n,k\n{NVJET},100,100,100\n", encoding="utf-8-sig")
+    done = call(
+        *("profile", str(path), "--shapes", str(shapes), "--post", "--job", JOB), env=NOBODY
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "ofu-exporter: --post: an overhead of -99.9% is none of a job: are the shapes right?\n"
+    )
+
+
+def test_nothing_known_is_not_told(tmp_path: Path) -> None:
+    path = tmp_path / "sum.csv"
+    path.write_text(SUM)
+    done = call("profile", str(path), "--post", "--job", JOB, env=NOBODY)
+    assert done.returncode == 2
+    assert NO_SHAPE in done.stdout
+    assert "neither what tiles add nor which precisions" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [(["--post"], "--post needs --job"), (["--job", "1"], "--job is for --post")],
+)
+def test_a_job_and_post_go_together(args: list[str], line: str, tmp_path: Path) -> None:
+    done = call("profile", str(trace(tmp_path / "trace.json", 20)), *args)
+    assert (done.returncode, done.stderr) == (2, f"ofu-exporter: {line}\n")

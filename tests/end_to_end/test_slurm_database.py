@@ -1,0 +1,140 @@
+"""The summary of a job that has ended, in the AdminComment of a real Slurm with its database.
+
+Slow, and it needs more than tests/run installs: slurmdbd, slurm-wlm-mysql-plugin, mariadb-server.
+"""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.helpers.agent import agent, until
+from tests.helpers.slurm_cluster import DEPLOYED, PROGRAM, Cluster, free_ports, missing
+
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.xdist_group("slurm"),
+    pytest.mark.skipif(
+        shutil.which("slurmdbd") is None or shutil.which("mariadbd") is None,
+        reason="slurmdbd and mariadb-server are not installed",
+    ),
+]
+
+_SLURMDBD_CONF = """\
+AuthType=auth/munge
+AuthInfo=socket={root}/munge/socket
+DbdHost=localhost
+DbdPort={port}
+SlurmUser=root
+LogFile={root}/log/slurmdbd.log
+PidFile={root}/state/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={database_port}
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=slurm
+"""
+_MORE_CONF = """\
+AccountingStorageHost=localhost
+AccountingStoragePort={port}
+AccountingStoragePass={root}/munge/socket
+AccountingStoreFlags=job_comment
+EpilogSlurmctld={root}/hooks/epilog-slurmctld
+"""
+
+
+class ClusterWithDatabase(Cluster):
+    """The same, with MariaDB and slurmdbd."""
+
+    def before_start(self) -> None:
+        port, database_port = free_ports(2)
+        self._start_mariadb(database_port)
+        conf = self.root / "etc" / "slurmdbd.conf"
+        conf.write_text(
+            _SLURMDBD_CONF.format(root=self.root, port=port, database_port=database_port)
+        )
+        conf.chmod(0o600)
+        slurm_conf = self.root / "etc" / "slurm.conf"
+        text = slurm_conf.read_text().replace(
+            "accounting_storage/none", "accounting_storage/slurmdbd"
+        )
+        slurm_conf.write_text(text + _MORE_CONF.format(root=self.root, port=port))
+        self.hook("epilog-slurmctld", DEPLOYED / "epilog-slurmctld.sh")
+        self._spawn("slurmdbd", "slurmdbd", "-D")
+        until(lambda: self.call("sacctmgr", "--immediate", "add", "cluster", "test") != "")
+
+    def _start_mariadb(self, port: int) -> None:
+        data = self.root / "mariadb"
+        sock = self.root / "mariadb.sock"
+        options = [f"--datadir={data}", "--user=root"]
+        subprocess.run(
+            [
+                "mariadb-install-db",
+                "--no-defaults",
+                "--auth-root-authentication-method=normal",
+                *options,
+            ],
+            check=True,
+            capture_output=True,
+        )
+        self._spawn(
+            "mariadbd",
+            *("mariadbd", "--no-defaults", *options, f"--socket={sock}", f"--port={port}"),
+            *("--bind-address=127.0.0.1", f"--pid-file={self.root}/state/mariadbd.pid"),
+        )
+        grant = (
+            "CREATE DATABASE slurm; CREATE USER slurm@'%' IDENTIFIED BY 'slurm';"
+            "CREATE USER slurm@localhost IDENTIFIED BY 'slurm';"
+            "GRANT ALL ON slurm.* TO slurm@'%'; GRANT ALL ON slurm.* TO slurm@localhost;"
+        )
+        command = ["mariadb", "--no-defaults", f"--socket={sock}", f"--user={getpass.getuser()}"]
+        until(
+            lambda: (
+                subprocess.run(
+                    [*command, "-e", "SELECT 1"], capture_output=True, check=False
+                ).returncode
+                == 0
+            )
+        )
+        subprocess.run([*command, "-e", grant], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def with_database() -> Iterator[Cluster]:
+    why = missing()
+    if why:
+        pytest.skip(why)
+    made = ClusterWithDatabase()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def test_a_job_that_ended_has_its_line(with_database: Cluster) -> None:
+    cluster = with_database
+    flags = ("--interval", "0.3s", "--clock-interval", "0.1s", "--slurm-poll", "0.05s")
+    where = ("--scheduler", "slurm", "--job-dir", str(cluster.jobs))
+    with agent("run", "--source", "simulate", *flags, *where) as measuring:
+        port = measuring.url.rpartition(":")[2]
+        hook = cluster.root / "hooks" / "epilog-slurmctld"
+        hook.write_text(
+            "#!/bin/sh\n"
+            f"export OFU_EXPORTER_PROGRAM={PROGRAM} SLURM_CONF={cluster.environ['SLURM_CONF']}\n"
+            f"exec {DEPLOYED / 'epilog-slurmctld.sh'} --port {port}\n"
+        )
+        job_id = cluster.submit("--gres=gpu:2", until_open="database")
+        until(lambda: measuring.value("ofu_job_gpu_seconds_total", job_id=job_id))
+        cluster.open("database")
+        ask = ("sacct", "--noheader", "--allocations", "--format=admincomment%200", "-j", job_id)
+        until(lambda: "ofu=" in cluster.call(*ask), seconds=60)
+        line = cluster.call(*ask)
+        assert "gpus=2" in line
+        assert "nodes=1/1" in line
+        assert cluster.state(job_id) == "COMPLETED"

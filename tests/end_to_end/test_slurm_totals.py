@@ -1,0 +1,106 @@
+"""From Slurm's own account of a job to the agent's: both give every job the same GPU-seconds."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.helpers.agent import Agent, agent, until
+from tests.helpers.slurm_cluster import GPUS, Cluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+
+WINDOW = 0.5
+LONG = 3.0
+"""Seconds that a job is to last at least, to be long beside what may be lost of it."""
+
+
+@pytest.fixture(scope="module")
+def running(cluster: Cluster) -> Iterator[Agent]:
+    with agent(
+        *("run", "--source", "simulate", "--simulated-gpus", str(GPUS)),
+        *("--interval", f"{WINDOW}s", "--clock-interval", "0.1s"),
+        *("--scheduler", "slurm", "--job-dir", str(cluster.jobs)),
+    ) as made:
+        until(lambda: len(made.values("ofu_gpu_utilization_ratio")) == GPUS)
+        yield made
+
+
+@pytest.fixture
+def gate(cluster: Cluster) -> Iterator[str]:
+    name = uuid.uuid4().hex
+    yield name
+    cluster.open(name)
+    until(lambda: not cluster.call("squeue", "--noheader"))
+
+
+def elapsed(cluster: Cluster, job_id: str) -> float:
+    """How long a job has run, as Slurm says once it is over."""
+    shown = cluster.show(job_id)
+    return cluster.unix(shown["EndTime"]) - cluster.unix(shown["StartTime"])
+
+
+def seconds(running: Agent, job_id: str, name: str = "ofu_job_gpu_seconds_total") -> float:
+    return running.value(name, job_id=job_id) or 0.0
+
+
+def wait_for(running: Agent, job_id: str, gpus: int) -> None:
+    until(lambda: seconds(running, job_id) > gpus * LONG)
+
+
+def check(cluster: Cluster, running: Agent, job_id: str, gpus: int) -> None:
+    """Per start and stop, Slurm's second and a window, in which the hooks and the polls come to pass."""
+    until(lambda: not running.values("ofu_job_gpu", job_id=job_id))
+    slurm = elapsed(cluster, job_id)
+    lost = 2 * (1.0 + WINDOW)
+    measured = seconds(running, job_id) / gpus
+    held = seconds(running, job_id, "ofu_job_held_gpu_seconds_total") / gpus
+    assert slurm - lost <= measured <= held <= slurm + lost
+
+
+def test_every_job_has_the_gpu_seconds_that_slurm_says(
+    cluster: Cluster, running: Agent, gate: str
+) -> None:
+    """Two that share the node and overlap, one of which is cancelled, and then an array."""
+    first = cluster.submit("--gres=gpu:2", "--job-name=first", until_open=gate)
+    wait_for(running, first, 2)
+    second = cluster.submit("--gres=gpu:6", "--uid=nobody", until_open="never")
+    wait_for(running, second, 6)
+    assert running.value("ofu_job_info", job_id=first, job_name="first", user="root") == 1
+    assert running.value("ofu_job_info", job_id=second, user="nobody") == 1
+    cluster.open(gate)
+    cluster.call("scancel", second)
+    until(lambda: cluster.state(first) == "COMPLETED" and cluster.state(second) == "CANCELLED")
+    check(cluster, running, first, 2)
+    check(cluster, running, second, 6)
+
+
+def test_every_task_of_an_array_is_a_job(cluster: Cluster, running: Agent, gate: str) -> None:
+    array = cluster.submit("--gres=gpu:1", f"--array=1-{GPUS}", until_open=gate)
+    until(lambda: len(running.values("ofu_job_info", array_job_id=array)) == GPUS)
+    ids = cluster.call("squeue", "--noheader", "--format=%A", f"--jobs={array}").split()
+    assert len(ids) == GPUS
+    for job_id in ids:
+        wait_for(running, job_id, 1)
+    cluster.open(gate)
+    until(lambda: not cluster.call("squeue", "--noheader"))
+    for job_id in ids:
+        check(cluster, running, job_id, 1)
+
+
+def test_jobs_one_after_the_other_get_what_is_theirs(
+    cluster: Cluster, running: Agent, gate: str
+) -> None:
+    """On the same GPUs, without a pause; what is nobody's is what passes between them."""
+    gates = [f"{gate}-{number}" for number in range(2)]
+    jobs = [cluster.submit(f"--gres=gpu:{GPUS}", until_open=name) for name in gates]
+    for job_id, name in zip(jobs, gates, strict=True):
+        wait_for(running, job_id, GPUS)
+        cluster.open(name)
+    until(lambda: not cluster.call("squeue", "--noheader"))
+    for job_id in jobs:
+        check(cluster, running, job_id, GPUS)
+    assert not running.values("ofu_gpu_shared"), "at no time did two have one GPU"
+    assert running.values("ofu_exporter_scheduler_rejected_total", scheduler="slurm") in ([], [0.0])

@@ -1,0 +1,76 @@
+"""An export of Nsight Systems to SQLite: kernels, times and counts, and no shapes."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.hardware import profiles
+from ofu_exporter.hardware.profiles import NO_SHAPE, Launches
+from tests.hardware.profiles.tracing import ADD, H100, NVJET, rounded
+
+
+def database(path: Path, *kernels: tuple[str, int, int], gpu: bool = True) -> Path:
+    """An export with the tables and columns that are read, of the many that it has."""
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL)")
+        made.execute(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, "
+            "correlationId INTEGER, demangledName INTEGER, shortName INTEGER)"
+        )
+        if gpu:
+            made.execute("CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT, smCount INTEGER)")
+            made.execute("INSERT INTO TARGET_INFO_GPU VALUES (0, ?, 132)", (H100,))
+        for name in {name for name, _, _ in kernels}:
+            made.execute("INSERT INTO StringIds (value) VALUES (?)", (name,))
+        made.executemany(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT ?, ?, 0, 1, id, id FROM StringIds WHERE value = ?",
+            [(start, end, name) for name, start, end in kernels],
+        )
+    return path
+
+
+def test_an_export_is_summed_by_kernel(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "a #1.sqlite", (NVJET, 0, 1000), (NVJET, 2000, 5000), (ADD, 6000, 6500)
+    )
+    profile = profiles.read(path)
+    assert profile.format == "nsys_sqlite"
+    assert profile.gpus == {H100}
+    assert rounded(profile) == (Launches(NVJET, 2, 4e-6, why=NO_SHAPE),)
+    assert profile.other_seconds == pytest.approx(5e-7)
+
+
+def test_an_export_need_not_name_its_gpu(tmp_path: Path) -> None:
+    path = database(tmp_path / "a.sqlite", (NVJET, 0, 1000), gpu=False)
+    assert profiles.read(path).gpus == frozenset()
+
+
+def test_an_export_without_kernels_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+    with pytest.raises(ConfigError, match=r"a\.sqlite has no kernels: profile with nsys"):
+        profiles.read(path)
+
+
+def test_odd_rows_of_an_export_add_no_time(tmp_path: Path) -> None:
+    path = database(tmp_path / "a.sqlite", (NVJET, 0, 1000), (NVJET, 3000, 2000))
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT 0, NULL, 0, 1, id, id FROM StringIds"
+        )
+        made.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 1, 0, 1, 99, 99)")
+        made.execute("INSERT INTO StringIds VALUES (99, x'00ff')")
+    assert rounded(profiles.read(path)) == (Launches(NVJET, 3, 1e-6, why=NO_SHAPE),)
+
+
+def test_a_damaged_export_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    path.write_bytes(b"SQLite format 3\0" + b"x" * 200)
+    with pytest.raises(ConfigError, match=r"a\.sqlite: "):
+        profiles.read(path)

@@ -1,0 +1,83 @@
+"""What of a snapshot may still be shown: a hung sampler leaves totals, and no value of the moment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.ofu.freshness import fresh, stale
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.reported import Verdict
+from ofu_exporter.values.snapshot import Snapshot
+from tests.helpers.desk import Desk
+from tests.helpers.node import snapshot_of
+from tests.helpers.values import fault, gpu, reading
+
+LATER = 3600.0
+
+
+def compared() -> Snapshot:
+    """One job whose reports are compared, and one GPU of two that it has."""
+    desk = Desk(2)
+    desk.give(Job("slurm", "41"), "0")
+    desk.every(10.0, 20, job_id="41", mfu=0.765, gpus=1, precision="bf16")
+    return desk.shown
+
+
+def test_a_snapshot_is_shown_as_it_is_while_it_is_fresh() -> None:
+    snapshot = compared()
+    until = min(view.fresh_until for view in snapshot.gpus)
+    assert fresh(snapshot, until) is snapshot
+    assert stale(snapshot, until) == frozenset()
+
+
+@given(st.floats(0.0, 100.0), st.floats(0.0, 100.0))
+def test_no_window_is_shown_after_its_time(one: float, other: float) -> None:
+    snapshot = snapshot_of(reading(), reading(device=gpu(1)))
+    first, second = snapshot.gpus
+    views = (replace(first, fresh_until=one), replace(second, fresh_until=other))
+    snapshot = replace(snapshot, gpus=views)
+    for now in (0.0, one, other, 50.0, 101.0):
+        for view in fresh(snapshot, now).gpus:
+            assert (view.window is None) == (now > view.fresh_until)
+            assert (view.reason is Reason.STALE) == (view.window is None)
+
+
+def test_one_gpu_that_is_late_costs_the_others_nothing() -> None:
+    snapshot = snapshot_of(reading(), reading(device=gpu(1)))
+    first, second = snapshot.gpus
+    snapshot = replace(snapshot, gpus=(replace(first, fresh_until=1.0), second))
+    shown = fresh(snapshot, 2.0)
+    assert [view.window is None for view in shown.gpus] == [True, False]
+    assert stale(snapshot, 2.0) == {first.gpu.key}
+
+
+def test_totals_stay_when_the_window_goes() -> None:
+    snapshot = snapshot_of(reading(0, 5))
+    (view,) = fresh(snapshot, LATER).gpus
+    assert view.window is None
+    assert (view.observed_seconds, view.sampled_at) == (5.0, 5.0)
+
+
+def test_what_was_not_measured_keeps_its_own_reason() -> None:
+    (view,) = fresh(snapshot_of(fault(5, Reason.LOST)), LATER).gpus
+    assert view.reason is Reason.LOST
+
+
+def test_a_comparison_goes_with_the_last_window_and_its_sums_stay() -> None:
+    snapshot = compared()
+    (now,) = snapshot.jobs
+    assert now.reports is not None
+    assert now.reports.verdict is Verdict.MFU_ABOVE_OFU
+    one_left = replace(
+        snapshot, gpus=(replace(snapshot.gpus[0], fresh_until=0.0), *snapshot.gpus[1:])
+    )
+    assert fresh(one_left, snapshot.at).jobs == snapshot.jobs, "the sampler turns"
+    (later,) = fresh(snapshot, LATER).jobs
+    assert later.reports is not None
+    assert later.reports.mfu is None
+    assert later.reports.verdict is Verdict.INSUFFICIENT_DATA
+    assert later.reports.total == now.reports.total

@@ -1,0 +1,181 @@
+"""One GPU from window to window: what is shown of it, what is added to its totals, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.hardware.gpu_models import rate
+from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading, view
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason, Rejection
+from tests.helpers.values import fault, gpu, reading
+
+INTERVAL = 5.0
+
+
+def after(
+    *events: Reading | Fault, device: Gpu | None = None, interval: float = INTERVAL
+) -> GpuState:
+    """What is known of a GPU after these, one after another."""
+    device = device or (events[0].gpu if events else gpu())
+    return going_on(GpuState(device, rate(device), seen_at=0.0), *events, interval=interval)
+
+
+def going_on(known: GpuState, *events: Reading | Fault, interval: float = INTERVAL) -> GpuState:
+    for event in events:
+        if isinstance(event, Fault):
+            known = take_fault(known, event)
+        else:
+            known, _ = take_reading(known, event, interval)
+    return known
+
+
+def test_a_window_is_shown_and_added_to_the_totals() -> None:
+    known = after(
+        reading(0, 5, tensor=0.5, hz=[1464e6] * 10), reading(5, 10, tensor=0.25, hz=[1464e6] * 10)
+    )
+    assert known.window is not None
+    assert known.window.utilization == pytest.approx(0.2)
+    assert known.utilization_seconds == pytest.approx(0.4 * 5 + 0.2 * 5)
+    assert known.observed_seconds == pytest.approx(10)
+    assert known.sampled_at == 10
+
+
+def test_only_a_window_with_an_ofu_is_handed_on_to_be_credited() -> None:
+    known = after()
+    assert take_reading(known, reading(0, 5), INTERVAL)[1] is not None
+    assert take_reading(known, reading(0, 5, tensor=None), INTERVAL)[1] is None
+    assert take_reading(known, reading(0, 5, hz=()), INTERVAL)[1] is None
+
+
+def test_a_fault_ends_the_window_and_keeps_the_totals() -> None:
+    known = after(reading(0, 5), fault(6, Reason.LOST))
+    assert (known.window, known.reason, known.detail) == (None, Reason.LOST, "detail")
+    assert known.observed_seconds == 5
+
+
+def test_a_gpu_that_comes_back_goes_on_counting() -> None:
+    known = after(reading(0, 5), fault(6), reading(20, 25))
+    assert (known.reason, known.observed_seconds) == (None, 10)
+
+
+# How long a window is shown.
+
+
+@pytest.mark.parametrize(
+    ("seconds", "interval", "pace", "lasts"),
+    [
+        pytest.param(5, 5, 0, 13.5, id="as long as two windows that fail and a second"),
+        pytest.param(30, 5, 0, 76.0, id="a long window as long as the next takes"),
+        pytest.param(1, 5, 0, 13.5, id="a short window as long as the sampler's interval"),
+        pytest.param(1, 5, 30, 76.0, id="that of a slow source until its next"),
+    ],
+)
+def test_a_window_is_shown_until_its_successor_is_long_overdue(
+    seconds: float, interval: float, pace: float, lasts: float
+) -> None:
+    late = replace(reading(100.0 - seconds, 100.0), pace=pace)
+    known = after(late, interval=interval)
+    assert expire(known, 100.0 + lasts) == known
+    old = expire(known, 100.0 + lasts + 0.01)
+    assert (old.window, old.reason) == (None, Reason.STALE)
+    assert old.observed_seconds == known.observed_seconds
+
+
+# What is not believed.
+
+
+def test_time_is_never_counted_twice() -> None:
+    known = after(reading(0, 5), reading(3, 8))
+    assert known.observed_seconds == 5
+    assert known.rejected == {Rejection.OVERLAP.value: 1}
+
+
+def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:
+    known = replace(after(), counted_before=30.0)
+    known = going_on(known, reading(5, 35), reading(35, 40))
+    assert known.observed_seconds == 5
+    assert known.rejected == {Rejection.OVERLAP.value: 1}
+
+
+def test_what_cannot_be_is_counted_and_nothing_is_shown_any_more() -> None:
+    known = after(reading(0, 5), reading(5, 10, tensor=7.0))
+    assert (known.window, known.reason) == (None, Reason.IMPOSSIBLE)
+    assert known.rejected == {Rejection.TENSOR_OUT_OF_RANGE.value: 1}
+    assert known.observed_seconds == 5
+
+
+def test_rejections_add_up_by_reason() -> None:
+    known = reject(reject(after(), [Rejection.OVERLAP]), [Rejection.OVERLAP, Rejection.DUPLICATE])
+    assert known.rejected == {Rejection.OVERLAP.value: 2, Rejection.DUPLICATE.value: 1}
+    assert reject(known, []) is known
+
+
+# What it is measured against.
+
+
+def test_an_unknown_model_is_estimated_against_its_own_maximum() -> None:
+    unknown = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
+    known = after(reading(0, 5, tensor=0.5, hz=[1000e6] * 4, device=unknown))
+    assert known.rating is not None
+    assert known.rating.origin == "estimated"
+    assert known.window is not None
+    assert known.window.utilization == pytest.approx(0.25)
+
+
+def test_an_unknown_model_without_a_clock_says_so() -> None:
+    known = after(reading(0, 5, device=Gpu("0", "GPU-u", name="NVIDIA Z999")))
+    assert (known.window, known.reason) == (None, Reason.UNKNOWN_MODEL)
+
+
+def test_the_models_maximum_clock_judges_where_the_source_tells_none() -> None:
+    """2619 MHz is an H100's memory clock; a page that gives it for the SM clock is not believed."""
+    named_only = Gpu("0", "GPU-p", name="NVIDIA H100 80GB HBM3")
+    known = after(reading(0, 5, tensor=0.5, hz=[2619e6], device=named_only))
+    assert known.reason is Reason.IMPOSSIBLE
+    assert known.rejected == {Rejection.CLOCK_OUT_OF_RANGE.value: 1}
+
+
+# The numbers.
+
+
+def test_trusted_cycle_counters_make_ofu_exact() -> None:
+    """The clock polls are 2 % off; once the counters are believed OFU is tensor cycles / (T x f_T)."""
+    totals = [number * 5 * 1400e6 for number in range(6)]
+    known = after(
+        *(
+            reading(5 * number, 5 * number + 5, 0.5, [1428e6] * 10, cycles=(elapsed, elapsed / 2))
+            for number, elapsed in enumerate(totals)
+        )
+    )
+    assert known.window is not None
+    assert known.window.clock_method == "cycles"
+    assert known.window.utilization == pytest.approx(0.5 * 1400 / 1830)
+    assert known.window.stderr == 0.0
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 30), st.floats(0, 1), st.floats(2e8, 1.98e9)), min_size=1))
+def test_rate_of_u_over_rate_of_o_is_the_time_weighted_mean(
+    windows: list[tuple[float, float, float]],
+) -> None:
+    known, at, tensor_cycles = after(), 0.0, 0.0
+    for seconds, tensor, hz in windows:
+        known = going_on(known, reading(at, at + seconds, tensor, [hz] * 3))
+        at += seconds
+        tensor_cycles += tensor * hz * seconds
+    assert known.observed_seconds == pytest.approx(at)
+    assert known.utilization_seconds == pytest.approx(tensor_cycles / 1830e6)
+
+
+def test_the_faces_are_given_what_is_known_and_who_holds_it() -> None:
+    known, job = after(reading(0, 5)), Job("slurm", "1")
+    shown = view(known, (job,), "dcgm")
+    assert (shown.holders, shown.source) == ((job,), "dcgm")
+    for name in ("gpu", "window", "reason", "utilization_seconds", "fresh_until", "sampled_at"):
+        assert getattr(shown, name) == getattr(known, name)

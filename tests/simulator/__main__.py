@@ -1,0 +1,62 @@
+"""Judges every source under every load: `python -m tests.simulator`, about half a minute.
+
+It prints the tables in Markdown; `--write` puts them into docs/ofu.md, and `--missed` prints instead the goals that
+are not reached, as tests/simulator/missed.py has them. `--source` chooses some by the start of their names.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tests.simulator.goals import Goal, after_mishaps, under_loads
+from tests.simulator.loads import EVENTFUL, LOADS
+from tests.simulator.run import judged
+from tests.simulator.score import Score
+from tests.simulator.sources import KINDS, Kind
+from tests.simulator.table import tables
+
+PAGE = Path(__file__).parents[2] / "docs/ofu.md"
+BEGIN, END = "<!-- generated: simulator -->\n", "<!-- end -->"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/ofu.md")
+    parser.add_argument(
+        "--missed", action="store_true", help="print the goals that are not reached"
+    )
+    parser.add_argument("--source", default="", help="only those whose name begins so")
+    asked = parser.parse_args()
+    kinds = [kind for kind in KINDS if kind.name.startswith(asked.source)]
+    scores = {kind.name: judged(kind, LOADS) for kind in kinds}
+    mishaps = {kind.name: with_mishaps(kind) for kind in kinds}
+    text = "\n".join(tables(scores, mishaps)) + "\n"
+    if asked.missed:
+        for kind in kinds:
+            print_missed(under_loads(kind, scores[kind.name]))
+            print_missed(after_mishaps(kind, mishaps[kind.name]))
+    elif asked.write:
+        write(text)
+    else:
+        print(text)
+
+
+def with_mishaps(kind: Kind) -> dict[str, Score | None]:
+    return {mishap: judged(kind, [EVENTFUL], mishap)[EVENTFUL.name] for mishap in kind.mishaps}
+
+
+def print_missed(goals: dict[Goal, str]) -> None:
+    for goal, missed in goals.items():
+        if missed:
+            print(f'    ("{goal.source}", "{goal.of}", "{goal.what}"): "{missed}",')
+
+
+def write(text: str) -> None:
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(before + BEGIN + text + END + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The agent under simulated time: its own drivers, its own lane's schedule, its own tick. All imports of it are here.
+
+Only threads are left out, since they wait in real time: the lane runs in the caller's, and its waiting moves the time.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest import mock
+
+from ofu_exporter.agent import lanes
+from ofu_exporter.ofu.tick import State, Tick, step
+from ofu_exporter.sources import Source
+from ofu_exporter.sources.dcgm import driver as dcgm
+from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
+from ofu_exporter.sources.nvml import driver as nvml
+from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.snapshot import SourceHealth
+from tests.simulator.driver_servers import START
+from tests.simulator.world import World
+
+__all__ = ["Agent", "Counted", "Source", "dcgm_source", "nvml_source", "page_source", "seed"]
+
+CLOCK_INTERVAL = 0.5
+"""The agent's default."""
+
+
+class Counted(NamedTuple):
+    """A window that the agent has added to its totals; times are seconds of the load."""
+
+    start: float
+    end: float
+    utilization: float
+    stderr: float | None
+    method: str
+
+
+def nvml_source(world: World) -> Source:
+    return nvml.Source(nvml.Options(), world.monotonic)
+
+
+def dcgm_source(world: World) -> Source:
+    return dcgm.Source(dcgm.Options(), world.monotonic, world.unix)
+
+
+def page_source(world: World, url: str, interval: float) -> Source:
+    options = dcgm_exporter.Options(url=url, collect_interval=interval)
+    return dcgm_exporter.Source(options, world.monotonic)
+
+
+class Agent:
+    """One life of the agent with one probe, and every window that it counted, by the GPU's index."""
+
+    def __init__(self, source: Source, world: World, interval: float) -> None:
+        self._source = source
+        self._world = world
+        self._pace = lanes.SamplingPace(interval, CLOCK_INTERVAL)
+        self._inbox: lanes.Inbox = queue.SimpleQueue()
+        self._state = State()
+        self._until = 0.0
+        self.windows: dict[int, list[Counted]] = {}
+        self.troubles: Counter[str] = Counter()
+        """Reasons why a GPU was not measured, by the number of ticks."""
+
+    def live(self, until: float) -> None:
+        """From now on until then."""
+        self._until = until
+        (probe,) = self._source.open()
+        stand_in = SimpleNamespace(Event=lambda: _Wake(self._wait), Thread=_SameThread)
+        with mock.patch.object(lanes, "threading", stand_in):
+            self._lane = lanes.Lane(probe, self._pace, self._inbox, self._world.monotonic)
+            self._lane.start()
+        self._take_deliveries()
+        self._source.close()
+
+    def observed_seconds(self, gpu: int) -> float:
+        """O of a GPU."""
+        return next(
+            k.observed_seconds for k in self._state.gpus.values() if k.gpu.index == str(gpu)
+        )
+
+    def _wait(self, seconds: float) -> None:
+        self._take_deliveries()
+        self._world.wait(min(seconds, self._until - self._world.now()))
+        if self._world.now() >= self._until:
+            self._lane.stop()
+
+    def _take_deliveries(self) -> None:
+        while not self._inbox.empty():
+            delivery = self._inbox.get()
+            if delivery is not None:
+                self._take(list(delivery.events))
+
+    def _take(self, events: list[Reading | Fault]) -> None:
+        """As many ticks as one GPU has events: each counts one window at most, which is then seen."""
+        while events:
+            seen: set[str] = set()
+            now: list[Reading | Fault] = []
+            later: list[Reading | Fault] = []
+            for event in events:
+                (later if event.gpu.index in seen else now).append(event)
+                seen.add(event.gpu.index)
+            self._tick(now)
+            events = later
+
+    def _tick(self, events: list[Reading | Fault]) -> None:
+        before = {key: known.observed_seconds for key, known in self._state.gpus.items()}
+        tick = Tick(
+            now=self._world.monotonic(),
+            interval=self._pace.interval,
+            present=self._lane.gpus,
+            events=events,
+            source=SourceHealth("simulator", up=True, reason=None),
+            unix=self._world.unix(),
+        )
+        self._state, snapshot = step(self._state, tick)
+        for view in snapshot.gpus:
+            window = view.window
+            if view.reason is not None:
+                self.troubles[view.reason.value] += 1
+            if window is None or view.observed_seconds == before.get(view.gpu.key, 0.0):
+                continue
+            assert window.utilization is not None
+            self.windows.setdefault(int(view.gpu.index), []).append(
+                Counted(
+                    window.start - START,
+                    window.end - START,
+                    window.utilization,
+                    window.stderr,
+                    window.clock_method,
+                )
+            )
+
+
+class _Wake:
+    """Stands in for threading.Event: whoever waits lets the simulated time pass."""
+
+    def __init__(self, wait: Callable[[float], None]) -> None:
+        self._wait = wait
+        self._set = False
+
+    def set(self) -> None:
+        self._set = True
+
+    def clear(self) -> None:
+        self._set = False
+
+    def wait(self, timeout: float) -> bool:
+        if not self._set:
+            self._wait(timeout)
+        return self._set
+
+
+class _SameThread:
+    """Stands in for threading.Thread: runs to the end in the caller's thread."""
+
+    def __init__(self, target: Callable[[], None], **_: Any) -> None:
+        self.start = target
+
+
+def seed(number: int) -> None:
+    """Whatever chance the agent takes is the same each time."""
+    random.seed(number)

@@ -1,0 +1,148 @@
+"""A dcgm-exporter made up: its page over real HTTP, whose values change once per collection.
+
+A page has no time stamps. Activity is the mean since the collection before, the clock one read at the collection,
+as DCGM gives them to dcgm-exporter; a value is there until the next replaces it.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.simulator.curve import Curve
+from tests.simulator.score import Span
+
+MODEL = "NVIDIA H100 80GB HBM3"
+ROWS = {
+    "DCGM_FI_DEV_SM_CLOCK": "SM clock frequency (in MHz).",
+    "DCGM_FI_DEV_POWER_USAGE": "Power draw (in W).",
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": "Total energy consumption since boot (in mJ).",
+    "DCGM_FI_DEV_GPU_UTIL": "GPU utilization (in %).",
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": "Ratio of cycles the tensor (HMMA) pipe is active.",
+}
+PHASE = 0.437
+"""When in its interval it collects."""
+
+
+def collections(interval: float) -> list[float]:
+    """When it collects, in seconds of the load."""
+    return [(k + PHASE) * interval for k in range(round(900 / interval))]
+
+
+class PageServer:
+    """Serves the page as of an instant that the test moves."""
+
+    def __init__(self, curves: Sequence[Curve], interval: float, now: Callable[[], float]) -> None:
+        self._curves = curves
+        self._now = now
+        self._collections = collections(interval)
+        self._gone: list[Span] = []
+        self._restarted_at = -1.0
+        self._pages: dict[int, bytes] = {}
+        self._server = _Server(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/metrics"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def restart(self, outage: Span) -> None:
+        """It does not answer then, and knows nothing afterwards of what was before."""
+        self._gone.append(outage)
+        self._restarted_at = outage.end
+
+    def delay(self, seconds: Callable[[], float]) -> None:
+        """Each collection comes so much later; its mean is over the time that it took."""
+        self._collections = [at + seconds() for at in self._collections]
+
+    def lose(self, within: Span, lost: Callable[[], bool]) -> list[Span]:
+        """It does not answer while some of its values are there; returns what they were about."""
+        known: list[Span] = []
+        for before, at, after in zip(
+            self._collections, self._collections[1:], self._collections[2:], strict=False
+        ):
+            if within.start < at < within.end and lost():
+                self._gone.append(Span(at, after))
+                known.append(Span(before, at))
+        return known
+
+    def page(self) -> bytes | None:
+        """None while it does not answer."""
+        now = self._now()
+        if any(start <= now < end for start, end in self._gone):
+            return None
+        latest = bisect_right(self._collections, now) - 1
+        if latest not in self._pages:
+            self._pages = {latest: self._made(latest).encode()}
+        return self._pages[latest]
+
+    def _made(self, latest: int) -> str:
+        text = []
+        for name, meaning in ROWS.items():
+            text += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
+            for gpu, curve in enumerate(self._curves):
+                value = self._value(name, curve, latest)
+                labels = (
+                    f'gpu="{gpu}",UUID="GPU-{gpu:04d}",device="nvidia{gpu}",modelName="{MODEL}"'
+                )
+                if value is not None:
+                    text.append(f'{name}{{{labels},Hostname="node"}} {value}')
+        return "\n".join(text) + "\n"
+
+    def _value(self, name: str, curve: Curve, latest: int) -> str | None:
+        """None where it has none yet: a mean needs two collections."""
+        at = self._collections[latest]
+        before = self._collections[latest - 1]
+        tensor = curve.tensor_active(before, at)
+        if name == "DCGM_FI_DEV_SM_CLOCK":
+            return str(curve.at(at).mhz)
+        if name == "DCGM_FI_DEV_POWER_USAGE":
+            return f"{90 + 550 * tensor:f}"
+        if name == "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION":
+            return str(round(1e6 + 90e3 * at + 0.3 * curve.done(at).tensor))
+        if name == "DCGM_FI_DEV_GPU_UTIL":
+            return str(round(100 * curve.busy(before, at)))
+        return None if before < self._restarted_at <= at else f"{tensor:f}"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, pages: PageServer) -> None:
+        super().__init__(("127.0.0.1", 0), _handler(pages))
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A reader that hung up is no news here."""
+
+
+def _handler(pages: PageServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one segment
+
+        def setup(self) -> None:
+            super().setup()
+            self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def do_GET(self) -> None:
+            page = pages.page()
+            self.send_response(200 if page is not None else 503)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(page or b"")))
+            self.end_headers()
+            self.wfile.write(page or b"")
+            self.wfile.flush()
+
+        def log_message(self, format: str, *values: object) -> None:
+            """Nobody reads it."""
+
+    return Handler

@@ -1,0 +1,80 @@
+"""Runs the agent on a source for ten minutes, and scores what it counted against what the GPUs did."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.simulator import agent
+from tests.simulator.loads import Load
+from tests.simulator.mishaps import (
+    BEGIN,
+    END,
+    REBIRTH,
+    REBORN,
+    SEED,
+    STOP,
+    STOPPED,
+)
+from tests.simulator.score import Asked, Score, Span, score
+from tests.simulator.sources import Kind, Running
+
+
+class Ran(NamedTuple):
+    """What came of a run."""
+
+    windows: dict[str, list[agent.Counted]]
+    """By load."""
+    asked: Asked
+
+
+def judged(kind: Kind, loads: Sequence[Load], mishap: str = "") -> dict[str, Score | None]:
+    """The score of each load, by its name."""
+    found: dict[str, Score | None] = {}
+    for at_once in [loads] if kind.together else [[load] for load in loads]:
+        result = ran(kind, at_once, mishap)
+        for load in at_once:
+            found[load.name] = score(load.curve, result.windows[load.name], result.asked)
+    return found
+
+
+def ran(kind: Kind, loads: Sequence[Load], mishap: str = "") -> Ran:
+    """One run with a GPU for each load."""
+    with tempfile.TemporaryDirectory() as folder:
+        running = kind.start(Path(folder), [load.curve for load in loads], mishap)
+        try:
+            windows = _counted(running, kind, mishap)
+        finally:
+            running.close()
+    asked = Asked(Span(BEGIN, END), kind.interval + 2 * kind.pace, running.unknowable)
+    return Ran({load.name: windows.get(gpu, []) for gpu, load in enumerate(loads)}, asked)
+
+
+def _counted(running: Running, kind: Kind, mishap: str) -> dict[int, list[agent.Counted]]:
+    """Every window that was counted, by the GPU's index."""
+    agent.seed(SEED)
+    running.world.wait(BEGIN)
+    if mishap == STOPPED:
+        running.world.stopped = STOP
+    if mishap != REBORN:
+        return _life(running, kind.interval, END)
+    first = _life(running, kind.interval, REBIRTH.start)
+    running.world.wait(REBIRTH.end - REBIRTH.start)
+    second = _life(running, kind.interval, END)
+    slack = kind.interval + kind.pace
+    running.unknowable.append(Span(REBIRTH.start - slack, REBIRTH.end + 1 + kind.pace))
+    return {
+        gpu: [*first.get(gpu, []), *second.get(gpu, [])] for gpu in first.keys() | second.keys()
+    }
+
+
+def _life(running: Running, interval: float, until: float) -> dict[int, list[agent.Counted]]:
+    living = agent.Agent(running.source(), running.world, interval)
+    living.live(until)
+    for gpu, windows in living.windows.items():
+        seconds = math.fsum(each.end - each.start for each in windows)
+        assert math.isclose(seconds, living.observed_seconds(gpu), abs_tol=1e-6), "one was not seen"
+    return living.windows

@@ -1,0 +1,71 @@
+"""Every number within its goal: for each source, under each load, and when something goes wrong.
+
+What is not reached is in missed.py with its number; a goal that is reached must leave it.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from tests.simulator.__main__ import with_mishaps
+from tests.simulator.goals import Goal, after_mishaps, goals_of, under_loads
+from tests.simulator.loads import BY_NAME as LOADS_BY_NAME
+from tests.simulator.loads import EVENTFUL, LOADS
+from tests.simulator.mishaps import STOP, STOPPED
+from tests.simulator.missed import MISSED
+from tests.simulator.run import judged, ran
+from tests.simulator.sources import BY_NAME, KINDS
+
+
+class Missed(AssertionError):
+    """A goal is not reached."""
+
+
+@functools.cache
+def found(source: str) -> dict[Goal, str]:
+    """Every goal of a source, and by how much it is missed."""
+    kind = BY_NAME[source]
+    return {
+        **under_loads(kind, judged(kind, LOADS)),
+        **after_mishaps(kind, with_mishaps(kind)),
+    }
+
+
+def case(goal: Goal) -> object:
+    """Those of one source go to one worker, which runs it once."""
+    marks = [pytest.mark.xdist_group(f"simulator, {goal.source}")]
+    if goal in MISSED:
+        marks.append(pytest.mark.xfail(reason=MISSED[goal], raises=Missed, strict=True))
+    return pytest.param(goal, marks=marks, id=", ".join(goal))
+
+
+GOALS = [goal for kind in KINDS for goal in goals_of(kind)]
+
+
+@pytest.mark.parametrize("goal", [case(goal) for goal in GOALS])
+def test_every_goal_is_reached(goal: Goal) -> None:
+    missed = found(goal.source)[goal]
+    if missed:
+        raise Missed(missed)
+
+
+def test_what_is_missed_is_a_goal() -> None:
+    assert MISSED.keys() <= set(GOALS)
+
+
+@pytest.mark.parametrize("load", ["hard steps", "work and sleep", "training"])
+def test_a_window_over_a_stop_says_how_unsure_it_is(load: str) -> None:
+    curve = LOADS_BY_NAME[load].curve
+    windows = ran(BY_NAME["nvml"], [LOADS_BY_NAME[load]], STOPPED).windows[load]
+    (over,) = (each for each in windows if each.start < STOP.start < each.end)
+    assert over.end >= STOP.end
+    assert over.stderr is None or (
+        abs(over.utilization - curve.utilization(over.start, over.end)) <= 2 * over.stderr
+    )
+
+
+def test_a_run_is_the_same_each_time() -> None:
+    kind = BY_NAME["nvml"]
+    assert judged(kind, [EVENTFUL]) == judged(kind, [EVENTFUL])

@@ -1,0 +1,70 @@
+"""The tests mirror the package: a test file stands in its room's folder and has the name of the file that it tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "ofu_exporter"
+
+MIRROR_NO_ROOM = {
+    "end_to_end": "the whole program, in a process of its own or hour after hour",
+    "deploy": "what lies in deploy/ and helm/",
+}
+OF_THE_PROJECT = {"architecture", "doc_examples", "docs", "fast", "groups", "layers", "mirror"}
+"""Tests at the top that are about no file of the package."""
+OF_A_SUBJECT = {
+    "flops/causes/test_paper.py": "all causes, on the jobs of the paper",
+    "flops/causes/test_recovery.py": "all causes, on jobs with known mistakes",
+    "flops/test_executed.py": "all families, against what torch executes",
+    "flops/test_formulas.py": "all shapes, against the formulas written out",
+    "flops/test_parameters.py": "all families, against published parameters",
+    "hardware/tiles/test_grammars.py": "all grammars, on names that profilers showed",
+    "sources/dcgm/test_soak.py": "all of the driver, under faults in any order",
+    "simulator/test_servers.py": "the three servers of the simulator",
+}
+"""Tests of one subject in many files of a folder."""
+
+TEST_FILES = sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
+
+
+def subject(test: Path) -> str:
+    return test.stem.removeprefix("test_")
+
+
+def is_of_a_file(test: Path) -> bool:
+    """Whether there is a file, a folder or a program of the tests' own that it is named after."""
+    folder, name = PACKAGE / test.parent, subject(test)
+    whole_folder = name == test.parent.name and (folder / "__init__.py").exists()
+    its_file = (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
+    return whole_folder or its_file or (TESTS / test.parent / f"{name}.py").exists()
+
+
+@pytest.mark.parametrize("test", TEST_FILES, ids=str)
+def test_a_test_file_has_the_name_of_what_it_tests(test: Path) -> None:
+    if test.parts[0] in MIRROR_NO_ROOM or str(test) in OF_A_SUBJECT:
+        return
+    if test.parent == Path() and subject(test) in OF_THE_PROJECT:
+        return
+    assert is_of_a_file(test), f"{test}: there is no {test.parent}/{subject(test)}.py to test"
+
+
+def test_every_exception_is_there_and_is_one() -> None:
+    for name in OF_A_SUBJECT:
+        assert Path(name) in TEST_FILES, name
+        assert not is_of_a_file(Path(name)), name
+    top = {subject(test) for test in TEST_FILES if test.parent == Path()}
+    assert top >= OF_THE_PROJECT
+    for name in OF_THE_PROJECT:
+        assert not (PACKAGE / f"{name}.py").exists(), name
+    for folder in MIRROR_NO_ROOM:
+        assert not (PACKAGE / folder).exists(), folder
+
+
+def test_a_file_that_tests_nothing_of_the_package_is_found() -> None:
+    for name in ("ofu/test_tick.py", "flops/families/test_families.py", "test_settings.py"):
+        assert is_of_a_file(Path(name)), name
+    for name in ("ofu/test_tock.py", "tick/test_tick.py", "test_tick.py", "ofu/test_agent.py"):
+        assert not is_of_a_file(Path(name)), name
