@@ -26,7 +26,6 @@ from tests.helpers.agent import Agent, page_server
 
 pytestmark = pytest.mark.slow
 every_helm = pytest.mark.parametrize("helm", HELMS)
-USELESS_ALONE = {"kubernetes": {"metadata": True, "podResources": False}}
 
 
 def all_labels(objects: list[Object]) -> list[Object]:
@@ -146,10 +145,22 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
 
 
 @every_helm
-def test_what_could_do_nothing_is_refused_and_not_ignored(helm: str) -> None:
-    done = template(helm, USELESS_ALONE)
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            {"kubernetes": {"metadata": True, "podResources": False}},
+            "kubernetes.metadata=true needs kubernetes.podResources=true",
+        ),
+        ({"tls": {"clientCaSecret": "authorities"}}, "tls.clientCaSecret needs tls.secret"),
+    ],
+)
+def test_what_could_do_nothing_is_refused_and_not_ignored(
+    helm: str, values: Object, said: str
+) -> None:
+    done = template(helm, values)
     assert done.returncode != 0
-    assert "kubernetes.metadata=true needs kubernetes.podResources=true" in done.stderr
+    assert said in done.stderr
 
 
 @every_helm
@@ -197,6 +208,13 @@ def test_what_nobody_asked_for_is_not_in_the_pods(helm: str) -> None:
     spec = pod_spec(render(helm, {}))
     assert not {"hostNetwork", "hostPID", "dnsPolicy", "initContainers"} & spec.keys()
     assert not {"envFrom", "startupProbe"} & spec["containers"][0].keys()
+
+
+@every_helm
+def test_a_probe_can_be_left_out(helm: str) -> None:
+    own = container(render(helm, {"livenessProbe": None}))
+    assert "livenessProbe" not in own
+    assert own["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
 @every_helm

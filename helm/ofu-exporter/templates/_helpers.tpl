@@ -114,13 +114,19 @@ imagePullSecrets:
 {{- toYaml $context }}
 {{- end }}
 
+{{- /* Refuses values that could do nothing without another. */ -}}
+{{- define "ofu-exporter.check" -}}
+{{- if and .Values.kubernetes.metadata (not .Values.kubernetes.podResources) }}
+{{- fail "kubernetes.metadata=true needs kubernetes.podResources=true: without it no pod has a GPU to be asked about" }}
+{{- end }}
+{{- if and .Values.tls.clientCaSecret (not .Values.tls.secret) }}
+{{- fail "tls.clientCaSecret needs tls.secret: without TLS nobody shows a certificate" }}
+{{- end }}
+{{- end }}
+
 {{- /* "true" where the API server is asked for jobs. */ -}}
 {{- define "ofu-exporter.asksApi" -}}
-{{- if .Values.kubernetes.metadata }}
-{{- if not .Values.kubernetes.podResources }}
-{{- fail "kubernetes.metadata=true needs kubernetes.podResources=true: without it no pod has a GPU to be asked about" }}
-{{- end }}true
-{{- end }}
+{{- if .Values.kubernetes.metadata }}true{{ end }}
 {{- end }}
 
 {{- define "ofu-exporter.scheme" -}}
