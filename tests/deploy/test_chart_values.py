@@ -119,10 +119,17 @@ def test_a_platform_may_choose_the_users_of_both_pods(helm: str) -> None:
 
 
 @every_helm
-def test_privileged_brings_the_escalation_that_kubernetes_demands_with_it(helm: str) -> None:
-    """ "cannot set `allowPrivilegeEscalation` to false and `privileged` to true", an API server says."""
-    context = container(render(helm, {"securityContext": {"privileged": True}}))["securityContext"]
-    assert context["privileged"] is True
+@pytest.mark.parametrize(
+    "right", [{"privileged": True}, {"capabilities": {"add": ["CAP_SYS_ADMIN"]}}]
+)
+def test_a_right_brings_the_escalation_that_kubernetes_demands_with_it(
+    helm: str, right: Object
+) -> None:
+    """ "cannot set `allowPrivilegeEscalation` to false and `privileged` to true", an API server says.
+
+    It says the same of `capabilities.Add` CAP_SYS_ADMIN.
+    """
+    context = container(render(helm, {"securityContext": right}))["securityContext"]
     assert context["allowPrivilegeEscalation"] is True
     assert container(render(helm, {}))["securityContext"]["allowPrivilegeEscalation"] is False
 
