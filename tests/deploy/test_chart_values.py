@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -253,6 +254,29 @@ def test_a_closed_exporter_gets_its_files_and_probes_that_need_no_way_in(helm: s
         assert own[name]["tcpSocket"] == {"port": "metrics"}
         assert "httpGet" not in own[name]
     assert only(objects, "Pod")["spec"]["containers"][0]["args"][-1] == "closed"
+
+
+@every_helm
+@pytest.mark.parametrize(
+    "name",
+    [
+        "default",
+        "pods",
+        pytest.param(
+            "closed",
+            marks=pytest.mark.xfail(
+                reason="no agent takes --web.config.file; docs/kubernetes.md says so too",
+                strict=True,
+            ),
+        ),
+    ],
+)
+def test_the_agent_knows_every_flag_that_the_chart_gives_it(helm: str, name: str) -> None:
+    known = run(sys.executable, "-m", "ofu_exporter", "run", "--help").stdout
+    flags = [word.partition("=")[0] for word in container(render(helm, VALUE_SETS[name]))["args"]]
+    assert flags.pop(0) == "run"
+    for flag in flags:
+        assert re.search(rf"^ +{re.escape(flag)}\b", known, re.MULTILINE), flag
 
 
 def look(url: str, access: str) -> tuple[int, str]:
