@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,23 @@ def test_a_refusal_is_counted_and_the_next_goes_on_from_there(engine: Served, be
     bench.refusal = None
     assert bench.pull() == "reported"
     assert bench.reports[0]["start"] == NOW + 30
+
+
+def test_an_error_that_nobody_has_thought_of_is_logged_and_the_engine_is_pulled_again(
+    engine: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_: dict[str, Any]) -> None:
+        raise LookupError("gone")
+
+    running = Pulls([PullSetting(job_id="a", url=engine.url)], broken, clock=count(0, 15).__next__)
+    for value in (1e15, 2e15, 3e15):
+        engine.page = vllm(value)
+        running.pull_all()
+    assert running.health[0].outcomes == {"begun": 1, "failed": 2}
+    assert running.health[0].detail == "LookupError: gone"
+    lines = [record for record in caplog.records if record.exc_info]
+    assert {line.message for line in lines} == {f"unexpected error while pulling from {engine.url}"}
+    assert len(lines) == 2
 
 
 def test_each_outcome_is_logged_once_and_only_trouble_as_a_warning(
