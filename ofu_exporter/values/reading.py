@@ -43,6 +43,10 @@ class Evidence(NamedTuple):
     """Activity of the busiest pipe besides the tensor pipes: integer, FP64, FP32 and FP16 are all known."""
     power: float | None = None
     """Power draw at the end of the window, as a share of the limit in force."""
+    utilization_ratio: float | None = None
+    """Share of the time in which a kernel ran, as `nvidia-smi` shows it: no profiling counter."""
+    power_watts: float | None = None
+    """Power draw at the end of the window, for a source that does not know the limit."""
 
 
 @dataclass(frozen=True, slots=True)
