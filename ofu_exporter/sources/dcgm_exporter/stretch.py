@@ -12,6 +12,7 @@ changed: a collection ended between those two, as near as can be to a whole numb
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,9 +31,11 @@ class Stretch:
     """Seconds between two collections."""
     row: PageRow
     end: float
-    """When the last collection ended that was taken: what is later has not been taken."""
+    """When the last collection ended that was taken, or the first page came: what is later has not been taken."""
     seen: float
     """When the page showed `row` for the last time."""
+    unsure: float | None = None
+    """By how much the end of that collection may be off; None where `end` is no collection's."""
     is_news: bool = False
     """Whether the next value is new, whatever it is: the GPU could not be read meanwhile."""
     has_hole: bool = False
@@ -60,26 +63,34 @@ class Stretch:
         self.row, self.seen = row, now
 
     def _changed(self, row: PageRow, now: float) -> Iterator[Reading]:
-        end, count = self._collected(now)
-        start = self.end
+        count, earliest, latest = self._collected(now)
+        start, end = self.end, (earliest + latest) / 2
+        if end - start < SHORTEST_WINDOW_SECONDS:
+            return
         if count > 1 and (self.is_news or self.has_hole or self._lost_sight(now)):
             start = max(start, end - self.collect)
         elif count > 1 and end - self.collect - start >= SHORTEST_WINDOW_SECONDS:
             start = end - self.collect
             yield reading(self.row, self.end, start, self.collect)
-        self.early_changes = self.early_changes + 1 if now - self.end < self.collect / 2 else 0
+        self.early_changes = self.early_changes + 1 if end - self.end < self.collect / 2 else 0
+        self.unsure = None if row.values() == self.row.values() else (latest - earliest) / 2
         self.row, self.end, self.seen = row, end, now
         self.is_news = self.has_hole = False
         yield reading(row, start, end, self.collect)
 
-    def _collected(self, now: float) -> tuple[float, int]:
-        """When the collection ended that the value is of, and how many it is after the last one that was taken."""
+    def _collected(self, now: float) -> tuple[int, float, float]:
+        """How many collections after the last one the value is, and when that one ended, at the earliest and latest."""
         earliest = max(self.seen, now - self.collect, self.end)
+        if self.unsure is None:
+            seconds = (earliest + now) / 2 - self.end
+            return math.ceil(seconds / self.collect), earliest, now
         count = max(1, int((now - self.end) / self.collect))
         at = self.end + count * self.collect
         if at + self.collect - now < earliest - at:
-            count, at = count + 1, now
-        return min(max(at, earliest), now), count
+            count, at = count + 1, at + self.collect
+        nearest = min(max(at, earliest), now)
+        first, last = max(at - self.unsure, earliest), min(at + self.unsure, now)
+        return (count, first, last) if first <= last else (count, nearest, nearest)
 
 
 def reading(row: PageRow, start: float, end: float, pace: float, counts: bool = True) -> Reading:
