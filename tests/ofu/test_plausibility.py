@@ -179,6 +179,78 @@ def test_zero_is_a_fact_where_other_pipes_worked_or_nothing_else_is_known(
     assert run(windows(100, [0.0], [evidence])) == []
 
 
+# --- every counter dead at once ----------------------------------------------------------------------
+
+ZEROS = Evidence(graphics_active=0.0, utilization_ratio=1.0, power_watts=650.0)
+"""What a page or NVML shows of a GPU that works while all of its profiling counters are dead."""
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        ZEROS,
+        ZEROS._replace(other_active=0.0),
+        ZEROS._replace(graphics_active=None, other_active=0.0),
+        ZEROS._replace(power=0.93),
+        ZEROS._replace(power_watts=None, power=0.93),
+        ZEROS._replace(power_watts=60.0, power=0.8),  # a card of 75 W
+        ZEROS._replace(utilization_ratio=0.6),
+    ],
+)
+def test_zeros_of_every_counter_against_utilization_and_power_are_never_believed(
+    evidence: Evidence,
+) -> None:
+    assert run(windows(5, [0.0], [evidence])) == [Rejection.ZERO_WHILE_BUSY] * 5
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        ZEROS._replace(
+            graphics_active=None
+        ),  # nothing but the tensor pipes: work may leave them alone
+        ZEROS._replace(graphics_active=0.99),
+        ZEROS._replace(graphics_active=1e-4),
+        ZEROS._replace(other_active=1e-4),
+        ZEROS._replace(utilization_ratio=None),
+        ZEROS._replace(utilization_ratio=0.1),
+        ZEROS._replace(power_watts=None),
+        ZEROS._replace(power_watts=140.0),  # an idle GPU whose utilization hangs at 100 %
+        ZEROS._replace(power=0.15),
+    ],
+)
+def test_zero_is_a_fact_where_utilization_or_power_or_the_engine_says_so_too(
+    evidence: Evidence,
+) -> None:
+    assert run(windows(100, [0.0], [evidence])) == []
+
+
+def test_a_short_window_at_the_edge_of_some_work_is_not_doubted() -> None:
+    """Utilization trails by a second or two: on and off every five seconds, in windows of one second."""
+    idle = ZEROS._replace(utilization_ratio=0.0, power_watts=90.0)
+    busy = ZEROS._replace(graphics_active=1.0)
+    values, known = [0.7] * 5 + [0.0] * 5, [busy] * 5 + [ZEROS] * 2 + [idle] * 3
+    seconds = [
+        replace(each, start=each.start / WINDOW, end=each.end / WINDOW)
+        for each in windows(600, values, known)
+    ]
+    assert run(seconds) == []
+
+
+def test_short_windows_of_zeros_are_not_believed_from_the_third_second() -> None:
+    seconds = [
+        replace(each, start=each.start / WINDOW, end=each.end / WINDOW)
+        for each in windows(10, [0.0], [ZEROS])
+    ]
+    assert run(seconds) == [Rejection.ZERO_WHILE_BUSY] * 8
+
+
+def test_counters_that_count_again_are_believed_again() -> None:
+    dead = list(windows(5, [0.0], [ZEROS]))
+    after = replace(reading(25.0, 30.0, 0.4), evidence=ZEROS._replace(graphics_active=1.0))
+    assert len(run([*dead, after])) == 5
+
+
 # --- the clock, and time -----------------------------------------------------------------------------
 
 
