@@ -11,8 +11,8 @@ if [ "$1" != work ]; then
   # The pipe of $(...) is closed when nobody needs to wait any more. A worker that cannot even be killed, for its disk
   # hangs, keeps it open: then timeout ends the shell that reads. Locks that the caller holds are not handed on.
   # shellcheck disable=SC2016 # "$0" and "$@" are the inner shell's
-  timeout -k 0.2 "${OFU_EXPORTER_HOOK_SECONDS:-1}" sh -c ': "$(setsid --fork timeout -k 1 \
-    "${OFU_EXPORTER_WORK_SECONDS:-30}" "$0" work "$@" </dev/null 2>/dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-)"' \
+  timeout -k 0.2 "${OFU_EXPORTER_HOOK_SECONDS:-1}" sh -c ': "$(setsid --fork timeout -s KILL \
+    60 "$0" work "$@" </dev/null 2>/dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-)"' \
     "$0" "$@" </dev/null >/dev/null 2>&1
   exit 0
 fi
@@ -101,7 +101,7 @@ case $hook in
     exec >/dev/null # the rest is of no use to the next job
     ;;
 esac
-message=$("$program" job "$hook" "$@" 2>&1)
+message=$(timeout -k 1 "${OFU_EXPORTER_WORK_SECONDS:-30}" "$program" job "$hook" "$@" 2>&1)
 code=$?
 exec >/dev/null # whoever waits, waits until here
 [ "$code" -eq 0 ] || message="$message (exit $code)"

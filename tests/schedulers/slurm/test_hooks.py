@@ -202,7 +202,7 @@ class Watching:
         self.meanwhile = meanwhile
         self.seen: list[JobFile] = []
 
-    def __call__(self, job_id: str) -> SqueueJob | None:
+    def __call__(self, _job_id: str) -> SqueueJob | None:
         self.seen += job_files.read(self.node.directory).values.values()
         self.meanwhile()
         return SqueueJob("R", started=NOW - 10, name="train")
