@@ -74,9 +74,18 @@ class HookNode:
         """The agents that run."""
         return processes("cmdline", str(self.config))
 
+    def kill(self) -> None:
+        """End whatever the hooks have left running."""
+        for process in self._left():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    def _left(self) -> list[int]:
+        return processes("environ", f"OFU_EXPORTER_STATE={self.state}\0")
+
     def is_quiet(self) -> bool:
         """Whether everything has been done that the hooks left to be done."""
-        return not processes("environ", f"OFU_EXPORTER_STATE={self.state}\0")
+        return not self._left()
 
     def started(self) -> int:
         """How many agents there have been."""
