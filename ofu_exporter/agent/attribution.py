@@ -22,6 +22,8 @@ ABSENT_RETRY_SECONDS = 15.0
 SLOWEST_RETRY_SECONDS = 30.0
 """Longest pause between two questions to a scheduler that does not answer."""
 
+_UNSEEN = (SchedulerReason.STARTING, SchedulerReason.ABSENT, SchedulerReason.NO_JOB_YET)
+
 
 @dataclass(frozen=True, slots=True)
 class Polling:
@@ -32,7 +34,7 @@ class Polling:
     max_age: float
     """Seconds."""
     optional: bool = False
-    """Whether an absent scheduler goes unmentioned."""
+    """Whether a scheduler goes unmentioned that is absent, or has not had a job."""
 
 
 class SchedulerPoller:
@@ -85,13 +87,15 @@ class SchedulerPoller:
             return scheduler.poll_seconds
         if self.health.reason is SchedulerReason.ABSENT:
             return ABSENT_RETRY_SECONDS
+        if self.health.reason is SchedulerReason.NO_JOB_YET:
+            return scheduler.poll_seconds  # the first job is not to wait
         return min(max(2 * pause, scheduler.poll_seconds), SLOWEST_RETRY_SECONDS)
 
     def _note(
         self, started: float, scheduler: Scheduler, reason: SchedulerReason | None, detail: str
     ) -> None:
         now = self._clock()
-        if reason is not None:
+        if reason not in (None, SchedulerReason.NO_JOB_YET):
             self._failures[reason.value] += 1
         self.health = replace(
             self.health,
@@ -142,14 +146,10 @@ class Attribution:
         return taken
 
     def health(self) -> tuple[SchedulerHealth, ...]:
-        """The health of the schedulers; with `optional`, without those that are absent or have not answered yet."""
-        hidden = SchedulerReason.ABSENT if self._polling.optional else None
+        """The health of the schedulers; with `optional`, without those of which nothing was seen."""
+        hidden = _UNSEEN if self._polling.optional else ()
         found = [poller.health for poller in self._pollers]
-        return tuple(
-            health
-            for health in found
-            if hidden is None or health.reason not in (hidden, SchedulerReason.STARTING)
-        )
+        return tuple(health for health in found if health.reason not in hidden)
 
     def _heard(self) -> None:
         with self._lock:

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -26,6 +27,9 @@ needs_mounts = pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts())
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
 
+T = TypeVar("T")
+
+
 class Faulty:
     """A cluster whose hooks meet a fault, with the time limits that they have on a node."""
 
@@ -34,8 +38,9 @@ class Faulty:
         self.folder = folder
         self._stack = stack
 
-    def enter(self, fault: Iterator[None]) -> None:
-        self._stack.enter_context(contextmanager(lambda: fault)())
+    def enter(self, fault: AbstractContextManager[T]) -> T:
+        """Break something until the test is over."""
+        return self._stack.enter_context(fault)
 
     def hooks(self, flags: str = "", before: str = "", after: str = "", **settings: object) -> None:
         """Ours, with something before and after them."""
@@ -47,8 +52,8 @@ class Faulty:
             )
             script.chmod(0o755)
             scripts.append(script)
-        limits = {"OFU_EXPORTER_HOOK_SECONDS": 1, "OFU_EXPORTER_WORK_SECONDS": 5, **settings}
-        self._stack.enter_context(self.cluster.hooks(*scripts, **limits))
+        limits: dict[str, Any] = {"OFU_EXPORTER_HOOK_SECONDS": 1, "OFU_EXPORTER_WORK_SECONDS": 5}
+        self._stack.enter_context(self.cluster.hooks(*scripts, **limits | settings))
 
     def program(self, *lines: str) -> Path:
         path = self.folder / "program"
@@ -58,6 +63,7 @@ class Faulty:
 
 
 def log_is_full(node: Faulty) -> None:
+    @contextmanager
     def restarted() -> Iterator[None]:
         with full_log(node.folder) as inside:
             node.cluster.stop_slurmd()
@@ -77,7 +83,7 @@ def disk_hangs(node: Faulty) -> None:
 
 def disk_is_full(node: Faulty) -> None:
     place = node.folder / "full"
-    node._stack.enter_context(full_disk(place))()
+    node.enter(full_disk(place))()
     node.hooks(OFU_JOB_DIR=place)
 
 
@@ -102,6 +108,7 @@ def program_leaves_a_child(node: Faulty) -> None:
 
 
 def cores_are_busy(node: Faulty) -> None:
+    @contextmanager
     def busy() -> Iterator[None]:
         loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]
         try:
