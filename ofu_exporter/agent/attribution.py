@@ -24,6 +24,8 @@ FIRST_RETRY_SECONDS = 1.0
 SLOWEST_RETRY_SECONDS = 30.0
 """Longest pause between two questions to a scheduler that does not answer."""
 
+_UNSEEN = (SchedulerReason.STARTING, SchedulerReason.ABSENT, SchedulerReason.NO_JOB_YET)
+
 
 @dataclass(frozen=True, slots=True)
 class Polling:
@@ -34,7 +36,7 @@ class Polling:
     max_age: float
     """Seconds."""
     optional: bool = False
-    """Whether an absent scheduler goes unmentioned."""
+    """Whether a scheduler goes unmentioned that is absent, or has not had a job."""
 
 
 class SchedulerPoller:
@@ -91,11 +93,13 @@ class SchedulerPoller:
         if self.health.reason is SchedulerReason.ABSENT:
             return ABSENT_RETRY_SECONDS
         shortest = self._scheduler.poll_seconds if self._scheduler else FIRST_RETRY_SECONDS
+        if self.health.reason is SchedulerReason.NO_JOB_YET:
+            return shortest  # the first job is not to wait
         return min(max(2 * pause, shortest), SLOWEST_RETRY_SECONDS)
 
     def _note(self, started: float, reason: SchedulerReason | None, detail: str) -> None:
         now = self._clock()
-        if reason is not None:
+        if reason not in (None, SchedulerReason.NO_JOB_YET):
             self._failures[reason.value] += 1
         self.health = replace(
             self.health,
@@ -146,14 +150,10 @@ class Attribution:
         return taken
 
     def health(self) -> tuple[SchedulerHealth, ...]:
-        """The health of the schedulers; with `optional`, without those that are absent or have not answered yet."""
-        hidden = SchedulerReason.ABSENT if self._polling.optional else None
+        """The health of the schedulers; with `optional`, without those of which nothing was seen."""
+        hidden = _UNSEEN if self._polling.optional else ()
         found = [poller.health for poller in self._pollers]
-        return tuple(
-            health
-            for health in found
-            if hidden is None or health.reason not in (hidden, SchedulerReason.STARTING)
-        )
+        return tuple(health for health in found if health.reason not in hidden)
 
     def _heard(self) -> None:
         with self._lock:

@@ -98,7 +98,7 @@ class StateWriter:
         marks = {
             view.gpu.key: view.sampled_at for view in snapshot.gpus if view.sampled_at is not None
         }
-        store.save(reports, marks)
+        store.save(reports, marks, time.time() - (time.monotonic() - snapshot.at))
         if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
             store.prune(time.time())
             self._pruned_at = time.monotonic()

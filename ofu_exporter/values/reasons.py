@@ -123,6 +123,7 @@ class SchedulerReason(str, Enum):
 
     STARTING = "starting"
     ABSENT = "absent"
+    NO_JOB_YET = "no_job_yet"
     UNREACHABLE = "unreachable"
     SETTLING = "settling"
     NO_PERMISSION = "no_permission"
@@ -143,6 +144,9 @@ SCHEDULER_ADVICE: dict[SchedulerReason, str] = {
     SchedulerReason.STARTING: "Wait: the scheduler has not been asked yet.",
     SchedulerReason.ABSENT: (
         "This node has no such scheduler: mount its socket or directory, or leave it out of --scheduler."
+    ),
+    SchedulerReason.NO_JOB_YET: (
+        "No job with a GPU has begun here since the node's boot, or Slurm's prolog is not set up (docs/slurm.md)."
     ),
     SchedulerReason.UNREACHABLE: "Nothing answers: see whether kubelet runs, and that its socket is mounted.",
     SchedulerReason.SETTLING: (

@@ -245,6 +245,23 @@ def test_a_scheduler_nobody_asked_for_and_that_is_absent_is_not_shown(
     assert [health.name for health in listening.attribution.health()] == ["slurm"]
 
 
+@pytest.mark.parametrize("optional", [True, False])
+def test_a_scheduler_that_had_no_job_yet_is_up_from_its_first_one(
+    started: list[Listening], optional: bool
+) -> None:
+    """It is asked on as often as ever, for the first job is not to wait, and that it had none is no failure."""
+    slurm = FakeScheduler(ONE, error=SchedulerError(SchedulerReason.NO_JOB_YET, "/run/jobs"))
+    listening = Listening(optional=optional, slurm=slurm)
+    started.append(listening)
+    until(lambda: slurm.asked > 20)
+    shown = [(health.up, health.reason) for health in listening.attribution.health()]
+    assert shown == ([] if optional else [(False, SchedulerReason.NO_JOB_YET)])
+    slurm.error = None
+    listening.until(ONE)
+    assert listening.health("slurm").up
+    assert not listening.health("slurm").failures
+
+
 def test_a_scheduler_that_was_asked_for_and_is_absent_is_shown(started: list[Listening]) -> None:
     absent = FakeScheduler(error=SchedulerError(SchedulerReason.ABSENT))
     listening = Listening(kubernetes=absent)
