@@ -13,9 +13,11 @@ import pytest
 
 from ofu_exporter import sources
 from ofu_exporter.errors import SourceError
+from ofu_exporter.hardware.gpu_models import rate
+from ofu_exporter.ofu.gpu_state import GpuState, take_reading
 from ofu_exporter.sources.nvml import driver, gpm
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from tests.doubles import nvml as double
 from tests.helpers.nvml_node import START, NvmlNode, failure
@@ -221,6 +223,86 @@ def test_a_metric_that_the_driver_passes_over_does_not_repeat_the_last_window(
     assert bench.window(probe).tensor_active == pytest.approx(0.5)
     bench.scenario.gpu(0, mute=1)
     assert math.isnan(bench.window(probe).tensor_active or 0.0)
+
+
+# --- evidence of work ------------------------------------------------------------------------------
+
+WORKS = {"tensor": 0.7, "hmma": 0.7, "integer": 0.1, "graphics": 1.0, "power": 650}
+DEAD = {**WORKS, "dead": 1}
+
+
+def test_zeros_of_every_counter_come_with_what_does_not_rest_on_them(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, **DEAD)
+    reading = bench.window(bench.began())
+    assert (reading.tensor_active, reading.pipes["hmma"]) == (0.0, 0.0)
+    assert reading.evidence == Evidence(
+        graphics_active=0.0,
+        other_active=0.0,
+        power=650 / 700,
+        utilization_ratio=1.0,
+        power_watts=650.0,
+    )
+
+
+def test_dead_counters_are_never_an_ofu_of_zero(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, **DEAD)
+    probe = bench.began()
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]), bench.now)
+    for _ in range(3):
+        state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
+        assert (state.window, state.reason, counted) == (None, Reason.IMPLAUSIBLE, None)
+    assert state.observed_seconds == 0
+    bench.scenario.gpu(0, dead=0)
+    state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
+    assert counted is not None
+    assert counted.tensor_active == pytest.approx(0.7)
+
+
+def test_an_idle_gpu_has_an_ofu_of_zero(bench: NvmlNode) -> None:
+    probe = bench.began()
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]), bench.now)
+    for _ in range(3):
+        state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
+        assert counted is not None
+        assert counted.utilization == 0.0
+
+
+@pytest.mark.parametrize("call", ["UtilizationRates", "PowerUsage", "EnforcedPowerLimit"])
+@pytest.mark.parametrize("code", [3, 4, 13, 999])
+def test_evidence_that_cannot_be_had_costs_nothing_else(
+    bench: NvmlNode, call: str, code: int
+) -> None:
+    bench.scenario.gpu(0, **DEAD)
+    bench.scenario.error(f"nvmlDeviceGet{call}", code, gpu=0)
+    reading = bench.window(bench.began())
+    assert reading.tensor_active == 0.0
+    known = reading.evidence
+    assert known is not None
+    assert (known.utilization_ratio is None) == (call == "UtilizationRates")
+    assert (known.power_watts is None) == (call == "PowerUsage")
+    assert (known.power is None) == (call != "UtilizationRates")
+
+
+def test_the_driver_is_asked_for_utilization_only_where_the_counters_say_nothing_ran(
+    bench: NvmlNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pynvml
+
+    asked: list[object] = []
+    real = pynvml.nvmlDeviceGetUtilizationRates
+
+    def counted(handle: object) -> object:
+        asked.append(handle)
+        return real(handle)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", counted)
+    bench.scenario.gpu(0, **WORKS)
+    probe = bench.began()
+    reading = bench.window(probe)
+    assert (len(asked), reading.evidence and reading.evidence.utilization_ratio) == (0, None)
+    bench.scenario.gpu(0, dead=1)
+    bench.window(probe), bench.window(probe)
+    assert len(asked) == 2
 
 
 # --- what a GPU is ---------------------------------------------------------------------------------
