@@ -6,6 +6,7 @@ containing another: a wrong row makes every figure of that GPU wrong; an unknown
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -41,6 +42,7 @@ _VENDOR = re.compile(r"^nvidia (?=.)")
 _MIG_SUFFIX = re.compile(r" mig (\d+c )?\d+g \d+gb( [a-z]+)*$")
 
 
+@functools.lru_cache(maxsize=4096)
 def normalise(name: str) -> str:
     """The form in which names are compared: without case, punctuation, the vendor, and a MIG profile at the end."""
     words = _SEPARATORS.sub(" ", name.casefold()).strip()
