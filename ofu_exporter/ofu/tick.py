@@ -120,6 +120,7 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
         unknown_devices=tuple(sorted(state.owners.unknown)),
         other_sources=tick.other_sources,
         clock_steps=state.clock_steps,
+        unix=tick.unix,
     )
 
 

@@ -107,6 +107,7 @@ class Snapshot:
     """One consistent state of the agent; replaced as a whole, never changed."""
 
     at: float
+    """Seconds, on the monotonic clock of the readings."""
     gpus: tuple[GpuView, ...]
     source: SourceHealth
     """The first source; GPUs that it cannot measure may be read by another."""
@@ -120,3 +121,9 @@ class Snapshot:
     """Sources that are read, or were tried, for GPUs that the first one cannot measure."""
     clock_steps: int = 0
     """How often somebody set the node's clock while the agent ran."""
+    unix: float = 0.0
+    """Unix time at `at`; 0 = not known."""
+
+    def unix_at(self, instant: float) -> float | None:
+        """Unix time at an instant of the monotonic clock, by the node's clock as of this snapshot; None = not known."""
+        return self.unix - (self.at - instant) if self.unix else None

@@ -149,9 +149,9 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
     ),
 )
 
-SAMPLE_AGE = MetricSpec(
-    "ofu_gpu_sample_age_seconds",
+SAMPLE_TIMESTAMP = MetricSpec(
+    "ofu_gpu_sample_timestamp_seconds",
     "gauge",
     GPU_LABELS,
-    "Time since the end of the last complete window.",
+    "Unix time at which the last complete window ended.",
 )
