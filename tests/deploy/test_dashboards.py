@@ -64,6 +64,11 @@ QUERIES = [
     for panel in panels(board)
     for target in panel["targets"]
 ]
+QUERIES += [
+    Query(name, f"mark: {mark['name']}", mark["expr"], mark["textFormat"], faults=False)
+    for name, board in BOARDS.items()
+    for mark in board["annotations"]["list"]
+]
 VARIABLES = [
     (name, variable)
     for name, board in BOARDS.items()
@@ -76,6 +81,14 @@ def about(value: object) -> str:
     if isinstance(value, Query):
         return f"{value.board}-{value.panel}"
     return value["name"] if isinstance(value, dict) else str(value)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_new_versions_of_the_agent_are_marked(board: str) -> None:
+    """The queries of marks are tested as those of panels are: in the first ten minutes all versions are new."""
+    (mark,) = BOARDS[board]["annotations"]["list"]
+    assert "ofu_exporter_build_info" in mark["expr"]
+    assert mark["datasource"]["uid"] == "$datasource"
 
 
 def test_the_files_are_what_the_code_makes(regenerate: bool) -> None:

@@ -40,7 +40,10 @@ def test_alertmanager_takes_its_configuration() -> None:
     [
         ("OfuMfuAboveOfu", "jobs"),
         ("OfuReportsStopped", "jobs"),
+        ("OfuClusterOfuDropped", "jobs"),
         ("OfuAgentDown", "nodes"),
+        ("OfuManyNodesUnmeasured", "nodes"),
+        ("OfuDeadlinesMissed", "nodes"),
         ("OfuClockLoss", "nodes"),
     ],
 )
