@@ -229,7 +229,9 @@ class Page:
         if self._unix is None or not snapshot.unix:
             return snapshot
         unix = self._unix() - (now - snapshot.at)
-        return replace(snapshot, unix=unix) if unix < snapshot.unix - CLOCK_STEP_SECONDS else snapshot
+        return (
+            replace(snapshot, unix=unix) if unix < snapshot.unix - CLOCK_STEP_SECONDS else snapshot
+        )
 
     def _live(self, now: float) -> Iterator[Metric]:
         """The metrics that differ at every scrape."""

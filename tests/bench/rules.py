@@ -69,7 +69,7 @@ class Fleet:
             yield f"ofu_gpu_observed_seconds_total{{{here}}}", elapsed
             yield f"ofu_gpu_tensor_active_ratio{{{here}}}", ofu * 1.3
             yield f"ofu_gpu_sm_clock_hertz{{{here}}}", 1.4e9
-            yield f"ofu_gpu_sample_age_seconds{{{here}}}", 2
+            yield f"ofu_gpu_sample_timestamp_seconds{{{here}}}", at - 2
             yield f'ofu_job_gpu{{{here},job_id="{self.owner(gpu)}"}}', 1
         for job, node in self.parts():
             here = f'instance="n{node}",job_id="{job}"'
