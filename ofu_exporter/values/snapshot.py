@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ofu_exporter.values.gpu import Gpu, Rating
+from ofu_exporter.values.gpu import WHOLE, Gpu, Rating, Share
 from ofu_exporter.values.job import GpuUsage, Job, JobKey
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import Reason, SchedulerReason
@@ -25,7 +25,9 @@ class GpuView:
     """Why there is no OFU; None exactly when the window has one."""
     detail: str = ""
     utilization_seconds: float = 0.0
+    """Integral of OFU over the observed GPU-seconds."""
     observed_seconds: float = 0.0
+    """GPU-seconds in which OFU was measured: time x share."""
     rejected: Mapping[str, int] = field(default_factory=dict)
     sampled_at: float | None = None
     """End of the last window that had an OFU; it stays when the window itself is gone."""
@@ -33,6 +35,8 @@ class GpuView:
     """After this instant the window must not be shown any more."""
     source: str = ""
     """Name of the source that reads the GPU; "" = the snapshot's first source."""
+    share: Share = WHOLE
+    """The part of a whole GPU that the device counts as."""
     holders: tuple[Job, ...] = ()
     """The jobs that have the GPU now; its OFU is credited to a job only while it has just one."""
 
@@ -62,7 +66,7 @@ class JobView:
     usage: tuple[GpuUsage, ...]
     """What the job had of every GPU that it holds, or held, here."""
     distribution: Mapping[int, float]
-    """Observed seconds by the OFU of their window, in steps of `job_state.STEP`."""
+    """Observed GPU-seconds by the OFU of their window, in steps of `job_state.STEP`."""
     began: float
     """Unix time at which the job was first seen here."""
     ended: float | None
