@@ -65,6 +65,7 @@ class Fleet:
             here = self.place(gpu)
             ofu = 0.3 + 0.2 * math.sin(gpu)
             yield f'ofu_gpu_info{{{here},model="NVIDIA H100 80GB HBM3"}}', 1
+            yield f"ofu_gpu_share_ratio{{{here}}}", 1
             yield f"ofu_gpu_utilization_seconds_total{{{here}}}", ofu * elapsed
             yield f"ofu_gpu_observed_seconds_total{{{here}}}", elapsed
             yield f"ofu_gpu_tensor_active_ratio{{{here}}}", ofu * 1.3

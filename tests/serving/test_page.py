@@ -128,6 +128,7 @@ def test_what_is_not_measured_is_absent_and_says_why() -> None:
     names = {line.partition("{")[0] for line in lost}
     assert names == {
         "ofu_gpu_info",
+        "ofu_gpu_share_ratio",
         "ofu_gpu_up",
         "ofu_gpu_unavailable",
         "ofu_gpu_tensor_clock_hertz",

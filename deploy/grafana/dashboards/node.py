@@ -128,7 +128,13 @@ DASHBOARD = dashboard(
         lines(
             "Share of the time that is measured",
             "percentunit",
-            [query(f"rate(ofu_gpu_observed_seconds_total{{{_G}}}[$__rate_interval])", _LEGEND)],
+            [
+                query(
+                    f"rate(ofu_gpu_observed_seconds_total{{{_G}}}[$__rate_interval])"
+                    f" / ofu_gpu_share_ratio{{{_G}}}",
+                    _LEGEND,
+                )
+            ],
             description="What is not measured has no OFU, and is in no mean.",
             min=0,
         ),
