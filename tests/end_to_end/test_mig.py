@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -136,3 +137,19 @@ def test_a_gpu_cut_in_seven_is_one_gpu_beside_a_whole_one(
         report = JobTotals.model_validate_json(running.get("/v1/jobs/7")[1])
         assert report.utilization_ratio == pytest.approx(0.2, abs=1e-3)
         assert report.gpu_count == pytest.approx(1)
+        stamps = running.values("ofu_gpu_sample_timestamp_seconds")
+        listed = json.loads(running.get("/v1/gpus")[1])
+        assert {gpu["share_basis"] for gpu in listed} == {"slices", "whole"}
+        assert sum(gpu["share_ratio"] for gpu in listed) == pytest.approx(2)
+        assert all(gpu["sampled"] >= min(stamps) for gpu in listed)
+        assert not running.logged("its slices are not known")
+
+
+def test_a_share_that_is_only_guessed_is_said(tmp_path: Path) -> None:
+    """A GPU that no row names, as the page of a new card is before anybody has added the row."""
+    page = exporters_page().replace("NVIDIA H100 80GB HBM3", "NVIDIA Z999")
+    flags = ("--source", "dcgm-exporter", "--interval", "0.2s", "--scheduler", "none")
+    with page_server(lambda: page) as url, agent("run", *flags, "--url", url) as running:
+        until(lambda: len(running.values("ofu_gpu_info", share_basis="instances")) == 7)
+        assert sum(running.values("ofu_gpu_share_ratio", gpu="0")) == pytest.approx(1)
+        until(lambda: running.logged("its slices are not known"))

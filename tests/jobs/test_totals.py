@@ -136,6 +136,39 @@ def test_the_text_for_people() -> None:
     )
 
 
+def test_a_job_on_instances_has_parts_of_gpus() -> None:
+    usage = [
+        GpuUsage("0", ("GPU-0", number), 200 * share, 100 * share, 50 * share, share=share)
+        for number, share in (("1", 3 / 7), ("2", 3 / 7), ("5", 1 / 7))
+    ]
+    whole = GpuUsage("1", ("GPU-1", ""), 200.0, 100.0, 20.0)
+    job = totals_of(replace(VIEW, usage=(*usage, whole)), "n1", simulated=False)
+    assert job.gpu_count == pytest.approx(2)
+    assert job.gpu_seconds == pytest.approx(200)
+    assert job.utilization_ratio == pytest.approx(0.35)
+    assert job.observed_ratio == pytest.approx(0.5)
+    assert not job.counts_instances_whole
+    assert "gpus=2 gpu_hours=0.06" in one_line(job)
+    lines = text(job)
+    assert "of the time it had 2 GPUs (3 MIG instances) on n1" in lines
+    assert "GPU 0/1 (GPU-0, 0.43 GPUs): OFU 50.0%, observed 43 of 86 GPU-seconds" in lines
+    part = job.model_copy(update={"gpus": job.gpus[:1]})
+    assert "gpus=0.43 " in one_line(part)
+    assert "it had 0.43 GPUs (1 MIG instance) on n1" in text(part)
+
+
+def test_a_minute_of_reports_on_an_instance_is_enough_for_a_verdict() -> None:
+    """The GPU-seconds of a seventh of a GPU come seven times as slowly."""
+    part = GpuUsage("0", ("GPU-0", "1"), 20.0, 20.0, 9.0, share=1 / 7)
+    sums = Compared(16.0, 8.0, 20.0, 0.001)
+    reports = replace(REPORTS, total=sums)
+    one = totals_of(replace(VIEW, usage=(part,), reports=reports), "n1", simulated=False)
+    other = replace(VIEW, usage=(), reports=replace(REPORTS, total=Compared()))
+    both = merged([one, totals_of(other, "n2", simulated=False)])
+    assert both.reported is not None
+    assert both.reported.verdict is Verdict.MFU_ABOVE_OFU
+
+
 FIRST = LikelyCause("fp8_peak_for_bf16", 2.0, 0.3, "the peak of fp8 is twice that of bf16")
 REPORTS = ReportsView(
     outcomes={"accepted": 5, "overlap": 1},
