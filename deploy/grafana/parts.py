@@ -210,10 +210,10 @@ CLUSTER = choice("cluster", "Cluster", "label_values(gpu:ofu_gpu_info:topk1, clu
 _VERSIONS = 'cluster:ofu_exporter_build_info:count{cluster=~"$cluster"}'
 NEW_VERSION = mark(
     "New version of the agent",
-    f"{_VERSIONS} unless {_VERSIONS} offset 10m",
+    f"{_VERSIONS} unless {_VERSIONS} offset 10m and on (cluster) {_VERSIONS} offset 10m",
     "{{version}} {{cluster}}",
 )
-"""For ten minutes from its first agent on."""
+"""For ten minutes from its first agent on. Where nothing is known of a cluster then, no version is new."""
 USER = choice("user", "User", 'label_values(job:ofu_job_info:topk1{cluster=~"$cluster"}, user)')
 
 

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 
-from tests.deploy.chart import CHART, EXAMPLES, HELMS, Object, container, only, pod_spec, render
+from tests.deploy.chart import (
+    CHART,
+    EXAMPLES,
+    HELMS,
+    ROOT,
+    Object,
+    container,
+    only,
+    pod_spec,
+    render,
+    run,
+)
 from tests.deploy.value_sets import VALUE_SETS
 
 pytestmark = pytest.mark.slow
 every_helm = pytest.mark.parametrize("helm", HELMS)
+PAGES = [ROOT / "README.md", ROOT / "docs" / "kubernetes.md", CHART / "README.md"]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -22,6 +38,26 @@ def node_terms(spec: Object) -> list[Object]:
 def test_the_readme_says_what_it_is_for(path: object) -> None:
     name = getattr(path, "name", "")
     assert f"| [{name}](examples/{name}) |" in (CHART / "README.md").read_text()
+
+
+def helm_commands(page: Path) -> list[list[str]]:
+    """The words of every `helm install` and `helm upgrade` of a page."""
+    text = page.read_text().replace("\\\n", " ")
+    commands = [
+        shlex.split(line, comments=True) for line in re.findall(r"^    (helm .*)", text, re.M)
+    ]
+    return [words for words in commands if {"install", "upgrade"} & set(words)]
+
+
+@every_helm
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_the_commands_of_the_documentation_render(helm: str, page: Path) -> None:
+    """As `helm template`, which takes the same words; what is kept of an earlier version is nothing here."""
+    assert helm_commands(page)
+    for words in helm_commands(page):
+        asked = ["template" if word in {"install", "upgrade"} else word for word in words[1:]]
+        done = run(helm, *(word for word in asked if word != "--reuse-values"))
+        assert done.returncode == 0, done.stderr
 
 
 @every_helm

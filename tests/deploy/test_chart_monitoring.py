@@ -49,6 +49,13 @@ def test_a_service_monitor_has_its_own_values_before_those_of_the_pod_monitor(he
 
 
 @every_helm
+def test_a_limit_of_millions_is_a_whole_number(helm: str) -> None:
+    """Helm reads numbers as floats, and prints 5e+06, which is none."""
+    monitor = render(helm, {"podMonitor": {"enabled": True, "sampleLimit": 5_000_000}})
+    assert only(monitor, "PodMonitor")["spec"]["sampleLimit"] == 5_000_000
+
+
+@every_helm
 def test_rules_go_where_they_are_sent_with_the_sites_labels_and_target(helm: str) -> None:
     rule = only(render(helm, VALUE_SETS["everything"]), "PrometheusRule")
     assert rule["metadata"]["namespace"] == "prometheus"

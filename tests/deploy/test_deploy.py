@@ -5,6 +5,8 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,15 @@ def test_the_unit_starts_a_command_that_exists_with_flags_that_exist() -> None:
     flags = [word.split("=")[0] for word in arguments if word.startswith("--")]
     assert set(flags) <= flags_of(command)
     assert not {"PrivateDevices", "ProtectClock"} & set(unit["Service"]), "the GPUs would be hidden"
+
+
+def test_a_reload_reaches_the_agent_on_a_system_without_procps() -> None:
+    """Only the shell is there: a container's or a minimal system's `kill` is the shell's own."""
+    (line,) = re.findall(r"^ExecReload=(.*)$", (SYSTEMD / "ofu-exporter.service").read_text(), re.M)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        words = [word.replace("$MAINPID", str(process.pid)) for word in shlex.split(line)]
+        subprocess.run(words, check=True, env={"PATH": "/nonexistent"}, timeout=10)
+        assert process.wait(10) == -signal.SIGHUP
 
 
 def in_force(folder: Path) -> Path:

@@ -98,7 +98,8 @@ imagePullSecrets:
 {{- end }}
 
 {{- /* Kubelet's socket is open to its owner only, which is root. A capability is added to a container's
-       bounds, and there only root picks it up. Kubernetes refuses privileged without escalation. */ -}}
+       bounds, and there only root picks it up. Kubernetes refuses privileged and CAP_SYS_ADMIN without
+       escalation. */ -}}
 {{- define "ofu-exporter.securityContext" -}}
 {{- $root := or .Values.kubernetes.podResources .Values.driver.sysAdmin }}
 {{- $context := ternary (dict "runAsNonRoot" false "runAsUser" 0) dict $root }}
@@ -108,7 +109,7 @@ imagePullSecrets:
 {{- $added := append (default list $capabilities.add) "SYS_ADMIN" | uniq }}
 {{- $_ := set $context "capabilities" (set (deepCopy $capabilities) "add" $added) }}
 {{- end }}
-{{- if $context.privileged }}
+{{- if or $context.privileged (has "CAP_SYS_ADMIN" (default list (default dict $context.capabilities).add)) }}
 {{- $_ := set $context "allowPrivilegeEscalation" true }}
 {{- end }}
 {{- toYaml $context }}
@@ -158,7 +159,7 @@ jobLabel: app.kubernetes.io/name
 namespaceSelector:
   matchNames: [{{ include "ofu-exporter.namespace" .root }}]
 {{- with .monitor.sampleLimit }}
-sampleLimit: {{ . }}
+sampleLimit: {{ int64 . }}
 {{- end }}
 {{- with .monitor.attachMetadata }}
 attachMetadata:
