@@ -632,5 +632,6 @@ def test_a_job_on_a_part_of_a_gpu_gets_its_verdict_as_soon_as_one_on_a_whole_gpu
         desk.node.gpus = [replace(gpu(0, instance="1"), profile=profile), gpu(1)]
         desk.give(Job("slurm", "1"), "0.1")
         answer = desk.every(10.0, 7, mfu=0.5 * CLOCK, peak_tflops=989.4)
+        assert answer.horizon is not None
         assert answer.horizon.verdict is Verdict.AGREE
         assert answer.horizon.observed_seconds == pytest.approx(70.0 * share)
