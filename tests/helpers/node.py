@@ -40,7 +40,7 @@ class Node:
             source=health(),
             unix=self.epoch + now,
             owners=owners,
-            schedulers=(SchedulerHealth("slurm", up=True, reason=None),),
+            schedulers=(SchedulerHealth("slurm", up=True, reason=None, answered_at=now),),
         )
         self.state, self.last = step(self.state, tick)
         return self.last
