@@ -314,6 +314,11 @@ def test_a_divided_gpu_without_counters_of_its_own_is_not_reported(bench: Bench)
     assert bench.reading(page).gpu.instance == "1"
 
 
+def test_a_total_over_the_instances_is_no_gpu_beside_them(bench: Bench) -> None:
+    page = gpu_page(0.3) + gpu_page(0.6, GPU_I_ID="1", GPU_I_PROFILE="3g.40gb")
+    assert bench.reading(page).gpu.instance == "1"
+
+
 def test_a_divided_gpu_does_not_hide_an_instance_without_counters(bench: Bench) -> None:
     page = gpu_page(tensor=None) + gpu_page(tensor=None, GPU_I_ID="1")
     assert bench.reason(page) is Reason.NO_TENSOR_COUNTER
