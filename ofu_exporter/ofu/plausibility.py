@@ -26,7 +26,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ofu_exporter.values.reading import Evidence, Reading
+from ofu_exporter.values.reading import ABSURD_CLOCK_HZ, Evidence, Reading
 from ofu_exporter.values.reasons import Rejection
 
 FROZEN_WINDOWS, FROZEN_SECONDS = 12, 60.0
@@ -113,24 +113,23 @@ def judge(suspicion: Suspicion, reading: Reading) -> Judgement:
 
 
 def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
-    dead = suspicion.dead_windows + 1 if _is_dead(reading) else 0
     if not reading.tensor_active:
         return Suspicion(
-            dead_windows=dead, contradicted_since=_contradicted_since(suspicion, reading)
+            dead_windows=suspicion.dead_windows + 1 if _is_dead(reading) else 0,
+            contradicted_since=_contradicted_since(suspicion, reading),
         )
     pipes = (reading.pipes[pipe] for pipe in sorted(reading.pipes))
     activity = (reading.tensor_active, *pipes)
     if not _same(activity, suspicion.activity):
         suspicion = Suspicion(activity, reading.end)
     engine = (reading.evidence or Evidence()).graphics_active
-    clocks = [sample.hz for sample in reading.clocks]
+    # A read that is no clock says nothing of the work: a clock that comes back has not changed.
+    clocks = [sample.hz for sample in reading.clocks if 0 < sample.hz <= ABSURD_CLOCK_HZ]
     return replace(
         suspicion,
         windows=suspicion.windows + 1,
         graphics=_wider(suspicion.graphics, engine),
         clock_hz=_wider(suspicion.clock_hz, math.fsum(clocks) / len(clocks) if clocks else None),
-        dead_windows=dead,
-        contradicted_since=None,
     )
 
 

@@ -75,7 +75,7 @@ class Options(BaseModel):
     unchanged_limit: Seconds = Field(
         default=300.0,
         gt=0,
-        description="A GPU none of whose values moved for so long is not believed.",
+        description="Time after which a GPU is not believed when none of its values has moved.",
         examples=["5m"],
     )
     timeout: Seconds = Field(
