@@ -723,6 +723,16 @@ def test_a_steady_value_polled_off_the_beat_leaves_no_time_out(bench: Bench) -> 
     assert covered == pytest.approx(taken[-1].end - taken[0].start)
 
 
+def test_a_steady_gpu_that_one_page_left_out_does_not_begin_anew(bench: Bench) -> None:
+    bench.read(gpu_page(energy=1))
+    for i in range(2, 10):
+        assert bench.read(gpu_page(energy=i), after=5.0) == []
+    bench.read(gpu_page(index=1), after=2.0)
+    back = bench.reading(gpu_page(0.2, energy=10), after=2.0)
+    assert back.counts
+    assert back.end - back.start == pytest.approx(COLLECT)
+
+
 # Pages between two windows.
 
 
