@@ -198,7 +198,10 @@ class Daemon:
             log.warning("a new state file needs a restart; the old one is still written")
         self._configured = configured
         self._reports.policy = report_policy(configured.settings)
-        self._sampler.stop(RELEASE_SECONDS)
+        if not self._sampler.stop(RELEASE_SECONDS):
+            log.warning(
+                "a call of the old source did not return in time; what it brings is dropped"
+            )
         self._attribution.stop(RELEASE_SECONDS)
         self._attribution, self._sampler = self._build(configured, self._sampler.state)
         self._attribution.start(self._sampler.cut)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -168,14 +168,14 @@ def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
         db.close()
 
 
-def open_store(path: Path) -> tuple[StateFile, Path | None]:
-    """Open a state file. A damaged one is set aside first; its new path is returned too.
+def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:
+    """Open a state file. A damaged one is set aside first; `set_aside` is told its new path.
 
     Raises sqlite3.Error, OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return StateFile(path), None
+        return StateFile(path)
     except sqlite3.OperationalError:
         raise  # no permission, no space, a lock: the file itself may be sound
     except sqlite3.DatabaseError as error:
@@ -183,4 +183,5 @@ def open_store(path: Path) -> tuple[StateFile, Path | None]:
         path.rename(aside)
         path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
         log.error("state file %s is damaged (%s): set aside as %s", path, error, aside.name)
-        return StateFile(path), aside
+        set_aside(aside)
+        return StateFile(path)

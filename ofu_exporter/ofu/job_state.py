@@ -185,7 +185,7 @@ def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
     return kept
 
 
-def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
+def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
     """What may be shown of every job; a job that only an earlier agent saw is left out."""
     return tuple(
         JobView(
@@ -194,7 +194,7 @@ def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
             distribution=state.distribution,
             began=state.began,
             ended=state.ended,
-            updated=state.ended or now.unix,
+            updated=state.ended or unix,
         )
         for state in sorted(jobs, key=lambda state: state.job.key)
         if state.ended_at is None or state.is_seen

@@ -117,7 +117,7 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
             for key, known in state.gpus.items()
         ),
         source=tick.source,
-        jobs=views(state.jobs.values(), Instant(tick.now, tick.unix)),
+        jobs=views(state.jobs.values(), tick.unix),
         schedulers=tuple(with_rejected(state.owners, health) for health in tick.schedulers),
         unknown_devices=tuple(sorted(state.owners.unknown)),
         other_sources=tick.other_sources,

@@ -17,24 +17,22 @@ from ofu_exporter.jobs.state_file import (
     find_in_file,
     open_store,
 )
-from ofu_exporter.jobs.totals import totals_of
-from tests.helpers.stored_job import NOW, VIEW, change
-
-TOTALS = totals_of(VIEW, "n1", simulated=False)
+from tests.helpers.stored_job import NOW, TOTALS, change
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "deep" / "state.sqlite"
+    return tmp_path / "deep" / "deeper" / "state.sqlite"
 
 
 _OPENED: list[StateFile] = []
 
 
 def opened(path: Path) -> tuple[StateFile, Path | None]:
-    store, aside = open_store(path)
+    aside: list[Path] = []
+    store = open_store(path, aside.append)
     _OPENED.append(store)
-    return store, aside
+    return store, next(iter(aside), None)
 
 
 def stored(path: Path) -> StateFile:

@@ -187,6 +187,7 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "cycles": event.cycles,
             "pace": event.pace or None,
             "evidence": event.evidence,
+            "counts": None if event.counts else False,
         }
     )
 
@@ -208,6 +209,7 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
         cycles=None if cycles is None else CycleTotals(float(cycles[0]), float(cycles[1])),
         pace=float(fields.get("pace", 0.0)),
         evidence=_evidence(fields.get("evidence")),
+        counts=bool(fields.get("counts", True)),
     )
 
 
@@ -232,6 +234,8 @@ def decode_gpu(fields: Mapping[str, Any]) -> Gpu:
             known[name] = int(value)
         elif name == "max_sm_clock_hz":
             known[name] = float(value)
+        elif name == "is_vgpu":
+            known[name] = value is True
         elif name in Gpu.__dataclass_fields__:
             if not isinstance(value, str):
                 raise TypeError(f"{name} is not text")
