@@ -62,13 +62,13 @@ def judge(trust: CycleTrust, totals: CycleTotals | None, expected: Expected) -> 
     if totals is None:
         return CycleVerdict(CycleTrust())
     if trust.previous is None:
-        return CycleVerdict(CycleTrust(totals, trust.scale, trust.agreed))
+        return CycleVerdict(CycleTrust(totals))
     elapsed = totals.elapsed - trust.previous.elapsed
     tensor = totals.tensor - trust.previous.tensor
     scale = trust.scale if trust.earned else _scale(elapsed, expected)
     if scale is None or not _possible(elapsed, tensor, scale, expected):
         return CycleVerdict(CycleTrust(totals), implausible=True)
-    agreed = trust.agreed + 1 if scale == trust.scale or trust.agreed == 0 else 1
+    agreed = trust.agreed + 1 if scale == trust.scale else 1
     grown = CycleTrust(totals, scale, agreed)
     if not trust.earned:
         return CycleVerdict(grown)

@@ -86,7 +86,7 @@ def take_reading(
         detail=outcome.detail,
         fresh_until=window.end + 2.5 * max(interval, window.seconds, reading.pace) + 1.0,
     )
-    if window.utilization is None:
+    if window.utilization is None or not reading.counts:
         return state, None
     counted = replace(
         state,
@@ -102,7 +102,7 @@ def _refused(state: GpuState, reading: Reading) -> GpuState | None:
     if plausibility.runs_backwards(reading, state.sampled_at):
         return _disbelieve(state, Rejection.TIME_BACKWARDS, "the source's time runs backwards")
     until = state.counted_before if state.sampled_at is None else state.sampled_at
-    if reading.start < until - OVERLAP_SECONDS:
+    if reading.counts and reading.start < until - OVERLAP_SECONDS:
         return reject(state, [Rejection.OVERLAP])
     if state.rating is None:
         return take_fault(state, Fault(reading.gpu, reading.end, Reason.UNKNOWN_MODEL))

@@ -32,6 +32,10 @@ class OwnerState:
     counted_until: float | None = None
     """Monotonic time up to which the time that jobs held GPUs has been counted."""
     rejected: Counts = field(default_factory=dict)
+    watched_until: float | None = None
+    """Unix time up to which an earlier agent watched this node; None where none has left word."""
+    settled: frozenset[Claim] = frozenset()
+    """Claims of jobs that ended, whose unwatched time is counted."""
     unknown: frozenset[tuple[JobKey, str]] = frozenset()
     """Devices that are no GPU of this node, and have been counted as such."""
 
@@ -56,7 +60,7 @@ def take_changes(
     `shares` are of every GPU and MIG instance that there is.
     """
     gpus = tuple(shares)
-    held = {gpu.key: Held(gpu.index, share.ratio) for gpu, share in shares.items()}
+    held = {gpu.key: Held(gpu, share.ratio) for gpu, share in shares.items()}
     if gpus != state.resolved_for:  # a job may already have a GPU that was just found
         state, jobs = _resolve(state, jobs, state.claims, gpus, now)
     for change in changes:

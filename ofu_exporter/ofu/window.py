@@ -11,7 +11,9 @@ from ofu_exporter.ofu import cycles, formula
 from ofu_exporter.ofu.cycles import CycleTrust, Expected
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import (
+    ABSURD_CLOCK_HZ,
     LONGEST_WINDOW_SECONDS,
+    LOWEST_CLOCK_HZ,
     MAX_RATIO,
     SHORTEST_WINDOW_SECONDS,
     ClockSample,
@@ -22,8 +24,6 @@ from ofu_exporter.values.reasons import Reason, Rejection
 
 CLOCK_HEADROOM = 1.1
 """NVML's maximum clock may be off by a few MHz; a clock above this multiple is another field's value."""
-ABSURD_CLOCK_HZ = 4e9
-"""No SM runs this fast; this is the bound where nothing is known of the card."""
 
 # A late thread makes a window longer than was asked for; the mean over it is still true.
 _ACCEPTED_SECONDS = (0.9 * SHORTEST_WINDOW_SECONDS, 2 * LONGEST_WINDOW_SECONDS)
@@ -198,7 +198,7 @@ def _believable_clocks(
     for sample in samples:
         if not math.isfinite(sample.hz):
             refused.append(Rejection.NOT_A_NUMBER)
-        elif not 0.0 < sample.hz <= limit_hz:
+        elif not LOWEST_CLOCK_HZ <= sample.hz <= limit_hz:
             refused.append(Rejection.CLOCK_OUT_OF_RANGE)
         else:
             kept.append(sample)

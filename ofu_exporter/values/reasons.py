@@ -123,6 +123,7 @@ class SchedulerReason(str, Enum):
 
     STARTING = "starting"
     ABSENT = "absent"
+    NO_JOB_YET = "no_job_yet"
     UNREACHABLE = "unreachable"
     SETTLING = "settling"
     NO_PERMISSION = "no_permission"
@@ -143,6 +144,9 @@ SCHEDULER_ADVICE: dict[SchedulerReason, str] = {
     SchedulerReason.STARTING: "Wait: the scheduler has not been asked yet.",
     SchedulerReason.ABSENT: (
         "This node has no such scheduler: mount its socket or directory, or leave it out of --scheduler."
+    ),
+    SchedulerReason.NO_JOB_YET: (
+        "No job with a GPU has begun here since the node's boot, or Slurm's prolog is not set up (docs/slurm.md)."
     ),
     SchedulerReason.UNREACHABLE: "Nothing answers: see whether kubelet runs, and that its socket is mounted.",
     SchedulerReason.SETTLING: (
@@ -263,5 +267,7 @@ REPORT_ADVICE: dict[ReportRejection, str] = {
     ReportRejection.TOO_LARGE: "Send one report per request, 256 KiB at most.",
     ReportRejection.TOO_SLOW: "Send the whole body within 10 seconds.",
     ReportRejection.TOO_MANY: "Wait as long as Retry-After says, and report less often.",
-    ReportRejection.TOO_MANY_JOBS: "Wait until jobs have ended: the agent keeps reports of so many at once, no more.",
+    ReportRejection.TOO_MANY_JOBS: (
+        "Wait until jobs have ended: the agent keeps reports of a limited number of jobs at once."
+    ),
 }

@@ -187,6 +187,7 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "cycles": event.cycles,
             "pace": event.pace or None,
             "evidence": event.evidence,
+            "counts": None if event.counts else False,
         }
     )
 
@@ -208,6 +209,7 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
         cycles=None if cycles is None else CycleTotals(float(cycles[0]), float(cycles[1])),
         pace=float(fields.get("pace", 0.0)),
         evidence=_evidence(fields.get("evidence")),
+        counts=bool(fields.get("counts", True)),
     )
 
 
