@@ -26,7 +26,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ofu_exporter.values.reading import Evidence, Reading
+from ofu_exporter.values.reading import ABSURD_CLOCK_HZ, Evidence, Reading
 from ofu_exporter.values.reasons import Rejection
 
 FROZEN_WINDOWS, FROZEN_SECONDS = 12, 60.0
@@ -123,7 +123,8 @@ def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
     if not _same(activity, suspicion.activity):
         suspicion = Suspicion(activity, reading.end)
     engine = (reading.evidence or Evidence()).graphics_active
-    clocks = [sample.hz for sample in reading.clocks]
+    # A read that is no clock says nothing of the work: a clock that comes back has not changed.
+    clocks = [sample.hz for sample in reading.clocks if 0 < sample.hz <= ABSURD_CLOCK_HZ]
     return replace(
         suspicion,
         windows=suspicion.windows + 1,

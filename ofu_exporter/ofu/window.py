@@ -74,8 +74,8 @@ def mean_clock(samples: Sequence[ClockSample], start: float, end: float) -> Cloc
     return ClockMean(mean, math.sqrt(spread), count)
 
 
-def measure(reading: Reading, rating: Rating, trust: CycleTrust) -> Outcome:
-    """Check every value of a reading and compute its OFU.
+def measure(reading: Reading, rating: Rating | None, trust: CycleTrust) -> Outcome:
+    """Check every value of a reading and compute its OFU, which needs a rating.
 
     An impossible value is never clamped or replaced: it is named in `rejected`, and the window is
     refused when nothing believable is left of what it needs.
@@ -90,7 +90,7 @@ def measure(reading: Reading, rating: Rating, trust: CycleTrust) -> Outcome:
     clock = mean_clock(clocks, reading.start, reading.end)
     if clock is None and refused:
         return _refused(reading, refused)
-    if reading.tensor_active is None or clock is None:
+    if reading.tensor_active is None or clock is None or rating is None:
         return _incomplete(reading, clock, refused)
     return _computed(reading, rating, trust, clock, refused)
 
@@ -104,13 +104,16 @@ def _incomplete(reading: Reading, clock: ClockMean | None, refused: list[Rejecti
         pipes=_believable_pipes(reading.pipes)[0],
         sm_clock_hz=clock.hz if clock else None,
     )
-    reason = Reason.NO_TENSOR_COUNTER if reading.tensor_active is None else Reason.NO_CLOCK
+    reason = Reason.UNKNOWN_MODEL if clock else Reason.NO_CLOCK
+    if reading.tensor_active is None:
+        reason = Reason.NO_TENSOR_COUNTER
     return Outcome(window, CycleTrust(reading.cycles), reason, rejected=tuple(refused))
 
 
-def clock_limit_hz(reading: Reading, rating: Rating) -> float:
+def clock_limit_hz(reading: Reading, rating: Rating | None) -> float:
     """The highest SM clock that is believed of this card."""
-    known = [hz for hz in (reading.gpu.max_sm_clock_hz, rating.max_sm_clock_hz) if hz]
+    of_model = rating.max_sm_clock_hz if rating else None
+    known = [hz for hz in (reading.gpu.max_sm_clock_hz, of_model) if hz]
     return CLOCK_HEADROOM * max(known) if known else ABSURD_CLOCK_HZ
 
 

@@ -35,6 +35,7 @@ class GpuJson(BaseModel):
     )
     jobs: tuple[str, ...] = Field(description="Ids of the jobs that have it now.")
     unavailable: str | None = Field(description="Why OFU is not measured; null while it is.")
+    detail: str = Field(description="More of why, such as the row of an unknown model to write.")
     utilization_seconds: float = Field(description="Integral of OFU over the observed GPU-seconds.")
     observed_seconds: float = Field(
         description="GPU-seconds in which OFU was measured: time x share."
@@ -58,6 +59,7 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
         sampled=None if view.sampled_at is None else snapshot.unix_at(view.sampled_at),
         jobs=tuple(job.job_id for job in view.holders),
         unavailable=None if view.reason is None else view.reason.value,
+        detail=view.detail if view.reason is not None else "",
         utilization_seconds=view.utilization_seconds,
         observed_seconds=view.observed_seconds,
         tensor_clock_hz=dict(rating.tensor_clock_hz) if rating else {},

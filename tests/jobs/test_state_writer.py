@@ -207,7 +207,7 @@ def test_a_failure_is_logged_again_once_it_was_over_though_it_has_no_words(
 def test_what_is_too_old_is_dropped_by_the_first_write_and_then_now_and_then(path: Path) -> None:
     old = TOTALS.model_copy(update={"updated": NOW - KEEP_SECONDS - 10, "ended": NOW})
     with closing(open_store(path)) as store:
-        store.save([old.model_copy(update={"job_id": "1"})], {})
+        store.save([old.model_copy(update={"job_id": "1"})], {}, NOW)
     writer = Page(VIEW).writer(path, interval=0.01)
     writer.start()
     until(lambda: writer.writes["written"] > 1)

@@ -143,18 +143,44 @@ def test_rejections_add_up_by_reason() -> None:
 # What it is measured against.
 
 
-def test_an_unknown_model_is_estimated_against_its_own_maximum() -> None:
-    unknown = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
-    known = after(reading(0, 5, tensor=0.5, hz=[1000e6] * 4, device=unknown))
-    assert known.rating is not None
-    assert known.rating.origin == "estimated"
+UNKNOWN = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
+
+
+def test_an_unknown_model_has_its_activity_and_clock_and_no_ofu() -> None:
+    known = after(reading(0, 5, 0.5, [1000e6] * 4, device=UNKNOWN, pipes={"hmma": 0.5}))
+    assert (known.reason, known.observed_seconds) == (Reason.UNKNOWN_MODEL, 0.0)
     assert known.window is not None
-    assert known.window.utilization == pytest.approx(0.25)
+    assert known.window.tensor_active == 0.5
+    assert known.window.pipes == {"hmma": 0.5}
+    assert known.window.sm_clock_hz == 1000e6
+    assert (known.window.utilization, known.window.stderr) == (None, None)
+    assert 'gpus: [{name: "NVIDIA Z999", tensor_clock_hz: HZ}]' in known.detail
 
 
-def test_an_unknown_model_without_a_clock_says_so() -> None:
-    known = after(reading(0, 5, device=Gpu("0", "GPU-u", name="NVIDIA Z999")))
-    assert (known.window, known.reason) == (None, Reason.UNKNOWN_MODEL)
+def test_nothing_of_an_unknown_model_is_credited() -> None:
+    known = after(device=UNKNOWN)
+    assert take_reading(known, reading(0, 5, device=UNKNOWN), INTERVAL)[1] is None
+
+
+def test_an_unknown_models_impossible_values_are_refused_too() -> None:
+    known = after(reading(0, 5, 7.0, device=UNKNOWN))
+    assert (known.window, known.reason) == (None, Reason.IMPOSSIBLE)
+    known = after(reading(0, 5, 0.5, [2619e6], device=UNKNOWN))
+    assert known.rejected == {Rejection.CLOCK_OUT_OF_RANGE.value: 1}
+
+
+@pytest.mark.parametrize("reason", [Reason.NOT_SUPPORTED, Reason.NO_TENSOR_COUNTER])
+def test_a_gpu_without_tensor_pipes_says_so_whatever_its_source_says(reason: Reason) -> None:
+    old = Gpu("0", "GPU-o", name="Tesla P100-PCIE-16GB")
+    assert after(fault(5, reason, old)).reason is Reason.NO_TENSOR_PIPES
+
+
+def test_a_gpu_without_tensor_pipes_has_its_clock() -> None:
+    old = Gpu("0", "GPU-o", name="Tesla P100-PCIE-16GB")
+    known = after(reading(0, 5, None, [1303e6], device=old))
+    assert known.reason is Reason.NO_TENSOR_PIPES
+    assert known.window is not None
+    assert known.window.sm_clock_hz == 1303e6
 
 
 def test_the_models_maximum_clock_judges_where_the_source_tells_none() -> None:

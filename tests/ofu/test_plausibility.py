@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable
 from dataclasses import replace
@@ -72,6 +73,17 @@ def test_twelve_windows_over_a_minute_are_enough_and_eleven_are_not() -> None:
 
     assert six_seconds(11) == []
     assert six_seconds(12) == [Rejection.FROZEN]
+
+
+@pytest.mark.parametrize("no_clock", [0.0, 808334905e6, math.nan])
+def test_a_clock_that_comes_back_is_no_change_of_the_work(no_clock: float) -> None:
+    """A load of one round value, as a page rounds it; its clock was unreadable for a minute."""
+    away = [replace(each) for each in windows(12, [0.74], hz=no_clock)]
+    back = [
+        replace(each, start=each.start + 60, end=each.end + 60)
+        for each in windows(100, [0.74], hz=1400e6)
+    ]
+    assert Rejection.FROZEN not in run([*away, *back])
 
 
 def test_one_value_of_many_digits_for_an_hour_is_frozen() -> None:

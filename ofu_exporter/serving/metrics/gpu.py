@@ -56,7 +56,7 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
             *("mig_profile", "mig_uuid", "share_basis"),
         ),
         "1; what the GPU is, how its clock is read (cycles, polled, point), what it is rated "
-        "against (published, configured, estimated) and what its share goes by (whole; slices or "
+        "against (published, configured) and what its share goes by (whole; slices or "
         "instances of a MIG instance).",
         _info,
     ),

@@ -234,6 +234,8 @@ def decode_gpu(fields: Mapping[str, Any]) -> Gpu:
             known[name] = int(value)
         elif name == "max_sm_clock_hz":
             known[name] = float(value)
+        elif name == "is_vgpu":
+            known[name] = value is True
         elif name in Gpu.__dataclass_fields__:
             if not isinstance(value, str):
                 raise TypeError(f"{name} is not text")
