@@ -54,9 +54,9 @@ Jobs = Mapping[JobKey, JobState]
 
 
 class Held(NamedTuple):
-    """A device that a job may hold."""
+    """A GPU or MIG instance that a job may hold."""
 
-    gpu_index: str
+    gpu: Gpu
     share: float
     """Part of a whole GPU that it counts as."""
 
@@ -108,16 +108,16 @@ def hold(
         if known.unseen_since is not None and key not in known.counted:
             seconds += gap(known.unseen_since, begin.unix)
             known = replace(known, counted=known.counted | {key})
-        after[job.key] = with_held(known, key, gpus[key], seconds)
+        after[job.key] = with_held(known, gpus[key], seconds)
     return after
 
 
-def with_held(state: JobState, key: GpuKey, gpu: Held, seconds: float) -> JobState:
-    """Count time for which the job had a GPU, or a part of one."""
-    usage = state.usage.get(key) or GpuUsage(gpu.gpu_index, key)
-    gpu_seconds = usage.held_seconds + seconds * gpu.share
-    grown = replace(usage, held_seconds=gpu_seconds, share=gpu.share)
-    return replace(state, usage={**state.usage, key: grown})
+def with_held(state: JobState, held: Held, seconds: float) -> JobState:
+    """Count time for which the job had a GPU."""
+    gpu, share = held
+    usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
+    grown = replace(usage, held_seconds=usage.held_seconds + seconds * share, share=share)
+    return replace(state, usage={**state.usage, gpu.key: grown})
 
 
 def all_counted(jobs: Jobs) -> dict[JobKey, JobState]:
