@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, ReportedMfu
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.reported import ErrorMethod
 
 
 def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
@@ -77,6 +79,7 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
     lines = [
         f"Reported MFU {percent(reported.mfu_ratio)}, OFU of the same seconds "
         f"{percent(reported.utilization_ratio)}: {reported.verdict.value} ({counts})",
+        *_error_lines(reported),
         *adjusted,
     ]
     if reported.causes is None:
@@ -86,6 +89,17 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
         return [*lines, "No known cause fits"]
     like = f" (the numbers do not tell it from {others} other{'s' * (others > 1)})"
     return [*lines, f"Likeliest cause{like * (others > 0)}: {first.cause}: {first.evidence}"]
+
+
+def _error_lines(reported: ReportedMfu) -> list[str]:
+    """What is said of an error that was not measured."""
+    wider = "so the limits of the verdict are wider"
+    if reported.stderr_method is ErrorMethod.ESTIMATED:
+        error = percent(reported.stderr_ratio)
+        return [f"This OFU may be {error} off, by the spread of its clock reads, {wider}"]
+    if reported.stderr_method is ErrorMethod.UNKNOWN:
+        return [f"How far this OFU may be off is not known yet, {wider}"]
+    return []
 
 
 def _adjusted_lines(reported: ReportedMfu) -> list[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import GpuUsage, Job, JobKey, Stretch
+from ofu_exporter.values.job import NO_POINTS, GpuUsage, Job, JobKey, PointReads, Stretch
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import JobView
 
@@ -52,7 +52,8 @@ class Observed(NamedTuple):
     gpu_seconds: float
     utilization_seconds: float
     variance: float
-    """Variance of the utilization seconds; s^2."""
+    """Variance of the utilization seconds, where it is known; s^2."""
+    points: PointReads
 
 
 def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKey, JobState]:
@@ -122,22 +123,35 @@ def _with_window(
     recent: tuple[Stretch, ...], window: Window, utilization: float
 ) -> tuple[Stretch, ...]:
     """The stretches with one window more, and without those that are too old."""
-    seconds = window.seconds
-    new = Stretch(
-        window.start, window.end, utilization * seconds, ((window.stderr or 0.0) * seconds) ** 2
-    )
+    new = _stretch(window, utilization)
     oldest = window.end - RECENT_SECONDS
     first = next((place for place, each in enumerate(recent) if each.end > oldest), len(recent))
     last = recent[-1] if recent else None
     if last and last.end == new.start and new.end - last.start <= GRAIN_SECONDS:
         sums = last.utilization_seconds + new.utilization_seconds, last.variance + new.variance
-        return (*recent[first:-1], Stretch(last.start, new.end, *sums))
+        return (
+            *recent[first:-1],
+            Stretch(last.start, new.end, *sums, last.points.plus(new.points)),
+        )
     return (*recent[first:], new)
+
+
+def _stretch(window: Window, utilization: float) -> Stretch:
+    """A window as a stretch. An OFU of 0 is exact: no clock makes another of it."""
+    seconds = window.seconds
+    variance, points = 0.0, NO_POINTS
+    if window.stderr is not None:
+        variance = (window.stderr * seconds) ** 2
+    elif utilization and window.sm_clock_hz:
+        hz = window.sm_clock_hz
+        points = PointReads(seconds, utilization * seconds, 1.0, hz, hz * hz)
+    return Stretch(window.start, window.end, utilization * seconds, variance, points)
 
 
 def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
     """What was observed on some GPUs from `start` to `end`; a stretch that is partly inside counts by its share."""
     seconds = utilization = variance = 0.0
+    points = NO_POINTS
     for each in usage:
         for stretch in reversed(each.recent):
             if stretch.end <= start:
@@ -148,7 +162,8 @@ def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
                 seconds += inside
                 utilization += share * stretch.utilization_seconds
                 variance += share * share * stretch.variance
-    return Observed(seconds, utilization, variance)
+                points = points.plus(stretch.points, share)
+    return Observed(seconds, utilization, variance, points)
 
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from ofu_exporter.errors import OfuError, ReportError
-from ofu_exporter.jobs.totals import ReportedMfu
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports import model_count

@@ -43,7 +43,7 @@ def likely_causes(
     """
     if not sums.mfu or not sums.ofu:
         return Causes()
-    error = max(explain.POINT, min(sums.standard_error, 1.0))
+    error = max(explain.POINT, min(divergence.error.largest, 1.0))
     observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))
     try:
         found = explain.explain(observation, facts_of(report, hardware, peak), verdict=divergence)

@@ -102,8 +102,8 @@ def _append(done: list[Span], span: Span, longest: float) -> None:
 
 def sums_of(mfu: float, start: float, end: float, usage: Iterable[GpuUsage]) -> Compared:
     """The sums over the seconds of a reported MFU that have been observed until now."""
-    seconds, utilization, variance = observed(usage, start, end)
-    return Compared(mfu * seconds, utilization, seconds, variance)
+    seconds, utilization, variance, points = observed(usage, start, end)
+    return Compared(mfu * seconds, utilization, seconds, variance, *points)
 
 
 def recent(coverage: Coverage, now: float, horizon: float) -> Compared:

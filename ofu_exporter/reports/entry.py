@@ -6,14 +6,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.values.job import GpuUsage
-from ofu_exporter.values.reported import NOTHING, Adjusted, Causes, Compared, ReportsView, Verdict
+from ofu_exporter.values.reported import (
+    NO_ERROR,
+    NOTHING,
+    Adjusted,
+    Causes,
+    Compared,
+    ReportsView,
+    Verdict,
+)
 from ofu_exporter.values.snapshot import JobView
 
 
@@ -49,7 +56,8 @@ class Entry:
     horizon: Compared = NOTHING
     divergence: Divergence | None = None
     """Divergence over the horizon."""
-    total_verdict: Verdict = Verdict.INSUFFICIENT_DATA
+    total_divergence: Divergence | None = None
+    """Divergence over all reports."""
     causes: Causes = field(default_factory=Causes)
     explained: tuple[Verdict, float, tuple[object, ...]] | None = None
     """The verdict that the causes are for, when they were looked for, and the facts they were looked for with."""
@@ -79,7 +87,7 @@ class Entry:
             self._adjust(owner.view)
         number, thresholds = len(owner.gpus), policy.thresholds
         self.divergence = compare_sums(self.horizon, number, thresholds, previous)
-        self.total_verdict = divergence.verdict(self.coverage.total, number, thresholds)
+        self.total_divergence = compare_sums(self.coverage.total, number, thresholds)
 
     def _adjust(self, view: JobView) -> None:
         """Count what was observed since the last call; nothing from before the overhead was known."""
@@ -95,7 +103,7 @@ class Entry:
 
     def shown(self, policy: Policy, now: float) -> ReportsView:
         """What may be shown of the job's reports."""
-        mfu = self.horizon.mfu
+        mfu, total = self.horizon.mfu, self.total_divergence
         return ReportsView(
             outcomes=dict(self.outcomes),
             at=self.at,
@@ -106,7 +114,9 @@ class Entry:
             settled=self.coverage.life,
             total=self.coverage.total,
             verdict=self.verdict,
-            total_verdict=self.total_verdict,
+            error=self.divergence.error if self.divergence else NO_ERROR,
+            total_verdict=total.verdict if total else Verdict.INSUFFICIENT_DATA,
+            total_error=total.error if total else NO_ERROR,
             causes=self.current_causes,
             adjusted=self.adjusted,
         )

@@ -58,6 +58,28 @@ class Ownership:
     claims: tuple[Claim, ...]
 
 
+class PointReads(NamedTuple):
+    """Sums over the windows whose clock is one point read, so that their error is not known."""
+
+    seconds: float = 0.0
+    """Length of these windows."""
+    utilization_seconds: float = 0.0
+    """Integral of OFU over them."""
+    reads: float = 0.0
+    """How many reads there are."""
+    hz: float = 0.0
+    """Sum of the clocks that were read."""
+    hz_squares: float = 0.0
+    """Sum of their squares."""
+
+    def plus(self, other: PointReads, share: float = 1.0) -> PointReads:
+        """The sums with a share of others."""
+        return PointReads(*(one + share * more for one, more in zip(self, other, strict=True)))
+
+
+NO_POINTS = PointReads()
+
+
 class Stretch(NamedTuple):
     """A stretch of time in which one GPU was observed for one job."""
 
@@ -67,7 +89,8 @@ class Stretch(NamedTuple):
     utilization_seconds: float
     """Integral of OFU over the stretch."""
     variance: float
-    """Variance of that integral, from the clock samples; s^2."""
+    """Variance of that integral, from the clock samples of the windows that have several; s^2."""
+    points: PointReads = NO_POINTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from ofu_exporter.values.reported import (
     Bound,
     Causes,
     Compared,
+    ErrorMethod,
     LikelyCause,
     ReportsView,
     Verdict,
@@ -200,6 +201,39 @@ def test_a_summary_says_what_was_reported_and_why_it_may_differ() -> None:
     several = text(reporting(causes=Causes((FIRST, FIRST, FIRST), 3)))
     assert "Likeliest cause (the numbers do not tell it from 2 others): fp8" in several
     assert "No known cause fits" in text(reporting(causes=Causes()))
+
+
+POINTS = Compared(40.0, 34.0, 100.0, 0.0, 100.0, 34.0, 10.0, 1.7e10, 2.9e19)
+
+
+def test_how_an_error_is_known_goes_with_the_verdict() -> None:
+    """Also through the state file: the sums are enough to make the error again."""
+    view = replace(VIEW, reports=replace(REPORTS, total=POINTS, total_error=POINTS.error()))
+    before = totals_of(view, "n1", simulated=False)
+    reported = JobTotals.model_validate_json(before.model_dump_json()).reported
+    assert reported is not None
+    assert reported.stderr_method is ErrorMethod.ESTIMATED
+    assert reported.stderr_ratio == POINTS.error().ratio
+    assert Compared(*(getattr(reported, name) for name in Compared._fields)) == POINTS
+    both = merged([before, before]).reported
+    assert both is not None
+    assert both.stderr_ratio == pytest.approx(POINTS.error().ratio, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("reads", "line"),
+    [
+        (10.0, "This OFU may be 2.0% off, by the spread of its clock reads, so the limits"),
+        (2.0, "How far this OFU may be off is not known yet, so the limits"),
+    ],
+)
+def test_a_summary_says_where_an_error_was_not_measured(reads: float, line: str) -> None:
+    hz = reads * 1.7e9
+    squares = reads * 1.7e9**2 + (reads - 1) * (0.1e9) ** 2
+    total = POINTS._replace(point_reads=reads, point_hz=hz, point_hz_squares=squares)
+    said = text(reporting(total=total, total_error=total.error()))
+    assert line in said
+    assert "may be" not in text(reporting(total_error=Compared(40.0, 34.0, 100.0, 0.5).error()))
 
 
 def test_a_summary_of_what_was_not_compared_says_so() -> None:

@@ -14,7 +14,7 @@ from ofu_exporter.ofu.job_state import (
     RECENT_SECONDS,
     observed,
 )
-from ofu_exporter.values.job import Job
+from ofu_exporter.values.job import NO_POINTS, Job
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import fault, gpu, reading
 
@@ -156,11 +156,11 @@ def test_it_is_remembered_when_a_gpu_was_observed() -> None:
     node.run(30.0, 60.0, tensor=0.6)
     usage = node.job().usage
     assert observed(usage, 0.0, 60.0).gpu_seconds == pytest.approx(2 * 50)
-    assert observed(usage, 20.0, 30.0) == (0.0, 0.0, 0.0)
+    assert observed(usage, 20.0, 30.0) == (0.0, 0.0, 0.0, NO_POINTS)
     assert observed(usage, 10.0, 40.0).utilization_seconds == pytest.approx(
         2 * (10 * 0.2 + 10 * 0.6) * CLOCK
     )
-    assert observed(usage[:1], 35.0, 36.0) == pytest.approx((1.0, 0.6 * CLOCK, 0.0))
+    assert observed(usage[:1], 35.0, 36.0)[:3] == pytest.approx((1.0, 0.6 * CLOCK, 0.0))
     assert observed(usage, 70.0, 80.0).gpu_seconds == 0.0
 
 
@@ -190,3 +190,26 @@ def test_it_is_remembered_for_so_long_and_no_longer(window: float) -> None:
     )
     seconds = observed([usage], 300.0, 800.0).gpu_seconds
     assert seconds == pytest.approx(500.0)
+
+
+def test_a_window_with_one_clock_read_adds_to_no_variance() -> None:
+    """Its error is not known; what is known of its clock is remembered."""
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 60.0, window=30.0, hz=(1400e6,))
+    node.run(60.0, 65.0, hz=(1380e6, 1420e6))
+    sums = observed(node.job().usage, 0.0, 65.0)
+    assert sums.points == pytest.approx((60.0, 60 * 0.5 * CLOCK, 2.0, 2 * 1400e6, 2 * 1400e6**2))
+    assert sums.variance > 0
+    half = observed(node.job().usage, 0.0, 15.0)
+    assert half.points == pytest.approx(
+        (15.0, 15 * 0.5 * CLOCK, 0.5, 0.5 * 1400e6, 0.5 * 1400e6**2)
+    )
+    assert half.variance == 0
+
+
+def test_an_ofu_of_0_is_exact_with_one_clock_read() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 60.0, tensor=0.0, window=30.0, hz=(1400e6,))
+    assert observed(node.job().usage, 0.0, 60.0) == (60.0, 0.0, 0.0, NO_POINTS)

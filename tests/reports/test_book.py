@@ -26,7 +26,7 @@ from ofu_exporter.reports.entry import Policy
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Causes, Verdict
+from ofu_exporter.values.reported import Causes, ErrorMethod, Verdict
 from tests.flops.causes.synthetic import LATENT
 from tests.helpers.desk import CLOCK, Desk, anybody, said
 from tests.helpers.node import EPOCH, whole
@@ -145,6 +145,26 @@ def test_a_verdict_does_not_flap(desk: Desk) -> None:
     assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
     desk.every(60.0, 12, mfu=OFU + 0.018)
     assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
+
+
+def test_an_answer_says_how_the_error_of_its_ofu_is_known() -> None:
+    desk = Desk(1)
+    desk.give(A, "0")
+    for hz in (1380e6, 1420e6) * 6:
+        desk.run(5.0, hz=(hz,))
+    desk.report(mfu=0.38)
+    desk.run(5.0, hz=(1400e6,))
+    answer = desk.report(mfu=0.38)
+    assert answer.horizon is not None
+    assert answer.horizon.stderr_method is ErrorMethod.ESTIMATED
+    assert answer.horizon.stderr == pytest.approx(0.5 * CLOCK * 20 / 1400, rel=0.1)
+    assert answer.interval is not None
+    assert (answer.interval.stderr, answer.interval.stderr_method) == (None, ErrorMethod.UNKNOWN)
+    desk.show()
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.error.ratio == answer.horizon.stderr
+    assert reports.total_error.method is ErrorMethod.ESTIMATED
 
 
 def test_the_horizon_forgets_and_the_total_does_not(desk: Desk) -> None:
