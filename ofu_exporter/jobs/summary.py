@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reported import ErrorMethod
 
@@ -64,6 +66,8 @@ def text(job: JobTotals) -> str:
     if job.reported is not None:
         lines += _reported_lines(job.reported)
     lines += [_gpu_line(gpu) for gpu in job.gpus]
+    if len(job.runs) > len(job.nodes):
+        lines += [_run_line(run) for run in job.runs]
     return "\n".join(lines)
 
 
@@ -112,6 +116,15 @@ def _adjusted_lines(reported: ReportedMfu) -> list[str]:
         f"{adjusted.gpu_seconds / 3600:.2f} GPU-hours: they add{' at least' * is_lower} "
         f"{percent(adjusted.tile_overhead)}"
     ]
+
+
+def _run_line(run: RunTotals) -> str:
+    began = datetime.fromtimestamp(run.began, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    length = "still running" if run.ended is None else f"{run.ended - run.began:.0f} s long"
+    return (
+        f"  {run.node} run since {began} UTC, {length}: OFU {percent(run.utilization_ratio)}, "
+        f"observed {run.observed_seconds:.0f} of {run.held_seconds:.0f} GPU-seconds"
+    )
 
 
 def _gpu_line(gpu: GpuTotals) -> str:

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, computed_fi
 from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio, reported_of
 from ofu_exporter.ofu.job_state import STEP, JobState
 from ofu_exporter.values.gpu import GpuKey
-from ofu_exporter.values.job import GpuUsage, Job
+from ofu_exporter.values.instant import Instant
+from ofu_exporter.values.job import GpuUsage, Job, Run
 from ofu_exporter.values.snapshot import JobView
 
 PERCENTILES = (10, 50, 90)
@@ -41,6 +42,30 @@ class GpuTotals(BaseModel):
         return (self.uuid, self.gpu_instance)
 
 
+class RunTotals(BaseModel):
+    """One run of a job on one node: a scheduler may begin a job anew under the same id."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    uid: str = ""
+    """What the scheduler tells runs apart by."""
+    node: str = ""
+    began: float
+    """Unix time at which the run was first seen."""
+    ended: float | None = None
+    """Unix time at which it was no longer seen; None while it holds a GPU."""
+    held_seconds: NonNegativeFloat
+    """The run's own GPU-seconds, as are the next two."""
+    observed_seconds: NonNegativeFloat
+    utilization_seconds: NonNegativeFloat
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def utilization_ratio(self) -> float | None:
+        """Mean OFU; None when nothing was observed."""
+        return ratio(self.utilization_seconds, self.observed_seconds)
+
+
 class JobTotals(BaseModel):
     """What is known of one job, on one node or, merged, on several."""
 
@@ -65,6 +90,8 @@ class JobTotals(BaseModel):
     ended: float | None = None
     updated: float
     gpus: tuple[GpuTotals, ...] = ()
+    runs: tuple[RunTotals, ...] = ()
+    """Every run that the totals are of, on every node, in the order in which they began."""
     distribution: dict[int, NonNegativeFloat] = Field(default_factory=dict)
     """Observed seconds by the OFU of their window, in steps of half a percentage point."""
     reported: ReportedMfu | None = None
@@ -138,13 +165,15 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
             )
             for usage in view.usage
         ),
+        runs=tuple(RunTotals(node=node, **run._asdict()) for run in view.runs),
         distribution=dict(view.distribution),
         reported=None if view.reports is None else reported_of(view.reports),
     )
 
 
-def resumed(job: JobTotals, monotonic: float) -> JobState:
+def resumed(job: JobTotals, now: Instant) -> JobState:
     """The state of a job as an earlier agent left it; the job counts as ended until a scheduler claims it."""
+    runs = [_run(run) for run in job.runs]
     return JobState(
         job=Job(
             scheduler=job.scheduler,
@@ -159,6 +188,8 @@ def resumed(job: JobTotals, monotonic: float) -> JobState:
             uid=job.uid,
         ),
         began=job.began,
+        earlier=tuple(runs[:-1]),
+        run_began=runs[-1].began if runs else None,
         usage={
             gpu.key: GpuUsage(
                 index=gpu.gpu,
@@ -170,10 +201,14 @@ def resumed(job: JobTotals, monotonic: float) -> JobState:
             for gpu in job.gpus
         },
         distribution=dict(job.distribution),
-        ended=job.updated,
-        ended_at=monotonic,
-        unseen_since=job.updated,
+        ended=job.updated if job.ended is None else job.ended,
+        ended_at=now.monotonic if job.ended is None else now.at_unix(job.ended).monotonic,
+        unseen_since=job.updated if job.ended is None else None,
     )
+
+
+def _run(run: RunTotals) -> Run:
+    return Run(*(getattr(run, name) for name in Run._fields))
 
 
 def merged(parts: Sequence[JobTotals]) -> JobTotals:
@@ -181,6 +216,7 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
     latest = max(parts, key=lambda one: one.updated)
     gpus: dict[GpuKey, GpuTotals] = {}
     distribution: dict[int, float] = {}
+    runs = [run for one in parts for run in one.runs]
     for one in parts:
         for gpu in one.gpus:
             gpus[gpu.key] = _added(gpus[gpu.key], gpu) if gpu.key in gpus else gpu
@@ -194,6 +230,7 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
             "began": min(one.began for one in parts),
             "ended": None if running else max(one.ended or 0.0 for one in parts),
             "gpus": tuple(gpus.values()),
+            "runs": tuple(sorted(runs, key=lambda run: (run.began, run.node))),
             "distribution": distribution,
             "reported": merged_reported([one.reported for one in parts if one.reported]),
         }

@@ -8,7 +8,16 @@ from typing import NamedTuple
 
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import NO_POINTS, GpuUsage, Job, JobKey, PointReads, Stretch
+from ofu_exporter.values.job import (
+    NO_POINTS,
+    GpuUsage,
+    Job,
+    JobKey,
+    PointReads,
+    Run,
+    Stretch,
+    current_run,
+)
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import JobView
 
@@ -16,6 +25,8 @@ STEP = 0.005
 """The OFU of a window is remembered to half a percentage point."""
 GRACE_SECONDS = 300.0
 """The last values of a job that ended are shown this long: any scrape interval in use sees them."""
+MOST_RUNS = 32
+"""Most runs of a job that are told apart; beyond them the first two become one."""
 MOST_ENDED = 256
 """Most ended jobs that are shown; above this number the oldest give way."""
 RECENT_SECONDS = 1260.0
@@ -32,7 +43,11 @@ class JobState:
 
     job: Job
     began: float
-    """Unix time."""
+    """Unix time; the totals are of everything since then."""
+    earlier: tuple[Run, ...] = ()
+    """The runs before the current one."""
+    run_began: float | None = None
+    """Unix time at which the current run began; None = with the job."""
     usage: Mapping[GpuKey, GpuUsage] = field(default_factory=dict)
     distribution: Mapping[int, float] = field(default_factory=dict)
     ended: float | None = None
@@ -62,15 +77,42 @@ def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKe
     after = {key: _ended(state, now) for key, state in jobs.items() if key not in holding}
     for key, job in holding.items():
         known = jobs.get(key)
-        if known is None or _another_run(known.job, job):
+        if known is None:
             after[key] = JobState(job, now.unix, unseen_since=job.started)
+        elif is_another_run(known.job.uid, job.uid):
+            after[key] = _begun_anew(known, job, now)
         else:
             after[key] = replace(known, job=job, ended=None, ended_at=None)
     return after
 
 
-def _another_run(before: Job, now: Job) -> bool:
-    return bool(before.uid and now.uid) and before.uid != now.uid
+def is_another_run(before: str, now: str) -> bool:
+    """Whether two uids of one job id are of two runs; "" = not known."""
+    return bool(before and now) and before != now
+
+
+def _begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
+    """A job with a new run: its totals go on, so that no counter on the page goes back."""
+    ended = now.unix if state.ended is None else state.ended
+    began = state.began if state.run_began is None else state.run_began
+    last = current_run(state.job.uid, (began, ended), state.usage.values(), state.earlier)
+    earlier = [*state.earlier, last]
+    if len(earlier) >= MOST_RUNS:
+        earlier[:2] = [_joined(*earlier[:2])]
+    return replace(
+        state,
+        job=job,
+        earlier=tuple(earlier),
+        run_began=now.unix,
+        ended=None,
+        ended_at=None,
+        unseen_since=None if job.started is None else max(job.started, ended),
+    )
+
+
+def _joined(first: Run, second: Run) -> Run:
+    sums = (one + other for one, other in zip(first[3:], second[3:], strict=True))
+    return Run(second.uid, first.began, second.ended, *sums)
 
 
 def _ended(state: JobState, now: Instant) -> JobState:
@@ -191,6 +233,8 @@ def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
             began=state.began,
             ended=state.ended,
             updated=state.ended or now.unix,
+            earlier=state.earlier,
+            run_began=state.run_began,
         )
         for state in sorted(jobs, key=lambda state: state.job.key)
         if state.ended_at is None or state.unseen_since is None

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ofu_exporter.errors import OfuError, ReportError
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.ofu.divergence import compare_sums
-from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.ofu.job_state import GRACE_SECONDS, is_another_run
 from ofu_exporter.reports import model_count
 from ofu_exporter.reports.causes import likely_causes
 from ofu_exporter.reports.coverage import Coverage, extended, sums_of
@@ -90,16 +90,22 @@ class ReportBook:
         now = Instant(self._clock(), self._unix())
         sums = Compared(*(getattr(reported, name) for name in Compared._fields))
         until = None if reported.last is None else now.at_unix(reported.last).monotonic
+        adjusted = reported.adjusted
         self._entries[key] = Entry(
             run,
             Coverage(life=sums, reported_until=until),
             Counter(reported.outcomes),
-            # A profile reports the precisions once; a training loop repeats its facts in every report.
-            facts=MfuReport.model_construct(job_id=key[1], precision=reported.precision),
+            # A profile reports these once; a training loop repeats its facts in every report.
+            facts=MfuReport.model_construct(
+                job_id=key[1],
+                precision=reported.precision,
+                tile_overhead=adjusted.tile_overhead if adjusted else None,
+                tile_overhead_bound=adjusted.bound if adjusted else None,
+            ),
             peak_flops=reported.peak_flops,
             at=reported.last,
             heard_at=now.monotonic,
-            adjusted=reported.adjusted,
+            adjusted=adjusted,
         )
 
     def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:
@@ -174,7 +180,7 @@ class ReportBook:
         facts, hardware, stated = taken
         interval = None
         if stated.mfu is not None:
-            began = owner.view.began if owner.view else None
+            began = owner.view.runs[-1].began if owner.view else None
             until = entry.coverage.reported_until
             interval = interval_of(report, until, began, now, entry.at)
             entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
@@ -199,9 +205,13 @@ class ReportBook:
         return Entry(owner.run)
 
     def _entry_of(self, owner: Owner) -> Entry | None:
-        """The entry of a job; None where only an earlier run of the job has one."""
+        """The entry of a job; the sums of its earlier runs go on."""
         known = self._entries.get(owner.key)
-        return known if known is not None and known.run == owner.run else None
+        if known is not None and is_another_run(known.run, owner.run):
+            known = self._entries[owner.key] = known.next_run(owner.run)
+        if known is not None:
+            known.run = owner.run or known.run
+        return known
 
     def is_unexplained(self, receipt: Receipt) -> bool:
         """Whether the job's divergence is one whose causes have not been looked for."""
@@ -284,10 +294,11 @@ class ReportBook:
         return replace(snapshot, jobs=jobs, unowned_reports=unowned)
 
     def _reviewed(self, view: JobView, snapshot: Snapshot, now: float) -> JobView:
-        entry = self._entries.get(view.job.key)
-        if entry is None or entry.run != view.job.uid:
+        owner = owner_of(view, snapshot)
+        entry = self._entry_of(owner)
+        if entry is None:
             return view
-        entry.compare(owner_of(view, snapshot), self.policy, now)
+        entry.compare(owner, self.policy, now)
         return replace(view, reports=entry.shown(self.policy, now))
 
     def _forget(self, snapshot: Snapshot) -> None:

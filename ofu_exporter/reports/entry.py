@@ -89,16 +89,27 @@ class Entry:
         self.divergence = compare_sums(self.horizon, number, thresholds, previous)
         self.total_divergence = compare_sums(self.coverage.total, number, thresholds)
 
+    def next_run(self, run: str) -> Entry:
+        """The entry of another run of the job: sums and counts go on, what the run before said of itself does not."""
+        return Entry(
+            run,
+            Coverage(life=self.coverage.total),
+            Counter(self.outcomes),
+            heard_at=self.heard_at,
+            adjusted=self.adjusted,
+        )
+
     def _adjust(self, view: JobView) -> None:
         """Count what was observed since the last call; nothing from before the overhead was known."""
         totals, before, known = _totals(view), self.adjusted_until, self.adjusted
         self.adjusted_until = totals
-        if self.facts is not None and self.facts.tile_overhead is not None:
-            overhead = self.facts.tile_overhead
-            self.adjusted = (known or Adjusted(overhead)).with_overhead(
-                overhead, self.facts.tile_overhead_bound
-            )
-        if known is not None and before is not None and self.adjusted is not None:
+        if self.facts is None or self.facts.tile_overhead is None:
+            return
+        overhead = self.facts.tile_overhead
+        self.adjusted = (known or Adjusted(overhead)).with_overhead(
+            overhead, self.facts.tile_overhead_bound
+        )
+        if known is not None and before is not None:
             self.adjusted = self.adjusted.plus(totals[0] - before[0], totals[1] - before[1])
 
     def shown(self, policy: Policy, now: float) -> ReportsView:

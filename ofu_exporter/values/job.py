@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -58,6 +60,20 @@ class Ownership:
     claims: tuple[Claim, ...]
 
 
+class Run(NamedTuple):
+    """One run of a job on this node: a scheduler may begin a job anew under the same id."""
+
+    uid: str
+    began: float
+    """Unix time at which the run was first seen here."""
+    ended: float | None
+    """Unix time at which the run was no longer seen; None while it holds a GPU."""
+    held_seconds: float
+    """GPU-seconds, as are the next two: the run's own, over all GPUs of this node."""
+    observed_seconds: float
+    utilization_seconds: float
+
+
 class PointReads(NamedTuple):
     """Sums over the windows whose clock is one point read, so that their error is not known."""
 
@@ -107,3 +123,16 @@ class GpuUsage:
     """Integral of OFU over the observed time."""
     recent: tuple[Stretch, ...] = ()
     """The last minutes of the observed time, oldest first."""
+
+
+def current_run(
+    uid: str, lasted: tuple[float, float | None], usage: Iterable[GpuUsage], earlier: Iterable[Run]
+) -> Run:
+    """The current run of a job: what is in its totals and in none of its earlier runs."""
+    of_all = [(gpu.held_seconds, gpu.observed_seconds, gpu.utilization_seconds) for gpu in usage]
+    before = [run[3:] for run in earlier]
+    held, observed, utilization = (
+        max(0.0, math.fsum(row[place] for row in of_all) - math.fsum(row[place] for row in before))
+        for place in range(3)
+    )
+    return Run(uid, *lasted, held, observed, utilization)

@@ -18,6 +18,7 @@ from ofu_exporter.jobs.state_file import (
     open_store,
 )
 from ofu_exporter.jobs.totals import totals_of
+from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from tests.helpers.stored_job import NOW, VIEW, change
 
 TOTALS = totals_of(VIEW, "n1", simulated=False)
@@ -52,15 +53,17 @@ def test_a_running_job_is_what_the_next_agent_goes_on_with(path: Path) -> None:
     first = stored(path)
     first.save([TOTALS], {("GPU-0", ""): 77.0})
     first.close()
-    saved = stored(path).load()
-    assert saved.running == (TOTALS,)
+    saved = stored(path).load(NOW)
+    assert saved.jobs == (TOTALS,)
     assert saved.counted_until == {("GPU-0", ""): 77.0}
 
 
-def test_a_job_that_ended_is_found_and_not_gone_on_with(path: Path) -> None:
+def test_a_job_that_ended_is_gone_on_with_while_it_is_shown_and_is_found_later(path: Path) -> None:
     store = stored(path)
-    store.save([TOTALS.model_copy(update={"ended": NOW})], {})
-    assert store.load().running == ()
+    ended = TOTALS.model_copy(update={"ended": NOW})
+    store.save([ended], {})
+    assert store.load(NOW + GRACE_SECONDS - 1).jobs == (ended,)
+    assert store.load(NOW + GRACE_SECONDS).jobs == ()
     assert [run.ended for run in store.find("12")] == [NOW]
     assert store.find("13") == ()
 
@@ -69,16 +72,16 @@ def test_an_agent_that_dies_at_its_start_costs_the_next_one_nothing(path: Path) 
     first = stored(path)
     first.save([TOTALS], {})
     for _ in range(3):
-        assert stored(path).load().running == (TOTALS,)
+        assert stored(path).load(NOW).jobs == (TOTALS,)
 
 
 def test_a_job_that_does_not_come_back_has_ended(path: Path) -> None:
     store = stored(path)
     store.save([TOTALS], {})
     store.prune(TOTALS.updated + PRUNE_SECONDS - 1)
-    assert store.load().running == (TOTALS,)
+    assert store.load(NOW).jobs == (TOTALS,)
     store.prune(TOTALS.updated + PRUNE_SECONDS + 1)
-    assert store.load().running == ()
+    assert store.load(TOTALS.updated + PRUNE_SECONDS + 1).jobs == ()
     assert [run.ended for run in store.find("12")] == [TOTALS.updated]
 
 
@@ -92,7 +95,7 @@ def test_saving_again_replaces_and_adds_nothing(path: Path) -> None:
 def test_monotonic_time_of_another_boot_is_not_used(path: Path) -> None:
     stored(path).save([], {("GPU-0", ""): 77.0})
     change(path, "UPDATE gpus SET boot_id = 'another'")
-    assert stored(path).load().counted_until == {}
+    assert stored(path).load(NOW).counted_until == {}
 
 
 def test_what_ended_long_ago_is_dropped(path: Path) -> None:
@@ -135,7 +138,7 @@ def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> Non
     again, aside = opened(path)
     assert aside is not None
     assert aside.exists()
-    assert again.load().running == ()
+    assert again.load(NOW).jobs == ()
     again.save([TOTALS], {})
     assert again.find("12") == (TOTALS,)
 
@@ -150,7 +153,7 @@ def test_a_row_that_cannot_be_read_costs_itself(path: Path) -> None:
     store = stored(path)
     store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {})
     change(path, "UPDATE jobs SET report = '{}' WHERE job_id = '12'")
-    assert [job.job_id for job in store.load().running] == ["13"]
+    assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
 
 
 def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path) -> None:

@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 def load(path: Path) -> Saved:
     """What the next agent would go on with."""
     with closing(StateFile(path)) as store:
-        return store.load()
+        return store.load(NOW)
 
 
 def snapshot(*views: JobView) -> Snapshot:
@@ -58,7 +58,7 @@ def test_the_writer_writes_at_the_end_and_when_woken(path: Path) -> None:
     page.now = snapshot(replace(VIEW, updated=NOW + 100))
     writer.stop(5.0)
     saved = load(path)
-    assert [job.updated for job in saved.running] == [NOW + 100]
+    assert [job.updated for job in saved.jobs] == [NOW + 100]
     assert saved.counted_until == {gpu().key: 42.0}
 
 
@@ -103,7 +103,7 @@ def test_a_path_that_cannot_be_written_is_counted_and_harms_nothing(
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     writer = Page(VIEW).writer(in_the_way / "state.sqlite", interval=0.01)
-    assert writer.open().running == ()
+    assert writer.open().jobs == ()
     writer.start()
     until(lambda: writer.writes["failed"] > 3)
     assert writer.find("12") == ()

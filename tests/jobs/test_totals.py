@@ -273,6 +273,6 @@ def test_a_summary_says_ofu_without_tiles_and_whether_it_is_a_bound(
 
 
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:
-    left = resumed(made(), monotonic=5.0)
+    left = resumed(made(), Instant(5.0, 1100.0))
     assert left.unseen_since == 1100.0
     assert views([left], Instant(6.0, 1200.0)) == ()

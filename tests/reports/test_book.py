@@ -26,7 +26,7 @@ from ofu_exporter.reports.entry import Policy
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Causes, ErrorMethod, Verdict
+from ofu_exporter.values.reported import Causes, ErrorMethod, ReportsView, Verdict
 from tests.flops.causes.synthetic import LATENT
 from tests.helpers.desk import CLOCK, Desk, anybody, said
 from tests.helpers.node import EPOCH, whole
@@ -402,24 +402,38 @@ def test_a_job_that_left_the_page_is_forgotten(desk: Desk) -> None:
     assert refused(desk, mfu=0.4).reason is ReportRejection.UNKNOWN_JOB
 
 
-def test_another_run_of_a_job_begins_anew() -> None:
+def test_another_run_of_a_job_goes_on_with_its_sums_and_forgets_its_facts() -> None:
     desk = Desk()
     first, second = (Job("kubernetes", "ml/train", uid=uid) for uid in ("u1", "u2"))
     desk.give(first, "0")
     desk.run(120.0)
-    desk.report("ml/train", mfu=0.9, precision="fp8")
+    desk.report("ml/train", mfu=0.9, precision="fp8", tile_overhead=0.25)
+    desk.run(60.0)
+    before = reports_of(desk)
     desk.give(second, "0")
-    assert desk.job("ml/train").reports is None
+    after = reports_of(desk)
+    assert (after.total, after.outcomes) == (before.total, before.outcomes)
+    assert after.settled.gpu_seconds >= before.settled.gpu_seconds
+    assert (after.verdict, after.mfu, after.at) == (Verdict.INSUFFICIENT_DATA, None, None)
     desk.run(120.0)
+    assert reports_of(desk).adjusted == before.adjusted, "this run has not said what tiles add"
     refused(desk, "ml/train", mfu=0.4, precision="fp4")
     desk.run(5.0)
-    reports = desk.job("ml/train").reports
-    assert reports is not None
-    assert reports.outcomes == {"out_of_range": 1}
+    assert reports_of(desk).outcomes == {"accepted": 1, "out_of_range": 1}
     answer = desk.report("ml/train", mfu=0.4)
     assert answer.peak_flops == pytest.approx(dense_peak(H100, "bf16")), "it did not say fp8"
+    assert answer.interval is not None
+    assert answer.interval.start == pytest.approx(EPOCH + 245), "nothing of the run before"
     desk.run(70.0)
-    assert desk.job("ml/train").reports.total.mfu == pytest.approx(0.4)  # type: ignore[union-attr]
+    total = reports_of(desk).total
+    assert total.mfu_seconds == pytest.approx(0.9 * 60 + 0.4 * 60)
+    assert total.gpu_seconds == pytest.approx(120.0)
+
+
+def reports_of(desk: Desk) -> ReportsView:
+    found = desk.job("ml/train").reports
+    assert found is not None
+    return found
 
 
 def test_a_restarted_agent_goes_on_with_what_it_knew(desk: Desk) -> None:
