@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
+from ofu_exporter.reports.causes import Question
 from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
@@ -22,6 +23,9 @@ from ofu_exporter.values.reported import (
     Verdict,
 )
 from ofu_exporter.values.snapshot import JobView
+
+EXPLAIN_SECONDS = 30.0
+"""Time after which a divergence that lasts is explained anew, when the job reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,37 @@ class Entry:
     def current_causes(self) -> Causes | None:
         """The causes of the current verdict; None where they are of another verdict, or none were looked for."""
         return self.causes if self.explained and self.explained[0] is self.verdict else None
+
+    @property
+    def has_turned(self) -> bool:
+        """Whether the verdict is a divergence of which no causes were looked for yet."""
+        if self.is_being_explained or self.facts is None:
+            return False
+        is_new = self.explained is None or self.explained[0] is not self.verdict
+        return self.verdict.diverged and is_new
+
+    def is_unexplained(self, now: float) -> bool:
+        """Whether causes should be looked for: of a new verdict, with new facts, or after a while."""
+        if not self.verdict.diverged or self.is_being_explained:
+            return False
+        if self.explained is None or self.has_turned:
+            return True
+        _, at, facts = self.explained
+        facts_now = self.facts.facts() if self.facts else ()
+        return facts != facts_now or now - at > EXPLAIN_SECONDS
+
+    def ask_for_causes(self) -> Question | None:
+        """What causes are looked for with; None where there is nothing to look for, or somebody is at it."""
+        if self.divergence is None or self.facts is None or self.is_being_explained:
+            return None
+        self.is_being_explained = True
+        return Question(self.horizon, self.divergence, self.facts, self.hardware, self.peak_flops)
+
+    def take_causes(self, question: Question, causes: Causes, now: float) -> None:
+        """Keep the causes that were found."""
+        self.is_being_explained = False
+        self.causes = causes
+        self.explained = (question.divergence.verdict, now, question.report.facts())
 
     def compare(self, owner: Owner, policy: Policy, now: float) -> None:
         """Compare the reports anew with what has been observed until now."""

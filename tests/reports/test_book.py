@@ -15,14 +15,13 @@ from ofu_exporter.flops import dense_peak, explain
 from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports import book
+from ofu_exporter.reports import causes
 from ofu_exporter.reports.book import (
-    EXPLAIN_SECONDS,
     MOST_UNOWNED,
     REPORTS_AT_ONCE,
 )
 from ofu_exporter.reports.causes import likely_causes
-from ofu_exporter.reports.entry import Policy
+from ofu_exporter.reports.entry import EXPLAIN_SECONDS, Policy
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
@@ -236,7 +235,7 @@ def test_divergence_is_explained_when_it_begins_and_now_and_then(
         looked.append(desk.clock.now)
         return look(*args)
 
-    monkeypatch.setattr(book, "likely_causes", counted)
+    monkeypatch.setattr(causes, "likely_causes", counted)
     for _ in range(100):
         desk.run(1.0, window=1.0)
         desk.report(mfu=0.9)
@@ -246,6 +245,58 @@ def test_divergence_is_explained_when_it_begins_and_now_and_then(
     desk.run(1.0, window=1.0)
     desk.report(mfu=0.9, recompute="none")
     assert len(looked) == at_once + 1, "another fact is another explanation"
+
+
+def late_windows(desk: Desk, *jobs: Job) -> None:
+    """Reports of 120 s whose windows come only now: the verdict turns when nobody reports."""
+    for job in jobs:
+        desk.give(job, "0", "1")
+    began = desk.clock.now
+    desk.clock.now += 120.0
+    answer = desk.report(mfu=0.9, start=EPOCH + began)
+    assert answer.horizon is not None
+    assert (answer.horizon.verdict, answer.causes) == (Verdict.INSUFFICIENT_DATA, ())
+    desk.clock.now = began
+    desk.run(120.0)
+
+
+def test_causes_are_there_as_soon_as_a_verdict_turns() -> None:
+    desk = Desk(policy=WITHOUT_NOISE)
+    late_windows(desk, A)
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.verdict is Verdict.MFU_ABOVE_OFU
+    assert reports.causes is not None
+    assert reports.causes.first is not None
+
+
+def test_a_tick_looks_for_the_causes_of_few_jobs_and_the_next_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While it looks, whoever needs the book gets it."""
+    looked: list[str] = []
+    desk = Desk(6, policy=WITHOUT_NOISE)
+
+    def counted(*args: Any) -> Causes:
+        with ThreadPoolExecutor(1) as another:
+            another.submit(desk.book.reject, ReportRejection.MALFORMED).result(20)
+        looked.append(args[2].job_id)
+        return Causes()
+
+    monkeypatch.setattr(causes, "likely_causes", counted)
+    jobs = [Job("slurm", str(number)) for number in range(1, 6)]
+    desk.node.give(0.0, *(whole(job, str(place)) for place, job in enumerate(jobs)))
+    desk.clock.now = 100.0
+    for job in jobs:
+        desk.report(job.job_id, mfu=0.9, start=EPOCH)
+    assert looked == []
+    desk.node.run(0.0, 100.0)
+    found = []
+    for _ in range(4):
+        desk.show()
+        found.append(len(looked))
+    assert found == [EXPLAINED_AT_ONCE, 2 * EXPLAINED_AT_ONCE, 5, 5]
+    assert sorted(looked) == ["1", "2", "3", "4", "5"]
 
 
 def test_of_many_reports_at_once_one_explains(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +309,7 @@ def test_of_many_reports_at_once_one_explains(desk: Desk, monkeypatch: pytest.Mo
         assert going_on.wait(20)
         return Causes()
 
-    monkeypatch.setattr(book, "likely_causes", slow)
+    monkeypatch.setattr(causes, "likely_causes", slow)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(desk.report, mfu=0.9)
         assert looking.wait(20)
