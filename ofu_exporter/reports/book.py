@@ -320,7 +320,7 @@ def _anybody(job: Job | None) -> None:
 def _taken(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _TakenReport:
     """A report with earlier facts, and the MFU that it comes to. Raises ReportError."""
     whole = report if facts is None else report.with_facts(facts)
-    hardware = hardware_of(owner.gpus)
+    hardware = hardware_of(owner.gpus, owner.present)
     stated = stated_mfu(whole, hardware)
     if report.model is not None and (problem := model_count.problem(report.model)):
         # The report's MFU needs no model: it is compared all the same.

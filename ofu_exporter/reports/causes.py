@@ -50,6 +50,7 @@ def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) ->
         forward_only=None if report.model is None else report.model.forward_only,
         recompute=None if recompute is None else flops.Recompute(recompute),
         gpu=hardware.name if hardware.is_in_table else None,
+        present=hardware.present,
         gpus=report.gpus,
         precision=report.shares(),
         peak_flops=peak_flops if is_peak_known else None,

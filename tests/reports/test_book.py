@@ -17,6 +17,7 @@ from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports import causes
 from ofu_exporter.reports.book import (
+    EXPLAINED_AT_ONCE,
     MOST_UNOWNED,
     REPORTS_AT_ONCE,
 )
@@ -217,7 +218,7 @@ def test_facts_without_an_mfu_are_kept(desk: Desk) -> None:
 
 
 def test_a_model_that_cannot_be_counted_costs_the_comparison_nothing(desk: Desk) -> None:
-    answer = desk.report(mfu=0.9, model={"config": {"architectures": ["Nobody"]}, "seq_len": 8})
+    answer = desk.report(mfu=2 * OFU, model={"config": {"architectures": ["Nobody"]}, "seq_len": 8})
     assert answer.horizon is not None
     assert answer.horizon.verdict is Verdict.MFU_ABOVE_OFU
     assert answer.warnings[0].startswith("model: ")
@@ -253,7 +254,7 @@ def late_windows(desk: Desk, *jobs: Job) -> None:
         desk.give(job, "0", "1")
     began = desk.clock.now
     desk.clock.now += 120.0
-    answer = desk.report(mfu=0.9, start=EPOCH + began)
+    answer = desk.report(mfu=2 * OFU, start=EPOCH + began)
     assert answer.horizon is not None
     assert (answer.horizon.verdict, answer.causes) == (Verdict.INSUFFICIENT_DATA, ())
     desk.clock.now = began
