@@ -158,7 +158,7 @@ SCHEDULER_ADVICE: dict[SchedulerReason, str] = {
     SchedulerReason.UNTRUSTED: (
         "The directory of job files can be written by others: make it root's (or the agent's) with mode 0755."
     ),
-    SchedulerReason.NO_LIBRARY: "Install the extra: pip install 'ofu-exporter[kubernetes]'.",
+    SchedulerReason.NO_LIBRARY: "Install what the extra kubernetes asks for: pip install h2.",
     SchedulerReason.FAILED: "An unexpected error: see the log, and report it.",
 }
 
