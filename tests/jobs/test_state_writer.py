@@ -97,6 +97,18 @@ def test_a_job_that_ended_is_written_once(path: Path) -> None:
     writer.stop(5.0)
 
 
+def test_a_run_that_began_and_ended_between_two_writes_is_written(path: Path) -> None:
+    page = Page(replace(VIEW, ended=NOW))
+    writer = page.writer(path)
+    writer.start()
+    writer.wake()
+    until(lambda: writer.find("12"))
+    page.now = snapshot(replace(VIEW, ended=NOW + 5, updated=NOW + 5))
+    writer.wake()
+    until(lambda: writer.find("12")[0].ended == NOW + 5)
+    writer.stop(5.0)
+
+
 def test_a_path_that_cannot_be_written_is_counted_and_harms_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
