@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ofu_exporter.values.gpu import WHOLE, Gpu, Rating, Share
-from ofu_exporter.values.job import GpuUsage, Job, JobKey
+from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import Reason, SchedulerReason
 from ofu_exporter.values.reported import ReportsView
@@ -68,13 +68,24 @@ class JobView:
     distribution: Mapping[int, float]
     """Observed GPU-seconds by the OFU of their window, in steps of `job_state.STEP`."""
     began: float
-    """Unix time at which the job was first seen here."""
+    """Unix time at which the first of the job's runs was first seen here."""
     ended: float | None
     """Unix time at which the job was no longer seen; None while it holds a GPU."""
     updated: float
     """Unix time of this view."""
     reports: ReportsView | None = None
     """None while the job has reported nothing."""
+    earlier: tuple[Run, ...] = ()
+    """The runs before the current one; the totals are of all runs."""
+    run_began: float | None = None
+    """Unix time at which the current run was first seen here; None = with the job."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Every run, the current one last."""
+        began = self.began if self.run_began is None else self.run_began
+        lasted = (began, self.ended)
+        return (*self.earlier, current_run(self.job.uid, lasted, self.usage, self.earlier))
 
     @property
     def observed_seconds(self) -> float:
