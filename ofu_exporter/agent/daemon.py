@@ -50,7 +50,7 @@ class Daemon:
         """`load` reads the settings anew; it raises ConfigError when they cannot be used."""
         self._configured = configured
         self._load = load
-        self._page = Page(time.monotonic, self._counts)
+        self._page = Page(time.monotonic, self._counts, unix=time.time)
         self._node = platform.node()
         self._access = build_access(configured.settings)
         self._listeners = Listeners(configured.settings)

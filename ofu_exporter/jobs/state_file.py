@@ -153,9 +153,16 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
     for row, ended in rows:
         try:
             job = JobTotals.model_validate_json(row)
-            readable.append(job.model_copy(update={"ended": ended}))
         except ValidationError:
             log.warning("a job in the state file cannot be read and is left out")
+            continue
+        if job.counts_instances_whole:
+            log.warning(
+                "job %s: sums of an older version, in which a MIG instance is a whole GPU, are left out",
+                job.job_id,
+            )
+            continue
+        readable.append(job.model_copy(update={"ended": ended}))
     return tuple(readable)
 
 

@@ -16,7 +16,7 @@ def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
         "ofu": percent(job.utilization_ratio),
         **percentiles,
         **_reported_words(job.reported),
-        "gpus": str(len(job.gpus)),
+        "gpus": _count(job.gpu_count),
         "gpu_hours": f"{job.gpu_seconds / 3600:.2f}",
         "observed": percent(job.observed_ratio),
         "nodes": f"{len(job.nodes)}/{of_nodes}" if of_nodes else str(len(job.nodes)),
@@ -51,8 +51,7 @@ def text(job: JobTotals) -> str:
         f"Job {job.job_id}{''.join(', ' + word for word in about)} ({state})"
         + (" SIMULATED, no GPU was measured" if job.simulated else ""),
         f"OFU {percent(job.utilization_ratio)} over {job.gpu_seconds / 3600:.2f} GPU-hours, "
-        f"{percent(job.observed_ratio)} of the time it had {len(job.gpus)} "
-        f"GPU{'s' if len(job.gpus) != 1 else ''} on {', '.join(job.nodes)}",
+        f"{percent(job.observed_ratio)} of the time it had {_devices(job)} on {', '.join(job.nodes)}",
     ]
     if job.window_percentiles:
         shares = ", ".join(
@@ -63,6 +62,17 @@ def text(job: JobTotals) -> str:
         lines += _reported_lines(job.reported)
     lines += [_gpu_line(gpu) for gpu in job.gpus]
     return "\n".join(lines)
+
+
+def _count(gpus: float) -> str:
+    """How many GPUs, to a hundredth where MIG instances are among them."""
+    return f"{round(gpus, 2):g}"
+
+
+def _devices(job: JobTotals) -> str:
+    instances = sum(1 for gpu in job.gpus if gpu.gpu_instance)
+    parts = f" ({instances} MIG instance{'s' * (instances != 1)})" if instances else ""
+    return f"{_count(job.gpu_count)} GPU{'s' * (job.gpu_count != 1)}{parts}"
 
 
 def _reported_lines(reported: ReportedMfu) -> list[str]:
@@ -101,8 +111,11 @@ def _adjusted_lines(reported: ReportedMfu) -> list[str]:
 
 
 def _gpu_line(gpu: GpuTotals) -> str:
-    instance = f"/{gpu.gpu_instance}" if gpu.gpu_instance else ""
+    name, unit = f"GPU {gpu.gpu} ({gpu.uuid})", "s"
+    if gpu.gpu_instance:
+        name = f"GPU {gpu.gpu}/{gpu.gpu_instance} ({gpu.uuid}, {_count(gpu.share)} GPUs)"
+        unit = "GPU-seconds"
     return (
-        f"  {gpu.node} GPU {gpu.gpu}{instance} ({gpu.uuid}): OFU {percent(gpu.utilization_ratio)}, "
-        f"observed {gpu.observed_seconds:.0f} of {gpu.held_seconds:.0f} s"
+        f"  {gpu.node} {name}: OFU {percent(gpu.utilization_ratio)}, "
+        f"observed {gpu.observed_seconds:.0f} of {gpu.held_seconds:.0f} {unit}"
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, computed_field
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, computed_field
 
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.job_state import STEP, JobState
@@ -21,7 +21,7 @@ PERCENTILES = (10, 50, 90)
 
 
 class GpuTotals(BaseModel):
-    """What one job had of one GPU."""
+    """What one job had of one GPU or MIG instance. Seconds are GPU-seconds: time x share of the GPU."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -29,6 +29,9 @@ class GpuTotals(BaseModel):
     uuid: str
     gpu_instance: str = ""
     node: str = ""
+    share_ratio: PositiveFloat | None = None
+    """Part of a whole GPU that the device counted as last; None of a MIG instance in totals of versions that counted
+    it as a whole GPU."""
     held_seconds: NonNegativeFloat
     observed_seconds: NonNegativeFloat
     utilization_seconds: NonNegativeFloat
@@ -42,6 +45,10 @@ class GpuTotals(BaseModel):
     @property
     def key(self) -> GpuKey:
         return (self.uuid, self.gpu_instance)
+
+    @property
+    def share(self) -> float:
+        return 1.0 if self.share_ratio is None else self.share_ratio
 
 
 class ReportedMfu(BaseModel):
@@ -124,7 +131,7 @@ class JobTotals(BaseModel):
     updated: float
     gpus: tuple[GpuTotals, ...] = ()
     distribution: dict[int, NonNegativeFloat] = Field(default_factory=dict)
-    """Observed seconds by the OFU of their window, in steps of half a percentage point."""
+    """Observed GPU-seconds by the OFU of their window, in steps of half a percentage point."""
     reported: ReportedMfu | None = None
     """None where the job has reported nothing."""
 
@@ -139,6 +146,16 @@ class JobTotals(BaseModel):
     def gpu_seconds(self) -> float:
         """GPU-seconds in which OFU was measured."""
         return _sum(gpu.observed_seconds for gpu in self.gpus)
+
+    @property
+    def gpu_count(self) -> float:
+        """How many GPUs the job had; a MIG instance is a part of one."""
+        return _sum(gpu.share for gpu in self.gpus)
+
+    @property
+    def counts_instances_whole(self) -> bool:
+        """Whether a MIG instance counts as a whole GPU in these sums, as in versions that did not weigh."""
+        return any(gpu.gpu_instance and gpu.share_ratio is None for gpu in self.gpus)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -190,6 +207,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
                 uuid=usage.key[0],
                 gpu_instance=usage.key[1],
                 node=node,
+                share_ratio=usage.share,
                 held_seconds=usage.held_seconds,
                 observed_seconds=usage.observed_seconds,
                 utilization_seconds=usage.utilization_seconds,
@@ -239,6 +257,7 @@ def resumed(job: JobTotals, monotonic: float) -> JobState:
                 held_seconds=gpu.held_seconds,
                 observed_seconds=gpu.observed_seconds,
                 utilization_seconds=gpu.utilization_seconds,
+                share=gpu.share,
             )
             for gpu in job.gpus
         },
@@ -260,6 +279,8 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
         for step, seconds in one.distribution.items():
             distribution[step] = distribution.get(step, 0.0) + seconds
     running = any(one.ended is None for one in parts)
+    gpu_count = _sum(gpu.share for gpu in gpus.values())
+    reported = [one.reported for one in parts if one.reported]
     return latest.model_copy(
         update={
             "nodes": tuple(dict.fromkeys(node for one in parts for node in one.nodes)),
@@ -268,13 +289,16 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
             "ended": None if running else max(one.ended or 0.0 for one in parts),
             "gpus": tuple(gpus.values()),
             "distribution": distribution,
-            "reported": _merged_reported([one.reported for one in parts if one.reported]),
+            "reported": _merged_reported(reported, min(gpu_count, 1.0)),
         }
     )
 
 
-def _merged_reported(parts: Sequence[ReportedMfu]) -> ReportedMfu | None:
-    """Sums are added; what describes a moment is from the part with the last report."""
+def _merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | None:
+    """Sums are added; what describes a moment is from the part with the last report.
+
+    `gpus` is how many GPUs the compared GPU-seconds are of at least.
+    """
     if not parts:
         return None
     ordered = sorted(parts, key=lambda one: one.last or 0.0)
@@ -285,7 +309,7 @@ def _merged_reported(parts: Sequence[ReportedMfu]) -> ReportedMfu | None:
     for one in parts:
         outcomes.update(one.outcomes)
     sums = {name: _sum(getattr(one, name) for one in parts) for name in Compared._fields}
-    verdict = divergence.verdict(Compared(**sums))
+    verdict = divergence.verdict(Compared(**sums), gpus)
     adjusted = _merged_adjusted([one.adjusted for one in ordered if one.adjusted])
     return latest.model_copy(
         update={**sums, "outcomes": dict(outcomes), "verdict": verdict, "adjusted": adjusted}

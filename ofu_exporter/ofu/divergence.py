@@ -112,11 +112,12 @@ def _divergence(means: _Means, thresholds: Thresholds, previous: Verdict | None)
 
 def compare_sums(
     sums: Compared,
-    gpus: int = 1,
+    gpus: float = 1.0,
     thresholds: Thresholds = DEFAULT,
     previous: Verdict | None = None,
 ) -> Divergence | None:
-    """Compare sums; None where nothing was observed. `gpus` is the number of GPUs that the GPU-seconds are of.
+    """Compare sums; None where nothing was observed. `gpus` is how many GPUs the GPU-seconds are of; a MIG
+    instance is a part of one.
 
     A measured OFU is compared as it is, also far above 1: with a wrong row in the configuration the GPU shows
     such an OFU, and no report is at fault.
@@ -124,11 +125,11 @@ def compare_sums(
     mfu, ofu = sums.mfu, sums.ofu
     if mfu is None or ofu is None:
         return None
-    means = _Means(mfu, ofu, min(sums.standard_error, 1.0), sums.gpu_seconds / max(gpus, 1))
+    means = _Means(mfu, ofu, min(sums.standard_error, 1.0), sums.gpu_seconds / (gpus or 1.0))
     return _divergence(means, thresholds, previous)
 
 
-def verdict(sums: Compared, gpus: int = 1, thresholds: Thresholds = DEFAULT) -> Verdict:
+def verdict(sums: Compared, gpus: float = 1.0, thresholds: Thresholds = DEFAULT) -> Verdict:
     """The verdict on sums."""
     found = compare_sums(sums, gpus, thresholds)
     return found.verdict if found else Verdict.INSUFFICIENT_DATA

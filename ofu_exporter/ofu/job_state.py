@@ -53,6 +53,14 @@ class JobState:
 Jobs = Mapping[JobKey, JobState]
 
 
+class Held(NamedTuple):
+    """A GPU or MIG instance that a job may hold."""
+
+    gpu: Gpu
+    share: float
+    """Part of a whole GPU that it counts as."""
+
+
 class Observed(NamedTuple):
     """Sums over the GPU-seconds in which OFU was measured."""
 
@@ -82,9 +90,13 @@ def _ended(state: JobState, now: Instant) -> JobState:
 
 
 def hold(
-    jobs: Jobs, held: Mapping[GpuKey, Job], gpus: Mapping[GpuKey, Gpu], begin: Instant, end: float
+    jobs: Jobs,
+    held: Mapping[GpuKey, Job],
+    gpus: Mapping[GpuKey, Held],
+    begin: Instant,
+    end: float,
 ) -> dict[JobKey, JobState]:
-    """Count the time from `begin` to `end` for every GPU that one job alone held.
+    """Count the GPU-seconds from `begin` to `end` for every GPU that one job alone held.
 
     For a job that this process sees for the first time, the time since its start counts too, as
     held and not observed.
@@ -100,10 +112,11 @@ def hold(
     return after
 
 
-def with_held(state: JobState, gpu: Gpu, seconds: float) -> JobState:
+def with_held(state: JobState, held: Held, seconds: float) -> JobState:
     """Count time for which the job had a GPU."""
+    gpu, share = held
     usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
-    grown = replace(usage, held_seconds=usage.held_seconds + seconds)
+    grown = replace(usage, held_seconds=usage.held_seconds + seconds * share, share=share)
     return replace(state, usage={**state.usage, gpu.key: grown})
 
 
@@ -126,14 +139,16 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
     if window.utilization is None:
         return state
     usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
+    gpu_seconds = window.gpu_seconds
     grown = replace(
         usage,
-        observed_seconds=usage.observed_seconds + window.seconds,
-        utilization_seconds=usage.utilization_seconds + window.utilization * window.seconds,
+        observed_seconds=usage.observed_seconds + gpu_seconds,
+        utilization_seconds=usage.utilization_seconds + window.utilization * gpu_seconds,
         recent=_with_window(usage.recent, window, window.utilization),
+        share=window.share,
     )
     step = round(window.utilization / STEP)
-    distribution = {**state.distribution, step: state.distribution.get(step, 0.0) + window.seconds}
+    distribution = {**state.distribution, step: state.distribution.get(step, 0.0) + gpu_seconds}
     return replace(state, usage={**state.usage, gpu.key: grown}, distribution=distribution)
 
 
@@ -141,21 +156,20 @@ def _with_window(
     recent: tuple[Stretch, ...], window: Window, utilization: float
 ) -> tuple[Stretch, ...]:
     """The stretches with one window more, and without those that are too old."""
-    seconds = window.seconds
-    new = Stretch(
-        window.start, window.end, utilization * seconds, ((window.stderr or 0.0) * seconds) ** 2
-    )
+    seconds = window.gpu_seconds
+    variance = ((window.stderr or 0.0) * seconds) ** 2
+    new = Stretch(window.start, window.end, utilization * seconds, variance, seconds)
     oldest = window.end - RECENT_SECONDS
     first = next((place for place, each in enumerate(recent) if each.end > oldest), len(recent))
     last = recent[-1] if recent else None
     if last and last.end == new.start and new.end - last.start <= GRAIN_SECONDS:
-        sums = last.utilization_seconds + new.utilization_seconds, last.variance + new.variance
+        sums = (one + another for one, another in zip(last[2:], new[2:], strict=True))
         return (*recent[first:-1], Stretch(last.start, new.end, *sums))
     return (*recent[first:], new)
 
 
 def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
-    """What was observed on some GPUs from `start` to `end`; a stretch that is partly inside counts by its share."""
+    """What was observed on some GPUs from `start` to `end`; a stretch that is partly inside counts in part."""
     seconds = utilization = variance = 0.0
     for each in usage:
         for stretch in reversed(each.recent):
@@ -163,10 +177,10 @@ def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
                 break
             inside = min(end, stretch.end) - max(start, stretch.start)
             if inside > 0:
-                share = inside / (stretch.end - stretch.start)
-                seconds += inside
-                utilization += share * stretch.utilization_seconds
-                variance += share * share * stretch.variance
+                part = inside / (stretch.end - stretch.start)
+                seconds += part * stretch.gpu_seconds
+                utilization += part * stretch.utilization_seconds
+                variance += part * part * stretch.variance
     return Observed(seconds, utilization, variance)
 
 

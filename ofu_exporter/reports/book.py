@@ -246,7 +246,7 @@ class ReportBook:
         own = None
         if interval is not None and stated.mfu is not None:
             sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage)
-            found = compare_sums(sums, len(owner.gpus), self.policy.thresholds)
+            found = compare_sums(sums, owner.gpu_count, self.policy.thresholds)
             own = Comparison.of(interval.unix_start, interval.unix_end, sums, found)
         with self._lock:
             # The job may have got its first GPU since the report was taken; then its entry begins anew.

@@ -77,7 +77,7 @@ class Entry:
         previous = self.divergence.verdict if self.divergence else None
         if owner.view is not None:
             self._adjust(owner.view)
-        number, thresholds = len(owner.gpus), policy.thresholds
+        number, thresholds = owner.gpu_count, policy.thresholds
         self.divergence = compare_sums(self.horizon, number, thresholds, previous)
         self.total_verdict = divergence.verdict(self.coverage.total, number, thresholds)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,11 @@ class Owner(NamedTuple):
     def run(self) -> str:
         """Tells runs of one job id apart."""
         return self.view.job.uid if self.view else ""
+
+    @property
+    def gpu_count(self) -> float:
+        """How many GPUs the job has; a MIG instance is a part of one."""
+        return math.fsum(view.share.ratio for view in self.gpus)
 
     @property
     def usage(self) -> Sequence[GpuUsage]:

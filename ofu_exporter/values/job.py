@@ -74,19 +74,23 @@ class Stretch(NamedTuple):
     """Integral of OFU over the stretch."""
     variance: float
     """Variance of that integral, from the clock samples; s^2."""
+    gpu_seconds: float
+    """The length of the stretch times the share of the GPU, as the two sums above are."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuUsage:
-    """What one job had of one GPU of this node."""
+    """What one job had of one GPU or MIG instance of this node. Seconds are GPU-seconds: time x share of the GPU."""
 
     index: str
     key: GpuKey
     held_seconds: float = 0.0
-    """Time for which the job had the GPU, measured or not."""
+    """GPU-seconds for which the job had the GPU, measured or not."""
     observed_seconds: float = 0.0
-    """Part of that time in which OFU was measured."""
+    """Part of these in which OFU was measured."""
     utilization_seconds: float = 0.0
-    """Integral of OFU over the observed time."""
+    """Integral of OFU over the observed GPU-seconds."""
     recent: tuple[Stretch, ...] = ()
     """The last minutes of the observed time, oldest first."""
+    share: float = 1.0
+    """Part of a whole GPU that the device counted as last."""

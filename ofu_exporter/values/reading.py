@@ -96,7 +96,14 @@ class Window:
     """Standard error of the OFU from the clock samples; 0 with cycle counters, None when unknown."""
     clock_method: str = ""
     """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
+    share: float = 1.0
+    """Part of a whole GPU that the window counts as."""
 
     @property
     def seconds(self) -> float:
         return self.end - self.start
+
+    @property
+    def gpu_seconds(self) -> float:
+        """What the window adds to sums over GPUs: its length times the share."""
+        return self.seconds * self.share

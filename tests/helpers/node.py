@@ -40,7 +40,7 @@ class Node:
             source=health(),
             unix=self.epoch + now,
             owners=owners,
-            schedulers=(SchedulerHealth("slurm", up=True, reason=None),),
+            schedulers=(SchedulerHealth("slurm", up=True, reason=None, answered_at=now),),
         )
         self.state, self.last = step(self.state, tick)
         return self.last
@@ -66,5 +66,6 @@ def whole(job: Job, *devices: str) -> Claim:
 
 def snapshot_of(*events: Reading | Fault, source: SourceHealth | None = None) -> Snapshot:
     """The snapshot of one tick at 5 s, in which the GPUs of these events are there."""
-    tick = Tick(5.0, 5.0, [event.gpu for event in events], events, source or health())
+    gpus = [event.gpu for event in events]
+    tick = Tick(5.0, 5.0, gpus, events, source or health(), unix=EPOCH + 5.0)
     return step(State(), tick)[1]

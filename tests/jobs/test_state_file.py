@@ -17,6 +17,7 @@ from ofu_exporter.jobs.state_file import (
     find_in_file,
     open_store,
 )
+from ofu_exporter.jobs.totals import resumed
 from tests.helpers.stored_job import NOW, TOTALS, change
 
 
@@ -164,6 +165,33 @@ def test_a_row_that_cannot_be_read_costs_itself(path: Path) -> None:
     store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {}, NOW)
     change(path, "UPDATE jobs SET report = '{}' WHERE job_id = '12'")
     assert [job.job_id for job in store.load().running] == ["13"]
+
+
+def test_sums_of_before_instances_were_weighed_are_left_out_and_the_log_says_so(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A version that counted a MIG instance as a whole GPU wrote no share. Whole GPUs counted as they do now."""
+    store = stored(path)
+    other = TOTALS.model_copy(update={"job_id": "13"})
+    store.save([TOTALS, other], {}, NOW)
+    change(path, "UPDATE jobs SET report = json_remove(report, '$.gpus[0].share_ratio')")
+    assert {job.job_id for job in store.load().running} == {"12", "13"}
+    instance = "json_set(report, '$.gpus[0].gpu_instance', '3')"
+    change(path, f"UPDATE jobs SET report = {instance} WHERE job_id = '12'")
+    assert [job.job_id for job in store.load().running] == ["13"]
+    assert store.find("12") == ()
+    assert "job 12: sums of an older version" in caplog.text
+
+
+def test_the_share_of_an_instance_comes_back(path: Path) -> None:
+    (gpu,) = TOTALS.gpus
+    part = gpu.model_copy(update={"gpu_instance": "3", "share_ratio": 3 / 7})
+    store = stored(path)
+    store.save([TOTALS.model_copy(update={"gpus": (part,)})], {}, NOW)
+    (job,) = store.load().running
+    assert job.gpus == (part,)
+    (usage,) = resumed(job, 0.0).usage.values()
+    assert (usage.share, usage.observed_seconds) == (3 / 7, 90.0)
 
 
 def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path) -> None:

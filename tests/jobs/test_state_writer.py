@@ -322,7 +322,8 @@ def test_a_file_that_is_removed_or_replaced_under_the_agent_is_written_anew(
     until(lambda: is_found(path, "12") and is_found(path, "13"))
     writer.stop(5.0)
     line = f"state file {path} was removed or replaced: opened anew"
-    assert caplog.messages.count(line) == 1
+    failed = writer.writes["failed"]  # 1 when it happened in the middle of a write
+    assert caplog.messages.count(line) + failed == 1
 
 
 def test_a_full_disk_is_counted_and_the_next_write_makes_up_for_it(path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.summary import one_line
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, resumed, totals_of
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, ReportedMfu, merged, resumed, totals_of
 from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import (
@@ -201,3 +201,36 @@ def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None
     left = resumed(made(), monotonic=5.0)
     assert left.unseen_since == 1100.0
     assert views([left], 1200.0) == ()
+
+
+def on_instances() -> JobTotals:
+    """A job on three MIG instances of one GPU, and on a whole GPU."""
+    usage = [
+        GpuUsage("0", ("GPU-0", number), 200 * share, 100 * share, 50 * share, share=share)
+        for number, share in (("1", 3 / 7), ("2", 3 / 7), ("5", 1 / 7))
+    ]
+    whole = GpuUsage("1", ("GPU-1", ""), 200.0, 100.0, 20.0)
+    view = JobView(Job("slurm", "1"), (*usage, whole), {}, began=0.0, ended=None, updated=200.0)
+    return totals_of(view, "n1", simulated=False)
+
+
+def test_a_job_on_instances_has_parts_of_gpus() -> None:
+    job = on_instances()
+    assert job.gpu_count == pytest.approx(2)
+    assert job.gpu_seconds == pytest.approx(200)
+    assert job.utilization_ratio == pytest.approx(0.35)
+    assert job.observed_ratio == pytest.approx(0.5)
+    assert not job.counts_instances_whole
+
+
+def test_a_minute_of_reports_on_an_instance_is_enough_for_a_verdict() -> None:
+    """The GPU-seconds of a seventh of a GPU come seven times as slowly."""
+    (_, _, part, _) = on_instances().gpus
+    reports = ReportedMfu(mfu_seconds=16.0, utilization_seconds=8.0, gpu_seconds=20.0)
+    both = merged([made(gpus=(part,), reported=reports), made("n2", gpus=(), reported=reports)])
+    assert both.reported is not None
+    assert both.reported.verdict is Verdict.MFU_ABOVE_OFU
+    whole = made(gpus=(part.model_copy(update={"share_ratio": 1.0}),), reported=reports)
+    on_a_whole_gpu = merged([whole, made("n2", gpus=(), reported=reports)]).reported
+    assert on_a_whole_gpu is not None
+    assert on_a_whole_gpu.verdict is Verdict.INSUFFICIENT_DATA

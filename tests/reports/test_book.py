@@ -30,7 +30,7 @@ from ofu_exporter.values.reported import Causes, Verdict
 from tests.flops.causes.synthetic import LATENT
 from tests.helpers.desk import CLOCK, Desk, anybody, said
 from tests.helpers.node import EPOCH, whole
-from tests.helpers.values import H100
+from tests.helpers.values import H100, gpu
 
 A, B = Job("slurm", "1", user="ada"), Job("slurm", "2")
 OFU = 0.5 * CLOCK
@@ -748,3 +748,15 @@ def test_a_restarted_agent_still_knows_the_precisions_that_a_profile_told(desk: 
     desk.book.resume(A.key, A.uid, left)
     desk.show()
     assert desk.report(mfu=0.4).peak_flops == told != dense_peak(H100, "bf16")
+
+
+def test_a_job_on_a_part_of_a_gpu_gets_its_verdict_as_soon_as_one_on_a_whole_gpu() -> None:
+    """A minute of OFU is enough; of a seventh of a GPU that is 8.6 GPU-seconds."""
+    for profile, share in (("1g.10gb", 1 / 7), ("", 1.0)):
+        desk = Desk(1)
+        desk.node.gpus = [replace(gpu(0, instance="1"), profile=profile), gpu(1)]
+        desk.give(Job("slurm", "1"), "0.1")
+        answer = desk.every(10.0, 7, mfu=0.5 * CLOCK, peak_tflops=989.4)
+        assert answer.horizon is not None
+        assert answer.horizon.verdict is Verdict.AGREE
+        assert answer.horizon.observed_seconds == pytest.approx(70.0 * share)

@@ -37,7 +37,7 @@ def used(*stretches: tuple[float, float, float], gpu: int = 0) -> GpuUsage:
         str(gpu),
         (f"GPU-{gpu}", ""),
         recent=tuple(
-            Stretch(start, end, ofu * (end - start), (0.01 * (end - start)) ** 2)
+            Stretch(start, end, ofu * (end - start), (0.01 * (end - start)) ** 2, end - start)
             for start, end, ofu in stretches
         ),
     )
