@@ -12,7 +12,12 @@ from ofu_exporter.ofu.cycles import AGREEING_WINDOWS, CycleTrust, CycleVerdict, 
 from ofu_exporter.values.reading import CycleTotals
 
 EXPECTED = Expected(
-    seconds=5.0, tensor_active=0.6, sm_clock_hz=1400e6, clock_limit_hz=2178e6, sm_count=132
+    seconds=5.0,
+    tensor_active=0.6,
+    sm_clock_hz=1400e6,
+    clock_error_hz=5e6,
+    clock_limit_hz=2178e6,
+    sm_count=132,
 )
 
 

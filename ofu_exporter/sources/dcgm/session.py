@@ -37,6 +37,8 @@ class _Row:
     def __init__(self, device: Device, interval: float, now: float) -> None:
         self.device = device
         self.samples = DeviceSamples(device.gpu, interval)
+        self.missing: frozenset[int] = frozenset()
+        """Fields that the last window lacks."""
         self.begun_at = now
         self.heard_at = now
 
@@ -173,13 +175,28 @@ class Session:
                     row.heard_at = now.seconds
 
     def _events(self, row: _Row, now: Anchor) -> Iterator[Reading | Fault]:
-        yield from row.samples.readings(now)
+        yield from self._complete(row, row.samples.readings(now))
         backwards = row.samples.take_disordered()
         if backwards:
             self._rejected["timestamp_backwards"] += backwards
         problem = row.device.problem or self._problem(row, now.seconds)
         if problem is not None:
             yield Fault(row.device.gpu, now.seconds, *problem)
+
+    def _complete(self, row: _Row, readings: Sequence[Reading]) -> Sequence[Reading]:
+        """The same readings; what they lack is counted, and named when that changes."""
+        if not readings:
+            return readings
+        missing, before = row.samples.missing, row.missing
+        row.missing = missing
+        self._rejected["field_missing"] += len(missing)
+        if missing - before:
+            names = ", ".join(str(field) for field in sorted(missing))
+            gpu = row.device.gpu.index
+            log.warning("GPU %s: fields %s do not cover the window and are left out", gpu, names)
+        elif before and not missing:
+            log.info("GPU %s: all fields cover the window again", row.device.gpu.index)
+        return readings
 
     def _problem(self, row: _Row, now: float) -> Problem | None:
         """Why a device that should be measured is not."""
