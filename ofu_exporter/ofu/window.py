@@ -68,7 +68,7 @@ def measure(
     """
     length = _length_rejection(reading)
     if length is not None:
-        return _refused(reading, [length])
+        return _untimely(reading, length)
     impossible = _activity_rejection(reading)
     if impossible is not None:
         return _refused(reading, [impossible])
@@ -183,6 +183,14 @@ def _computed(reading: Reading, rating: Rating, trust: CycleTrust, polled: Polle
 def _refused(reading: Reading, rejected: list[Rejection]) -> Outcome:
     names = ", ".join(rejection.value for rejection in rejected)
     return Outcome(None, CycleTrust(reading.cycles), Reason.IMPOSSIBLE, names, tuple(rejected))
+
+
+def _untimely(reading: Reading, rejection: Rejection) -> Outcome:
+    """No value is at fault where a window has the wrong length: the agent, or its source, was held up."""
+    if rejection is Rejection.NOT_A_NUMBER:
+        return _refused(reading, [rejection])
+    detail = f"a window of {reading.end - reading.start:.3g} s: {rejection.value}"
+    return Outcome(None, CycleTrust(reading.cycles), Reason.STALE, detail, (rejection,))
 
 
 def _length_rejection(reading: Reading) -> Rejection | None:

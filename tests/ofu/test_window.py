@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.window import Outcome, measure
 from ofu_exporter.values.reading import ClockSample, Part, Reading
-from ofu_exporter.values.reasons import Reason, Rejection
+from ofu_exporter.values.reasons import ADVICE, Reason, Rejection
 from tests.helpers.values import H100_RATING, reading
 
 
@@ -107,6 +107,13 @@ def test_a_bad_pipe_costs_itself_not_the_window() -> None:
 )
 def test_a_window_must_be_as_long_as_the_hardware_allows(end: float, rejection: Rejection) -> None:
     assert measured(reading(end=end, hz=[1e9])).rejected == (rejection,)
+
+
+def test_a_window_over_a_long_stop_of_the_agent_accuses_no_counter() -> None:
+    outcome = measured(reading(end=75.0))
+    assert (outcome.window, outcome.reason) == (None, Reason.STALE)
+    assert outcome.detail == "a window of 75 s: window_too_long"
+    assert "restart" not in ADVICE[Reason.STALE]
 
 
 @given(

@@ -104,6 +104,11 @@ class FieldSeries:
         faster = self.points[-1].micros - lags[1] == self.points[-2].micros - lags[0]
         return lags[1] if steady and not faster else 0
 
+    def ends(self, tensor: FieldSeries) -> list[int]:
+        """The instants at which the samples were measured: those of the tensor counter's samples."""
+        lags = ((p.micros, _since(tensor.points, p.micros)) for p in self.points)
+        return [micros - lag for micros, lag in lags if lag is not None]
+
     def _pairs(self) -> Iterator[tuple[Point, Point]]:
         return itertools.pairwise(self.points)
 

@@ -39,6 +39,8 @@ OVER_TIME = (*PIPES.values(), *OTHER_PIPES, GPU_PERCENT)
 """Fields besides the tensor counter that are means over time: a window has each where its samples cover the window."""
 OF_PROFILING = (*PIPES.values(), *OTHER_PIPES, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
 """Fields that are measured together with the tensor counter, whatever their time stamps."""
+ENDING = (CYCLES_ELAPSED, PIPES["dfma"])
+"""A window ends with a sample of the first of these that there is."""
 
 CLOCK_SECONDS = 0.17
 """Time between two reads of the SM clock. No second, half or tenth of a second is a multiple, so that a load of such a
@@ -72,6 +74,8 @@ class DeviceSamples:
         self._hole_micros = HOLE_INTERVALS * interval / MICROS
         self._series: dict[int, FieldSeries] = {}
         self._dmma_series = FieldSeries()
+        self._from_micros = 0
+        """No window reaches to before this time."""
         self._end: tuple[int, float] | None = None
         """Where the last reading ended, on both clocks."""
 
@@ -95,6 +99,7 @@ class DeviceSamples:
     def forget(self) -> None:
         """Begin anew: no reading reaches over this instant."""
         self._series.clear()
+        self._from_micros = 0
         self._end = None
 
     def readings(self, anchor: Anchor) -> list[Reading]:
@@ -112,30 +117,32 @@ class DeviceSamples:
     def _covered_until(self) -> int:
         """The time up to which every field has its samples; a field that brings nothing any more is not waited for.
 
-        Cycle totals are of one instant, so where there are any, this is an instant of which they are.
+        Of the fields that OFU is made of, this is the end of a sample: totals are of one instant, and what a cut
+        through a mean leaves on each side is only a guess.
         """
         tensor = self._field_series(TENSOR)
-        last = {
-            field: series.last_micros - self._lag(field)
+        alive = {
+            field: series
             for field, series in self._series.items()
             if field in OVER_TIME or field in OF_PROFILING
             if series.brought_micros
             and tensor.last_micros - series.last_micros <= self._hole_micros
         }
-        until = min((micros + ROUND_MICROS for micros in last.values()), default=tensor.last_micros)
-        counted = last.get(CYCLES_ELAPSED)
-        return until if counted is None else min(until, counted)
+        covered = (s.last_micros - self._lag(field) + ROUND_MICROS for field, s in alive.items())
+        until = min(covered, default=tensor.last_micros)
+        ends = next((alive[field].ends(tensor) for field in ENDING if field in alive), [until])
+        return max((micros for micros in ends if micros <= until), default=until)
 
     def _begin(self) -> int:
-        """The first window begins when every field that brings values has brought one."""
+        """Where windows go on; the first begins when every field that brings values has brought one."""
         if self._end is not None:
-            return 0
+            return self._from_micros
         first = (
             series.brought_micros - self._lag(field) - ROUND_MICROS
             for field, series in self._series.items()
             if field in OVER_TIME or field in OF_PROFILING
         )
-        return max(first, default=0)
+        return max(first, default=self._from_micros)
 
     def _lag(self, field: int) -> int:
         """Microseconds by which a field's time stamps come after those of the tensor counter, measured with it."""
@@ -174,10 +181,9 @@ class DeviceSamples:
             return
         if runs and runs[-1][-1].micros == kept and _is_short(runs[-1]):
             kept = runs[-1][0].micros
-        tensor.points = [point for point in tensor.points if point.micros >= kept]
-        for field, series in self._series.items():
-            if field != TENSOR:
-                series.keep_from(kept - round(2 * self._interval / MICROS))
+        self._from_micros = max(kept, self._from_micros)
+        for series in self._series.values():
+            series.keep_from(self._from_micros - round(2 * self._interval / MICROS))
 
     def _reading(self, run: Sequence[Point], anchor: Anchor) -> Reading | None:
         first, last = run[0].micros, run[-1].micros

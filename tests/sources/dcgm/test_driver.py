@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
+import random
 from collections.abc import Callable
 
 import pytest
@@ -847,3 +849,129 @@ def test_another_client_that_watches_slower_delays_the_first_window_only(node: D
     watch.close()
     engine.close()
     library.close()
+
+
+class OtherClient:
+    """Another client of the host engine, that has a field sampled of every GPU."""
+
+    def __init__(self, node: DcgmNode, field: int) -> None:
+        self._node, self._field = node, field
+
+    def watch(self, seconds: float) -> None:
+        self._node.scenario.add(f"watch {self._field} {seconds}")
+
+    def leave(self) -> None:
+        self._node.scenario.add(f"watch {self._field} 0")
+
+
+class Work:
+    """Activity that changes every tenth of a second, and its integral."""
+
+    def __init__(self, node: DcgmNode) -> None:
+        self._node = node
+        self._chance = random.Random(5)
+        self._at, self._done = [node.now], [0.0]
+
+    def go_on(self, seconds: float) -> None:
+        for _ in range(round(seconds * 10)):
+            tensor = round(self._chance.random(), 3)
+            self._node.scenario.gpu(0, tensor=tensor, hmma=tensor, dmma=tensor / 4)
+            self._node.advance(0.1)
+            self._at.append(self._node.now)
+            self._done.append(self._done[-1] + 0.1 * tensor)
+
+    def mean(self, start: float, end: float) -> float:
+        return (self._until(end) - self._until(start)) / (end - start)
+
+    def _until(self, time: float) -> float:
+        after = min(bisect.bisect_right(self._at, time), len(self._at) - 1)
+        share = (time - self._at[after - 1]) / (self._at[after] - self._at[after - 1])
+        return self._done[after - 1] + share * (self._done[after] - self._done[after - 1])
+
+
+def found_in(node: DcgmNode, work: Work, probe: driver.Probe) -> list[Reading]:
+    """The windows of half a minute, read as the agent does."""
+    found: list[Reading] = []
+    for _ in range(6):
+        work.go_on(5.0)
+        found += readings(probe.read())
+    return found
+
+
+@pytest.mark.parametrize("field", [1001, TENSOR, PIPES["imma"], PIPES["hmma"], CYCLES_TENSOR])
+@pytest.mark.parametrize("leaves", [False, True])
+def test_whatever_phase_a_field_has_every_number_is_of_the_windows_own_time(
+    node: DcgmNode, field: int, leaves: bool
+) -> None:
+    """Seen on a real host engine beside a client: 1004 at .352 of each second, 1013 at .558, for good."""
+    other, work = OtherClient(node, field), Work(node)
+    other.watch(1.0)
+    work.go_on(3.3)
+    probe = node.open()
+    if leaves:
+        work.go_on(7.4)
+        other.leave()
+    first, *found = found_in(node, work, probe)
+    assert len(found) >= 4
+    assert all(a.end == b.start for a, b in itertools.pairwise([first, *found]))
+    for reading in found:
+        for part in reading.parts:
+            assert part.tensor_active == pytest.approx(work.mean(part.start, part.end), abs=1e-6)
+        # Of a field that ends elsewhere than the window, a sample is cut at each end.
+        cut = 0.03 if field == PIPES["hmma"] else 1e-6
+        assert reading.pipes["hmma"] == pytest.approx(
+            work.mean(reading.start, reading.end), abs=cut
+        )
+    evidence = [reading.evidence for reading in found]
+    assert all(e is not None and None not in e for e in evidence)
+    assert node.source.rejected.get("field_missing", 0) == 0
+    if (
+        field != CYCLES_TENSOR
+    ):  # where its totals are of other instants than 1084's, nothing is made of them
+        assert_cycles_are_true([first, *found], work)
+    other.leave()
+
+
+def assert_cycles_are_true(found: list[Reading], work: Work) -> None:
+    totals = [reading.cycles for reading in found if reading.cycles is not None]
+    assert len(totals) == len(found)
+    for reading, (before, after) in zip(found[1:], itertools.pairwise(totals), strict=True):
+        truth = work.mean(reading.start, reading.end)
+        share = (after.tensor - before.tensor) / (after.elapsed - before.elapsed)
+        assert share == pytest.approx(truth, abs=1e-6)
+        assert reading.pipes["dmma"] == pytest.approx(truth / 4, abs=1e-6)
+
+
+def test_a_client_that_watches_faster_for_a_while_and_leaves_costs_no_field(node: DcgmNode) -> None:
+    """Pipes and evidence were gone after that until a restart."""
+    work, other = Work(node), OtherClient(node, TENSOR)
+    probe = node.open()
+    work.go_on(6.0)
+    probe.read()
+    other.watch(0.3)
+    work.go_on(2.0)
+    other.leave()
+    found_in(node, work, probe)
+    for reading in found_in(node, work, probe):
+        assert reading.tensor_active == pytest.approx(work.mean(reading.start, reading.end))
+        assert reading.pipes["hmma"] == pytest.approx(reading.tensor_active)
+        assert reading.evidence is not None
+        assert None not in reading.evidence
+
+
+def test_a_field_that_is_missing_is_counted_and_named(
+    node: DcgmNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.scenario.gpu(0, tensor=0.5, hmma=0.5)
+    probe = node.opened()
+    node.window(probe)
+    node.window(probe)
+    assert node.source.rejected.get("field_missing", 0) == 0
+    node.scenario.gpu(0, no_field=PIPES["hmma"])
+    for _ in range(2):
+        (reading,) = node.window(probe)
+        assert "hmma" not in reading.pipes
+    assert node.source.rejected["field_missing"] == 2
+    assert [r.message for r in caplog.records if "fields" in r.message] == [
+        "GPU 0: fields 1014 do not cover the window and are left out"
+    ]
