@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,6 +35,26 @@ class Weighed(NamedTuple):
     weight: float
 
 
+class _Integral:
+    """The integral of a value that is constant in each of some stretches of time, which are in order."""
+
+    def __init__(self, stretches: Iterable[tuple[float, float, float]]) -> None:
+        self._stretches = list(stretches)
+        self._starts = [start for start, _, _ in self._stretches]
+        areas = (value * (end - start) for start, end, value in self._stretches)
+        self._before = [0.0, *itertools.accumulate(areas)]
+
+    def over(self, start: float, end: float) -> float:
+        return self._until(end) - self._until(start)
+
+    def _until(self, time: float) -> float:
+        index = bisect_right(self._starts, time) - 1
+        if index < 0:
+            return 0.0
+        start, end, value = self._stretches[index]
+        return self._before[index] + value * (min(time, end) - start)
+
+
 class _Cell(NamedTuple):
     """The time inside the window that one read stands for."""
 
@@ -57,17 +78,21 @@ class ClockCurve:
     variance: float
     """Of a read, in this window and in those before."""
 
-    def cycles(self, start: float, end: float) -> float:
-        """The cycles that elapsed in a stretch of the window."""
-        return math.fsum(cell.hz * _overlap(cell, (start, end)) for cell in self.cells)
+    def cycles(self, spans: Iterable[tuple[float, float]]) -> list[float]:
+        """The cycles that elapsed in each of these stretches of the window."""
+        elapsed = _Integral((cell.start, cell.end, cell.hz) for cell in self.cells)
+        return [elapsed.over(*span) for span in spans]
 
     def error(self, stretches: Sequence[Weighed]) -> float | None:
         """Standard error of the weighed sum of cycles; None with one read, which shows no spread."""
         if self.reads < 2:
             return None
-        noise = math.fsum(_integral(stretches, cell) ** 2 * cell.variance for cell in self.cells)
+        weight = _Integral(stretches)
+        noise = math.fsum(
+            weight.over(cell.start, cell.end) ** 2 * cell.variance for cell in self.cells
+        )
         unseen = math.fsum(
-            _integral(stretches, blind) * self._unknown_hz(cell.hz)
+            weight.over(*blind) * self._unknown_hz(cell.hz)
             for cell in self.cells
             for blind in cell.blind
         )
@@ -136,11 +161,3 @@ def _usual_gap(reads: Sequence[ClockSample]) -> float:
     """The time that usually lies between two reads; 0 where there are too few to say."""
     gaps = [b.at - a.at for a, b in itertools.pairwise(reads)]
     return statistics.median_low(gaps) if len(gaps) > 1 else 0.0
-
-
-def _integral(stretches: Sequence[Weighed], span: _Cell | tuple[float, float]) -> float:
-    return math.fsum(each.weight * _overlap(each, (span[0], span[1])) for each in stretches)
-
-
-def _overlap(one: _Cell | Weighed, other: tuple[float, float]) -> float:
-    return max(0.0, min(one.end, other[1]) - max(one.start, other[0]))

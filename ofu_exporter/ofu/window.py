@@ -87,16 +87,20 @@ def measure(
 
 def _incomplete(reading: Reading, clock: ClockCurve | None, refused: list[Rejection]) -> Outcome:
     """A window with what was measured, and the reason why that makes no OFU."""
-    seconds = reading.end - reading.start
     window = Window(
         start=reading.start,
         end=reading.end,
         tensor_active=reading.tensor_active,
         pipes=_believable_pipes(reading)[0],
-        sm_clock_hz=clock.cycles(reading.start, reading.end) / seconds if clock else None,
+        sm_clock_hz=_mean_hz(clock, reading) if clock else None,
     )
     reason = Reason.NO_TENSOR_COUNTER if reading.tensor_active is None else Reason.NO_CLOCK
     return Outcome(window, CycleTrust(reading.cycles), reason, rejected=tuple(refused))
+
+
+def _mean_hz(clock: ClockCurve, reading: Reading) -> float:
+    (cycles,) = clock.cycles([(reading.start, reading.end)])
+    return cycles / (reading.end - reading.start)
 
 
 def clock_limit_hz(reading: Reading, rating: Rating) -> float:
@@ -109,7 +113,7 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     """What activity and polled clock say: each part of the window is multiplied by the clock of its own time."""
     believed, refused = _believable_pipes(reading)
     parts = _parts(reading, believed)
-    elapsed = [clock.cycles(part.start, part.end) for part in parts]
+    elapsed = clock.cycles(part[:2] for part in parts)
 
     def share(activity: Iterable[float]) -> float:
         return math.fsum(a * n for a, n in zip(activity, elapsed, strict=True)) / math.fsum(elapsed)
@@ -123,7 +127,7 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     polled = Polled(
         tensor_active=share(part.tensor_active for part in parts),
         pipes={name: share(part.pipes[name] for part in parts) for name in believed},
-        hz=clock.cycles(reading.start, reading.end) / seconds,
+        hz=_mean_hz(clock, reading),
         hz_error=_over(clock.error(every_hz), seconds),
         error=_over(clock.error(weights), seconds),
     )

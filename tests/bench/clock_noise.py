@@ -108,7 +108,8 @@ def mean_hz(reading: Reading, way: Way) -> float:
         return reading.clocks[-1].hz
     found = clock_curve(reading.clocks, (reading.start, reading.end), highest_hz=2e9)
     assert found is not None
-    return found.cycles(reading.start, reading.end) / (reading.end - reading.start)
+    (cycles,) = found.cycles([(reading.start, reading.end)])
+    return cycles / (reading.end - reading.start)
 
 
 def interval_95(way: Way, tensor_active: float, seeds: Sequence[int]) -> float:

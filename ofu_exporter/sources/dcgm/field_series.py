@@ -73,9 +73,9 @@ class FieldSeries:
         """The mean over (start, end], each sample with the part of its time in there; None where not all is known."""
         weighted, seen = [], 0
         for before, after in self._pairs():
-            micros = min(after.micros, end) - max(before.micros, start)
-            if micros <= 0:
+            if after.micros <= start or before.micros >= end:
                 continue
+            micros = min(after.micros, end) - max(before.micros, start)
             if before.value is None or after.value is None:
                 if micros > ROUND_MICROS:
                     return None

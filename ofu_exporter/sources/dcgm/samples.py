@@ -73,6 +73,7 @@ class DeviceSamples:
         self._interval = interval
         self._hole_micros = HOLE_INTERVALS * interval / MICROS
         self._series: dict[int, FieldSeries] = {}
+        self._lags: dict[int, int] = {}
         self._dmma_series = FieldSeries()
         self._from_micros = 0
         """No window reaches to before this time."""
@@ -104,6 +105,7 @@ class DeviceSamples:
 
     def readings(self, anchor: Anchor) -> list[Reading]:
         """The readings since the last call: windows without a gap inside."""
+        self._lags = self._find_lags()
         until = self._covered_until()
         self._dmma_series = self._dmma()
         runs = self._runs(until)
@@ -146,8 +148,15 @@ class DeviceSamples:
 
     def _lag(self, field: int) -> int:
         """Microseconds by which a field's time stamps come after those of the tensor counter, measured with it."""
+        return self._lags.get(field, 0)
+
+    def _find_lags(self) -> dict[int, int]:
         tensor = self._field_series(TENSOR)
-        return self._field_series(field).lag(tensor) if field in OF_PROFILING else 0
+        return {
+            field: series.lag(tensor)
+            for field, series in self._series.items()
+            if field in OF_PROFILING
+        }
 
     def _runs(self, until: int) -> list[list[Point]]:
         """Runs of tensor samples without a hole between them, none longer than the longest window.
