@@ -3,14 +3,19 @@
 #     docker build --build-arg BASE=python:3.12-slim@sha256:... --tag ofu-exporter:0.1.0 .
 #
 # Without the digest the build takes whatever the tag means that day. Both stages have the same base, so
-# that the environment made in the first runs in the second.
+# that the environment made in the first runs in the second. Behind a proxy that inspects TLS, give the
+# certificates that it signs with; they are not kept in the image:
+#
+#     docker build --build-arg HTTPS_PROXY --secret id=ca,src=/etc/ssl/certs/ca-certificates.crt ...
 ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build
 WORKDIR /src
 COPY deploy/image/build-requirements.txt deploy/image/requirements.txt ./
 # The environment has no pip of its own: nothing is installed once the image is built.
-RUN python -m venv /build \
+RUN --mount=type=secret,id=ca \
+    if [ -s /run/secrets/ca ]; then export PIP_CERT=/run/secrets/ca; fi \
+    && python -m venv /build \
     && /build/bin/pip install --no-cache-dir --require-hashes --only-binary :all: \
         --requirement build-requirements.txt \
     && python -m venv --without-pip /opt/ofu-exporter \

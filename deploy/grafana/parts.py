@@ -184,6 +184,21 @@ def choice(name: str, label: str, values: str, *, many: bool = True) -> Json:
     return chosen
 
 
+def mark(name: str, expression: str, text: str) -> Json:
+    """A line through all panels for as long as an expression has a value; `text` is a template as a legend is."""
+    return {
+        "name": name,
+        "datasource": _SOURCE,
+        "enable": True,
+        "hide": False,
+        "iconColor": "blue",
+        "expr": expression,
+        "step": "60s",
+        "titleFormat": name,
+        "textFormat": text,
+    }
+
+
 DATASOURCE: Json = {
     "type": "datasource",
     "name": "datasource",
@@ -192,6 +207,13 @@ DATASOURCE: Json = {
     "refresh": 1,
 }
 CLUSTER = choice("cluster", "Cluster", "label_values(gpu:ofu_gpu_info:topk1, cluster)")
+_VERSIONS = 'cluster:ofu_exporter_build_info:count{cluster=~"$cluster"}'
+NEW_VERSION = mark(
+    "New version of the agent",
+    f"{_VERSIONS} unless {_VERSIONS} offset 10m and on (cluster) {_VERSIONS} offset 10m",
+    "{{version}} {{cluster}}",
+)
+"""For ten minutes from its first agent on. Where nothing is known of a cluster then, no version is new."""
 USER = choice("user", "User", 'label_values(job:ofu_job_info:topk1{cluster=~"$cluster"}, user)')
 
 
@@ -226,7 +248,7 @@ def dashboard(
             }
         ],
         "templating": {"list": [DATASOURCE, *variables]},
-        "annotations": {"list": []},
+        "annotations": {"list": [NEW_VERSION]},
         "panels": placed(panels),
     }
 

@@ -63,13 +63,6 @@ def _log_reason(view: GpuView) -> None:
     name = _gpu_name(view)
     if view.reason is None:
         log.info("%s is measured", name)
-        if view.rating is not None and view.rating.origin == "estimated":
-            log.warning(
-                "%s: model %r is not in the table; its OFU is estimated against its own "
-                "maximum SM clock. Add a row under `gpus` in the configuration.",
-                name,
-                view.gpu.name,
-            )
     elif view.reason is not Reason.STARTING:
         detail = f": {view.detail}" if view.detail else ""
         log.warning(

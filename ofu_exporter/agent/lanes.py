@@ -19,6 +19,11 @@ from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)
 
+WITHOUT_COUNTERS = frozenset(
+    {Reason.NOT_SUPPORTED, Reason.DRIVER_TOO_OLD, Reason.VGPU, Reason.NO_TENSOR_PIPES}
+)
+"""Reasons why a GPU has no counters that seldom go away."""
+
 
 @dataclass(frozen=True, slots=True)
 class SamplingPace:
@@ -165,7 +170,7 @@ class Lane:
 
     def _is_resting(self, now: float) -> bool:
         """Whether the GPU has no counters and is tried again only later: it seldom gets them."""
-        return self.failure is Reason.NOT_SUPPORTED and now < self._read_at + self._pace.reprobe
+        return self.failure in WITHOUT_COUNTERS and now < self._read_at + self._pace.reprobe
 
     def _read(self, now: float) -> None:
         self._cut = False

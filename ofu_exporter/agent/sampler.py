@@ -72,6 +72,9 @@ class Sampler:
         self._sources = SourceSet(plan.candidates, plan.pace, self._inbox, clock)
         self._snapshot: Snapshot | None = None
         self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._silent = False
+        """It was stopped: a thread that goes on all the same changes and publishes nothing."""
         self._thread = threading.Thread(target=self._run, name="ofu-sampler", daemon=True)
         self.tap: Callable[[Sequence[Reading | Fault], SourceHealth], None] | None = None
         """Called with every batch of readings and faults before the tick takes it in."""
@@ -81,13 +84,18 @@ class Sampler:
         self._thread.start()
 
     def stop(self, timeout: float = 0.5) -> bool:
-        """Release every handle; False when a call that hangs kept one past `timeout` seconds."""
+        """Release every handle; False when a call that hangs kept one past `timeout` seconds.
+
+        Once it has returned, nothing is published any more and `state` stays as it is, whatever hangs.
+        """
         deadline = self._clock() + timeout
         self._stop.set()
         self._inbox.put(None)
         self._sources.stop()
         self._thread.join(max(0.0, deadline - self._clock()))
         released = self._sources.close(deadline)
+        with self._lock:
+            self._silent = True
         return released and not self._thread.is_alive()
 
     def cut(self) -> None:
@@ -162,7 +170,10 @@ class Sampler:
             other_sources=seen.others,
             readers=seen.readers,
         )
-        self.state, snapshot = step(self.state, tick)
-        log_changes(self._snapshot, snapshot)
-        self._snapshot = snapshot
-        self._publish(snapshot)
+        state, snapshot = step(self.state, tick)
+        with self._lock:
+            if self._silent:
+                return
+            log_changes(self._snapshot, snapshot)
+            self.state, self._snapshot = state, snapshot
+            self._publish(snapshot)

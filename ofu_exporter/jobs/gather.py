@@ -74,9 +74,9 @@ def gather(nodes: Sequence[str], port: int, job_id: str, wait: float) -> Gathere
                 for node in waiting
                 if (totals := answers[node].totals) is not None and totals.ended is None
             ]
-            if time.monotonic() + AGAIN_SECONDS > deadline:
+            if not waiting or time.monotonic() + AGAIN_SECONDS > deadline:
                 break
-            time.sleep(AGAIN_SECONDS if waiting else 0.0)
+            time.sleep(AGAIN_SECONDS)
     return Gathered(
         totals=tuple(answer.totals for answer in answers.values() if answer.totals is not None),
         problems={

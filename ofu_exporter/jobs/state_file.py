@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -35,6 +35,7 @@ CREATE INDEX IF NOT EXISTS jobs_by_time ON jobs (updated);
 CREATE TABLE IF NOT EXISTS gpus (
     uuid TEXT, instance TEXT, boot_id TEXT, counted_until REAL, PRIMARY KEY (uuid, instance)
 );
+CREATE TABLE IF NOT EXISTS watched (one INTEGER PRIMARY KEY, until REAL);
 """
 _VERSION = 1
 
@@ -47,6 +48,8 @@ class Saved:
     """Jobs that had not ended when the file was last written."""
     counted_until: Mapping[GpuKey, float]
     """Monotonic time up to which each GPU was counted; empty after a reboot of the node."""
+    watched_until: float | None = None
+    """Unix time of the last snapshot in the file: who held what after that, nobody has seen."""
 
 
 class StateFile:
@@ -83,9 +86,13 @@ class StateFile:
         marks = self._db.execute(
             "SELECT uuid, instance, counted_until FROM gpus WHERE boot_id = ?", (boot_id(),)
         ).fetchall()
-        return Saved(_readable(rows), {(uuid, instance): until for uuid, instance, until in marks})
+        watched = self._db.execute("SELECT until FROM watched").fetchone()
+        counted = {(uuid, instance): until for uuid, instance, until in marks}
+        return Saved(_readable(rows), counted, watched[0] if watched else None)
 
-    def save(self, jobs: Iterable[JobTotals], counted_until: Mapping[GpuKey, float]) -> None:
+    def save(
+        self, jobs: Iterable[JobTotals], counted_until: Mapping[GpuKey, float], watched_until: float
+    ) -> None:
         """Write the totals of some jobs, and up to where the GPUs are counted, all or nothing."""
         boot = boot_id()
         with self._db:
@@ -100,6 +107,7 @@ class StateFile:
                 "INSERT OR REPLACE INTO gpus VALUES (?, ?, ?, ?)",
                 [(uuid, instance, boot, at) for (uuid, instance), at in counted_until.items()],
             )
+            self._db.execute("INSERT OR REPLACE INTO watched VALUES (0, ?)", (watched_until,))
 
     def prune(self, unix: float) -> None:
         """Drop jobs that ended long ago, and the oldest above MOST_ROWS; a job that nobody sees any more has ended."""
@@ -160,14 +168,14 @@ def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
         db.close()
 
 
-def open_store(path: Path) -> tuple[StateFile, Path | None]:
-    """Open a state file. A damaged one is set aside first; its new path is returned too.
+def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:
+    """Open a state file. A damaged one is set aside first; `set_aside` is told its new path.
 
     Raises sqlite3.Error, OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return StateFile(path), None
+        return StateFile(path)
     except sqlite3.OperationalError:
         raise  # no permission, no space, a lock: the file itself may be sound
     except sqlite3.DatabaseError as error:
@@ -175,4 +183,5 @@ def open_store(path: Path) -> tuple[StateFile, Path | None]:
         path.rename(aside)
         path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
         log.error("state file %s is damaged (%s): set aside as %s", path, error, aside.name)
-        return StateFile(path), aside
+        set_aside(aside)
+        return StateFile(path)

@@ -91,7 +91,10 @@ class ReportedMfu(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def adjusted_utilization_ratio(self) -> float | None:
-        """Mean OFU without what tiles add, since that is known; at most so much where the overhead is a lower bound."""
+        """Mean OFU without what tiles add, from when the overhead was known.
+
+        With a lower bound of the overhead, the true value is at most this one.
+        """
         sums = self.adjusted
         return _ratio(sums.utilization_seconds, sums.gpu_seconds) if sums else None
 

@@ -77,7 +77,7 @@ def judge(trust: CycleTrust, totals: CycleTotals | None, expected: Expected) -> 
     if totals is None:
         return CycleVerdict(CycleTrust())
     if trust.previous is None:
-        return CycleVerdict(replace(trust, previous=totals))
+        return CycleVerdict(CycleTrust(totals))
     elapsed = totals.elapsed - trust.previous.elapsed
     tensor = totals.tensor - trust.previous.tensor
     scale = trust.scale if trust.earned else _scale(elapsed, expected)

@@ -134,7 +134,7 @@ def verdict(sums: Compared, gpus: int = 1, thresholds: Thresholds = DEFAULT) -> 
     return found.verdict if found else Verdict.INSUFFICIENT_DATA
 
 
-def check(mfu: float, ofu: float, standard_error: float = 0.0) -> None:
+def check(mfu: float, ofu: float, standard_error: float) -> None:
     """Raise ConfigError for a number that is negative, not finite or a percentage; it names the field."""
     for name, value, limit in (("mfu", mfu, MFU_LIMIT), ("ofu", ofu, OFU_LIMIT)):
         if isinstance(value, bool) or not math.isfinite(value) or value < 0:

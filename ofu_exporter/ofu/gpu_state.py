@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ofu_exporter.hardware import unrated
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu import plausibility
 from ofu_exporter.ofu.cycles import CycleTrust
@@ -46,11 +47,12 @@ class GpuState:
 
 def take_fault(state: GpuState, fault: Fault) -> GpuState:
     """The state after a fault: a GPU that cannot be read shows nothing of what it showed before."""
+    reason, detail = unrated.explain(state.gpu, fault.reason, fault.detail)
     return replace(
         state,
         window=None,
-        reason=fault.reason,
-        detail=fault.detail,
+        reason=reason,
+        detail=detail,
         trust=CycleTrust(),
         suspicion=Suspicion(),
     )
@@ -70,24 +72,25 @@ def take_reading(
     state = replace(state, suspicion=verdict.suspicion)
     if verdict.rejection is not None:
         return _disbelieve(state, verdict.rejection, verdict.detail), None
-    rating = state.rating
-    assert rating is not None
     gap = state.sampled_at is None or reading.start > state.sampled_at + OVERLAP_SECONDS
     trust = CycleTrust() if gap else state.trust
-    outcome = measure(reading, rating, trust, state.clock_variance)
+    outcome = measure(reading, state.rating, trust, state.clock_variance)
     known = outcome.clock_variance if outcome.clock_variance is not None else state.clock_variance
     state = reject(replace(state, trust=outcome.trust, clock_variance=known), outcome.rejected)
     window = outcome.window
     if window is None:
         return replace(state, window=None, reason=outcome.reason, detail=outcome.detail), None
+    reason, detail = outcome.reason, outcome.detail
+    if reason is not None:
+        reason, detail = unrated.explain(state.gpu, reason, detail)
     state = replace(
         state,
         window=window,
-        reason=outcome.reason,
-        detail=outcome.detail,
+        reason=reason,
+        detail=detail,
         fresh_until=window.end + 2.5 * max(interval, window.seconds, reading.pace) + 1.0,
     )
-    if window.utilization is None:
+    if window.utilization is None or not reading.counts:
         return state, None
     counted = replace(
         state,
@@ -103,10 +106,8 @@ def _refused(state: GpuState, reading: Reading) -> GpuState | None:
     if plausibility.runs_backwards(reading, state.sampled_at):
         return _disbelieve(state, Rejection.TIME_BACKWARDS, "the source's time runs backwards")
     until = state.counted_before if state.sampled_at is None else state.sampled_at
-    if reading.start < until - OVERLAP_SECONDS:
+    if reading.counts and reading.start < until - OVERLAP_SECONDS:
         return reject(state, [Rejection.OVERLAP])
-    if state.rating is None:
-        return take_fault(state, Fault(reading.gpu, reading.end, Reason.UNKNOWN_MODEL))
     return None
 
 

@@ -43,11 +43,13 @@ NOBODY = Resolved({}, (), ())
 
 
 def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
-    """Find the GPUs that the claims name."""
+    """Find the GPUs that the claims name. What a job has given back is not held."""
     holders: dict[GpuKey, list[Job]] = {}
     whole: dict[GpuKey, int] = {}
     unknown: list[tuple[Job, str]] = []
     for claim in claims:
+        if claim.ended is not None:
+            continue
         exclusive: set[GpuKey] = set()
         for name in claim.devices:
             device = device_names.parse(name)
@@ -71,7 +73,7 @@ def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
 def changed(history: History, at: float, jobs: tuple[Job, ...]) -> History:
     """The history with the holding that begins at `at`, without those that no window can reach back to."""
     before = history[-1].jobs if history else ()
-    if history and [_run(job) for job in before] == [_run(job) for job in jobs]:
+    if history and _are_same(before, jobs):
         return history
     kept = [*history, Holding(at, jobs)]
     while len(kept) > 1 and kept[1].since <= at - MEMORY_SECONDS:
@@ -79,8 +81,8 @@ def changed(history: History, at: float, jobs: tuple[Job, ...]) -> History:
     return tuple(kept[-MOST_CHANGES:])
 
 
-def _run(job: Job) -> tuple[str, str, str]:
-    return (*job.key, job.uid)
+def _are_same(before: Sequence[Job], jobs: Sequence[Job]) -> bool:
+    return len(before) == len(jobs) and all(map(Job.is_same_run, before, jobs))
 
 
 def sole_holder(history: History, start: float, end: float) -> Job | None:

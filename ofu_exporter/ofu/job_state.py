@@ -40,7 +40,14 @@ class JobState:
     ended_at: float | None = None
     """The same instant on the monotonic clock."""
     unseen_since: float | None = None
-    """Unix time since which nobody has watched the job; None when this process watches it."""
+    """Unix time since which nobody had watched the job; None where that time is counted."""
+    counted: frozenset[GpuKey] = frozenset()
+    """The GPUs for which the time since then is counted: a GPU may be found later than its neighbours."""
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether this process has watched the job, and not an earlier agent only."""
+        return self.unseen_since is None or bool(self.counted)
 
 
 Jobs = Mapping[JobKey, JobState]
@@ -61,15 +68,11 @@ def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKe
     after = {key: _ended(state, now) for key, state in jobs.items() if key not in holding}
     for key, job in holding.items():
         known = jobs.get(key)
-        if known is None or _another_run(known.job, job):
+        if known is None or not known.job.is_same_run(job):
             after[key] = JobState(job, now.unix, unseen_since=job.started)
         else:
             after[key] = replace(known, job=job, ended=None, ended_at=None)
     return after
-
-
-def _another_run(before: Job, now: Job) -> bool:
-    return bool(before.uid and now.uid) and before.uid != now.uid
 
 
 def _ended(state: JobState, now: Instant) -> JobState:
@@ -88,18 +91,34 @@ def hold(
     """
     after = dict(jobs)
     for key, job in held.items():
-        unseen = jobs[job.key].unseen_since
-        seconds = end - begin.monotonic + (_gap(unseen, begin.unix) if unseen is not None else 0.0)
         known = after[job.key]
-        usage = known.usage.get(key) or GpuUsage(gpus[key].index, key)
-        grown = replace(usage, held_seconds=usage.held_seconds + seconds)
-        after[job.key] = replace(known, usage={**known.usage, key: grown}, unseen_since=None)
+        seconds = end - begin.monotonic
+        if known.unseen_since is not None and key not in known.counted:
+            seconds += gap(known.unseen_since, begin.unix)
+            known = replace(known, counted=known.counted | {key})
+        after[job.key] = with_held(known, gpus[key], seconds)
     return after
 
 
-def _gap(since: float, unix: float) -> float:
-    gap = unix - since
-    return gap if 0.0 < gap < _LONGEST_GAP_SECONDS else 0.0
+def with_held(state: JobState, gpu: Gpu, seconds: float) -> JobState:
+    """Count time for which the job had a GPU."""
+    usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
+    grown = replace(usage, held_seconds=usage.held_seconds + seconds)
+    return replace(state, usage={**state.usage, gpu.key: grown})
+
+
+def all_counted(jobs: Jobs) -> dict[JobKey, JobState]:
+    """The jobs once every GPU is known: one that a job gets from now on was not held before."""
+    return {
+        key: replace(state, unseen_since=None, counted=frozenset()) if state.counted else state
+        for key, state in jobs.items()
+    }
+
+
+def gap(since: float, unix: float) -> float:
+    """Seconds between two instants of the wall clock; 0 where that cannot be."""
+    seconds = unix - since
+    return seconds if 0.0 < seconds < _LONGEST_GAP_SECONDS else 0.0
 
 
 def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
@@ -166,7 +185,7 @@ def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
     return kept
 
 
-def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
+def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
     """What may be shown of every job; a job that only an earlier agent saw is left out."""
     return tuple(
         JobView(
@@ -175,8 +194,8 @@ def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
             distribution=state.distribution,
             began=state.began,
             ended=state.ended,
-            updated=state.ended or now.unix,
+            updated=state.ended or unix,
         )
         for state in sorted(jobs, key=lambda state: state.job.key)
-        if state.ended_at is None or state.unseen_since is None
+        if state.ended_at is None or state.is_seen
     )

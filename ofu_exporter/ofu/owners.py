@@ -32,6 +32,10 @@ class OwnerState:
     counted_until: float | None = None
     """Monotonic time up to which the time that jobs held GPUs has been counted."""
     rejected: Counts = field(default_factory=dict)
+    watched_until: float | None = None
+    """Unix time up to which an earlier agent watched this node; None where none has left word."""
+    settled: frozenset[Claim] = frozenset()
+    """Claims of jobs that ended, whose unwatched time is counted."""
     unknown: frozenset[tuple[JobKey, str]] = frozenset()
     """Devices that are no GPU of this node, and have been counted as such."""
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from ofu_exporter.hardware.gpu_models import GpuModel, rate
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading, view
-from ofu_exporter.ofu.job_state import Jobs, JobState, credit, forget, views
+from ofu_exporter.ofu.job_state import Jobs, JobState, all_counted, credit, forget, views
 from ofu_exporter.ofu.owners import OwnerState, count_unknown, take_changes, with_rejected
+from ofu_exporter.ofu.unwatched import settle
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey, Ownership
@@ -87,6 +88,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     gpus = {key: expire(known, tick.now) for key, known in gpus.items()}
     if gpus and all(known.reason is not Reason.STARTING for known in gpus.values()):
         owners = count_unknown(owners)  # every GPU has been read, so all names are known
+        owners, jobs = settle(owners, all_counted(jobs), found, now)
     state = replace(state, gpus=gpus, jobs=forget(jobs, tick.now), owners=owners)
     return state, _snapshot(state, tick)
 
@@ -115,7 +117,7 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
             for key, known in state.gpus.items()
         ),
         source=tick.source,
-        jobs=views(state.jobs.values(), Instant(tick.now, tick.unix)),
+        jobs=views(state.jobs.values(), tick.unix),
         schedulers=tuple(with_rejected(state.owners, health) for health in tick.schedulers),
         unknown_devices=tuple(sorted(state.owners.unknown)),
         other_sources=tick.other_sources,

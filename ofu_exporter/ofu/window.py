@@ -11,7 +11,9 @@ from ofu_exporter.ofu.clock import ClockCurve, Weighed, clock_curve
 from ofu_exporter.ofu.cycles import CycleTrust, Expected
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import (
+    ABSURD_CLOCK_HZ,
     LONGEST_WINDOW_SECONDS,
+    LOWEST_CLOCK_HZ,
     MAX_RATIO,
     SHORTEST_WINDOW_SECONDS,
     ClockSample,
@@ -23,8 +25,6 @@ from ofu_exporter.values.reasons import Reason, Rejection
 
 CLOCK_HEADROOM = 1.1
 """NVML's maximum clock may be off by a few MHz; a clock above this multiple is another field's value."""
-ABSURD_CLOCK_HZ = 4e9
-"""No SM runs this fast; this is the bound where nothing is known of the card."""
 TILED_SECONDS = 1e-3
 """The parts of a window may leave this much of it out, by the rounding of their times."""
 
@@ -59,9 +59,9 @@ class Outcome:
 
 
 def measure(
-    reading: Reading, rating: Rating, trust: CycleTrust, clock_variance: float | None = None
+    reading: Reading, rating: Rating | None, trust: CycleTrust, clock_variance: float | None = None
 ) -> Outcome:
-    """Check every value of a reading and compute its OFU.
+    """Check every value of a reading and compute its OFU, which needs a rating.
 
     An impossible value is never clamped or replaced: it is named in `rejected`, and the window is
     refused when nothing believable is left of what it needs. `clock_variance` is what the last outcome said.
@@ -77,7 +77,7 @@ def measure(
     clock = clock_curve(clocks, (reading.start, reading.end), limit_hz, clock_variance)
     if clock is None and refused:
         return _refused(reading, refused)
-    if reading.tensor_active is None or clock is None:
+    if reading.tensor_active is None or clock is None or rating is None:
         return _incomplete(reading, clock, refused)
     polled, refused_pipes = _polled(reading, rating, clock)
     outcome = _computed(reading, rating, trust, polled)
@@ -94,7 +94,9 @@ def _incomplete(reading: Reading, clock: ClockCurve | None, refused: list[Reject
         pipes=_believable_pipes(reading)[0],
         sm_clock_hz=_mean_hz(clock, reading) if clock else None,
     )
-    reason = Reason.NO_TENSOR_COUNTER if reading.tensor_active is None else Reason.NO_CLOCK
+    reason = Reason.UNKNOWN_MODEL if clock else Reason.NO_CLOCK
+    if reading.tensor_active is None:
+        reason = Reason.NO_TENSOR_COUNTER
     return Outcome(window, CycleTrust(reading.cycles), reason, rejected=tuple(refused))
 
 
@@ -103,9 +105,10 @@ def _mean_hz(clock: ClockCurve, reading: Reading) -> float:
     return cycles / (reading.end - reading.start)
 
 
-def clock_limit_hz(reading: Reading, rating: Rating) -> float:
+def clock_limit_hz(reading: Reading, rating: Rating | None) -> float:
     """The highest SM clock that is believed of this card."""
-    known = [hz for hz in (reading.gpu.max_sm_clock_hz, rating.max_sm_clock_hz) if hz]
+    of_model = rating.max_sm_clock_hz if rating else None
+    known = [hz for hz in (reading.gpu.max_sm_clock_hz, of_model) if hz]
     return CLOCK_HEADROOM * max(known) if known else ABSURD_CLOCK_HZ
 
 
@@ -243,7 +246,7 @@ def _believable_clocks(
     for sample in samples:
         if not math.isfinite(sample.hz):
             refused.append(Rejection.NOT_A_NUMBER)
-        elif not 0.0 < sample.hz <= limit_hz:
+        elif not LOWEST_CLOCK_HZ <= sample.hz <= limit_hz:
             refused.append(Rejection.CLOCK_OUT_OF_RANGE)
         else:
             kept.append(sample)

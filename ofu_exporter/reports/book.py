@@ -241,9 +241,8 @@ class ReportBook:
 
     def answer(self, receipt: Receipt) -> MfuAnswer:
         """The answer to a report: what the hardware did in its interval, and over the horizon."""
-        now = Instant(self._clock(), self._unix())
+        now = self._unix()
         owner, stated, interval = receipt
-        since = now.unix - self.policy.horizon
         own = None
         if interval is not None and stated.mfu is not None:
             sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage)
@@ -252,7 +251,8 @@ class ReportBook:
         with self._lock:
             # The job may have got its first GPU since the report was taken; then its entry begins anew.
             entry = self._entry_of(owner) or Entry(owner.run)
-            horizon = Comparison.of(since, now.unix, entry.horizon, entry.divergence)
+            since = now - self.policy.horizon
+            horizon = Comparison.of(since, now, entry.horizon, entry.divergence)
             causes = entry.current_causes or Causes()
             adjusted = entry.adjusted
         return MfuAnswer(

@@ -104,7 +104,7 @@ def _config(value: dict[str, Any]) -> dict[str, Any]:
     while waiting:
         name, item, depth = waiting.pop()
         values += 1
-        if values + len(waiting) > MOST_VALUES:
+        if values > MOST_VALUES:
             raise ValueError(f"has more than {MOST_VALUES} values")
         if depth > DEEPEST:
             raise ValueError(f"{name} is nested more than {DEEPEST} deep")
@@ -203,7 +203,9 @@ class MfuReport(_Body):
     )
     tile_overhead_bound: Bound | None = Field(
         default=None,
-        description='Of tile_overhead: "lower" where it is at least so much, and "exact"; null: not said.',
+        description=(
+            'Kind of tile_overhead: "lower" for a lower bound, "exact" for the exact value; null: not said.'
+        ),
     )
 
     @field_validator("end")
@@ -308,7 +310,7 @@ class MfuAnswer(BaseModel):
     horizon: Comparison | None = Field(description="Over the last minutes.")
     causes: tuple[LikelyCause, ...] = Field(description="Likeliest first; of the horizon.")
     tied: int = Field(
-        description="So many of them, from the first on, the numbers cannot tell apart."
+        description="How many of the causes, from the first on, the numbers cannot tell apart."
     )
     tile_overhead: float | None = Field(
         description="What OFU is adjusted by, as it was told last; null: never told."

@@ -29,6 +29,7 @@ class GpuJson(BaseModel):
     name: str
     jobs: tuple[str, ...] = Field(description="Ids of the jobs that have it now.")
     unavailable: str | None = Field(description="Why OFU is not measured; null while it is.")
+    detail: str = Field(description="More of why, such as the row of an unknown model to write.")
     utilization_seconds: float = Field(description="Integral of OFU over the observed time.")
     observed_seconds: float = Field(description="Time in which OFU was measured.")
     tensor_clock_hz: dict[str, float] = Field(description="By clock domain.")
@@ -46,6 +47,7 @@ def gpu_state(view: GpuView) -> GpuJson:
         name=view.gpu.name,
         jobs=tuple(job.job_id for job in view.holders),
         unavailable=None if view.reason is None else view.reason.value,
+        detail=view.detail if view.reason is not None else "",
         utilization_seconds=view.utilization_seconds,
         observed_seconds=view.observed_seconds,
         tensor_clock_hz=dict(rating.tensor_clock_hz) if rating else {},

@@ -115,7 +115,7 @@ def _torch() -> Any:
         import torch  # noqa: PLC0415 - large and optional: loaded where products are really run
     except ImportError as error:
         raise ConfigError(
-            "torch is not installed: pip install 'ofu-exporter[validate]', "
+            "torch is not installed: pip install torch, "
             "or see what a validation prints with --simulate"
         ) from error
     return torch

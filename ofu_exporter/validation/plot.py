@@ -20,7 +20,7 @@ def draw(findings: Findings, path: Path) -> None:
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
-            "--plot needs matplotlib: pip install 'ofu-exporter[plot]'; the text says the same"
+            "--plot needs matplotlib: pip install matplotlib; the text says the same"
         ) from error
     figure = Figure(figsize=(15, 5), layout="constrained")
     FigureCanvasAgg(figure)

@@ -34,6 +34,8 @@ class Gpu:
     minor: int | None = None
     """N of /dev/nvidiaN, by which Slurm and some device plugins name the GPU."""
     mig_uuid: str = ""
+    is_vgpu: bool = False
+    """Whether the driver says that this is a vGPU inside a virtual machine."""
 
     @property
     def key(self) -> GpuKey:
@@ -49,8 +51,8 @@ class Rating:
     peak_flops: Mapping[str, float]
     """Dense peak per precision; empty when not known."""
     origin: str
-    """Where the rating is from: published (the table), configured (the user's row) or estimated (from the card's own
-    maximum SM clock)."""
+    """Where the rating is from: published (the table), configured (the user's row), or estimated (from the card's own
+    maximum SM clock, by which `validate` looks for a row's figures)."""
     model: str = ""
     """Key of the row, "" when estimated."""
     max_sm_clock_hz: float | None = None

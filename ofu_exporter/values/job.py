@@ -39,6 +39,10 @@ class Job:
     def key(self) -> JobKey:
         return (self.scheduler, self.job_id)
 
+    def is_same_run(self, other: Job) -> bool:
+        """Whether the two may be one: a run of which the uid is not known yet is no other run."""
+        return self.key == other.key and not (self.uid and other.uid and self.uid != other.uid)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -47,6 +51,8 @@ class Claim:
     job: Job
     devices: tuple[str, ...]
     """The names that the scheduler uses; `device_names.parse` says which forms are understood."""
+    ended: float | None = None
+    """Unix time at which the job gave the devices back; None while it has them."""
 
 
 @dataclass(frozen=True, slots=True)

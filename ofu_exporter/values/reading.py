@@ -15,6 +15,8 @@ SHORTEST_WINDOW_SECONDS = 0.1
 """The hardware refreshes its counters at best this often; a value that is read sooner is invalid."""
 LONGEST_WINDOW_SECONDS = 30.0
 """Over a longer window DCGM's ratio is an average of averages (arXiv:2605.20799, section IV-C)."""
+LOWEST_CLOCK_HZ, ABSURD_CLOCK_HZ = 1e6, 4e9
+"""No SM that runs is slower or faster than this, whatever the card: such a value is in another unit."""
 MAX_RATIO = 1.001
 """Activity may exceed 1 by this rounding: it is made of two counters that are not read in one instant."""
 
@@ -43,6 +45,10 @@ class Evidence(NamedTuple):
     """Activity of the busiest pipe besides the tensor pipes: integer, FP64, FP32 and FP16 are all known."""
     power: float | None = None
     """Power draw at the end of the window, as a share of the limit in force."""
+    utilization_ratio: float | None = None
+    """Share of the time in which a kernel ran, as `nvidia-smi` shows it: no profiling counter."""
+    power_watts: float | None = None
+    """Power draw at the end of the window, for a source that does not know the limit."""
 
 
 class Part(NamedTuple):
@@ -72,6 +78,8 @@ class Reading:
     evidence: Evidence | None = None
     parts: tuple[Part, ...] = ()
     """The samples that the activity is the mean of, one after another; none where the hardware made the mean."""
+    counts: bool = True
+    """False for time before the source was first read: the window is shown, and added to no total."""
 
 
 @dataclass(frozen=True, slots=True)

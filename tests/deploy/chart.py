@@ -40,6 +40,11 @@ HELMS = [
 ]
 
 
+def any_helm() -> str:
+    """One of them; skips the test where there is none."""
+    return _FOUND[0] if _FOUND else need("helm")
+
+
 def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(word) for word in command],
@@ -88,6 +93,12 @@ def pods(objects: list[Object]) -> list[Object]:
 
 def container(objects: list[Object]) -> Object:
     """The exporter's own."""
-    (found,) = only(objects, "DaemonSet")["spec"]["template"]["spec"]["containers"]
-    assert isinstance(found, dict)
+    found: Object = pod_spec(objects)["containers"][0]
+    assert found["name"] == "ofu-exporter"
     return found
+
+
+def pod_spec(objects: list[Object]) -> Object:
+    """What the exporter's pods are."""
+    spec: Object = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    return spec

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.promtool import ALERTS, read_yaml, run, the_alert
+from tests.deploy.promtool import ALERTS, ROOT, read_yaml, run, the_alert
+from tests.deploy.test_rules import KNOWN, NAMES, selected
 
 pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parent / "alerts"
+RUNBOOK = "docs/troubleshooting.md"
 
 
 def stem(path: Path) -> str:
@@ -67,12 +69,40 @@ def test_it_says_what_happened_how_bad_it_is_and_what_to_do(path: Path) -> None:
     alert = the_alert(path)
     assert set(alert["labels"]) == {"severity"}
     assert alert["labels"]["severity"] in {"critical", "warning", "info"}
-    assert set(alert["annotations"]) == {"summary", "description"}
-    assert "{{ $labels." in alert["annotations"]["summary"]
+    assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
+    assert "$labels." in alert["annotations"]["summary"]
     assert "{{" not in alert["annotations"]["description"], "it's in the documentation as it is"
-    for text in alert["annotations"].values():
+    for text in (alert["annotations"][name] for name in ("summary", "description")):
         assert text.endswith(".")
         assert not re.search(r"(^|\s)/\w|\w/\w+/", text), "a path of some machine"
+
+
+def runbook() -> dict[str, str]:
+    """The sections of the runbook by their headings."""
+    page = (ROOT / RUNBOOK).read_text().partition("## When an alert fires\n")[2]
+    parts = re.split(
+        r"^### (\w+)\n", re.split(r"^## ", page, flags=re.MULTILINE)[0], flags=re.MULTILINE
+    )
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("path", ALERTS, ids=stem)
+def test_it_leads_to_a_section_that_says_what_to_look_at(path: Path) -> None:
+    """A heading's anchor is the heading in small letters."""
+    alert = the_alert(path)
+    assert alert["annotations"]["runbook_url"] == f"{RUNBOOK}#{alert['alert'].lower()}"
+    assert len(runbook()[alert["alert"]].split()) > 20
+
+
+def test_every_section_is_of_an_alert() -> None:
+    assert runbook().keys() == {the_alert(path)["alert"] for path in ALERTS}
+
+
+def test_every_query_of_the_runbook_can_be_asked() -> None:
+    queries = re.findall(r"```promql\n(.*?)```", "".join(runbook().values()), re.DOTALL)
+    assert queries
+    for query in queries:
+        assert selected(query) <= KNOWN | NAMES
 
 
 @pytest.mark.parametrize("path", ALERTS, ids=stem)

@@ -22,6 +22,7 @@ from tests.deploy.chart import (
     EXAMPLES,
     HELMS,
     Object,
+    any_helm,
     container,
     kinds,
     need,
@@ -32,60 +33,18 @@ from tests.deploy.chart import (
     template,
 )
 from tests.deploy.pod_security import level
+from tests.deploy.value_sets import VALUE_SETS
 from tests.helpers.agent import agent
 
 pytestmark = pytest.mark.slow
 
-OLD, NEW = "1.25", "1.37"
-"""The oldest Kubernetes that the chart is for, and the newest whose schemas there are."""
-
-VALUE_SETS: dict[str, Object] = {
-    "default": {},
-    **{path.stem: yaml.safe_load(path.read_text()) for path in EXAMPLES},
-    "older-gpus": {"driver": {"sysAdmin": True}},
-    "all-names": {
-        "fullnameOverride": "x" * 63,
-        "image": {"digest": "sha256:" + 64 * "0"},
-        "imagePullSecrets": [{"name": "registry"}],
-        "serviceAccount": {"create": False, "name": "other"},
-    },
-    "everything": {
-        "cluster": "north",
-        "kubernetes": {
-            "metadata": True,
-            "extraRules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}],
-        },
-        "state": {"hostPath": "/var/lib/ofu-exporter"},
-        "env": [{"name": "TZ", "value": "UTC"}],
-        "extraVolumes": [{"name": "extra", "emptyDir": {}}],
-        "extraVolumeMounts": [{"name": "extra", "mountPath": "/extra"}],
-        "reports": {
-            "tokenSecret": "tokens",
-            "nodeService": True,
-            "socketHostPath": "/run/ofu-exporter",
-        },
-        "tls": {"secret": "certificate"},
-        "podMonitor": {"enabled": True, "relabelings": [{"action": "labeldrop", "regex": "x"}]},
-        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
-        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
-        "dashboards": {"enabled": True, "annotations": {"grafana_folder": "GPUs"}},
-        "networkPolicy": {
-            "enabled": True,
-            "from": [{"namespaceSelector": {}}],
-            "egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}],
-        },
-    },
-    "nothing-more": {
-        "affinity": None,
-        "tolerations": [],
-        "driver": {"runtimeClassName": ""},
-        "kubernetes": {"podResources": False},
-        "tests": {"enabled": False},
-    },
-}
+VERSIONS = [f"1.{minor}" for minor in range(25, 38)]
+"""From the oldest Kubernetes that the chart is for to the newest whose schemas there are."""
 
 every_helm = pytest.mark.parametrize("helm", HELMS)
 every_value_set = pytest.mark.parametrize("name", VALUE_SETS)
+NOT_KUBERNETES = ("monitoring.coreos.com/", "grafana.integreatly.org/", "security.openshift.io/")
+"""API groups of operators, of which there are no schemas here."""
 
 
 def with_rules(folder: Path) -> Path:
@@ -121,23 +80,35 @@ def test_lint_has_nothing_to_say(helm: str) -> None:
 def validate(each: Object, version: str) -> None:
     """As `kubernetes-validate --strict`. Raises ValidationError."""
     kubernetes = pytest.importorskip("kubernetes_validate", reason="tests/run installs it")
-    if not each["apiVersion"].startswith("monitoring.coreos.com/"):  # no kinds of Kubernetes' own
+    if not each["apiVersion"].startswith(NOT_KUBERNETES):
         kubernetes.validate(each, version, strict=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@every_value_set
+def test_every_kubernetes_takes_every_object(name: str, version: str) -> None:
+    for each in render(any_helm(), VALUE_SETS[name]):
+        validate(each, version)
 
 
 @every_helm
 @every_value_set
-@pytest.mark.parametrize("version", [OLD, NEW])
-def test_kubernetes_old_and_new_takes_every_object(helm: str, name: str, version: str) -> None:
-    for each in render(helm, VALUE_SETS[name]):
-        validate(each, version)
+def test_every_helm_renders_the_same(helm: str, name: str) -> None:
+    assert render(helm, VALUE_SETS[name]) == render(any_helm(), VALUE_SETS[name])
+
+
+def test_the_versions_are_those_that_the_chart_is_for_and_that_have_schemas() -> None:
+    kubernetes = pytest.importorskip("kubernetes_validate", reason="tests/run installs it")
+    oldest = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"]
+    assert oldest == f">={VERSIONS[0]}.0-0"
+    assert kubernetes.latest_version() == f"{VERSIONS[-1]}.0"
 
 
 @pytest.mark.parametrize("spec", [{"unknown": 1}, {"type": 1}])
 def test_the_validator_would_find_what_is_wrong(spec: Object) -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": spec}
     with pytest.raises(Exception, match=r"unknown|not of type"):
-        validate(service, NEW)
+        validate(service, VERSIONS[-1])
 
 
 @every_helm
@@ -181,6 +152,18 @@ def levels() -> dict[str, tuple[Object, str]]:
             {"kubernetes": off, "driver": {"sysAdmin": True}},
             "privileged",
         ),
+        "the same with `tls.clientCaSecret` and `webConfig.secret`": (
+            {"kubernetes": off, **VALUE_SETS["closed"]},
+            "restricted",
+        ),
+        "the same with `hostNetwork=true` or `hostPID=true`": (
+            {"kubernetes": off, "hostNetwork": True},
+            "privileged",
+        ),
+        "the same with `securityContext.privileged=true`": (
+            {"kubernetes": off, "securityContext": {"privileged": True}},
+            "privileged",
+        ),
     }
 
 
@@ -203,9 +186,10 @@ def test_whatever_is_asked_for_the_pod_has_no_more_rights_than_that(helm: str) -
     for name, values in VALUE_SETS.items():
         context = container(render(helm, values))["securityContext"]
         capable = ["SYS_ADMIN"] if name == "older-gpus" else []
+        privileged = values.get("securityContext", {}).get("privileged", False)
         root = capable or values.get("kubernetes", {}).get("podResources", True)
         assert context["capabilities"] == {"drop": ["ALL"], **({"add": capable} if capable else {})}
-        assert context["allowPrivilegeEscalation"] is False
+        assert context["allowPrivilegeEscalation"] is privileged
         assert context["readOnlyRootFilesystem"] is True
         assert (context.get("runAsUser") == 0) is bool(root), name
 
@@ -297,19 +281,20 @@ def test_with_tls_everybody_asks_with_tls(helm: str) -> None:
         (endpoint,) = only(objects, "PodMonitor")["spec"]["podMetricsEndpoints"]
         assert endpoint.get("scheme", "http") == scheme.lower()
         (test,) = only(objects, "Pod")["spec"]["containers"]
-        assert test["args"][-1] == scheme.lower()
+        assert test["args"][-2] == scheme.lower()
 
 
 @every_helm
 def test_the_pod_of_helm_test_sees_exporters_that_answer_and_none(helm: str) -> None:
     """What it runs, run here: over a real agent, and over nothing."""
     (pod,) = only(render(helm, {}), "Pod")["spec"]["containers"]
-    source, _, _, scheme = pod["args"]
+    source, _, _, *more = pod["args"]
+    assert more == ["http", "open"]
     with agent("run", "--source", "simulate") as running:
         host, port = running.url.removeprefix("http://").split(":")
-        done = run(sys.executable, "-c", source, host, port, scheme)
+        done = run(sys.executable, "-c", source, host, port, *more)
         assert done.returncode == 0, done.stdout + done.stderr
-    gone = run(sys.executable, "-c", source, host, port, scheme)
+    gone = run(sys.executable, "-c", source, host, port, *more)
     assert gone.returncode == 1
     assert f"{host} does not answer" in gone.stdout
 
@@ -420,6 +405,19 @@ def test_dashboards_are_taken_as_they_are_written(helm: str, tmp_path: Path) -> 
         "livenessProbe.period",
         "kubernetes.extraRules.0.verb",
         "podMonitor.relabelings.0.label",
+        "podMonitor.metricRelabelings.0.label",
+        "podMonitor.attachMetadata.pod",
+        "podMonitor.basicAuth.user",
+        "serviceMonitor.relabeling",
+        "prometheusRule.targets",
+        "dashboards.grafanaOperator.folders",
+        "initContainers.0.imagee",
+        "sidecars.0.port",
+        "envFrom.0.secret",
+        "startupProbe.period",
+        "tls.clientSecret",
+        "webConfig.file",
+        "tests.securityContext.user",
         "networkPolicy.from.0.namespaces",
         "networkPolicy.egress.0.port",
     ],
@@ -446,7 +444,7 @@ def test_the_schema_knows_every_setting_and_kubernetes_own_words(regenerate: boo
     wanted = {**schema, "definitions": None}
     own = {"listen": {"pattern": config["properties"]["listen"]["pattern"], "type": "string"}}
     config["properties"] = values_schema.settings(own)
-    wanted["definitions"] = values_schema.definitions(schema["properties"], f"{NEW}.0")
+    wanted["definitions"] = values_schema.definitions(schema["properties"], f"{VERSIONS[-1]}.0")
     text = json.dumps(wanted, indent=2) + "\n"
     if regenerate:
         path.write_text(text)
@@ -454,15 +452,15 @@ def test_the_schema_knows_every_setting_and_kubernetes_own_words(regenerate: boo
 
 
 def compare(values: Object, schema: Object, path: str = "") -> Iterator[str]:
-    """Where the keys of values and of schema differ. What has no `properties` is Kubernetes' own or free."""
+    """Where the keys of values and of schema differ. What has no `properties` is Kubernetes' own or free, or
+    said of another value."""
     properties = schema["properties"]
-    optional = {"global"} if not path else set()  # Helm's own: it passes it to every chart
     yield from (f"{path}.{key} is only in values.yaml" for key in values.keys() - properties.keys())
     if path != ".config":  # whose defaults are the exporter's
-        missing = properties.keys() - values.keys() - optional
+        missing = properties.keys() - values.keys()
         yield from (f"{path}.{key} is only in the schema" for key in missing)
     for key in sorted(values.keys() & properties.keys()):
-        if "properties" in properties[key]:
+        if "properties" in properties[key] and values[key] != {}:
             yield from compare(values[key], properties[key], f"{path}.{key}")
 
 

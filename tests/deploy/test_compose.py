@@ -38,6 +38,12 @@ def test_the_agent_is_of_this_version_and_has_no_rights() -> None:
     assert agent["cap_drop"] == ["ALL"]
 
 
+def test_the_agent_is_built_from_here_and_asked_whether_it_lives() -> None:
+    agent = SERVICES["agent"]
+    assert (FILE.parent / agent["build"]["context"] / "Dockerfile").exists()
+    assert "/healthz" in agent["healthcheck"]["test"][-1]
+
+
 def test_nothing_is_open_to_other_machines() -> None:
     for name, service in SERVICES.items():
         assert all(port.startswith("127.0.0.1:") for port in service["ports"]), name

@@ -25,7 +25,7 @@ import pytest
 from deploy.grafana.generate import FOLDER, generated
 from deploy.grafana.parts import COLUMNS, ONLY_FAULTS
 from tests.deploy.monitoring import at_a_tests_pace
-from tests.deploy.promtool import RULES
+from tests.deploy.promtool import RULES, run
 from tests.deploy.test_rules import KNOWN, NAMES, selected
 from tests.helpers.agent import Agent, agent, until
 from tests.helpers.playback import RECORDINGS
@@ -64,6 +64,11 @@ QUERIES = [
     for panel in panels(board)
     for target in panel["targets"]
 ]
+MARKS = [
+    Query(name, f"mark: {mark['name']}", mark["expr"], mark["textFormat"], faults=False)
+    for name, board in BOARDS.items()
+    for mark in board["annotations"]["list"]
+]
 VARIABLES = [
     (name, variable)
     for name, board in BOARDS.items()
@@ -76,6 +81,62 @@ def about(value: object) -> str:
     if isinstance(value, Query):
         return f"{value.board}-{value.panel}"
     return value["name"] if isinstance(value, dict) else str(value)
+
+
+def versions(instance: str, version: str, values: str, cluster: str = "c") -> dict[str, str]:
+    """A value for each minute of an agent's version."""
+    labels = f'cluster="{cluster}",instance="{instance}",version="{version}"'
+    return {"series": f"ofu_exporter_build_info{{{labels}}}", "values": values}
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("mark", MARKS, ids=about)
+@pytest.mark.parametrize(
+    ("history", "new"),
+    [
+        pytest.param(
+            [versions("n1", "1", "1x29 stale"), versions("n1", "2", "_x30 1x60")],
+            {29: [], 31: ["2"], 39: ["2"], 45: [], 60: []},
+            id="an upgrade",
+        ),
+        pytest.param(
+            [versions("n1", "1", "1x89"), versions("n2", "2", "1x29 _x20 1x40")],
+            {29: [], 35: [], 51: ["2"], 65: []},
+            id="one that was taken back and comes again",
+        ),
+        pytest.param(
+            [versions("n1", "1", "1x29 _x20 1x40")],
+            {35: [], 51: [], 58: [], 65: []},
+            id="a gap in which nothing was scraped",
+        ),
+        pytest.param(
+            [versions("n1", "1", "1x90"), versions("n2", "2", "_x30 1x60", cluster="d")],
+            {31: [], 45: []},
+            id="a cluster that is new itself",
+        ),
+    ],
+)
+def test_a_new_version_of_the_agent_is_marked_for_ten_minutes(
+    mark: Query, history: list[dict[str, str]], new: dict[int, list[str]], tmp_path: Path
+) -> None:
+    checks = [
+        {
+            "expr": filled(mark.expression, {}),
+            "eval_time": f"{minute}m",
+            "exp_samples": [
+                {"labels": f'{{cluster="c",version="{version}"}}', "value": 1} for version in found
+            ],
+        }
+        for minute, found in new.items()
+    ]
+    assert run([{"input_series": history, "promql_expr_test": checks}], tmp_path) == "SUCCESS"
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_marks_read_the_chosen_data_source(board: str) -> None:
+    assert BOARDS[board]["annotations"]["list"]
+    for mark in BOARDS[board]["annotations"]["list"]:
+        assert mark["datasource"]["uid"] == "$datasource"
 
 
 def test_the_files_are_what_the_code_makes(regenerate: bool) -> None:
@@ -143,13 +204,13 @@ def test_every_variable_is_used_and_every_used_one_is_there(board: str) -> None:
     assert set(re.findall(r"\$(?!__)(\w+)", text)) == names
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=about)
+@pytest.mark.parametrize("query", [*QUERIES, *MARKS], ids=about)
 def test_its_query_is_right_in_form_and_type(query: Query) -> None:
     promql_parser.parse(filled(query.expression, {}))
     assert selected(filled(query.expression, {})) <= KNOWN | NAMES
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=about)
+@pytest.mark.parametrize("query", [*QUERIES, *MARKS], ids=about)
 def test_its_cost_does_not_grow_with_the_number_of_gpus(query: Query) -> None:
     """Raw series only of one chosen node; of the rest what the rules have recorded."""
     for name in selected(filled(query.expression, {})) - NAMES:

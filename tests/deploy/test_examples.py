@@ -1,4 +1,4 @@
-"""The examples for Prometheus, Alertmanager and Grafana are accepted by what they are for, and name what exists."""
+"""The examples for Prometheus and Grafana are accepted by what they are for, and name what exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ofu_exporter.settings import Settings, host_and_port
 from tests.deploy.promtool import ALERTS, ROOT, RULES, read_yaml, the_alert
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
-ALERTMANAGER = ROOT / "deploy" / "alertmanager" / "alertmanager.yaml"
 PROVISIONING = ROOT / "deploy" / "grafana" / "provisioning"
 SCRAPE_EXAMPLES = sorted(PROMETHEUS.glob("*.yaml"))
 
@@ -27,42 +26,6 @@ def test_prometheus_takes_its_configuration_with_every_rule() -> None:
     )
     for path in (*RULES, *ALERTS):
         assert f"/{path.name}\n" in done.stdout
-
-
-@pytest.mark.prometheus
-def test_alertmanager_takes_its_configuration() -> None:
-    subprocess.run(["amtool", "check-config", str(ALERTMANAGER)], check=True, capture_output=True)
-
-
-@pytest.mark.prometheus
-@pytest.mark.parametrize(
-    ("alert", "receiver"),
-    [
-        ("OfuMfuAboveOfu", "jobs"),
-        ("OfuReportsStopped", "jobs"),
-        ("OfuAgentDown", "nodes"),
-        ("OfuClockLoss", "nodes"),
-    ],
-)
-def test_alerts_go_to_whom_they_concern(alert: str, receiver: str) -> None:
-    (severity,) = (
-        found["labels"]["severity"] for found in map(the_alert, ALERTS) if found["alert"] == alert
-    )
-    done = subprocess.run(
-        [
-            *("amtool", "config", "routes", "test", f"--config.file={ALERTMANAGER}"),
-            *(f"alertname={alert}", f"severity={severity}"),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == receiver
-
-
-def test_alertmanager_names_alerts_that_exist() -> None:
-    known = {the_alert(path)["alert"] for path in ALERTS}
-    assert set(re.findall(r"\bOfu\w+", ALERTMANAGER.read_text())) <= known
 
 
 @pytest.mark.parametrize("path", SCRAPE_EXAMPLES, ids=lambda path: path.stem)

@@ -183,4 +183,17 @@ def test_a_job_of_two_nodes_is_one_job(fleet: Fleet, evaluator: str) -> None:
 def test_no_alert_arrives_that_says_that_something_broke(fleet: Fleet) -> None:
     until(lambda: fleet.received.names(alertname="OfuMfuAboveOfu"), seconds=TWO_MINUTES)
     broken = {"OfuAgentDown", "OfuGpuNotMeasured", "OfuSamplesStale", "OfuStateFileNotWritten"}
+    broken |= {"OfuAgentMemoryHigh", "OfuAgentRestarting", "OfuAgentsGone", "OfuReloadFailed"}
+    broken |= {"OfuClaimsRejected", "OfuClusterOfuDropped", "OfuManyNodesUnmeasured"}
     assert not broken & set(fleet.received.names())
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_it_is_told_that_no_gpu_is_measured_here(fleet: Fleet, evaluator: str) -> None:
+    wanted = {"alertname": "OfuSimulatedData", "evaluated_by": evaluator}
+
+    def told() -> set[str]:
+        alerts = [one["labels"] for one in fleet.received.alerts]
+        return {one["instance"] for one in alerts if wanted.items() <= one.items()}
+
+    until(lambda: len(told()) == len(PLACES), seconds=60)

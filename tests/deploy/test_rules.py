@@ -10,6 +10,7 @@ from typing import Any
 
 import promql_parser
 import pytest
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from ofu_exporter.serving import metrics
 from tests.deploy.promtool import ALERTS, ORDER, RULES, groups, read_yaml, run
@@ -20,6 +21,12 @@ KNOWN = {"up"} | {spec.shown_name for spec in SPECS}
 KNOWN |= {
     f"{spec.name}_{part}" for spec in SPECS if spec.kind == "summary" for part in ("sum", "count")
 }
+KNOWN |= {
+    sample.name
+    for family in ProcessCollector(registry=CollectorRegistry()).collect()
+    for sample in family.samples
+}
+"""What an agent's page has, and `up`."""
 
 ALL = [
     (path.stem, rule)

@@ -29,12 +29,13 @@ def definitions(schema: Schema, version: str) -> Schema:
 
 
 def references(schema: object) -> set[str]:
-    """The names of the definitions that a schema points to, however deep."""
+    """The names of Kubernetes' definitions that a schema points to, however deep."""
     if isinstance(schema, list):
         return set().union(*map(references, schema))
     if not isinstance(schema, dict):
         return set()
-    here = {schema["$ref"].rpartition("/")[2]} if "$ref" in schema else set()
+    name = schema.get("$ref", "").rpartition("/")[2]
+    here = {name} if name.startswith("io.k8s.") else set()  # others point to values of the chart
     return here.union(*map(references, schema.values()))
 
 

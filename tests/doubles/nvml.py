@@ -15,9 +15,9 @@ SOURCE = Path(__file__).with_suffix(".c")
 Value = str | int | float | Sequence[int | float]
 
 
-def build() -> Path:
-    """The compiled library."""
-    return native.build(SOURCE, SONAME)
+def build(hidden: str = "") -> Path:
+    """The compiled library, without the functions that `hidden` matches."""
+    return native.build(SOURCE, SONAME, hidden)
 
 
 def load() -> ctypes.CDLL:
@@ -84,11 +84,14 @@ class Scenario:
         """Give one GPM metric a return code; code 0 ends that."""
         self._add(f"gpu {gpu} metric_error {metric} {code}")
 
-    def environment(self) -> dict[str, str]:
-        """What a new process needs in its environment to find the library and this file."""
+    def environment(self, hidden: str = "") -> dict[str, str]:
+        """What a new process needs in its environment to find the library and this file.
+
+        The library lacks the functions that `hidden` matches.
+        """
         return {
             **os.environ,
-            "LD_LIBRARY_PATH": str(build().parent),
+            "LD_LIBRARY_PATH": str(build(hidden).parent),
             SCENARIO_VARIABLE: str(self.path),
         }
 

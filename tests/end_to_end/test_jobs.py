@@ -86,6 +86,41 @@ def test_a_job_that_ended_while_the_agent_was_away_is_remembered_and_not_shown(n
         assert report(running).ended is not None
 
 
+def held(job: JobTotals) -> float:
+    return sum(gpu.held_seconds for gpu in job.gpus)
+
+
+def test_jobs_that_ended_while_the_agent_was_away_are_told_with_what_they_held(node: Node) -> None:
+    """One was watched before, the other came and went meanwhile."""
+    began = time.time()
+    node.start("7", "0", "1")
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 4 * WINDOW)
+        running.stop()
+    left = time.time()
+    time.sleep(1.0)
+    node.start("8", "2")
+    time.sleep(2.0)
+    node.end("7")
+    node.end("8")
+    ended = time.time()
+    with agent(*node.flags()) as running:
+        until(lambda: running.value("ofu_job_held_gpu_seconds_total", job_id="8"))
+        assert running.logged("nobody has watched this node for")
+        seven, eight = report(running), report(running, "8")
+        assert 2 * (ended - left - 1.0) < held(seven) <= 2 * (ended - began + 1.0)
+        assert seven.observed_ratio is not None
+        assert seven.observed_ratio < 0.8
+        assert eight.observed_ratio == 0.0
+        assert 1.0 <= held(eight) <= ended - left + 1.0
+        assert running.value("ofu_job_gpu_seconds_total", job_id="8") == 0.0
+        before = held(seven)
+        running.stop()
+    with agent(*node.flags()) as running:
+        until(lambda: running.value("ofu_gpu_up", gpu="0") == 1)
+        assert held(report(running)) == before, "the next agent counts it no second time"
+
+
 def test_two_jobs_claiming_one_gpu_harm_no_third(node: Node) -> None:
     with agent(*node.flags()) as running:
         node.start("7", "0")

@@ -12,9 +12,12 @@ from ofu_exporter.ofu.job_state import (
     GRAIN_SECONDS,
     MOST_ENDED,
     RECENT_SECONDS,
+    JobState,
+    credit,
     observed,
 )
-from ofu_exporter.values.job import Job
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reading import Window
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import fault, gpu, reading
 
@@ -85,6 +88,46 @@ def test_a_job_that_comes_back_goes_on() -> None:
     node.run(60.0, 70.0)
     assert node.job().ended is None
     assert node.job().observed_seconds == pytest.approx(20.0)
+    node.run(70.0, 80.0 + GRACE_SECONDS)
+    assert node.job().ended is None
+
+
+def test_a_job_is_shown_with_when_it_was_seen_first_and_last() -> None:
+    node = Node(1)
+    node.give(10.0, whole(A, "0"))
+    node.run(10.0, 30.0)
+    assert (node.job().began, node.job().updated) == (EPOCH + 10, EPOCH + 30)
+    node.give(40.0)
+    node.tick(60.0)
+    assert (node.job().ended, node.job().updated) == (EPOCH + 40, EPOCH + 40)
+
+
+def test_a_job_that_began_before_the_agent_is_shown_also_while_it_holds_no_gpu_alone() -> None:
+    node = Node(1)
+    first, second = (replace(each, started=EPOCH - 100) for each in (A, B))
+    node.give(0.0, Claim(first, ("GPU-0000::0",)), Claim(second, ("GPU-0000::1",)))
+    assert [view.job for view in node.last.jobs] == [first, second]
+    node.give(10.0, Claim(first, ("GPU-0000::0",)))
+    node.tick(20.0)
+    assert node.job().held_seconds == pytest.approx(10.0 + 110.0), "and the time before counts"
+
+
+def test_of_too_many_jobs_that_ended_the_newest_are_shown() -> None:
+    node = Node(1)
+    for number in range(MOST_ENDED + 10):
+        node.give(number / 10, whole(Job("slurm", f"{1000 - number}"), "0"))
+    node.give(50.0)
+    shown = {int(view.job.job_id) for view in node.last.jobs}
+    assert shown == {1000 - number for number in range(10, MOST_ENDED + 10)}
+
+
+def test_a_job_whose_run_is_told_later_is_the_same_one() -> None:
+    """Kubelet tells the pods, the API server their uids, and may be away for a while."""
+    node = Node(1)
+    for number, uid in enumerate(("", "u1", "", "u1")):
+        node.give(10.0 * number, whole(Job("kubernetes", "ns/train", uid=uid), "0"))
+        node.run(10.0 * number, 10.0 * number + 10.0)
+    assert node.job("ns/train").observed_seconds == pytest.approx(40.0)
 
 
 def test_another_job_under_the_same_name_begins_at_zero() -> None:
@@ -114,6 +157,13 @@ def test_the_time_before_the_agent_saw_a_job_is_held_and_not_observed() -> None:
     node.run(100.0, 110.0)
     assert node.job().held_seconds == pytest.approx(70.0)
     assert node.job().observed_seconds == pytest.approx(10.0)
+
+
+def test_half_a_second_before_the_agent_saw_a_job_is_held_too() -> None:
+    node = Node(1)
+    node.give(10.0, whole(replace(A, started=EPOCH + 9.5), "0"))
+    node.run(10.0, 20.0)
+    assert node.job().held_seconds == pytest.approx(10.5)
 
 
 @pytest.mark.parametrize("started", [EPOCH + 500.0, 0.0, -1e12, math.nan, math.inf])
@@ -164,17 +214,45 @@ def test_it_is_remembered_when_a_gpu_was_observed() -> None:
     assert observed(usage, 70.0, 80.0).gpu_seconds == 0.0
 
 
-def test_the_error_of_a_stretch_is_that_of_its_windows() -> None:
+@pytest.mark.parametrize("window", [1.0, 5.0])
+def test_the_error_of_a_stretch_is_that_of_its_windows(window: float) -> None:
+    """Short windows are remembered as one; half a stretch has half of its seconds, and of its error."""
     node = Node(1)
     node.give(0.0, whole(A, "0"))
-    for start in (0.0, 5.0):
-        clocks = [1300e6, 1500e6] * 5
-        node.tick(start + 5.0, reading(start, start + 5.0, 0.5, clocks))
-    error = node.last.gpus[0].window.stderr  # type: ignore[union-attr]
+    count = int(10.0 / window)
+    for number in range(count):
+        start = number * window
+        node.tick(start + window, reading(start, start + window, 0.5, [1300e6, 1500e6] * 5))
+    last = node.last.gpus[0].window
+    assert last is not None
+    utilization, error = last.utilization, last.stderr
+    assert utilization is not None
     assert error is not None
     assert error > 0
     whole_time = observed(node.job().usage, 0.0, 10.0)
-    assert math.sqrt(whole_time.variance) / 10 == pytest.approx(error / math.sqrt(2))
+    assert whole_time.utilization_seconds == pytest.approx(10.0 * utilization)
+    assert math.sqrt(whole_time.variance) / 10 == pytest.approx(error / math.sqrt(count))
+    first, half = (observed(node.job().usage, 0.0, end) for end in (5.0, 2.5))
+    assert half == pytest.approx((2.5, first.utilization_seconds / 2, first.variance / 4))
+
+
+def test_after_a_long_pause_nothing_of_before_is_remembered() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 20.0)
+    node.run(20.0 + RECENT_SECONDS, 30.0 + RECENT_SECONDS)
+    (usage,) = node.job().usage
+    assert usage.recent[0].start == 20.0 + RECENT_SECONDS
+    assert usage.observed_seconds == pytest.approx(30.0)
+
+
+def test_a_window_of_a_gpu_that_a_job_had_for_no_time_is_its_all_the_same() -> None:
+    window = Window(0.0, 5.0, 0.5, {}, 1400e6, 0.4)
+    known = credit(JobState(A, EPOCH), gpu(3), window)
+    (usage,) = known.usage.values()
+    assert (usage.index, usage.key) == ("3", gpu(3).key)
+    assert (usage.held_seconds, usage.observed_seconds) == (0.0, 5.0)
+    assert credit(known, gpu(3), replace(window, utilization=None)) == known
 
 
 @pytest.mark.slow

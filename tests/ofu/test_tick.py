@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -103,11 +104,35 @@ def test_a_row_of_the_users_takes_effect_at_the_next_tick(agent: Agent) -> None:
     assert rating is not None
     assert (rating.origin, rating.tensor_clock_hz["low_precision"]) == ("configured", 1600e6)
 
+    _, at_once = step(State(), Tick(1.0, 5.0, [unknown], [], health(), (row,)))
+    assert at_once.gpus[0].rating == rating
 
-def test_a_gpu_that_is_gone_is_remembered_for_an_hour(agent: Agent) -> None:
+
+def test_what_a_source_learns_of_a_gpu_takes_effect_at_once(agent: Agent) -> None:
+    """A driver may tell the name later than the uuid."""
+    agent.tick(present=[Gpu("0", "GPU-0000")])
+    assert agent.view().rating is None
     agent.tick([reading(0, 5)], now=5)
-    assert agent.tick(present=[], now=5 + FORGET_AFTER_SECONDS - 1).gpus
-    assert not agent.tick(present=[], now=5 + FORGET_AFTER_SECONDS + 1).gpus
+    assert agent.view().gpu == gpu()
+    assert agent.view().rating is not None
+    assert agent.view().window is not None
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+@pytest.mark.parametrize("observed", [0.5, 5.0])
+def test_a_gpu_that_is_gone_is_remembered_for_an_hour_since_it_was_seen(
+    agent: Agent, renamed: bool, observed: float
+) -> None:
+    agent.tick([reading(0, observed)], now=5)
+    last = replace(gpu(), driver="595.45") if renamed else gpu()
+    agent.tick(present=[last], now=5000)
+    assert agent.tick(present=[], now=5000 + FORGET_AFTER_SECONDS - 1).gpus
+    assert not agent.tick(present=[], now=5000 + FORGET_AFTER_SECONDS + 1).gpus
+
+
+def test_a_gpu_that_was_never_measured_is_forgotten_with_its_going(agent: Agent) -> None:
+    agent.tick(present=[gpu()], now=5)
+    assert not agent.tick(present=[], now=6).gpus
 
 
 def test_a_placeholder_is_forgotten_when_the_gpu_has_its_name(agent: Agent) -> None:
@@ -115,6 +140,33 @@ def test_a_placeholder_is_forgotten_when_the_gpu_has_its_name(agent: Agent) -> N
     agent.tick([reading(0, 5)], now=5)
     assert agent.last is not None
     assert [view.gpu.uuid for view in agent.last.gpus] == ["GPU-0000"]
+
+
+def test_a_snapshot_says_when_by_which_source_and_beside_which_others(agent: Agent) -> None:
+    page = health("page")
+    tick = Tick(
+        *(7.0, 5.0, [gpu(0), gpu(1)], [], health("nvml")),
+        other_sources=(page,),
+        readers={gpu(1).uuid: "page"},
+    )
+    _, snapshot = step(agent.state, tick)
+    assert (snapshot.at, snapshot.source.name, snapshot.other_sources) == (7.0, "nvml", (page,))
+    assert [view.source for view in snapshot.gpus] == ["", "page"]
+
+
+def clock_steps(*times: tuple[float, float]) -> int:
+    """How often the node's clock was set, by (monotonic, Unix) times of ticks."""
+    state = State()
+    for now, unix in times:
+        state, snapshot = step(state, Tick(now, 5.0, [], [], health(), unix=unix))
+    return snapshot.clock_steps
+
+
+def test_a_clock_that_was_set_is_noticed_and_one_that_drifts_is_not() -> None:
+    assert clock_steps((10, 5010), (15, 5015.9), (20, 5020.1)) == 0
+    assert clock_steps((10, 5010), (15, 5018), (20, 5023), (25, 4000)) == 2
+    assert clock_steps((10, 5010), (15, 0.0), (20, 5020)) == 0, "one that is not known says nothing"
+    assert clock_steps((10, 0.0), (15, 5015)) == 0
 
 
 @given(st.permutations(range(4)))

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.ofu.cycles import CycleTrust
-from ofu_exporter.ofu.window import Outcome, measure
-from ofu_exporter.values.reading import ClockSample, Part, Reading
+from ofu_exporter.ofu.window import Outcome, clock_limit_hz, measure
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import MAX_RATIO, ClockSample, CycleTotals, Part, Reading
 from ofu_exporter.values.reasons import ADVICE, Reason, Rejection
-from tests.helpers.values import H100_RATING, reading
+from tests.helpers.values import H100_RATING, gpu, reading
 
 
 def measured(taken: Reading) -> Outcome:
@@ -62,6 +63,42 @@ def test_no_tensor_counter_is_a_reason_not_a_zero() -> None:
     assert (outcome.window.tensor_active, outcome.window.utilization) == (None, None)
 
 
+def test_what_was_measured_of_a_window_without_an_ofu_is_kept() -> None:
+    taken = reading(5, 10, None, [1400e6, 9e9], pipes={"hmma": 0.5, "imma": 7.0}, cycles=(7e9, 3e9))
+    outcome = measured(taken)
+    assert outcome.window is not None
+    assert (outcome.window.start, outcome.window.end) == (5.0, 10.0)
+    assert outcome.window.pipes == {"hmma": 0.5}
+    assert outcome.rejected == (Rejection.CLOCK_OUT_OF_RANGE,)
+    assert outcome.trust == CycleTrust(taken.cycles), "the counters go on from here"
+
+
+def test_a_window_that_is_refused_says_of_what_and_the_counters_go_on_from_it() -> None:
+    taken = reading(hz=[math.nan, 9e9], cycles=(7e9, 3e9))
+    outcome = measured(taken)
+    assert outcome.detail == "not_a_number, clock_out_of_range"
+    assert outcome.trust == CycleTrust(taken.cycles)
+
+
+def test_the_highest_values_that_can_be_are_believed() -> None:
+    highest = clock_limit_hz(reading(), H100_RATING)
+    assert measured(reading(tensor=MAX_RATIO, hz=[highest])).rejected == ()
+    assert measured(reading(end=60.0)).rejected == ()
+    assert measured(reading(end=0.9 * 0.1)).rejected == ()
+
+
+def test_trusted_counters_say_the_activity_too() -> None:
+    """The source rounds it to 0.5; by the cycles it was 0.505."""
+    outcome = Outcome(None, CycleTrust())
+    for number in range(6):
+        elapsed = (number + 1) * 5 * 1400e6
+        taken = reading(5.0 * number, 5.0 * number + 5, 0.5, cycles=(elapsed, 0.505 * elapsed))
+        outcome = measure(taken, H100_RATING, outcome.trust)
+    assert outcome.window is not None
+    assert outcome.window.tensor_active == pytest.approx(0.505)
+    assert outcome.window.utilization == pytest.approx(0.505 * 1400 / 1830)
+
+
 @pytest.mark.parametrize("value", [-0.01, 1.01, 808334905.0, -math.inf, 140737488355328.0])
 def test_impossible_activity_is_rejected_and_named(value: float) -> None:
     outcome = measured(reading(tensor=value))
@@ -80,6 +117,59 @@ def test_another_fields_value_in_the_clock_costs_that_read_only() -> None:
     assert outcome.window is not None
     assert outcome.window.utilization == pytest.approx(0.4)
     assert outcome.rejected == (Rejection.CLOCK_OUT_OF_RANGE,)
+
+
+@pytest.mark.parametrize(("card", "model"), [(2e9, 1e9), (1e9, 2e9), (2e9, None), (None, 2e9)])
+def test_a_clock_that_either_the_card_or_its_model_may_reach_is_believed(
+    card: float | None, model: float | None
+) -> None:
+    """A card may be sold with a higher maximum than its model's, or run below it by its owner's choice."""
+    device = replace(gpu(), max_sm_clock_hz=card)
+    rating = replace(H100_RATING, max_sm_clock_hz=model)
+
+    def rejected(hz: float) -> tuple[Rejection, ...]:
+        return measure(reading(hz=[hz], device=device), rating, CycleTrust()).rejected
+
+    assert rejected(2.19e9) == ()
+    assert rejected(2.21e9) == (Rejection.CLOCK_OUT_OF_RANGE,)
+
+
+def test_where_no_maximum_is_known_any_clock_that_an_sm_can_have_is_believed() -> None:
+    device = replace(gpu(), max_sm_clock_hz=None)
+    rating = replace(H100_RATING, max_sm_clock_hz=None)
+    assert measure(reading(hz=[3.9e9], device=device), rating, CycleTrust()).rejected == ()
+    assert measure(reading(hz=[4.1e9], device=device), rating, CycleTrust()).window is None
+
+
+def summed_over(sms: int, device: Gpu) -> Outcome:
+    """The last of six windows whose cycle counters are sums over so many SMs, of a card rated at 132."""
+    rating = replace(H100_RATING, sm_count=132)
+    outcome = Outcome(None, CycleTrust())
+    for number in range(6):
+        elapsed = (number + 1) * 5 * 1400e6 * sms
+        taken = reading(5.0 * number, 5.0 * number + 5, 0.5, device=device)
+        taken = replace(taken, cycles=CycleTotals(elapsed, elapsed / 2))
+        outcome = measure(taken, rating, outcome.trust)
+    return outcome
+
+
+def test_a_gpu_that_does_not_say_how_many_sms_it_has_has_those_of_its_model() -> None:
+    outcome = summed_over(132, replace(gpu(), sm_count=None))
+    assert outcome.window is not None
+    assert outcome.window.clock_method == "cycles"
+
+
+def test_an_instance_that_does_not_say_how_many_sms_it_has_never_has_those_of_the_whole_gpu() -> (
+    None
+):
+    part = replace(gpu(instance="1"), sm_count=None)
+    outcome = summed_over(132, part)
+    assert outcome.rejected == (Rejection.CYCLES_IMPLAUSIBLE,)
+    assert outcome.window is not None
+    assert outcome.window.clock_method == "polled"
+    own = summed_over(16, replace(part, sm_count=16))
+    assert own.window is not None
+    assert own.window.clock_method == "cycles"
 
 
 @pytest.mark.parametrize("hz", [0.0, -1e6, math.nan, math.inf, 140737488355328e6])

@@ -60,9 +60,40 @@ def test_a_report_is_answered_with_the_ofu_of_its_own_seconds(desk: Desk) -> Non
     assert answer.interval.observed_seconds == pytest.approx(2 * 60)
     assert answer.interval.difference == pytest.approx(0.4 - OFU)
     assert answer.interval.verdict is Verdict.AGREE
+    assert answer.interval.relative == pytest.approx(abs(0.4 - OFU) / OFU)
+    assert answer.interval.stderr == 0.0, "the clock did not change"
     assert (answer.interval.start, answer.interval.end) == (EPOCH + 60, EPOCH + 120)
+    assert answer.horizon is not None
+    assert (answer.horizon.start, answer.horizon.end) == (EPOCH + 120 - 600, EPOCH + 120)
     assert answer.mfu == 0.4
     assert answer.peak_flops == pytest.approx(dense_peak(H100, "bf16"))
+
+
+def test_a_first_report_covers_nothing_from_before_its_job() -> None:
+    desk = Desk()
+    desk.run(100.0)
+    desk.give(A, "0", "1")
+    desk.run(20.0)
+    answer = desk.report(mfu=0.4)
+    assert answer.interval is not None
+    assert (answer.interval.start, answer.interval.end) == (EPOCH + 100, EPOCH + 120)
+
+
+def test_an_agent_that_has_measured_nothing_yet_knows_no_job() -> None:
+    unborn = book.ReportBook(lambda: None)
+    with pytest.raises(ReportError, match="'1' holds no GPU") as error:
+        unborn.report(said(mfu=0.4), anybody)
+    assert error.value.reason is ReportRejection.UNKNOWN_JOB
+
+
+def test_a_report_of_the_agents_own_making_is_read_as_any_other(desk: Desk) -> None:
+    assert desk.book.submit({"job_id": "1", "mfu": 0.4}).mfu == 0.4
+    wrong = {"job_id": "1", "mfu": 0.4, "precision": {"bf17": 1.0}}
+    with pytest.raises(ReportError, match="'bf17' is not known") as error:
+        desk.book.submit(wrong)
+    assert error.value.reason is ReportRejection.MALFORMED
+    assert error.value.field == "precision.bf17.[key]"
+    assert desk.book.rejected == {"malformed": 1}
 
 
 def test_what_a_job_says_is_shown_with_it(desk: Desk) -> None:
@@ -130,6 +161,17 @@ def test_windows_that_come_later_complete_a_report(desk: Desk) -> None:
     assert reports.total.gpu_seconds == pytest.approx(2 * 10)
 
 
+def test_windows_that_come_later_complete_every_report_that_they_belong_to(desk: Desk) -> None:
+    for _ in range(3):
+        desk.clock.now += 6.0  # longer than two reports that are kept as one
+        desk.report(mfu=0.4)
+    desk.node.run(120.0, 138.0, window=18.0)
+    desk.show()
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.total.gpu_seconds == pytest.approx(2 * (60 - 6 + 18))
+
+
 def test_a_verdict_does_not_flap(desk: Desk) -> None:
     """The difference swings around the threshold of 2 points, and between it and its hysteresis."""
     desk.every(60.0, 10, mfu=OFU + 0.021)
@@ -189,6 +231,7 @@ def test_facts_are_said_once(desk: Desk) -> None:
 
 
 def test_facts_without_an_mfu_are_kept(desk: Desk) -> None:
+    assert desk.book.take(said(gpus=2, precision="fp8"), anybody).interval is None
     answer = desk.report(gpus=2, precision="fp8")
     assert answer.mfu is None
     assert answer.interval is None
@@ -204,6 +247,49 @@ def test_a_model_that_cannot_be_counted_costs_the_comparison_nothing(desk: Desk)
     assert answer.warnings[0].startswith("model: ")
     assert "Nobody" in answer.warnings[0]
     assert answer.causes, "what needs no model is looked for"
+
+
+def test_a_peak_that_was_said_is_not_looked_for_among_the_causes(desk: Desk) -> None:
+    """MFU is half of OFU, as with twice the peak: the agent has converted it to the right one."""
+    unsaid = desk.report(mfu=OFU / 2, precision="bf16")
+    assert "sparse_peak" in {each.cause for each in unsaid.causes}
+    desk.run(5.0)
+    told = desk.report(mfu=OFU / 2, precision="bf16", peak_tflops=dense_peak(H100, "bf16") / 1e12)
+    assert "sparse_peak" not in {each.cause for each in told.causes}
+
+
+def test_what_diverges_is_explained_by_the_thresholds_of_the_site(desk: Desk) -> None:
+    """A point above OFU is nothing unusual, unless the site has said that it is."""
+    near = OFU + 0.01
+    answer = desk.report(mfu=near)
+    assert answer.interval is not None
+    assert (answer.interval.verdict, answer.causes) == (Verdict.AGREE, ())
+    desk.book.policy = Policy(thresholds=Thresholds(above=0.005, standard_errors=0.0))
+    desk.run(70.0)
+    answer = desk.report(mfu=near)
+    assert answer.interval is not None
+    assert answer.interval.verdict is Verdict.MFU_ABOVE_OFU
+    assert answer.horizon is not None
+    assert answer.horizon.verdict is Verdict.MFU_ABOVE_OFU
+    assert answer.causes
+    desk.run(5.0)
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.total_verdict is Verdict.MFU_ABOVE_OFU
+
+
+def test_there_is_nothing_to_explain_of_what_was_not_compared_or_has_left() -> None:
+    desk = Desk()
+    desk.give(A, "0")
+    desk.clock.now = 3.0
+    receipt = desk.book.take(said(mfu=0.4), anybody)
+    desk.book.explain(receipt)
+    assert desk.book.answer(receipt).causes == ()
+    desk.node.give(4.0)
+    desk.run(2 * GRACE_SECONDS)
+    assert desk.shown.jobs == ()
+    desk.book.explain(receipt)
+    assert desk.book.answer(receipt).causes == ()
 
 
 def test_divergence_is_explained_when_it_begins_and_now_and_then(
@@ -262,7 +348,22 @@ def test_an_explanation_that_fails_costs_the_answer_nothing(
     assert answer.horizon is not None
     assert answer.horizon.verdict is Verdict.MFU_ABOVE_OFU
     assert answer.causes == ()
-    assert "job 1: no causes looked for: cannot be explained: ZeroDivisionError" in caplog.text
+    (line,) = caplog.messages
+    assert line.startswith("job 1: no causes looked for: cannot be explained: ZeroDivisionError")
+    desk.run(5.0)
+    assert desk.job().reports.causes == Causes()  # type: ignore[union-attr]
+
+
+def test_nor_does_one_that_fails_in_another_way(
+    desk: Desk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object) -> None:
+        raise RuntimeError("never seen")
+
+    monkeypatch.setattr(book, "likely_causes", broken)
+    assert desk.report(mfu=0.9).mfu == 0.9
+    assert caplog.messages == ["job 1: no causes found"]
+    assert "RuntimeError: never seen" in caplog.text
 
 
 def test_a_report_of_a_job_that_is_not_here_is_refused(desk: Desk) -> None:
@@ -297,7 +398,10 @@ def test_what_is_refused_is_counted_and_leaves_nothing(
     assert reports is not None
     assert reports.outcomes == {reason.value: 1}
     assert (reports.at, reports.mfu, reports.peak_flops) == (None, None, None)
-    assert desk.book.rejected == {reason.value: 1}
+    refused(desk, **fields)
+    desk.run(5.0)
+    assert desk.job().reports.outcomes == {reason.value: 2}  # type: ignore[union-attr]
+    assert desk.book.rejected == {reason.value: 2}
     answer = desk.report(mfu=0.4)
     assert answer.warnings == ()
 
@@ -306,6 +410,22 @@ def test_the_same_report_twice_is_refused(desk: Desk) -> None:
     desk.report(mfu=0.4, start=EPOCH + 100, end=EPOCH + 110)
     error = refused(desk, mfu=0.4, start=EPOCH + 100, end=EPOCH + 110)
     assert (error.reason, error.field) == (ReportRejection.OVERLAP, "end")
+
+
+def test_the_same_report_twice_is_known_by_its_own_clock_when_the_nodes_clocks_shift(
+    desk: Desk,
+) -> None:
+    """A time server moves the node's clock by a millisecond between the two."""
+    moved = [0.0]
+    desk.book = book.ReportBook(
+        lambda: desk.node.last,
+        clock=desk.clock,
+        unix=lambda: EPOCH + desk.clock.now + moved[0],
+    )
+    desk.report(mfu=0.4, start=EPOCH + 109.5, end=EPOCH + 110)
+    moved[0] = -0.001
+    error = refused(desk, mfu=0.4, start=EPOCH + 109.5, end=EPOCH + 110)
+    assert error.reason is ReportRejection.OVERLAP
 
 
 def test_who_may_not_speak_for_a_job_changes_nothing_of_it(desk: Desk) -> None:
@@ -325,7 +445,8 @@ def test_one_job_may_report_so_often_and_no_more(desk: Desk) -> None:
     for number in range(REPORTS_AT_ONCE):
         desk.report(mfu=0.4, start=EPOCH + 100 + number / 100, end=EPOCH + 100.01 + number / 100)
     error = refused(desk, mfu=0.4)
-    assert error.reason is ReportRejection.TOO_MANY
+    assert (error.reason, error.field) == (ReportRejection.TOO_MANY, "job_id")
+    assert error.detail == "the job reports more than 200 times a second"
     assert error.retry_after is not None
     assert 0 < error.retry_after < 1
     desk.clock.now += 0.001
@@ -416,6 +537,7 @@ def test_a_restarted_agent_goes_on_with_what_it_knew(desk: Desk) -> None:
     assert reports.total.gpu_seconds == pytest.approx(known)
     assert reports.outcomes == {"accepted": 4}
     assert reports.at == EPOCH + 240
+    assert reports.peak_flops == pytest.approx(dense_peak(H100, "bf16"))
     again = refused(desk, mfu=0.4, start=EPOCH + 200, end=EPOCH + 230)
     assert again.reason is ReportRejection.OVERLAP
     desk.run(30.0)
@@ -454,7 +576,9 @@ def test_where_the_site_says_so_a_job_without_a_gpu_here_is_kept() -> None:
     ((job_id, reports),) = desk.shown.unowned_reports
     assert (job_id, reports.outcomes) == ("head", {"accepted": 1})
     assert reports.mfu == pytest.approx(0.4)
-    desk.run(KEEPING.horizon + 5)
+    desk.run(KEEPING.horizon - 10)
+    assert desk.shown.unowned_reports != ()
+    desk.run(15)
     assert desk.shown.unowned_reports == ()
 
 
@@ -464,6 +588,7 @@ def test_only_so_many_of_them_are_kept() -> None:
         desk.report(f"job-{number}", mfu=0.4)
     error = refused(desk, "one-more", mfu=0.4)
     assert (error.reason, error.field) == (ReportRejection.TOO_MANY_JOBS, "job_id")
+    assert error.detail == "256 jobs without a GPU here have reported already"
     desk.clock.now += 1.0
     assert desk.report("job-0", mfu=0.4).mfu == 0.4
     desk.clock.now += KEEPING.horizon

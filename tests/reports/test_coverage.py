@@ -143,6 +143,20 @@ def test_where_no_ofu_was_observed_the_reported_mfu_is_known_all_the_same() -> N
     assert time_mean(account, 5000.0, HORIZON) is None
 
 
+def test_short_reports_that_are_joined_keep_their_mean_over_the_time_they_cover() -> None:
+    """The pauses between them count for none of them."""
+    day, coverage = 86400.0, Coverage()
+    for start, end, mfu in [(0, 10, 0.9), (60, 80, 0.9), (120, 150, 0.1), (200, 210, 0.1)]:
+        coverage = extended(coverage, start, end, mfu)
+        coverage = summed(coverage, [], end + LATER, day)
+    assert len(coverage.spans) == 1
+    mean = (0.9 * 30 + 0.1 * 40) / 70
+    assert time_mean(coverage, 210 + LATER, day) == pytest.approx(mean)
+    coverage = extended(coverage, 220 + LATER, 230 + LATER, 0.1)
+    mean = (0.9 * 30 + 0.1 * 50) / 80
+    assert time_mean(coverage, 230 + LATER, day) == pytest.approx(mean), "also of several spans"
+
+
 class Cut(NamedTuple):
     """One stretch of time, cut into reports, into windows of several GPUs, and into ticks."""
 

@@ -97,7 +97,7 @@ class Agent:
                 self._take(list(delivery.events))
 
     def _take(self, events: list[Reading | Fault]) -> None:
-        """As many ticks as one GPU has events: each counts one window at most, which is then seen."""
+        """As many ticks as one GPU has events, each as of its own: it counts one window at most, which is then seen."""
         while events:
             seen: set[str] = set()
             now: list[Reading | Fault] = []
@@ -105,13 +105,14 @@ class Agent:
             for event in events:
                 (later if event.gpu.index in seen else now).append(event)
                 seen.add(event.gpu.index)
-            self._tick(now)
+            at = max((e.end for e in now if isinstance(e, Reading)), default=0.0) if later else 0.0
+            self._tick(now, at or self._world.monotonic())
             events = later
 
-    def _tick(self, events: list[Reading | Fault]) -> None:
+    def _tick(self, events: list[Reading | Fault], at: float) -> None:
         before = {key: known.observed_seconds for key, known in self._state.gpus.items()}
         tick = Tick(
-            now=self._world.monotonic(),
+            now=at,
             interval=self._pace.interval,
             present=self._lane.gpus,
             events=events,

@@ -1,4 +1,7 @@
-"""What the pod of `helm test` runs: every exporter behind a service answers. HOST PORT http|https are given.
+"""What the pod of `helm test` runs: every exporter behind a service answers.
+
+Given are HOST PORT http|https open|closed.
+A closed exporter lets in nobody without a certificate or a password. This has neither, so it looks no further.
 
 Only the standard library: it is started by `python -c`.
 """
@@ -29,8 +32,24 @@ def get(address: str, port: int, scheme: str, path: str) -> tuple[int, str]:
         connection.close()
 
 
+def refusal(address: str, port: int, scheme: str) -> str:
+    """What is wrong with a closed exporter, or nothing."""
+    try:
+        socket.create_connection((address, port), timeout=10).close()
+    except OSError as error:
+        return f"does not answer: {error}"
+    try:
+        status, _ = get(address, port, scheme, "/metrics")
+    except (OSError, http.client.HTTPException):
+        status = 0  # it hung up
+    if status not in (0, 401):
+        return f"/metrics {status}: everybody is let in"
+    print(f"{address}: lets in nobody without a certificate or a password")
+    return ""
+
+
 def problem(address: str, port: int, scheme: str) -> str:
-    """What is wrong with one exporter, or nothing."""
+    """What is wrong with an open exporter, or nothing."""
     try:
         healthy, _ = get(address, port, scheme, "/healthz")
         status, page = get(address, port, scheme, "/metrics")
@@ -39,20 +58,20 @@ def problem(address: str, port: int, scheme: str) -> str:
         return f"does not answer: {error}"
     if healthy != 200 or status != 200 or "\nofu_exporter_build_info" not in page:
         return f"/healthz {healthy}, /metrics {status}: not an exporter that works"
-    print(
-        f"{address}: {ready.strip()}"
-    )  # a node whose GPUs cannot be read is no fault of the chart
+    # A node whose GPUs cannot be read is no fault of the chart.
+    print(f"{address}: {ready.strip()}")
     return ""
 
 
-def main(host: str, port: int, scheme: str) -> int:
+def main(host: str, port: int, scheme: str, access: str) -> int:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror:
         print(f"{host} has no address: no node runs the exporter, see affinity and nodeSelector")
         return 1
     addresses = sorted({str(place[0]) for *_, place in found})
-    problems = {address: problem(address, port, scheme) for address in addresses}
+    look = refusal if access == "closed" else problem
+    problems = {address: look(address, port, scheme) for address in addresses}
     for address, text in problems.items():
         if text:
             print(f"{address} {text}")
@@ -60,4 +79,4 @@ def main(host: str, port: int, scheme: str) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))
+    raise SystemExit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]))

@@ -9,6 +9,15 @@
 {{- default $full .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
+{{- define "ofu-exporter.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride }}
+{{- end }}
+
+{{- /* Of objects that no namespace keeps apart. */ -}}
+{{- define "ofu-exporter.clusterName" -}}
+{{- printf "%s-%s" (include "ofu-exporter.namespace" .) (include "ofu-exporter.fullname" .) }}
+{{- end }}
+
 {{- /* What the selectors use: must never change, since a DaemonSet's selector cannot. */ -}}
 {{- define "ofu-exporter.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "ofu-exporter.name" . }}
@@ -28,14 +37,53 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{- /* Labels and annotations of an object. The argument: root, own (the chart's labels, which count first),
+       labels and annotations. */ -}}
+{{- define "ofu-exporter.tags" -}}
+labels:
+  {{- merge (fromYaml .own) (deepCopy (default dict .labels)) (deepCopy .root.Values.commonLabels) | toYaml | nindent 2 }}
+{{- with .annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* The metadata of an object. The argument: root, and where they are not the usual ones, name, namespace
+       ("-": none), labels and annotations. */ -}}
+{{- define "ofu-exporter.metadata" -}}
+name: {{ default (include "ofu-exporter.fullname" .root) .name }}
+{{- if ne (default "" .namespace) "-" }}
+namespace: {{ default (include "ofu-exporter.namespace" .root) .namespace }}
+{{- end }}
+{{ include "ofu-exporter.tags" (set . "own" (include "ofu-exporter.labels" .root)) }}
+{{- end }}
+
 {{- define "ofu-exporter.serviceAccountName" -}}
 {{- default (ternary (include "ofu-exporter.fullname" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name }}
 {{- end }}
 
 {{- define "ofu-exporter.image" -}}
-{{- $tag := default .Chart.AppVersion .Values.image.tag }}
-{{- printf "%s:%s" .Values.image.repository $tag }}
+{{- with default .Values.image.registry .Values.global.imageRegistry }}{{ . }}/{{ end }}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
 {{- with .Values.image.digest }}@{{ . }}{{ end }}
+{{- end }}
+
+{{- /* What the exporter's pods and the pod of `helm test` have in common: the image's Secrets, and where they run. */ -}}
+{{- define "ofu-exporter.placement" -}}
+{{- $secrets := list }}
+{{- range concat .Values.imagePullSecrets .Values.global.imagePullSecrets }}
+{{- $secrets = append $secrets (ternary (dict "name" .) . (kindIs "string" .)) }}
+{{- end }}
+{{- with $secrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- range $key := list "nodeSelector" "affinity" "tolerations" }}
+{{- with index $.Values $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /* The port at the end of config.listen: HOST:PORT, [V6]:PORT or :PORT. */ -}}
@@ -43,12 +91,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- .Values.config.listen | splitList ":" | last }}
 {{- end }}
 
+{{- /* The exporter's configuration file. */ -}}
 {{- define "ofu-exporter.config" -}}
-{{ toYaml .Values.config }}
+{{- $scheduler := ternary "kubernetes" "none" .Values.kubernetes.podResources }}
+{{- toYaml (merge (dict "scheduler" (default $scheduler .Values.config.scheduler)) .Values.config) }}
 {{- end }}
 
 {{- /* Kubelet's socket is open to its owner only, which is root. A capability is added to a container's
-       bounds, and there only root picks it up. */ -}}
+       bounds, and there only root picks it up. Kubernetes refuses privileged and CAP_SYS_ADMIN without
+       escalation. */ -}}
 {{- define "ofu-exporter.securityContext" -}}
 {{- $root := or .Values.kubernetes.podResources .Values.driver.sysAdmin }}
 {{- $context := ternary (dict "runAsNonRoot" false "runAsUser" 0) dict $root }}
@@ -58,35 +109,83 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $added := append (default list $capabilities.add) "SYS_ADMIN" | uniq }}
 {{- $_ := set $context "capabilities" (set (deepCopy $capabilities) "add" $added) }}
 {{- end }}
+{{- if or $context.privileged (has "CAP_SYS_ADMIN" (default list (default dict $context.capabilities).add)) }}
+{{- $_ := set $context "allowPrivilegeEscalation" true }}
+{{- end }}
 {{- toYaml $context }}
 {{- end }}
 
-{{- /* Of objects that no namespace keeps apart. */ -}}
-{{- define "ofu-exporter.clusterName" -}}
-{{- printf "%s-%s" .Release.Namespace (include "ofu-exporter.fullname" .) }}
+{{- /* Refuses values that could do nothing without another. */ -}}
+{{- define "ofu-exporter.check" -}}
+{{- if and .Values.kubernetes.metadata (not .Values.kubernetes.podResources) }}
+{{- fail "kubernetes.metadata=true needs kubernetes.podResources=true: without it no pod has a GPU to be asked about" }}
+{{- end }}
+{{- if and .Values.tls.clientCaSecret (not .Values.tls.secret) }}
+{{- fail "tls.clientCaSecret needs tls.secret: without TLS nobody shows a certificate" }}
+{{- end }}
 {{- end }}
 
 {{- /* "true" where the API server is asked for jobs. */ -}}
-{{- define "ofu-exporter.metadata" -}}
-{{- if and .Values.kubernetes.podResources .Values.kubernetes.metadata }}true{{ end }}
+{{- define "ofu-exporter.asksApi" -}}
+{{- if .Values.kubernetes.metadata }}true{{ end }}
 {{- end }}
 
-{{- /* What PodMonitor and ServiceMonitor say of one endpoint; the argument is the values of the one, and
-       the root. */ -}}
+{{- define "ofu-exporter.scheme" -}}
+{{- ternary "https" "http" (not (empty .Values.tls.secret)) }}
+{{- end }}
+
+{{- /* "true" where nobody is let in without a certificate or a password. */ -}}
+{{- define "ofu-exporter.closed" -}}
+{{- if or .Values.tls.clientCaSecret .Values.webConfig.secret }}true{{ end }}
+{{- end }}
+
+{{- /* A probe; the argument: root, probe (its values), path. Its own handler counts first. Kubelet has neither
+       certificate nor password, so where those are asked for the open port has to do. */ -}}
+{{- define "ofu-exporter.probe" -}}
+{{- $handler := dict "httpGet" (dict "path" .path "port" "metrics" "scheme" (include "ofu-exporter.scheme" .root | upper)) }}
+{{- if include "ofu-exporter.closed" .root }}
+{{- $handler = dict "tcpSocket" (dict "port" "metrics") }}
+{{- end }}
+{{- range list "exec" "grpc" "httpGet" "tcpSocket" }}
+{{- if hasKey $.probe . }}{{ $handler = dict }}{{ end }}
+{{- end }}
+{{- toYaml (merge $handler .probe) }}
+{{- end }}
+
+{{- /* What a PodMonitor and a ServiceMonitor have in common but for the endpoint; the argument: root, monitor. */ -}}
+{{- define "ofu-exporter.monitor" -}}
+{{- /* The scrape job has the chart's name, not the release's: rules know it by that. */ -}}
+jobLabel: app.kubernetes.io/name
+namespaceSelector:
+  matchNames: [{{ include "ofu-exporter.namespace" .root }}]
+{{- with .monitor.sampleLimit }}
+sampleLimit: {{ int64 . }}
+{{- end }}
+{{- with .monitor.attachMetadata }}
+attachMetadata:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* What they say of the one endpoint. */ -}}
 {{- define "ofu-exporter.endpoint" -}}
 {{- $monitor := .monitor -}}
-port: metrics
-path: /metrics
+{{- $tls := dict }}
 {{- with .root.Values.tls }}
 {{- if .secret }}
-scheme: https
-tlsConfig:
-  ca:
-    secret:
-      name: {{ .secret }}
-      key: ca.crt
-  serverName: {{ .serverName }}
+{{- $tls = dict "ca" (dict "secret" (dict "name" .secret "key" "ca.crt")) "serverName" .serverName }}
 {{- end }}
+{{- end -}}
+port: metrics
+path: /metrics
+scheme: {{ default (include "ofu-exporter.scheme" .root) $monitor.scheme }}
+{{- with mergeOverwrite $tls (deepCopy $monitor.tlsConfig) }}
+tlsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $monitor.basicAuth }}
+basicAuth:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 interval: {{ $monitor.interval }}
 scrapeTimeout: {{ $monitor.scrapeTimeout }}
@@ -105,9 +204,8 @@ relabelings:
   {{- with $monitor.relabelings }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- with $monitor.metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
-
-{{- /* Of the probes. */ -}}
-{{- define "ofu-exporter.scheme" -}}
-scheme: {{ ternary "HTTPS" "HTTP" (not (empty .Values.tls.secret)) }}
 {{- end }}

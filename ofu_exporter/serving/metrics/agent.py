@@ -67,7 +67,7 @@ SOURCE_METRICS: tuple[SourceMetric, ...] = (
             "ofu_exporter_rejected_rows",
             "counter",
             ("source", "reason"),
-            "Rows of the counter source that could not be read and belong to no GPU.",
+            "Rows and pages of the counter source that could not be used and belong to no one GPU.",
         ),
         lambda health: [((health.name, why), count) for why, count in health.rejected.items()],
     ),

@@ -51,7 +51,7 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
         "gauge",
         ("model", "pci_bus_id", "driver", "source", "clock_method", "rating", "mig_profile"),
         "1; what the GPU is, how its clock is read (cycles, polled, point) and what it is rated "
-        "against (published, configured, estimated).",
+        "against (published, configured).",
         _info,
     ),
     _gpu_metric(

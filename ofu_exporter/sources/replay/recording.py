@@ -188,6 +188,7 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "pace": event.pace or None,
             "evidence": event.evidence,
             "parts": [_encode_part(part, epoch) for part in event.parts] or None,
+            "counts": None if event.counts else False,
         }
     )
 
@@ -210,6 +211,7 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
         pace=float(fields.get("pace", 0.0)),
         evidence=_evidence(fields.get("evidence")),
         parts=tuple(_decode_part(*part) for part in fields.get("parts", ())),
+        counts=bool(fields.get("counts", True)),
     )
 
 
@@ -244,6 +246,8 @@ def decode_gpu(fields: Mapping[str, Any]) -> Gpu:
             known[name] = int(value)
         elif name == "max_sm_clock_hz":
             known[name] = float(value)
+        elif name == "is_vgpu":
+            known[name] = value is True
         elif name in Gpu.__dataclass_fields__:
             if not isinstance(value, str):
                 raise TypeError(f"{name} is not text")

@@ -108,7 +108,7 @@ def events_of(gpus: st.SearchStrategy[Gpu]) -> st.SearchStrategy[Event]:
         clocks=st.lists(st.builds(ClockSample, seconds, numbers), max_size=3).map(tuple),
         cycles=st.none() | st.builds(CycleTotals, numbers, numbers),
         pace=st.floats(0, 60),
-        evidence=st.none() | st.builds(Evidence, *[st.none() | numbers] * 3),
+        evidence=st.none() | st.builds(Evidence, *[st.none() | numbers] * 5),
     ) | st.builds(Fault, gpus, seconds, st.sampled_from(Reason), words)
 
 

@@ -1,0 +1,107 @@
+"""Monitors, rules and dashboards of the chart say all that a site needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.deploy.chart import CHART, HELMS, Object, only, render, run
+from tests.deploy.value_sets import VALUE_SETS
+
+pytestmark = pytest.mark.slow
+every_helm = pytest.mark.parametrize("helm", HELMS)
+
+
+@every_helm
+@pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
+def test_a_monitor_says_all_that_a_site_needs(helm: str, kind: str) -> None:
+    monitor = only(render(helm, VALUE_SETS["everything"]), kind)
+    given = VALUE_SETS["everything"]["podMonitor"]
+    assert monitor["metadata"]["namespace"] == given["namespace"]
+    assert monitor["metadata"]["annotations"] == given["annotations"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    spec = monitor["spec"]
+    assert spec["namespaceSelector"] == {"matchNames": ["monitoring"]}, "not its own"
+    assert (spec["sampleLimit"], spec["attachMetadata"]) == (5000, {"node": True})
+    (endpoint,) = spec.get("podMetricsEndpoints") or spec["endpoints"]
+    assert endpoint["metricRelabelings"] == given["metricRelabelings"]
+    assert endpoint["basicAuth"] == given["basicAuth"]
+    assert endpoint["relabelings"][-1] == given["relabelings"][-1]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"] == {
+        "ca": {"secret": {"name": "certificate", "key": "ca.crt"}},
+        "serverName": "ofu-exporter",
+        **given["tlsConfig"],
+    }
+
+
+@every_helm
+def test_a_service_monitor_has_its_own_values_before_those_of_the_pod_monitor(helm: str) -> None:
+    values: Object = {
+        "podMonitor": {"labels": {"a": "b"}, "interval": "30s"},
+        "serviceMonitor": {"enabled": True, "interval": "20s", "scheme": "https"},
+    }
+    monitor = only(render(helm, values), "ServiceMonitor")
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert (endpoint["interval"], endpoint["scrapeTimeout"]) == ("20s", "10s")
+    assert endpoint["scheme"] == "https"
+    assert monitor["metadata"]["labels"]["a"] == "b"
+    assert not {"tlsConfig", "basicAuth", "metricRelabelings"} & endpoint.keys()
+
+
+@every_helm
+def test_a_limit_of_millions_is_a_whole_number(helm: str) -> None:
+    """Helm reads numbers as floats, and prints 5e+06, which is none."""
+    monitor = render(helm, {"podMonitor": {"enabled": True, "sampleLimit": 5_000_000}})
+    assert only(monitor, "PodMonitor")["spec"]["sampleLimit"] == 5_000_000
+
+
+@every_helm
+def test_rules_go_where_they_are_sent_with_the_sites_labels_and_target(helm: str) -> None:
+    rule = only(render(helm, VALUE_SETS["everything"]), "PrometheusRule")
+    assert rule["metadata"]["namespace"] == "prometheus"
+    rules = [one for group in rule["spec"]["groups"] for one in group["rules"]]
+    alerts = [one for one in rules if "alert" in one]
+    assert {one["labels"]["team"] for one in alerts} == {"gpus"}
+    assert all(one["labels"]["severity"] for one in alerts)
+    assert not [one for one in rules if "record" in one and "labels" in one]
+    (target,) = (one for one in rules if one.get("record") == "fleet:ofu_target:ratio")
+    assert target["expr"] == "vector(0.35)"
+
+
+@every_helm
+@pytest.mark.parametrize(("target", "taken"), [("0.35", True), ("1", True), ("0", False)])
+def test_a_target_may_be_given_on_the_command_line(helm: str, target: str, taken: bool) -> None:
+    where = ("--set", "prometheusRule.enabled=true", "--set", f"prometheusRule.target={target}")
+    done = run(helm, "template", "ofu", CHART, *where)
+    assert (f"vector({target})" in done.stdout) is taken
+    assert (done.returncode == 0) is taken
+
+
+@every_helm
+def test_dashboards_go_to_the_namespace_and_the_operator_that_are_named(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["everything"])
+    maps = {
+        each["metadata"]["name"]: each
+        for each in objects
+        if each["kind"] == "ConfigMap" and each["metadata"]["namespace"] == "grafana"
+    }
+    boards = [each for each in objects if each["kind"] == "GrafanaDashboard"]
+    assert {each["metadata"]["name"] for each in boards} == maps.keys() != set()
+    for each in boards:
+        spec = each["spec"]
+        assert each["metadata"]["namespace"] == "grafana"
+        assert spec["configMapRef"]["key"] in maps[spec["configMapRef"]["name"]]["data"]
+        assert spec["instanceSelector"] == {"matchLabels": {"dashboards": "grafana"}}
+        assert (spec["folder"], spec["allowCrossNamespaceImport"]) == ("GPUs", True)
+
+
+@every_helm
+@pytest.mark.parametrize("base", ["", "https://git.example.com/ofu-exporter/blob/v0.1.0/"])
+def test_alerts_lead_to_the_runbook_where_the_site_keeps_it(helm: str, base: str) -> None:
+    values: Object = {"prometheusRule": {"enabled": True, "runbookUrl": base}}
+    rule = only(render(helm, values), "PrometheusRule")
+    alerts = [one for group in rule["spec"]["groups"] for one in group["rules"] if "alert" in one]
+    assert alerts
+    for alert in alerts:
+        page = f"docs/troubleshooting.md#{alert['alert'].lower()}"
+        assert alert["annotations"]["runbook_url"] == f"{base}{page}"

@@ -1,0 +1,336 @@
+"""What single values of the chart do, each where somebody once needed it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import trustme
+import yaml
+
+from tests.deploy.chart import (
+    CHART,
+    HELMS,
+    Object,
+    container,
+    only,
+    pod_spec,
+    pods,
+    render,
+    run,
+    template,
+)
+from tests.deploy.value_sets import VALUE_SETS
+from tests.helpers.agent import Agent, page_server
+
+pytestmark = pytest.mark.slow
+every_helm = pytest.mark.parametrize("helm", HELMS)
+
+
+def all_labels(objects: list[Object]) -> list[Object]:
+    return [each["metadata"]["labels"] for each in (*objects, *pods(objects))]
+
+
+@every_helm
+def test_common_labels_are_on_every_object_and_pod(helm: str) -> None:
+    for labels in all_labels(render(helm, VALUE_SETS["everything"])):
+        assert labels["team"] == "gpus"
+
+
+@every_helm
+@pytest.mark.parametrize("value", ["commonLabels", "podLabels"])
+def test_no_label_takes_the_pods_away_from_their_selector(helm: str, value: str) -> None:
+    objects = render(helm, {value: {"app.kubernetes.io/name": "other"}})
+    spec = only(objects, "DaemonSet")["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+
+
+@every_helm
+def test_another_namespace_is_everywhere(helm: str) -> None:
+    values: Object = {
+        "namespaceOverride": "gpus",
+        "kubernetes": {"metadata": True},
+        "podMonitor": {"enabled": True},
+        "networkPolicy": {"enabled": True},
+    }
+    objects = render(helm, values)
+    of_cluster = {"ClusterRole", "ClusterRoleBinding"}
+    for each in objects:
+        assert (each["kind"] in of_cluster) is ("namespace" not in each["metadata"])
+        assert each["metadata"].get("namespace", "gpus") == "gpus"
+    (subject,) = only(objects, "ClusterRoleBinding")["subjects"]
+    assert subject["namespace"] == "gpus"
+    assert only(objects, "PodMonitor")["spec"]["namespaceSelector"] == {"matchNames": ["gpus"]}
+    assert "gpus" in only(objects, "ClusterRole")["metadata"]["name"]
+    assert only(objects, "Pod")["spec"]["containers"][0]["args"][1].endswith(".gpus.svc")
+
+
+@every_helm
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        ({}, "ofu-exporter:0.1.0"),
+        ({"image": {"registry": "r.example.com/gpu"}}, "r.example.com/gpu/ofu-exporter:0.1.0"),
+        (
+            {"image": {"registry": "r.example.com"}, "global": {"imageRegistry": "g.example.com"}},
+            "g.example.com/ofu-exporter:0.1.0",
+        ),
+    ],
+)
+def test_the_image_comes_from_the_registry_that_is_named(
+    helm: str, values: Object, image: str
+) -> None:
+    objects = render(helm, values)
+    assert [pod["spec"]["containers"][0]["image"] for pod in pods(objects)] == [image, image]
+
+
+@every_helm
+def test_the_test_runs_where_the_exporter_may_and_with_its_secrets(helm: str) -> None:
+    values: Object = {
+        "imagePullSecrets": [{"name": "a"}],
+        "global": {"imagePullSecrets": ["b", {"name": "c"}]},
+        "nodeSelector": {"pool": "gpus"},
+        "tolerations": [{"operator": "Exists"}],
+    }
+    for pod in pods(render(helm, values)):
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}, {"name": "c"}]
+        assert pod["spec"]["nodeSelector"] == {"pool": "gpus"}
+        assert pod["spec"]["tolerations"] == [{"operator": "Exists"}]
+        assert "nodeAffinity" in pod["spec"]["affinity"]
+
+
+@every_helm
+def test_a_platform_may_choose_the_users_of_both_pods(helm: str) -> None:
+    """As OpenShift does, which refuses a user that is not of the namespace's range."""
+    nobody: Object = {"runAsUser": None, "runAsGroup": None, "fsGroup": None}
+    values: Object = {
+        "podSecurityContext": nobody,
+        "kubernetes": {"podResources": False},
+        "tests": {"podSecurityContext": {"runAsUser": None, "runAsGroup": None}},
+    }
+    for pod in pods(render(helm, values)):
+        assert pod["spec"]["securityContext"] == {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        assert "runAsUser" not in pod["spec"]["containers"][0]["securityContext"]
+
+
+@every_helm
+@pytest.mark.parametrize(
+    "right", [{"privileged": True}, {"capabilities": {"add": ["CAP_SYS_ADMIN"]}}]
+)
+def test_a_right_brings_the_escalation_that_kubernetes_demands_with_it(
+    helm: str, right: Object
+) -> None:
+    """ "cannot set `allowPrivilegeEscalation` to false and `privileged` to true", an API server says.
+
+    It says the same of `capabilities.Add` CAP_SYS_ADMIN.
+    """
+    context = container(render(helm, {"securityContext": right}))["securityContext"]
+    assert context["allowPrivilegeEscalation"] is True
+    assert container(render(helm, {}))["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+@every_helm
+def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: str) -> None:
+    rule = {
+        "apiGroups": ["security.openshift.io"],
+        "resources": ["securitycontextconstraints"],
+        "resourceNames": ["privileged"],
+        "verbs": ["use"],
+    }
+    objects = render(helm, {"kubernetes": {"extraRules": [rule]}})
+    assert only(objects, "ClusterRole")["rules"] == [rule]
+    assert only(objects, "ClusterRoleBinding")["subjects"]
+    assert pod_spec(objects)["automountServiceAccountToken"] is False
+    both = render(helm, {"kubernetes": {"extraRules": [rule], "metadata": True}})
+    assert only(both, "ClusterRole")["rules"][-1] == rule
+    assert len(only(both, "ClusterRole")["rules"]) == 3
+
+
+@every_helm
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            {"kubernetes": {"metadata": True, "podResources": False}},
+            "kubernetes.metadata=true needs kubernetes.podResources=true",
+        ),
+        ({"tls": {"clientCaSecret": "authorities"}}, "tls.clientCaSecret needs tls.secret"),
+    ],
+)
+def test_what_could_do_nothing_is_refused_and_not_ignored(
+    helm: str, values: Object, said: str
+) -> None:
+    done = template(helm, values)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+@every_helm
+@pytest.mark.parametrize(
+    ("values", "scheduler"),
+    [
+        ({}, "kubernetes"),
+        ({"kubernetes": {"podResources": False}}, "none"),
+        ({"config": {"scheduler": "slurm"}}, "slurm"),
+        ({"config": {"scheduler": "auto"}, "kubernetes": {"podResources": False}}, "auto"),
+    ],
+)
+def test_the_scheduler_is_known_from_the_place(helm: str, values: Object, scheduler: str) -> None:
+    (text,) = (
+        each["data"]["ofu-exporter.yaml"]
+        for each in render(helm, values)
+        if each["kind"] == "ConfigMap"
+    )
+    assert yaml.safe_load(text) == {"listen": "0.0.0.0:9846", "scheduler": scheduler}
+
+
+@every_helm
+def test_what_a_site_adds_to_the_pods_is_in_them(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["pods"])
+    daemon_set, spec, own = only(objects, "DaemonSet"), pod_spec(objects), container(objects)
+    added = VALUE_SETS["pods"]
+    for name in ("minReadySeconds", "revisionHistoryLimit"):
+        assert daemon_set["spec"][name] == added[name]
+    assert daemon_set["metadata"]["annotations"] == {"team": "gpus"}
+    assert daemon_set["spec"]["template"]["metadata"]["annotations"]["team"] == "gpus"
+    for name in ("terminationGracePeriodSeconds", "hostNetwork", "hostPID", "initContainers"):
+        assert spec[name] == added[name]
+    assert spec["dnsPolicy"] == "ClusterFirstWithHostNet"
+    assert spec["containers"] == [own, *added["sidecars"]]
+    assert own["envFrom"] == added["envFrom"]
+    assert own["args"] == ["run", "--log-format=json"]
+    assert own["startupProbe"]["httpGet"] == own["livenessProbe"]["httpGet"]
+    assert own["startupProbe"]["failureThreshold"] == 30
+    extra = [each["metadata"]["name"] for each in objects if each["kind"] == "Secret"]
+    assert extra == ["ofu-text", "object"]
+
+
+@every_helm
+def test_what_nobody_asked_for_is_not_in_the_pods(helm: str) -> None:
+    spec = pod_spec(render(helm, {}))
+    assert not {"hostNetwork", "hostPID", "dnsPolicy", "initContainers"} & spec.keys()
+    assert not {"envFrom", "startupProbe"} & spec["containers"][0].keys()
+
+
+@every_helm
+def test_a_probe_can_be_left_out(helm: str) -> None:
+    own = container(render(helm, {"livenessProbe": None}))
+    assert "livenessProbe" not in own
+    assert own["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+@every_helm
+def test_a_given_handler_replaces_the_charts_and_dns_policy_can_be_given(helm: str) -> None:
+    shell = {"command": ["true"]}
+    objects = render(helm, {"livenessProbe": {"exec": shell}, "dnsPolicy": "Default"})
+    probe = container(objects)["livenessProbe"]
+    assert probe["exec"] == shell
+    assert not {"httpGet", "tcpSocket"} & probe.keys()
+    assert pod_spec(objects)["dnsPolicy"] == "Default"
+
+
+@every_helm
+def test_a_closed_exporter_gets_its_files_and_probes_that_need_no_way_in(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["closed"])
+    own, spec = container(objects), pod_spec(objects)
+    variables = {each["name"]: each.get("value") for each in own["env"]}
+    mounts = {each["name"]: each["mountPath"] for each in own["volumeMounts"]}
+    secrets = {each["name"]: each["secret"] for each in spec["volumes"] if "secret" in each}
+    assert variables["OFU_TLS_CLIENT_CA"] == f"{mounts['client-ca']}/ca.crt"
+    assert own["args"] == ["run", f"--web.config.file={mounts['web-config']}/web-config.yaml"]
+    assert {name: secret["secretName"] for name, secret in secrets.items()} == {
+        "client-ca": "authorities",
+        "tls": "certificate",
+        "web-config": "users",
+    }
+    assert {secret["defaultMode"] for secret in secrets.values()} == {0o440}
+    for name in ("livenessProbe", "readinessProbe"):
+        assert own[name]["tcpSocket"] == {"port": "metrics"}
+        assert "httpGet" not in own[name]
+    assert only(objects, "Pod")["spec"]["containers"][0]["args"][-1] == "closed"
+
+
+@every_helm
+@pytest.mark.parametrize(
+    "name",
+    [
+        "default",
+        "pods",
+        pytest.param(
+            "closed",
+            marks=pytest.mark.xfail(
+                reason="no agent takes --web.config.file; docs/kubernetes.md says so too",
+                strict=True,
+            ),
+        ),
+    ],
+)
+def test_the_agent_knows_every_flag_that_the_chart_gives_it(helm: str, name: str) -> None:
+    known = run(sys.executable, "-m", "ofu_exporter", "run", "--help").stdout
+    flags = [word.partition("=")[0] for word in container(render(helm, VALUE_SETS[name]))["args"]]
+    assert flags.pop(0) == "run"
+    for flag in flags:
+        assert re.search(rf"^ +{re.escape(flag)}\b", known, re.MULTILINE), flag
+
+
+def look(url: str, access: str) -> tuple[int, str]:
+    """What the pod of `helm test` says of an exporter."""
+    scheme, _, place = url.removesuffix("/metrics").partition("://")
+    host, port = place.split(":")
+    script = (CHART / "files" / "test_pages.py").read_text()
+    done = run(sys.executable, "-c", script, host, port, scheme, access)
+    return done.returncode, done.stdout
+
+
+class ClosedAgent(Agent):
+    """An agent that lets in nobody without a certificate."""
+
+    def __init__(self, folder: Path) -> None:
+        authority, files = trustme.CA(), [folder / name for name in ("ca", "cert", "key")]
+        issued = authority.issue_cert("127.0.0.1")
+        blobs = (authority.cert_pem, issued.cert_chain_pems[0], issued.private_key_pem)
+        for file, blob in zip(files, blobs, strict=True):
+            file.touch(0o600)
+            blob.write_to_path(file)
+        names = ("--tls-client-ca", "--tls-cert", "--tls-key")
+        flags = [word for pair in zip(names, map(str, files), strict=True) for word in pair]
+        super().__init__(["run", "--source", "simulate", "--listen", "127.0.0.1:0", *flags], None)
+
+    def _serving(self) -> str | None:
+        urls = [line.partition("serving on ")[2] for line in self.log if "serving on " in line]
+        return urls[0] if urls else None
+
+
+def test_the_test_sees_that_an_exporter_is_closed_and_that_it_is_gone(tmp_path: Path) -> None:
+    running = ClosedAgent(tmp_path)
+    try:
+        code, said = look(running.url, "closed")
+    finally:
+        running.stop()
+    assert (code, "lets in nobody" in said) == (0, True), said
+    code, said = look(running.url, "closed")
+    assert (code, "does not answer" in said) == (1, True), said
+
+
+def test_the_test_sees_that_an_exporter_should_be_closed_and_is_open() -> None:
+    with page_server(lambda: "ofu_exporter_build_info 1") as url:
+        code, said = look(url, "closed")
+    assert (code, "/metrics 200: everybody is let in" in said) == (1, True)
+
+
+@every_helm
+def test_service_labels_leave_the_two_services_apart(helm: str) -> None:
+    values: Object = {
+        "service": {"labels": {"team": "gpus", "app.kubernetes.io/component": "other"}},
+        "reports": {"nodeService": True},
+    }
+    services = [each for each in render(helm, values) if each["kind"] == "Service"]
+    labels = [each["metadata"]["labels"] for each in services]
+    assert [one["app.kubernetes.io/component"] for one in labels] == ["metrics", "reports"]
+    assert {one["team"] for one in labels} == {"gpus"}

@@ -1,0 +1,202 @@
+"""A release is made of a tag alone, whole or not at all, and its folder is enough to install from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from deploy import release
+from ofu_exporter import __version__
+from tests.deploy.chart import ROOT, need, run
+
+HOME = "https://git.example.com/ofu-exporter"
+TAG = f"v{__version__}"
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("release")]
+
+
+def git(at: Path, *words: str) -> str:
+    identity = ("-c", "user.name=tests", "-c", "user.email=tests@example.com")
+    done = run("git", "-C", at, *identity, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with what lies here, its version in the changelog, and a tag."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not in a repository")
+    project = tmp_path_factory.mktemp("checkout") / "project"
+    git(ROOT, "init", "--quiet", str(project))
+    for name in git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
+        if (ROOT / name).exists():
+            (project / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, project / name)
+    changelog = project / "CHANGELOG.md"
+    changelog.write_text(changelog.read_text().replace("## Unreleased", f"## {__version__}", 1))
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "--message", "Release")
+    git(project, "tag", TAG)
+    return project
+
+
+def make(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "deploy.release", *words],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def made(checkout: Path) -> Path:
+    """The folder of a release without an image."""
+    if release.helm() == "helm":
+        need("helm")
+    (checkout / "ofu_exporter" / "untagged.py").write_text("")
+    done = make(checkout, TAG, "--builder", "none", "--home", HOME)
+    assert done.returncode == 0, done.stderr
+    return checkout / "dist" / TAG
+
+
+def test_the_folder_holds_every_part(made: Path) -> None:
+    assert sorted(path.name for path in made.iterdir()) == sorted(
+        [
+            "SHA256SUMS",
+            f"ofu-exporter-{__version__}.cdx.json",
+            f"ofu-exporter-{__version__}.tgz",
+            f"ofu_exporter-{__version__}-py3-none-any.whl",
+            f"ofu_exporter-{__version__}.tar.gz",
+            "provenance.intoto.json",
+        ]
+    )
+
+
+def test_every_file_has_its_checksum_and_its_provenance(made: Path, checkout: Path) -> None:
+    done = run("sh", "-c", f"cd '{made}' && sha256sum --check --strict SHA256SUMS")
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = dict(line.split("  ")[::-1] for line in (made / "SHA256SUMS").read_text().splitlines())
+    assert {*listed, "SHA256SUMS"} == {path.name for path in made.iterdir()}
+    statement = json.loads((made / "provenance.intoto.json").read_text())
+    subjects = {each["name"]: each["digest"]["sha256"] for each in statement["subject"]}
+    assert subjects == {
+        name: hashlib.sha256((made / name).read_bytes()).hexdigest()
+        for name in listed
+        if name != "provenance.intoto.json"
+    }
+    definition = statement["predicate"]["buildDefinition"]
+    commit = git(checkout, "rev-parse", TAG)
+    assert {"gitCommit": commit} in [each["digest"] for each in definition["resolvedDependencies"]]
+    assert definition["externalParameters"]["tag"] == TAG
+
+
+def test_the_same_tag_makes_the_same_bytes(made: Path, checkout: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    done = make(checkout, TAG, "--builder", "none", "--home", HOME, "--output", str(again))
+    assert done.returncode == 0, done.stderr
+    assert (again / "SHA256SUMS").read_text() == (made / "SHA256SUMS").read_text()
+
+
+def test_the_wheel_has_what_is_tagged_and_nothing_else(made: Path) -> None:
+    (wheel,) = made.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        names = packed.namelist()
+        (metadata,) = [name for name in names if name.endswith("/METADATA")]
+        text = packed.read(metadata).decode()
+    assert "ofu_exporter/untagged.py" not in names
+    assert not [name for name in names if name.startswith(("tests", "deploy"))]
+    assert f"Project-URL: Changelog, {HOME}/blob/{TAG}/CHANGELOG.md" in text.splitlines()
+
+
+def test_the_source_has_what_a_site_deploys(made: Path) -> None:
+    with tarfile.open(next(made.glob("ofu_exporter-*.tar.gz"))) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    assert {
+        "Dockerfile",
+        "deploy/systemd/ofu-exporter.service",
+        "deploy/slurm/prolog.sh",
+        "deploy/image/requirements.txt",
+        "helm/ofu-exporter/files/alerts/agent-down.yaml",
+        "docs/releases.md",
+    } <= names
+
+
+def test_the_packages_install_from_the_folder_and_run(made: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "fresh", with_pip=True)
+    pip = tmp_path / "fresh" / "bin" / "pip"
+    done = run(pip, "install", "--no-deps", "--find-links", made, f"ofu-exporter=={__version__}")
+    assert done.returncode == 0, done.stderr
+    assert f"ofu_exporter-{__version__}-py3-none-any.whl" in done.stdout
+    place = "import importlib.metadata as m; print(m.version('ofu-exporter'))"
+    assert run(tmp_path / "fresh" / "bin" / "python", "-c", place).stdout.strip() == __version__
+
+
+def test_the_chart_renders_from_its_package(made: Path) -> None:
+    (chart,) = made.glob("*.tgz")
+    done = run(release.helm(), "template", "ofu", chart)
+    assert done.returncode == 0, done.stderr
+    assert f"image: ofu-exporter:{__version__}" in done.stdout.replace('"', "")
+    assert f"home: {HOME}" in run(release.helm(), "show", "chart", chart).stdout
+
+
+def test_the_chart_asks_for_the_image_that_was_built(checkout: Path, tmp_path: Path) -> None:
+    digest = "sha256:" + "5" * 64
+    target = tmp_path / "target"
+    target.mkdir()
+    source = tmp_path / "source"
+    run("cp", "--recursive", checkout, source)
+    release.make_chart(release.Release(__version__, "", 0, source, target), tmp_path, digest)
+    (chart,) = target.glob("*.tgz")
+    shown = run(release.helm(), "template", "ofu", chart).stdout
+    assert re.search(rf"image: \"?ofu-exporter(:\S+)?@{digest}\"?$", shown, re.M)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["v9.9.9"], "Needed a single revision"),
+        (["--output=/", TAG], "/ is there already; a release is never written over"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_one_line(
+    checkout: Path, words: list[str], said: str
+) -> None:
+    done = make(checkout, *words, "--builder", "none")
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (checkout / "dist" / "v9.9.9").exists()
+
+
+def test_a_tag_whose_files_say_another_version_is_refused(checkout: Path) -> None:
+    git(checkout, "tag", "--force", "v0.0.7")
+    done = make(checkout, "v0.0.7", "--builder", "none")
+    assert done.returncode == 1
+    expected = f"release: ofu_exporter/__init__.py says {__version__}, the tag 0.0.7\n"
+    assert done.stderr == expected
+
+
+def test_without_a_builder_nothing_is_left_half_made(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The packages are there by then; the image is what fails."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").symlink_to(need("git"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    output = tmp_path / "made"
+    done = make(checkout, TAG, "--builder", "buildah", "--output", str(output))
+    assert (done.returncode, done.stderr) == (1, "release: buildah is not installed\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"]
