@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -258,3 +259,42 @@ def test_memory_is_bounded_where_no_window_can_be_made() -> None:
     for second in range(3 * MOST_POINTS):
         made.add(sample(SM_CLOCK_MHZ, second, 1000))
     assert all(len(series.points) <= MOST_POINTS for series in made._series.values())
+
+
+others = st.tuples(
+    st.sampled_from([*PIPES.values(), *OTHER_PIPES, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA]),
+    st.floats(0.0, 1.0),
+    st.sampled_from([0.1, 0.3, 1.0, 7.0]),
+    st.one_of(st.none(), st.floats(5.0, 40.0)),
+    st.booleans(),
+)
+"""A field, its phase, its interval, when it ends if it does, and whether it has blanks."""
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(others, max_size=6, unique_by=lambda other: other[0]), st.randoms())
+def test_whatever_other_fields_do_the_tensor_counters_time_counts_once(
+    fields: list[tuple[int, float, float, float | None, bool]], chance: random.Random
+) -> None:
+    stamped: list[tuple[float, int, float | None]] = [(n / 2, TENSOR, 0.25) for n in range(121)]
+    for field, phase, interval, end, has_blanks in fields:
+        for number in range(math.floor((end or 60.0) / interval)):
+            value = None if has_blanks and chance.random() < 0.2 else 0.1 * number
+            stamped.append((phase + number * interval, field, value))
+    made, found = DeviceSamples(gpu(), 1.0), []
+    read_at = 5.0
+    for second, field, value in sorted(stamped, key=lambda each: each[:2]):
+        while second > read_at:
+            found += made.readings(anchor(read_at))
+            read_at += chance.uniform(0.3, 7.0)
+        made.add(sample(field, second, value))
+    found += made.readings(anchor(61.0))
+    assert all(before.end == after.start for before, after in itertools.pairwise(found))
+    assert all(r.tensor_active == pytest.approx(0.25) for r in found)
+    for reading in found:
+        assert reading.parts[0].start == reading.start
+        assert reading.parts[-1].end == reading.end
+        assert all(a.end == b.start for a, b in itertools.pairwise(reading.parts))
+    # A field is waited for as long as it may still come: two and a half intervals, and a sample that is cut.
+    assert found[-1].end >= 50.0 + 60.0 - 4.0 - 7.0
+    assert found[0].start <= 50.0 + 8.0
