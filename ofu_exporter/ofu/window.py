@@ -244,7 +244,7 @@ def _believable_clocks(
     kept: list[ClockSample] = []
     refused: list[Rejection] = []
     for sample in samples:
-        if not math.isfinite(sample.hz):
+        if not (math.isfinite(sample.hz) and math.isfinite(sample.at)):
             refused.append(Rejection.NOT_A_NUMBER)
         elif not LOWEST_CLOCK_HZ <= sample.hz <= limit_hz:
             refused.append(Rejection.CLOCK_OUT_OF_RANGE)

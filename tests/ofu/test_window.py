@@ -221,6 +221,15 @@ def test_whatever_a_counter_says_ofu_is_a_number_that_can_be_or_absent(
         assert 0 <= value <= 1.001 * 1.1 * 1980 / 1830
 
 
+@pytest.mark.parametrize("at", [math.nan, math.inf, -math.inf])
+def test_a_clock_read_without_a_time_costs_itself_only(at: float) -> None:
+    good = reading(tensor=0.5)
+    outcome = measured(replace(good, clocks=(*good.clocks, ClockSample(at, 1980e6))))
+    assert outcome.rejected == (Rejection.NOT_A_NUMBER,)
+    assert outcome.window is not None
+    assert outcome.window.utilization == pytest.approx(0.5 * 1400 / 1830)
+
+
 # --- activity in parts -----------------------------------------------------------------------------
 
 

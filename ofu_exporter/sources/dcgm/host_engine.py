@@ -6,7 +6,6 @@ import ctypes
 import math
 import os
 import secrets
-import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,6 +36,7 @@ from ofu_exporter.sources.dcgm.library import (
     field_numbers,
     version_word,
 )
+from ofu_exporter.sources.dcgm.unix_socket import is_forbidden
 
 EMBEDDED = "embedded"
 """The address that means: start a host engine in this process."""
@@ -176,7 +176,7 @@ class HostEngine:
             self._library.call(connect, *arguments)
         except DcgmError as error:
             # The library says only that there is no connection, whatever the reason.
-            if error.is_disconnected and address.startswith(UNIX) and _is_forbidden(where):
+            if error.is_disconnected and address.startswith(UNIX) and is_forbidden(where):
                 text = f"the agent's user {os.geteuid()} may not write to {where}"
                 raise DcgmError(connect, NO_PERMISSION, text) from error
             raise
@@ -323,19 +323,6 @@ _SampleKey = tuple[Entity, int, int]
 
 def _key(sample: Sample) -> _SampleKey:
     return (sample.entity, sample.field, sample.micros)
-
-
-def _is_forbidden(socket_path: str) -> bool:
-    """Whether there is a Unix socket that this user may not connect to: that takes the right to write to its file."""
-    with socket.socket(socket.AF_UNIX) as tried:
-        tried.settimeout(CONNECT_TIMEOUT_SECONDS)
-        try:
-            tried.connect(socket_path)
-        except PermissionError:
-            return True
-        except OSError:
-            pass
-    return False
 
 
 def running(library: Library, addresses: Sequence[str] = USUAL_ADDRESSES) -> str | None:

@@ -13,12 +13,26 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm.field_series import ROUND_MICROS, FieldSeries, Point
+from ofu_exporter.sources.dcgm.fields import (
+    CLOCK_SECONDS,
+    CYCLES_DMMA,
+    CYCLES_ELAPSED,
+    CYCLES_TENSOR,
+    ENDING,
+    GPU_PERCENT,
+    OF_PROFILING,
+    OTHER_PIPES,
+    OVER_TIME,
+    PIPES,
+    POWER_LIMIT_WATTS,
+    POWER_WATTS,
+    SM_CLOCK_MHZ,
+    TENSOR,
+)
 from ofu_exporter.sources.dcgm.library import Sample
+from ofu_exporter.sources.dcgm.runs import MICROS, is_short, mean, runs_of
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
-    LONGEST_WINDOW_SECONDS,
-    MAX_RATIO,
-    SHORTEST_WINDOW_SECONDS,
     ClockSample,
     CycleTotals,
     Evidence,
@@ -26,31 +40,10 @@ from ofu_exporter.values.reading import (
     Reading,
 )
 
-# dcgm_fields.h
-SM_CLOCK_MHZ = 100
-TENSOR = 1004
-PIPES = {"imma": 1013, "hmma": 1014, "dfma": 1015}
-OTHER_PIPES = (1006, 1007, 1008, 1016)  # FP64, FP32, FP16, integer
-CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA = 1084, 1086, 1087
-POWER_WATTS, POWER_LIMIT_WATTS = 155, 164
-GPU_PERCENT = 203
-"""How busy the engine is, from the driver and not from profiling: this counter goes on when profiling stands still."""
-OVER_TIME = (*PIPES.values(), *OTHER_PIPES, GPU_PERCENT)
-"""Fields besides the tensor counter that are means over time: a window has each where its samples cover the window."""
-OF_PROFILING = (*PIPES.values(), *OTHER_PIPES, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
-"""Fields that are measured together with the tensor counter, whatever their time stamps."""
-ENDING = (CYCLES_ELAPSED, PIPES["dfma"])
-"""A window ends with a sample of the first of these that there is."""
-
-CLOCK_SECONDS = 0.17
-"""Time between two reads of the SM clock. No second, half or tenth of a second is a multiple, so that a load of such a
-period does not look the same in each read."""
 HOLE_INTERVALS = 2.5
 """A sample that comes later than this many intervals after the last one leaves a hole."""
 DMMA_TOLERANCE = 0.02
 """The FP64 cycles are believed where the tensor cycles beside them are the measured activity within this much."""
-
-MICROS = 1e-6
 
 
 class Anchor(NamedTuple):
@@ -108,8 +101,10 @@ class DeviceSamples:
         self._lags = self._find_lags()
         until = self._covered_until()
         self._dmma_series = self._dmma()
-        runs = self._runs(until)
-        made = [self._reading(run, anchor) for run in runs if not _is_short(run)]
+        begin, points = self._begin(), self._field_series(TENSOR).points
+        spanned = [point for point in points if begin <= point.micros <= until]
+        runs = runs_of(spanned, self._hole_micros)
+        made = [self._reading(run, anchor) for run in runs if not is_short(run)]
         self._forget(runs, until)
         return [reading for reading in made if reading is not None]
 
@@ -158,28 +153,6 @@ class DeviceSamples:
             if field in OF_PROFILING
         }
 
-    def _runs(self, until: int) -> list[list[Point]]:
-        """Runs of tensor samples without a hole between them, none longer than the longest window.
-
-        The last sample of a run begins the next. An impossible value is a run of its own, so that it costs its
-        own time only and no mean hides it.
-        """
-        runs: list[list[Point]] = []
-        begin = self._begin()
-        for before, after in itertools.pairwise(self._field_series(TENSOR).points):
-            micros = after.micros - before.micros
-            if before.micros < begin:
-                continue
-            if before.value is None or after.value is None or micros > self._hole_micros:
-                continue
-            if after.micros > until:
-                break
-            if runs and _extends(runs[-1], before, after):
-                runs[-1].append(after)
-            else:
-                runs.append([before, after])
-        return runs
-
     def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
         """Forget all samples but those that the next window needs, from its beginning on."""
         tensor = self._field_series(TENSOR)
@@ -188,7 +161,7 @@ class DeviceSamples:
         kept = max((p.micros for p in tensor.points if p.micros <= until), default=None)
         if kept is None:
             return
-        if runs and runs[-1][-1].micros == kept and _is_short(runs[-1]):
+        if runs and runs[-1][-1].micros == kept and is_short(runs[-1]):
             kept = runs[-1][0].micros
         self._from_micros = max(kept, self._from_micros)
         for series in self._series.values():
@@ -208,7 +181,7 @@ class DeviceSamples:
             gpu=self.gpu,
             start=start,
             end=end,
-            tensor_active=_mean(run),
+            tensor_active=mean(run),
             pipes=_mean_pipes(parts),
             parts=parts,
             clocks=self._clocks(first, last, anchor),
@@ -327,33 +300,3 @@ def _mean_pipes(parts: Sequence[Part]) -> Mapping[str, float]:
         for pipe in parts[0].pipes
         if pipe in known
     }
-
-
-def _seconds(run: Sequence[Point]) -> float:
-    return (run[-1].micros - run[0].micros) * MICROS
-
-
-def _is_short(run: Sequence[Point]) -> bool:
-    """Whether a run is too short for a window; later samples may make it longer."""
-    return _seconds(run) < 0.9 * SHORTEST_WINDOW_SECONDS
-
-
-def _is_possible(point: Point) -> bool:
-    return point.value is not None and 0.0 <= point.value <= MAX_RATIO
-
-
-def _extends(run: Sequence[Point], before: Point, after: Point) -> bool:
-    """Whether the time from `before` to `after` begins where the run ends, and belongs to it."""
-    return (
-        run[-1] is before
-        and _is_possible(before)
-        and _is_possible(after)
-        and (after.micros - run[0].micros) * MICROS <= LONGEST_WINDOW_SECONDS
-    )
-
-
-def _mean(points: Sequence[Point]) -> float:
-    """Mean of ratios, each weighted with the time since the one before; the first point only begins that time."""
-    pairs = list(itertools.pairwise(points))
-    weighted = ((b.value or 0.0) * (b.micros - a.micros) for a, b in pairs)
-    return math.fsum(weighted) / (points[-1].micros - points[0].micros)

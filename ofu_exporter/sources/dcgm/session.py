@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ofu_exporter.sources.dcgm.devices import UNTOLD, Census, Device, Problem, describe, take_census
+from ofu_exporter.sources.dcgm.fields import TENSOR
 from ofu_exporter.sources.dcgm.host_engine import AHEAD_SECONDS, HostEngine
 from ofu_exporter.sources.dcgm.library import REASONS, Entity, Sample
-from ofu_exporter.sources.dcgm.samples import TENSOR, Anchor, DeviceSamples
+from ofu_exporter.sources.dcgm.samples import Anchor, DeviceSamples
 from ofu_exporter.sources.dcgm.watches import RETRY_SECONDS, Watches
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading

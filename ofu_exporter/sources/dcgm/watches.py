@@ -12,16 +12,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from ofu_exporter.sources.dcgm.devices import Device
-from ofu_exporter.sources.dcgm.host_engine import FieldWatch, HostEngine
-from ofu_exporter.sources.dcgm.library import (
-    GPU,
-    NOT_WATCHED,
-    OF_ONE_ENTITY,
-    DcgmError,
-    Entity,
-    Sample,
-)
-from ofu_exporter.sources.dcgm.samples import (
+from ofu_exporter.sources.dcgm.fields import (
     CLOCK_SECONDS,
     CYCLES_DMMA,
     CYCLES_ELAPSED,
@@ -33,6 +24,15 @@ from ofu_exporter.sources.dcgm.samples import (
     POWER_WATTS,
     SM_CLOCK_MHZ,
     TENSOR,
+)
+from ofu_exporter.sources.dcgm.host_engine import FieldWatch, HostEngine
+from ofu_exporter.sources.dcgm.library import (
+    GPU,
+    NOT_WATCHED,
+    OF_ONE_ENTITY,
+    DcgmError,
+    Entity,
+    Sample,
 )
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
 

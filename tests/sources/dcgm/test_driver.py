@@ -13,15 +13,15 @@ import pytest
 from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources.dcgm import driver
-from ofu_exporter.sources.dcgm.host_engine import HostEngine
-from ofu_exporter.sources.dcgm.library import GPU, Entity, Library
-from ofu_exporter.sources.dcgm.samples import (
+from ofu_exporter.sources.dcgm.fields import (
     CLOCK_SECONDS,
     CYCLES_ELAPSED,
     CYCLES_TENSOR,
     PIPES,
     TENSOR,
 )
+from ofu_exporter.sources.dcgm.host_engine import HostEngine
+from ofu_exporter.sources.dcgm.library import GPU, Entity, Library
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import CycleTotals, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason

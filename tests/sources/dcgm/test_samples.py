@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter.sources.dcgm.field_series import MOST_POINTS
-from ofu_exporter.sources.dcgm.library import GPU, NO_DATA, Entity, Sample
-from ofu_exporter.sources.dcgm.samples import (
+from ofu_exporter.sources.dcgm.fields import (
     CYCLES_DMMA,
     CYCLES_ELAPSED,
     CYCLES_TENSOR,
@@ -20,9 +19,9 @@ from ofu_exporter.sources.dcgm.samples import (
     PIPES,
     SM_CLOCK_MHZ,
     TENSOR,
-    Anchor,
-    DeviceSamples,
 )
+from ofu_exporter.sources.dcgm.library import GPU, NO_DATA, Entity, Sample
+from ofu_exporter.sources.dcgm.samples import Anchor, DeviceSamples
 from ofu_exporter.values.reading import CycleTotals, Reading
 from tests.helpers.values import gpu
 
