@@ -19,6 +19,12 @@ def log_changes(before: Snapshot | None, after: Snapshot) -> None:
         old = known.get(view.gpu.key)
         if old is None or old.reason != view.reason:
             _log_reason(view)
+        if view.share.basis == "instances" and (old is None or old.share.basis != "instances"):
+            log.warning(
+                "%s: its slices are not known; it counts as %.3f GPUs, one part of as many as there are instances",
+                _gpu_name(view),
+                view.share.ratio,
+            )
         if len(view.holders) > 1 and (old is None or old.holders != view.holders):
             holders = ", ".join(sorted(job.job_id for job in view.holders))
             log.warning(

@@ -30,6 +30,7 @@ from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.support.systemd import Notifier
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 
@@ -50,7 +51,7 @@ class Daemon:
         """`load` reads the settings anew; it raises ConfigError when they cannot be used."""
         self._configured = configured
         self._load = load
-        self._page = Page(time.monotonic, self._counts)
+        self._page = Page(time.monotonic, self._counts, unix=time.time)
         self._node = platform.node()
         self._access = build_access(configured.settings)
         self._listeners = Listeners(configured.settings)
@@ -88,9 +89,9 @@ class Daemon:
         """The state that an earlier agent left in the file."""
         if self._state_writer is None:
             return State()
-        saved, now = self._state_writer.open(), time.monotonic()
-        jobs = [resumed(job, now) for job in saved.running]
-        for job in saved.running:
+        saved, now = self._state_writer.open(), Instant(time.monotonic(), time.time())
+        jobs = [resumed(job, now) for job in saved.jobs]
+        for job in saved.jobs:
             if job.reported is not None:
                 self._reports.resume((job.scheduler, job.job_id), job.uid, job.reported)
         _log_gap(saved.watched_until)

@@ -126,7 +126,7 @@ def error_budget(view: GpuView) -> dict[str, Any] | None:
     return {
         "clock_interval_95_points": 196 * (window.stderr or 0.0) if is_known else None,
         "window_seconds": window.seconds,
-        "observed_seconds": view.observed_seconds,
+        "observed_seconds": view.observed_seconds / view.share.ratio,
         "tensor_clock": rating.origin,
         "tiles": "counted",  # by OFU, not by MFU; how much they add depends on the job: see `profile`
     }

@@ -48,7 +48,10 @@ def ask(agent: str, job_id: str, seconds: float = ANSWER_SECONDS) -> NodeAnswer:
         request = urllib.request.Request(path, headers={"Accept": "application/json"})
         with _OPENER.open(request, timeout=seconds) as answer:
             body = answer.read(MAX_ANSWER_BYTES)
-        return NodeAnswer(JobTotals.model_validate_json(body))
+        totals = JobTotals.model_validate_json(body)
+        if totals.counts_instances_whole:
+            return NodeAnswer(None, "counts a MIG instance as a whole GPU: its agent is older")
+        return NodeAnswer(totals)
     except urllib.error.HTTPError as error:
         with error:
             knows_nothing = error.code == 404 and b"is known on this node" in error.read(4096)

@@ -13,6 +13,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.gpu import GpuKey
 
@@ -44,8 +45,8 @@ _VERSION = 1
 class Saved:
     """What a state file remembers for the agent that opens it."""
 
-    running: tuple[JobTotals, ...]
-    """Jobs that had not ended when the file was last written."""
+    jobs: tuple[JobTotals, ...]
+    """Jobs that had not ended when the file was last written, or that ended so short a time ago that they are shown."""
     counted_until: Mapping[GpuKey, float]
     """Monotonic time up to which each GPU was counted; empty after a reboot of the node."""
     watched_until: float | None = None
@@ -80,9 +81,12 @@ class StateFile:
             self._db.executescript(_TABLES)
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
-    def load(self) -> Saved:
-        """The jobs to go on with if they still run, and up to where the GPUs are counted."""
-        rows = self._db.execute("SELECT report, ended FROM jobs WHERE ended IS NULL").fetchall()
+    def load(self, unix: float) -> Saved:
+        """The jobs to go on with if they still run or come back, and up to where the GPUs are counted."""
+        rows = self._db.execute(
+            "SELECT report, ended FROM jobs WHERE ended IS NULL OR ended > ? ORDER BY began",
+            (unix - GRACE_SECONDS,),
+        ).fetchall()
         marks = self._db.execute(
             "SELECT uuid, instance, counted_until FROM gpus WHERE boot_id = ?", (boot_id(),)
         ).fetchall()
@@ -153,9 +157,16 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
     for row, ended in rows:
         try:
             job = JobTotals.model_validate_json(row)
-            readable.append(job.model_copy(update={"ended": ended}))
         except ValidationError:
             log.warning("a job in the state file cannot be read and is left out")
+            continue
+        if job.counts_instances_whole:
+            log.warning(
+                "job %s: sums of an older version, in which a MIG instance is a whole GPU, are left out",
+                job.job_id,
+            )
+            continue
+        readable.append(job.model_copy(update={"ended": ended}))
     return tuple(readable)
 
 

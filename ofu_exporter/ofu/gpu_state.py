@@ -13,7 +13,7 @@ from ofu_exporter.ofu import plausibility
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS, Suspicion
 from ofu_exporter.ofu.window import measure
-from ofu_exporter.values.gpu import Gpu, Rating
+from ofu_exporter.values.gpu import WHOLE, Gpu, Rating, Share
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading, Window
 from ofu_exporter.values.reasons import Reason, Rejection
@@ -26,7 +26,10 @@ class GpuState:
 
     gpu: Gpu
     rating: Rating | None
-    seen_at: float
+    seen_at: float = 0.0
+    """When the source last named the GPU, on the monotonic clock."""
+    share: Share = WHOLE
+    """The part of a whole GPU that the device counts as."""
     rows: Sequence[GpuModel] = ()
     """The user's rows that `rating` was found with."""
     window: Window | None = None
@@ -77,9 +80,9 @@ def take_reading(
     outcome = measure(reading, state.rating, trust, state.clock_variance)
     known = outcome.clock_variance if outcome.clock_variance is not None else state.clock_variance
     state = reject(replace(state, trust=outcome.trust, clock_variance=known), outcome.rejected)
-    window = outcome.window
-    if window is None:
+    if outcome.window is None:
         return replace(state, window=None, reason=outcome.reason, detail=outcome.detail), None
+    window = replace(outcome.window, share=state.share.ratio)
     reason, detail = outcome.reason, outcome.detail
     if reason is not None:
         reason, detail = unrated.explain(state.gpu, reason, detail)
@@ -94,8 +97,8 @@ def take_reading(
         return state, None
     counted = replace(
         state,
-        utilization_seconds=state.utilization_seconds + window.utilization * window.seconds,
-        observed_seconds=state.observed_seconds + window.seconds,
+        utilization_seconds=state.utilization_seconds + window.utilization * window.gpu_seconds,
+        observed_seconds=state.observed_seconds + window.gpu_seconds,
         sampled_at=window.end,
     )
     return counted, window
@@ -140,6 +143,7 @@ def view(state: GpuState, holders: tuple[Job, ...], source: str) -> GpuView:
     return GpuView(
         gpu=state.gpu,
         rating=state.rating,
+        share=state.share,
         window=state.window,
         reason=state.reason,
         detail=state.detail,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.ofu.holders import NOBODY, History, Resolved, changed, resolve, sole_holder
-from ofu_exporter.ofu.job_state import Jobs, hold, take_holders
-from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.ofu.job_state import Held, Jobs, hold, take_holders
+from ofu_exporter.values.gpu import Gpu, GpuKey, Share
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
 from ofu_exporter.values.reading import Window
@@ -49,16 +49,25 @@ class OwnerState:
 
 
 def take_changes(
-    state: OwnerState, jobs: Jobs, gpus: tuple[Gpu, ...], changes: Sequence[Ownership], now: Instant
+    state: OwnerState,
+    jobs: Jobs,
+    shares: Mapping[Gpu, Share],
+    changes: Sequence[Ownership],
+    now: Instant,
 ) -> tuple[OwnerState, Jobs]:
-    """Count the time for which every job held its GPUs, change by change until now."""
+    """Count the GPU-seconds for which every job held its GPUs, change by change until now.
+
+    `shares` are of every GPU and MIG instance that there is.
+    """
+    gpus = tuple(shares)
+    held = {gpu.key: Held(gpu, share.ratio) for gpu, share in shares.items()}
     if gpus != state.resolved_for:  # a job may already have a GPU that was just found
         state, jobs = _resolve(state, jobs, state.claims, gpus, now)
     for change in changes:
         at = now.at(min(max(change.at, state.counted_until or change.at), now.monotonic))
-        state, jobs = _count_held(state, jobs, at)
+        state, jobs = _count_held(state, jobs, held, at)
         state, jobs = _resolve(state, jobs, change.claims, gpus, at)
-    return _count_held(state, jobs, now)
+    return _count_held(state, jobs, held, now)
 
 
 def _resolve(
@@ -84,11 +93,12 @@ def _resolve(
     return after, take_holders(jobs, holders, at)
 
 
-def _count_held(state: OwnerState, jobs: Jobs, until: Instant) -> tuple[OwnerState, Jobs]:
-    """Count the time up to `until` for the jobs that hold GPUs now."""
+def _count_held(
+    state: OwnerState, jobs: Jobs, gpus: Mapping[GpuKey, Held], until: Instant
+) -> tuple[OwnerState, Jobs]:
+    """Count the GPU-seconds up to `until` for the jobs that hold GPUs now."""
     begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
     held = {key: jobs[0] for key, jobs in state.resolved.holders.items() if len(jobs) == 1}
-    gpus = {gpu.key: gpu for gpu in state.resolved_for}
     after = hold(jobs, held, gpus, begin, until.monotonic)
     return replace(state, counted_until=until.monotonic), after
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 LOW_PRECISION = "low_precision"
 """Clock domain of FP8, FP16, BF16, TF32, INT8 and everything else that is not FP64."""
@@ -40,6 +41,18 @@ class Gpu:
     @property
     def key(self) -> GpuKey:
         return (self.uuid, self.instance)
+
+
+class Share(NamedTuple):
+    """The part of a whole GPU that a device counts as, wherever GPUs are added up."""
+
+    ratio: float
+    basis: Literal["whole", "slices", "instances"]
+    """How it is known: a whole GPU, the slices of a MIG instance, or, where these are not known, one part of as many as
+    there are instances."""
+
+
+WHOLE = Share(1.0, "whole")
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,14 @@ class Window:
     0 with cycle counters, None when unknown."""
     clock_method: str = ""
     """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
+    share: float = 1.0
+    """Part of a whole GPU that the window counts as."""
 
     @property
     def seconds(self) -> float:
         return self.end - self.start
+
+    @property
+    def gpu_seconds(self) -> float:
+        """What the window adds to sums over GPUs: its length times the share."""
+        return self.seconds * self.share

@@ -12,9 +12,25 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ofu_exporter.jobs.gather import NodeAnswer, ask, gather
-from ofu_exporter.jobs.totals import JobTotals, merged
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged
 
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n",), began=1.0, updated=2.0, ended=2.0)
+
+OLDER = JOB.model_copy(
+    update={
+        "gpus": (
+            GpuTotals(
+                gpu="0",
+                uuid="GPU-0",
+                gpu_instance="3",
+                held_seconds=9.0,
+                observed_seconds=9.0,
+                utilization_seconds=1.0,
+            ),
+        )
+    }
+)
+"""What an agent answers that does not weigh MIG instances."""
 
 Answer = Callable[[], tuple[int, bytes]]
 
@@ -121,6 +137,10 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
         (unknown, "knows nothing of the job"),
         (lambda: (404, b"Not Found"), "answers 404"),
         (lambda: (500, b""), "answers 500"),
+        (
+            known(OLDER),
+            "counts a MIG instance as a whole GPU: its agent is older",
+        ),
         (lambda: (200, b"<html>"), "answers with something else than a job's totals"),
         (lambda: (200, b"[" * 100_000), "answers with something else than a job's totals"),
         (
@@ -130,7 +150,17 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
         (lambda: (404, ending_at(4096)), "knows nothing of the job"),
         (lambda: (404, ending_at(4097)), "answers 404"),
     ],
-    ids=["unknown", "another server", "failing", "html", "deep", "huge", "long", "too long"],
+    ids=[
+        "unknown",
+        "another server",
+        "failing",
+        "older",
+        "html",
+        "deep",
+        "huge",
+        "long",
+        "too long",
+    ],
 )
 def test_a_node_that_does_not_help_is_named_and_costs_no_other(
     answer: Answer, problem: str

@@ -18,6 +18,7 @@ LONG = GpuTotals(
     held_seconds=200 * HOUR,
     observed_seconds=100 * HOUR,
     utilization_seconds=25 * HOUR,
+    share_ratio=1.0,
 )
 
 
@@ -50,8 +51,8 @@ def test_the_text_says_what_is_known_and_leaves_out_what_is_not() -> None:
     named = {"account": "physics", "partition": "gpu", "simulated": True, "nodes": ("n1", "n2")}
     assert text(bare.model_copy(update={**named, "gpus": (LONG,)})) == (
         "Job 12, account physics, partition gpu (running) SIMULATED, no GPU was measured\n"
-        "OFU 25.0% over 100.00 GPU-hours, 50.0% of the time it had 1 GPU on n1, n2\n"
-        "  n1 GPU 3/7 (GPU-3): OFU 25.0%, observed 360000 of 720000 s"
+        "OFU 25.0% over 100.00 GPU-hours, 50.0% of the time it had 1 GPU (1 MIG instance) on n1, n2\n"
+        "  n1 GPU 3/7 (GPU-3, 1 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds"
     )
     assert text(bare.model_copy(update={"gpus": ()})) == (
         "Job 12 (running)\nOFU none over 0.00 GPU-hours, none of the time it had 0 GPUs on n1"
@@ -63,12 +64,12 @@ def test_the_text_of_a_job_that_reports() -> None:
     told = reporting(outcomes={"overlap": 3}, causes=Causes((FIRST, FIRST), 2), adjusted=adjusted)
     assert text(told.model_copy(update={"gpus": (LONG,), "distribution": {}})).splitlines() == [
         "Job 12, name llama, user ada, array 10_2 (running)",
-        "OFU 25.0% over 100.00 GPU-hours, 50.0% of the time it had 1 GPU on n1",
+        "OFU 25.0% over 100.00 GPU-hours, 50.0% of the time it had 1 GPU (1 MIG instance) on n1",
         "Reported MFU 40.0%, OFU of the same seconds 34.0%: agree (0 reports, 3 refused)",
         "OFU without what tiles add 30.0%, over 90.00 GPU-hours: they add 2.4%",
         "Likeliest cause (the numbers do not tell it from 1 other): fp8_peak_for_bf16: "
         "the peak of fp8 is twice that of bf16",
-        "  n1 GPU 3/7 (GPU-3): OFU 25.0%, observed 360000 of 720000 s",
+        "  n1 GPU 3/7 (GPU-3, 1 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds",
     ]
     assert "No known cause fits" in text(reporting(causes=Causes())).splitlines()
 
@@ -115,3 +116,17 @@ def test_a_summary_says_ofu_without_tiles_and_whether_it_is_a_bound(
     assert line in text(reporting(adjusted=adjusted)).splitlines()
     assert line in text(reporting(adjusted=adjusted, total=Compared())).splitlines()
     assert "without what tiles add" not in text(reporting())
+
+
+def test_instances_are_parts_of_gpus_in_words_too() -> None:
+    parts = [
+        LONG.model_copy(update={"gpu_instance": number, "share_ratio": share})
+        for number, share in (("1", 3 / 7), ("2", 4 / 7))
+    ]
+    both = made(gpus=tuple(parts))
+    assert " gpus=1 gpu_hours=200.00 " in one_line(both)
+    assert "of the time it had 1 GPU (2 MIG instances) on n1" in text(both)
+    line = "GPU 3/1 (GPU-3, 0.43 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds"
+    assert line in text(both)
+    assert " gpus=0.43 " in one_line(made(gpus=(parts[0],)))
+    assert "it had 0.43 GPUs (1 MIG instance) on n1" in text(made(gpus=(parts[0],)))

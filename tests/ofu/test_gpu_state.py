@@ -105,6 +105,19 @@ def test_time_is_never_counted_twice() -> None:
     assert known.rejected == {Rejection.OVERLAP.value: 1}
 
 
+def test_a_window_from_before_the_source_was_first_read_is_shown_and_not_counted() -> None:
+    known = after()
+    known = replace(known, counted_before=3.0)
+    before = replace(reading(-25.0, 5.0), counts=False)
+    known, counted = take_reading(known, before, INTERVAL)
+    assert counted is None
+    assert known.window is not None
+    assert (known.observed_seconds, known.rejected, known.reason) == (0.0, {}, None)
+    known, counted = take_reading(known, reading(5.0, 10.0), INTERVAL)
+    assert counted is not None
+    assert known.observed_seconds == 5.0
+
+
 def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:
     known = replace(after(), counted_before=30.0)
     known = going_on(known, reading(5, 35), reading(35, 40))

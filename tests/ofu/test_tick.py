@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from ofu_exporter.hardware.gpu_models import custom_row
 from ofu_exporter.ofu.tick import FORGET_AFTER_SECONDS, State, Tick, step
-from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.reports.coverage import sums_of
+from ofu_exporter.values.gpu import Gpu, Share
+from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView, Snapshot
+from tests.helpers.node import Node, whole
 from tests.helpers.values import fault, gpu, health, reading
 
 Event = Reading | Fault
@@ -184,3 +187,64 @@ def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:
     (view,) = snapshot.gpus
     assert view.observed_seconds == pytest.approx(5.0)
     assert view.rejected == {Rejection.OVERLAP.value: 1}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 2, 3]), st.floats(0, 1)), min_size=1, max_size=7).filter(
+        lambda parts: sum(slices for slices, _ in parts) <= 7
+    ),
+    st.lists(st.floats(0.5, 20.0), min_size=1, max_size=5),
+)
+def test_instances_add_up_as_the_parts_of_one_gpu(
+    parts: list[tuple[int, float]], lengths: list[float]
+) -> None:
+    """One job has every instance, another has a whole GPU beside them, and both report an MFU of 0.5."""
+    instances = [
+        replace(gpu(0, instance=str(number)), profile=f"{slices}g.{10 * slices}gb")
+        for number, (slices, _) in enumerate(parts, start=1)
+    ]
+    node = Node(0)
+    node.gpus = [*instances, gpu(1)]
+    node.give(0.0, whole(Job("slurm", "parts"), "0"), whole(Job("slurm", "whole"), "1"))
+    at = 0.0
+    for length in lengths:
+        ends = at + length
+        node.tick(
+            ends,
+            *(
+                reading(at, ends, tensor, device=device)
+                for device, (_, tensor) in zip(instances, parts, strict=True)
+            ),
+            reading(at, ends, 0.5, device=gpu(1)),
+        )
+        at = ends
+    share = sum(slices for slices, _ in parts) / 7
+    ofu = sum(slices * tensor * 1400 / 1830 for slices, tensor in parts) / 7
+    job, other = node.job("parts"), node.job("whole")
+    assert job.held_seconds == pytest.approx(share * at)
+    assert job.observed_seconds == pytest.approx(share * at)
+    assert job.utilization_seconds == pytest.approx(ofu * at)
+    assert sum(job.distribution.values()) == pytest.approx(share * at)
+    assert other.held_seconds == pytest.approx(at)
+    views = [view for view in node.last.gpus if view.gpu.instance]
+    assert sum(view.observed_seconds for view in views) == pytest.approx(share * at)
+    assert sum(view.utilization_seconds for view in views) == pytest.approx(ofu * at)
+    compared = sums_of(0.5, 0.0, at, job.usage)
+    assert compared.gpu_seconds == pytest.approx(share * at)
+    assert compared.utilization_seconds == pytest.approx(ofu * at)
+    assert compared.mfu_seconds == pytest.approx(0.5 * share * at)
+
+
+def test_a_share_that_is_only_guessed_follows_the_instances_there_are() -> None:
+    """Sums keep what was added before; nothing is weighed anew."""
+    node = Node(0)
+    node.gpus = [gpu(0, instance=number) for number in "12"]
+    node.give(0.0, whole(Job("slurm", "1"), "0.1"))
+    node.run(0.0, 10.0)
+    node.gpus = node.gpus[:1]
+    node.run(10.0, 20.0)
+    (view,) = node.last.gpus
+    assert view.share == Share(1.0, "instances")
+    assert view.observed_seconds == pytest.approx(0.5 * 10 + 10)
+    assert node.job("1").observed_seconds == pytest.approx(0.5 * 10 + 10)
+    assert node.job("1").held_seconds == pytest.approx(0.5 * 10 + 10)

@@ -154,11 +154,11 @@ CLOCK_STEPS = MetricSpec(
     "Times the node's clock was set by more than a second; windows and totals do not go by it.",
 )
 BUILD_INFO = MetricSpec("ofu_exporter_build_info", "gauge", ("version", "python"), "1; what runs.")
-SNAPSHOT_AGE = MetricSpec(
-    "ofu_exporter_snapshot_age_seconds",
+SNAPSHOT_TIMESTAMP = MetricSpec(
+    "ofu_exporter_snapshot_timestamp_seconds",
     "gauge",
     (),
-    "Time since the sampler last made a snapshot.",
+    "Unix time at which the sampler last made a snapshot.",
 )
 RELOADS = MetricSpec(
     "ofu_exporter_config_reloads",
@@ -193,17 +193,17 @@ PULLS = MetricSpec(
 REQUESTS = MetricSpec(
     "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
 )
-SCHEDULER_AGE = MetricSpec(
-    "ofu_exporter_scheduler_answer_age_seconds",
+SCHEDULER_TIMESTAMP = MetricSpec(
+    "ofu_exporter_scheduler_answer_timestamp_seconds",
     "gauge",
     ("scheduler",),
-    "Time since the scheduler last answered.",
+    "Unix time at which the scheduler last answered.",
 )
 AGENT_METRICS = (
-    SCHEDULER_AGE,
+    SCHEDULER_TIMESTAMP,
     CLOCK_STEPS,
     BUILD_INFO,
-    SNAPSHOT_AGE,
+    SNAPSHOT_TIMESTAMP,
     RELOADS,
     STATE_WRITES,
     STATE_SET_ASIDE,

@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 AUTO_RANK = 2
 
 MAX_PAGE_BYTES = 64 << 20
+MAX_KEPT_CHARS = 1 << 20
+"""A larger page is not kept to be compared with the next; one of 8 GPUs has a tenth of this."""
+NO_PAGE = ("", ExporterPage([], {}, Counter()))
 STEADY_CHANGES = 5
 """Early changes in a row, from which on it is sure that the other exporter collects oftener than was said."""
 TOO_SLOW = (
@@ -105,7 +108,7 @@ class Probe:
         self._warned = False
         self._answered = False
         """Whether a page came since the last read."""
-        self._last = ("", ExporterPage([], {}, Counter()))
+        self._last = NO_PAGE
         """The last page, which is often the same as the next."""
 
     def gpus(self) -> Sequence[Gpu]:
@@ -165,7 +168,7 @@ class Probe:
     def _page(self) -> ExporterPage:
         text = self._fetch()
         page = self._last[1] if text == self._last[0] else parse(text)
-        self._last = (text, page)
+        self._last = (text, page) if len(text) <= MAX_KEPT_CHARS else NO_PAGE
         self._rejected.update(page.rejected)
         if not page.rows:
             raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._client.shown_url}")
@@ -207,7 +210,7 @@ class Probe:
         self._tracks = {
             key: track
             for key, track in self._tracks.items()
-            if key in present or track.stretch.end > gone_at
+            if key in present or track.stretch.seen > gone_at
         }
 
     def _of_gpu(self, row: PageRow, liveness: int, now: float) -> Sequence[Reading | Fault]:

@@ -223,9 +223,9 @@ def _measured(rows: Mapping[_Key, PageRow]) -> Iterator[PageRow]:
     """Every row that is measured or should be.
 
     With MIG on, some families keep a row of the whole GPU beside its instances' rows. That row without a
-    tensor counter is no fault, since the instances are measured.
+    tensor counter is no fault, since the instances are measured; and with one it would count the GPU twice.
     """
     divided = {uuid for _, uuid, instance in rows if instance}
     for (_, uuid, instance), row in rows.items():
-        if instance or uuid not in divided or row.tensor_active is not None:
+        if instance or uuid not in divided:
             yield row

@@ -314,6 +314,11 @@ def test_a_divided_gpu_without_counters_of_its_own_is_not_reported(bench: Bench)
     assert bench.reading(page).gpu.instance == "1"
 
 
+def test_a_total_over_the_instances_is_no_gpu_beside_them(bench: Bench) -> None:
+    page = gpu_page(0.3) + gpu_page(0.6, GPU_I_ID="1", GPU_I_PROFILE="3g.40gb")
+    assert bench.reading(page).gpu.instance == "1"
+
+
 def test_a_divided_gpu_does_not_hide_an_instance_without_counters(bench: Bench) -> None:
     page = gpu_page(tensor=None) + gpu_page(tensor=None, GPU_I_ID="1")
     assert bench.reason(page) is Reason.NO_TENSOR_COUNTER
@@ -716,6 +721,16 @@ def test_a_steady_value_polled_off_the_beat_leaves_no_time_out(bench: Bench) -> 
         taken += readings(bench.read(gpu_page(0.0, energy=i), after=7.0))
     covered = sum(one.end - one.start for one in taken)
     assert covered == pytest.approx(taken[-1].end - taken[0].start)
+
+
+def test_a_steady_gpu_that_one_page_left_out_does_not_begin_anew(bench: Bench) -> None:
+    bench.read(gpu_page(energy=1))
+    for i in range(2, 10):
+        assert bench.read(gpu_page(energy=i), after=5.0) == []
+    bench.read(gpu_page(index=1), after=2.0)
+    back = bench.reading(gpu_page(0.2, energy=10), after=2.0)
+    assert back.counts
+    assert back.end - back.start == pytest.approx(COLLECT)
 
 
 # Pages between two windows.

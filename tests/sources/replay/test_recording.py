@@ -109,6 +109,7 @@ def events_of(gpus: st.SearchStrategy[Gpu]) -> st.SearchStrategy[Event]:
         cycles=st.none() | st.builds(CycleTotals, numbers, numbers),
         pace=st.floats(0, 60),
         evidence=st.none() | st.builds(Evidence, *[st.none() | numbers] * 5),
+        counts=st.booleans(),
     ) | st.builds(Fault, gpus, seconds, st.sampled_from(Reason), words)
 
 
@@ -128,7 +129,7 @@ def parts(event: Event) -> tuple[object, ...]:
     if isinstance(event, Fault):
         return (event.gpu, event.at, event.reason, event.detail)
     numbers = (event.start, event.end, event.tensor_active, event.clocks, event.cycles)
-    return (event.gpu, *numbers, event.evidence, dict(event.pipes))
+    return (event.gpu, *numbers, event.evidence, event.counts, dict(event.pipes))
 
 
 @settings(max_examples=100, deadline=None)
