@@ -315,7 +315,7 @@ def test_it_is_remembered_when_a_gpu_was_observed() -> None:
     assert observed(usage, 10.0, 40.0).utilization_seconds == pytest.approx(
         2 * (10 * 0.2 + 10 * 0.6) * CLOCK
     )
-    assert observed(usage[:1], 35.0, 36.0)[:3] == pytest.approx((1.0, 0.6 * CLOCK, 0.0))
+    assert observed(usage[:1], 35.0, 36.0)[:3] == pytest.approx((1.0, 0.6 * CLOCK, 0.0), abs=1e-3)
     assert observed(usage, 70.0, 80.0).gpu_seconds == 0.0
 
 

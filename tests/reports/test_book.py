@@ -62,7 +62,7 @@ def test_a_report_is_answered_with_the_ofu_of_its_own_seconds(desk: Desk) -> Non
     assert answer.interval.difference == pytest.approx(0.4 - OFU)
     assert answer.interval.verdict is Verdict.AGREE
     assert answer.interval.relative == pytest.approx(abs(0.4 - OFU) / OFU)
-    assert answer.interval.stderr == 0.0, "the clock did not change"
+    assert 0.0 < (answer.interval.stderr or 0.0) < 2e-4, "the clock did not change"
     assert (answer.interval.start, answer.interval.end) == (EPOCH + 60, EPOCH + 120)
     assert answer.horizon is not None
     assert (answer.horizon.start, answer.horizon.end) == (EPOCH + 120 - 600, EPOCH + 120)
