@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ofu_exporter import __version__
@@ -15,12 +15,22 @@ from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.serving.job_routes import add_job_routes
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.page_routes import add_page_routes
 from ofu_exporter.serving.report_routes import add_report_routes
-from ofu_exporter.serving.start_page import start_page
 from ofu_exporter.values.snapshot import Snapshot
 
 _PATHS = frozenset(
-    {"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu"}
+    {
+        "/",
+        "/metrics",
+        "/healthz",
+        "/readyz",
+        "/openapi.json",
+        "/v1/jobs",
+        "/v1/gpus",
+        "/v1/mfu",
+        "/v1/history",
+    }
 )
 
 PUBLISHED_NAMES = {
@@ -56,6 +66,8 @@ class CountRequests:
 def _counted_as(path: str) -> str:
     if path.startswith("/v1/jobs/"):
         return "/v1/jobs/{job_id}"
+    if path.startswith("/jobs/"):
+        return "/jobs/{job_id}"
     return path if path in _PATHS else "other"
 
 
@@ -111,10 +123,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     add_job_routes(app, page, book)
     add_report_routes(app, reports, guard.access)
 
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def start() -> str:
-        return start_page(page.snapshot())
-
+    add_page_routes(app, page, book)
     return app
 
 
