@@ -8,6 +8,7 @@ import platform
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ofu_exporter.agent.attribution import Attribution
@@ -117,9 +118,10 @@ class Daemon:
             self._loop.call_soon_threadsafe(self._stop.set)
 
     def _book(self) -> JobBook:
+        left_out = partial(self._page.faults.note, "/v1/jobs")
         if self._state_writer is None:
-            return JobBook(self._page.snapshot, self._node)
-        return JobBook(self._page.snapshot, self._node, self._state_writer.find)
+            return JobBook(self._page.snapshot, self._node, left_out=left_out)
+        return JobBook(self._page.snapshot, self._node, self._state_writer.find, left_out)
 
     @property
     def url(self) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable
 from urllib.parse import quote
 
 from ofu_exporter import __version__
+from ofu_exporter.serving.faults import Faults
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 
 
-def start_page(snapshot: Snapshot | None) -> str:
+def start_page(snapshot: Snapshot | None, faults: Faults) -> str:
     """The start page in HTML: tables of GPUs and jobs, and links."""
-    rows = "".join(_row(view) for view in snapshot.gpus) if snapshot else ""
+    rows = "".join(faults.made("/", _row, snapshot.gpus)) if snapshot else ""
     simulated = snapshot is not None and snapshot.source.simulated
     notice = "<p><strong>Simulated data: no GPU was measured.</strong></p>" if simulated else ""
     source = html.escape(_sources(snapshot)) if snapshot else "none yet"
@@ -26,7 +28,7 @@ def start_page(snapshot: Snapshot | None) -> str:
         f"<h1>ofu-exporter {__version__}</h1>{notice}<p>Source: {source}. "
         "OFU is the share of a GPU's dense peak FLOP/s that its jobs use.</p>"
         "<table><tr><th>GPU<th>Model<th>OFU<th>Tensor active<th>SM clock<th>Job<th></tr>"
-        f"{rows}</table>{_jobs_table(snapshot)}"
+        f"{rows}</table>{_jobs_table(snapshot, faults)}"
         "<p><a href=/metrics>metrics</a> · <a href=/v1/gpus>GPUs</a> · <a href=/v1/jobs>jobs</a> · "
         "<a href=/readyz>readiness</a> · "
         "<a href=/healthz>health</a> · <a href=/openapi.json>API</a></p></html>"
@@ -51,13 +53,20 @@ def _row(view: GpuView) -> str:
         html.escape(", ".join(job.job_id for job in view.holders)),
         view.reason.value if view.reason else "",
     ]
-    return "<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>"
+    return _table_row(cells)
 
 
-def _jobs_table(snapshot: Snapshot | None) -> str:
+def _table_row(cells: Iterable[str]) -> str:
+    """A row of a table. Raises UnicodeEncodeError where the page could not be sent with it."""
+    row = "<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>"
+    row.encode()
+    return row
+
+
+def _jobs_table(snapshot: Snapshot | None, faults: Faults) -> str:
     if snapshot is None or not snapshot.jobs:
         return ""
-    rows = "".join(_job_row(view) for view in snapshot.jobs)
+    rows = "".join(faults.made("/", _job_row, snapshot.jobs))
     head = "<tr><th>Job<th>Name<th>User<th>OFU<th>Reported MFU<th>Verdict<th>GPU-hours<th></tr>"
     return f"<h2>Jobs</h2><table class=jobs>{head}{rows}</table>"
 
@@ -76,7 +85,7 @@ def _job_row(view: JobView) -> str:
         f"{observed / 3600:.2f}",
         "ended" if view.ended is not None else "",
     ]
-    return "<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>"
+    return _table_row(cells)
 
 
 def _verdict(reports: ReportsView | None) -> str:

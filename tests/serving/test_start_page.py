@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.start_page import start_page
 from ofu_exporter.values.job import Job
 from tests.helpers.desk import Desk
@@ -15,7 +16,7 @@ from tests.helpers.values import fault, gpu, health, reading
 
 def test_it_shows_what_is_measured_and_links() -> None:
     measured = reading(tensor=0.5, hz=[1464e6] * 4)
-    text = start_page(snapshot_of(measured, fault(5, device=gpu(1))))
+    text = start_page(snapshot_of(measured, fault(5, device=gpu(1))), Faults())
     assert "40.0%" in text
     assert "lost" in text
     assert "href=/metrics" in text
@@ -23,33 +24,33 @@ def test_it_shows_what_is_measured_and_links() -> None:
 
 
 def test_before_the_first_snapshot_it_shows_no_gpu_and_no_source() -> None:
-    text = start_page(None)
+    text = start_page(None, Faults())
     assert "Source: none yet" in text
     assert "<td>" not in text
 
 
 def test_what_is_not_measured_has_no_number() -> None:
-    text = start_page(snapshot_of(fault(5)))
+    text = start_page(snapshot_of(fault(5)), Faults())
     assert "%" not in text.partition("</style>")[2]
 
 
 def test_it_says_that_data_is_simulated() -> None:
     simulated = snapshot_of(reading(), source=health("simulate", simulated=True))
-    assert "Simulated data: no GPU was measured" in start_page(simulated)
+    assert "Simulated data: no GPU was measured" in start_page(simulated, Faults())
 
 
 def test_it_names_every_source_that_gpus_are_read_through() -> None:
     snapshot = snapshot_of(reading(), reading(device=gpu(1)))
     first, second = snapshot.gpus
     mixed = replace(snapshot, gpus=(first, replace(second, source="dcgm-exporter")))
-    assert "Source: nvml, dcgm-exporter." in start_page(mixed)
+    assert "Source: nvml, dcgm-exporter." in start_page(mixed, Faults())
 
 
 def test_a_job_has_its_ofu_its_report_and_the_verdict() -> None:
     desk = Desk(1)
     desk.give(Job("slurm", "41", "llama", "ada"), "0")
     desk.every(10.0, 20, job_id="41", mfu=0.765, gpus=1, precision="bf16")
-    text = start_page(desk.shown)
+    text = start_page(desk.shown, Faults())
     (row,) = [row for row in text.split("<tr>") if "/v1/jobs/41" in row]
     assert "38.3%" in row, "0.5 of the cycles at 1400 of 1830 MHz"
     assert "76.5%" in row
@@ -62,4 +63,4 @@ def test_no_name_can_inject_markup(name: str) -> None:
     desk.give(Job("slurm", name, name, name), "0")
     desk.run(10.0)
     for snapshot in (desk.shown, snapshot_of(reading(device=gpu(0, name=name)))):
-        assert "<script" not in start_page(snapshot)
+        assert "<script" not in start_page(snapshot, Faults())

@@ -1,0 +1,113 @@
+"""Input made to break the agent, given to the running command: by HTTP, in a recording, in files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.agent import SOON, Agent, agent, until
+from tests.helpers.job_node import Node, seconds
+
+HALF = "\\ud800"
+"""Half a surrogate pair, as JSON writes it."""
+BODIES = {
+    "a key of the model": '{"job_id":"7","mfu":0.4,"model":{"config":{"%s":1e300},"seq_len":1}}',
+    "a text of the model": '{"job_id":"7","mfu":0.4,"model":{"config":{"architectures":["%s"]},"seq_len":1}}',
+    "a field": '{"job_id":"7","mfu":0.4,"%s":1}',
+    "the job": '{"job_id":"%s","mfu":0.4}',
+    "a precision": '{"job_id":"7","mfu":0.4,"precision":{"%s":1.0}}',
+    "the precision": '{"job_id":"7","mfu":0.4,"precision":"%s"}',
+    "the framework": '{"job_id":"7","mfu":0.4,"framework":"%s"}',
+    "a frozen part": '{"job_id":"7","mfu":0.4,"model":{"config":{},"seq_len":1,"freeze":["%s"]}}',
+    "nothing else": '"%s"',
+    "a list": '["%s"]',
+    "something deep": '{"job_id":"7","mfu":0.4,"model":{"config":'
+    + '{"a":' * 400
+    + '"%s"'
+    + "}" * 402,
+}
+
+
+def sent(running: Agent, body: bytes, path: str = "/v1/mfu") -> int:
+    """The status of the answer to a body, which must be JSON."""
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(running.url + path, body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=SOON) as answer:
+            json.load(answer)
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            json.load(error)
+            return error.code
+
+
+def is_unharmed(running: Agent) -> None:
+    """Nothing failed: no 5xx was counted, no error of the program, and no trace logged."""
+    assert not running.values("ofu_exporter_faults_total")
+    assert not [
+        code
+        for code in map(str, range(500, 600))
+        if running.values("ofu_exporter_http_requests_total", code=code)
+    ]
+    assert not running.logged("Traceback")
+
+
+@pytest.fixture(scope="module")
+def reported_to(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    node = Node(tmp_path_factory.mktemp("node"))
+    node.start("7", "0", "1")
+    with agent(*node.flags()) as started:
+        until(lambda: seconds(started) > 0.2)
+        yield started
+
+
+@pytest.mark.parametrize("where", BODIES)
+def test_half_a_surrogate_pair_in_a_report_is_refused(where: str, reported_to: Agent) -> None:
+    before = sum(reported_to.values("ofu_exporter_rejected_reports_total"))
+    escaped = (BODIES[where] % HALF).encode()
+    raw = (BODIES[where] % "\ud800").encode("utf-8", "surrogatepass")
+    assert [sent(reported_to, body) for body in (escaped, raw)] == [422, 422]
+    assert sum(reported_to.values("ofu_exporter_rejected_reports_total")) == before + 2
+    is_unharmed(reported_to)
+
+
+def test_half_a_surrogate_pair_in_a_path_is_a_job_that_is_not_known(reported_to: Agent) -> None:
+    assert reported_to.get("/v1/jobs/%ED%A0%80")[0] == 404
+    is_unharmed(reported_to)
+
+
+def recording(path: Path, name: str) -> Path:
+    """A recording of a GPU of this name beside a sound one."""
+    head = '{"format":"ofu-recording","version":1,"source":"x","simulated":false,"created":"","software":{}}'
+    gpus = [
+        f'{{"gpu":{{"index":"0","uuid":"GPU-{HALF}","name":"{name}"}},"n":0}}',
+        '{"gpu":{"index":"1","uuid":"GPU-1","name":"NVIDIA H100 80GB HBM3"},"n":1}',
+    ]
+    readings = [
+        f'{{"n":{n},"start":{at},"end":{at + 0.2},"tensor":0.5,'
+        f'"clocks":[[{at + 0.1},1400e6]],"pipes":{{"{HALF}":0.5}}}}'
+        for at in range(1, 600)
+        for n in (0, 1)
+    ]
+    path.write_bytes(gzip.compress("\n".join([head, *gpus, *readings, ""]).encode()))
+    return path
+
+
+def test_a_gpu_name_that_is_no_text_costs_no_page(tmp_path: Path) -> None:
+    path = recording(tmp_path / "a.rec", f"NVIDIA {HALF}\\u001b[2J H100")
+    flags = ("--interval", "0.2s", "--clock-interval", "0.1s", "--scheduler", "none")
+    with agent("run", "--source", "replay", "--path", str(path), *flags) as running:
+        until(lambda: running.value("ofu_gpu_tensor_active_ratio", uuid="GPU-1"))
+        for page in ("/metrics", "/v1/gpus", "/", "/readyz", "/v1/jobs"):
+            assert running.get(page)[0] == 200, page
+        names = [each["name"] for each in json.loads(running.get("/v1/gpus")[1])]
+        assert names == [r"NVIDIA \ud800\x1b[2J H100", "NVIDIA H100 80GB HBM3"]
+        assert running.value("ofu_gpu_tensor_active_ratio", gpu="0") == 0.5
+        is_unharmed(running)
