@@ -23,7 +23,7 @@ PERCENTILES = (10, 50, 90)
 class GpuTotals(BaseModel):
     """What one job had of one GPU or MIG instance. Seconds are GPU-seconds: time x share of the GPU."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     gpu: str
     uuid: str
@@ -54,7 +54,7 @@ class GpuTotals(BaseModel):
 class ReportedMfu(BaseModel):
     """What a job reported of itself, and how it compares with OFU over the same seconds."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     mfu_seconds: NonNegativeFloat = 0.0
     """Integral of the reported MFU over the compared GPU-seconds."""
@@ -109,7 +109,7 @@ class ReportedMfu(BaseModel):
 class JobTotals(BaseModel):
     """What is known of one job, on one node or, merged, on several."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     version: Literal[1] = 1
     scheduler: str

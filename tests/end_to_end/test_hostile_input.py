@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -111,3 +113,54 @@ def test_a_gpu_name_that_is_no_text_costs_no_page(tmp_path: Path) -> None:
         assert names == [r"NVIDIA \ud800\x1b[2J H100", "NVIDIA H100 80GB HBM3"]
         assert running.value("ofu_gpu_tensor_active_ratio", gpu="0") == 0.5
         is_unharmed(running)
+
+
+@pytest.mark.parametrize("mark", ["NULL", "'text'", "1e999", "9e15"])
+def test_marks_that_cannot_be_keep_no_gpu_from_being_measured(mark: str, tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.start("7", "0", "1")
+    with agent(*node.flags()) as first:
+        until(lambda: seconds(first) > 0.2)
+        first.stop()
+    with closing(sqlite3.connect(node.state)) as db:
+        assert db.execute("SELECT count(*) FROM gpus").fetchone()[0] > 0
+        db.execute(
+            "CREATE TABLE made AS SELECT uuid, instance, boot_id, NULL AS counted_until FROM gpus"
+        )
+        db.execute("DROP TABLE gpus")
+        db.execute("ALTER TABLE made RENAME TO gpus")
+        db.execute(f"UPDATE gpus SET counted_until = {mark}")
+        db.commit()
+    with agent(*node.flags()) as second:
+        until(lambda: second.value("ofu_gpu_up", gpu="0") == 1)
+        before = seconds(second)
+        until(lambda: seconds(second) > before + 0.2)
+        assert second.logged("marks of GPUs in the state file cannot be and are left out")
+        is_unharmed(second)
+
+
+def test_of_two_agents_on_one_state_file_one_writes_it_and_the_other_says_so(
+    tmp_path: Path,
+) -> None:
+    node = Node(tmp_path)
+    node.start("7", "0", "1")
+    with agent(*node.flags()) as first:
+        until(lambda: first.value("ofu_exporter_state_writes_total", outcome="written"))
+        with agent(*node.flags()) as second:
+            until(lambda: seconds(second) > 0.2)
+            until(
+                lambda: (second.value("ofu_exporter_state_writes_total", outcome="failed") or 0) > 2
+            )
+            assert second.value("ofu_exporter_state_writes_total", outcome="written") == 0
+            lines = [line for line in second.log if "another agent writes it" in line]
+            assert len(lines) == 1
+            is_unharmed(second)
+            written = first.value("ofu_exporter_state_writes_total", outcome="written") or 0.0
+            until(
+                lambda: (
+                    (first.value("ofu_exporter_state_writes_total", outcome="written") or 0)
+                    > written
+                )
+            )
+            first.kill()
+            until(lambda: second.value("ofu_exporter_state_writes_total", outcome="written"))
