@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
 import sqlite3
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.agent import SOON, Agent, agent, until
+from tests.doubles.slow_disk import slow_disk
+from tests.helpers.agent import SOON, Agent, agent, call, until
 from tests.helpers.job_node import Node, seconds
 
 HALF = "\\ud800"
@@ -164,3 +168,91 @@ def test_of_two_agents_on_one_state_file_one_writes_it_and_the_other_says_so(
             )
             first.kill()
             until(lambda: second.value("ofu_exporter_state_writes_total", outcome="written"))
+
+
+CONFIG = (
+    "source: simulate\nscheduler: none\ninterval: 0.2s\nclock_interval: 0.1s\nsimulated_gpus: 2\n"
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / "config.yaml").write_text(CONFIG)
+    return folder / "config.yaml"
+
+
+@pytest.mark.slow
+def test_a_file_system_that_hangs_under_the_configuration_costs_nothing_else(config: Path) -> None:
+    hangs = config.parent.parent / "hangs"
+    env = slow_disk(config.parent, seconds=1000, when=hangs)
+    with agent("run", "--config", str(config), env=env) as running:
+        until(lambda: running.value("ofu_gpu_up", gpu="0") == 1)
+        hangs.touch()
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.logged("its file system does not answer; the settings stay"))
+        until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="failed"))
+        before = running.value("ofu_gpu_observed_seconds_total", gpu="0") or 0.0
+        until(
+            lambda: (running.value("ofu_gpu_observed_seconds_total", gpu="0") or 0) > before + 0.5
+        )
+        threads = len(list(Path(f"/proc/{running.process.pid}/task").iterdir()))
+        for _ in range(5):
+            running.process.send_signal(signal.SIGHUP)
+            time.sleep(0.2)
+        assert len(list(Path(f"/proc/{running.process.pid}/task").iterdir())) <= threads + 3
+        is_unharmed(running)
+        assert running.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["pipe", "zeros", "folder", "large", "nothing", "comment", "gone"])
+def test_a_configuration_that_is_no_file_with_settings_is_refused_at_a_reload(
+    kind: str, config: Path
+) -> None:
+    with agent("run", "--config", str(config)) as running:
+        until(lambda: running.value("ofu_gpu_up", gpu="0") == 1)
+        config.unlink()
+        if kind == "pipe":
+            os.mkfifo(config)
+        elif kind == "zeros":
+            config.symlink_to("/dev/zero")
+        elif kind == "folder":
+            config.mkdir()
+        elif kind == "large":
+            config.write_text(CONFIG + "#" * (1 << 20))
+        elif kind == "nothing":
+            config.touch()
+        elif kind == "comment":
+            config.write_text("# nothing yet\n")
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="failed"))
+        assert running.value("ofu_exporter_config_reloads_total", outcome="applied") == 0
+        (line,) = [each for each in running.log if "configuration not applied" in each]
+        assert f"configuration file {config}" in line
+        assert running.value("ofu_exporter_simulated") == 1
+        assert len(running.values("ofu_gpu_up")) == 2
+        is_unharmed(running)
+        assert running.stop() == 0
+
+
+def test_a_configuration_that_was_empty_from_the_start_may_stay_so(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.touch()
+    with agent("demo", "--config", str(config)) as running:
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="applied"))
+
+
+@pytest.mark.parametrize("flag", ["--config", "--report-token-file", "--tls-cert", "--tls-key"])
+def test_a_start_with_a_pipe_or_device_for_a_file_ends_with_one_line(
+    flag: str, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    certificate = ("--tls-cert", str(tmp_path / "none.pem")) if flag == "--tls-key" else ()
+    for path in (str(pipe), "/dev/zero", str(tmp_path)):
+        done = call("run", "--listen", "127.0.0.1:0", *certificate, flag, path)
+        assert done.returncode == 2
+        assert f"{path} is not a file" in done.stderr
+        assert done.stderr.count("\n") == 1
