@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.slow_disk import slow_disk
-from tests.helpers.agent import SOON, Agent, agent, call, until
+from tests.helpers.agent import SOON, Agent, agent, call, page_server, until
 from tests.helpers.job_node import Node, seconds
 
 HALF = "\\ud800"
@@ -256,3 +257,47 @@ def test_a_start_with_a_pipe_or_device_for_a_file_ends_with_one_line(
         assert done.returncode == 2
         assert f"{path} is not a file" in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_page_of_3000_unknown_gpus_costs_the_real_ones_nothing() -> None:
+    """The first page is of 8 GPUs; from then on 3,000 others stand before them, others on each page."""
+    turns = itertools.count(1)
+    attacks = False
+
+    def row(index: int, uuid: str, value: float) -> str:
+        labels = f'gpu="{index}",UUID="{uuid}",modelName="NVIDIA H100 80GB HBM3"'
+        return (
+            f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{{labels}}} {value}\n"
+            f"DCGM_FI_DEV_SM_CLOCK{{{labels}}} 1410\nDCGM_FI_DEV_POWER_USAGE{{{labels}}} {value}\n"
+        )
+
+    def page() -> str:
+        turn = next(turns)
+        value = 0.25 + turn % 100 / 1000
+        fakes = range(3000 * turn, 3000 * (turn + 1)) if attacks else ()
+        unknown = "".join(row(9, f"GPU-fake-{number}", value) for number in fakes)
+        return unknown + "".join(row(index, f"GPU-real-{index}", value) for index in range(8))
+
+    pace = ("--interval", "2s", "--clock-interval", "1s", "--collect-interval", "2s")
+    with page_server(page) as url:
+        flags = ("--source", "dcgm-exporter", "--url", url, *pace, "--scheduler", "none")
+        with agent("run", *flags) as running:
+            until(lambda: running.value("ofu_gpu_observed_seconds_total", gpu="0"))
+            attacks = True
+            until(lambda: running.value("ofu_exporter_rejected_rows_total", reason="too_many_gpus"))
+            began = time.monotonic()
+            before = [
+                running.value("ofu_gpu_observed_seconds_total", gpu=str(i)) or 0.0 for i in range(8)
+            ]
+            until(lambda: time.monotonic() - began > 12)
+            after = [
+                running.value("ofu_gpu_observed_seconds_total", gpu=str(i)) or 0.0 for i in range(8)
+            ]
+            assert min(now - then for now, then in zip(after, before, strict=True)) > 0
+            # Those measured now, and as many again that were here within the hour.
+            assert len(running.values("ofu_gpu_up")) <= 2 * 128
+            assert len(running.get("/metrics")[1]) < 1 << 20
+            assert len([line for line in running.log if "more than are measured" in line]) == 1
+            is_unharmed(running)
+            assert running.stop() == 0
