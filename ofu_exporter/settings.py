@@ -189,3 +189,5 @@ class Configured:
     schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
     """Options by the scheduler's name."""
     file: Path | None = None
+    file_is_empty: bool = False
+    """Whether the file sets nothing."""

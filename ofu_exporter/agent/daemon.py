@@ -8,12 +8,13 @@ import platform
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.build import build_access, build_attribution, build_sampler, report_policy
 from ofu_exporter.agent.sampler import Sampler
-from ofu_exporter.errors import DriverReplacedError, OfuError
+from ofu_exporter.errors import ConfigError, DriverReplacedError, HungError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import resumed
@@ -29,6 +30,8 @@ from ofu_exporter.serving.server import Server
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging
+from ofu_exporter.support.patience import soon
+from ofu_exporter.support.small_files import READ_SECONDS, Stamp, stamp
 from ofu_exporter.support.systemd import Notifier
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import Reason
@@ -40,6 +43,8 @@ SIMULATED = "simulate"
 """The scheduler whose jobs also report by themselves."""
 RELEASE_SECONDS = 0.5
 """Handles must be released within this time after a stop signal."""
+RELOAD_SECONDS = 10.0
+"""How long the configuration may take to be read."""
 FILE_CHECK_SECONDS = 5.0
 """Time between two looks for changes of the configuration file."""
 
@@ -118,9 +123,10 @@ class Daemon:
             self._loop.call_soon_threadsafe(self._stop.set)
 
     def _book(self) -> JobBook:
+        left_out = partial(self._page.faults.note, "/v1/jobs")
         if self._state_writer is None:
-            return JobBook(self._page.snapshot, self._node)
-        return JobBook(self._page.snapshot, self._node, self._state_writer.find)
+            return JobBook(self._page.snapshot, self._node, left_out=left_out)
+        return JobBook(self._page.snapshot, self._node, self._state_writer.find, left_out)
 
     @property
     def url(self) -> str:
@@ -178,13 +184,22 @@ class Daemon:
     async def _reload_once(self) -> str:
         """Reload the settings once; returns the outcome."""
         try:
-            configured = await asyncio.to_thread(self._load)
+            configured = await soon(RELOAD_SECONDS, "configuration", self._load)
+            self._check_not_emptied(configured)
             await self._server.renew(configured.settings)
         except OfuError as error:
             log.error("configuration not applied, the last good one stays: %s", error)
             return "failed"
         await asyncio.to_thread(self._apply, configured)
         return "applied"
+
+    def _check_not_emptied(self, configured: Configured) -> None:
+        """Raise ConfigError for a file that sets nothing any more: most likely it is being written."""
+        if configured.file_is_empty and not self._configured.file_is_empty:
+            raise ConfigError(
+                f"configuration file {configured.file} is empty, which it was not before "
+                "(restart to run without settings of a file)"
+            )
 
     def _apply(self, configured: Configured) -> None:
         """Apply new settings; totals go on."""
@@ -213,13 +228,28 @@ class Daemon:
 
     async def _watch_file(self) -> None:
         path = self._configured.file
-        seen = _stamp(path)
-        while path is not None:
+        if path is None:
+            return
+        seen, hangs = await self._stamp(path, None, hangs=False)
+        while True:
             await asyncio.sleep(FILE_CHECK_SECONDS)
-            now = _stamp(path)
+            now, hangs = await self._stamp(path, seen, hangs)
             if now != seen:
                 seen = now
                 self._reload.set()
+
+    async def _stamp(self, path: Path, seen: Stamp, hangs: bool) -> tuple[Stamp, bool]:
+        """The file's stamp, and whether its file system hangs; while that does, the stamp that was seen last."""
+        try:
+            now = await soon(READ_SECONDS, f"time of {path}", partial(stamp, path))
+        except HungError:
+            if not hangs:
+                log.error(
+                    "configuration file %s: its file system does not answer; the settings stay",
+                    path,
+                )
+            return seen, True
+        return now, False
 
     async def _feed_watchdog(self) -> None:
         """Tell systemd about each new snapshot: it shows that the sampler works, and this task that the loop does."""
@@ -248,12 +278,3 @@ def _log_gap(watched_until: float | None) -> None:
 
 def _who_may_write(settings: Settings) -> tuple[object, ...]:
     return (settings.report_socket, settings.report_token_file, settings.job_tokens)
-
-
-def _stamp(path: Path | None) -> tuple[int, int] | None:
-    """A value that changes when a file is written or replaced; None when it is not there."""
-    try:
-        status = path.stat() if path else None
-    except OSError:
-        return None
-    return (status.st_mtime_ns, status.st_ino) if status else None

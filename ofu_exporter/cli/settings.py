@@ -110,6 +110,7 @@ def load(
         sources={name: built["source", name] for name in used_sources},
         schedulers={name: built["scheduler", name] for name in used_schedulers},
         file=path,
+        file_is_empty=not from_file,
     )
 
 

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.serving.faults import CatchFaults
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.serving.job_routes import add_job_routes
 from ofu_exporter.serving.page import Page
@@ -97,6 +98,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     """
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(guard.around)
+    app.add_middleware(CatchFaults, faults=page.faults, name=_counted_as)
     app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
 
     async def metrics(request: Request) -> Response:

@@ -12,6 +12,7 @@ from pathlib import Path
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Settings, host_and_port
 from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.support.small_files import read_small
 
 BACKLOG = 2048
 """How many clients may wait, instead of being refused, while the agent is busy."""
@@ -78,6 +79,10 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
         return None
     key = settings.tls_key or certificate
     read_secret(key, "TLS key" if settings.tls_key else "TLS certificate and key")
+    # OpenSSL reads whatever it is given to its end, so what it may read is looked at first.
+    for path, what in ((certificate, "TLS certificate"), (authority, "TLS client authority")):
+        if path is not None:
+            read_small(path, what)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate, key, password=lambda: "")  # never ask at the terminal

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -15,8 +16,11 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.connections import Connection, ConnectionLimit
 from ofu_exporter.serving.listeners import BACKLOG, Listeners, tls_context
 from ofu_exporter.settings import Settings
+from ofu_exporter.support.patience import soon
 
 HANDSHAKE_SECONDS = 10.0
+TLS_SECONDS = 10.0
+"""How long the files of certificates and keys may take at a reload."""
 
 
 class Server(uvicorn.Server):
@@ -84,7 +88,7 @@ class Server(uvicorn.Server):
             raise ConfigError("TLS cannot be switched on or off without a restart")
         if self._listeners.tls is None:
             return
-        tls = await asyncio.to_thread(tls_context, settings)
+        tls = await soon(TLS_SECONDS, "TLS files", partial(tls_context, settings))
         before, self.servers[0] = (
             self.servers[0],
             await self._serve_on(self._listeners.address, tls),

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.secret_files import read_secret, stamp
+from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.support.small_files import stamp
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,9 @@ class SiteTokens:
     def __init__(self, path: Path) -> None:
         """Raises ConfigError when the file cannot be used."""
         self._path = path
+        read_tokens(
+            path
+        )  # a file system that hangs is refused here, and nobody waits for its stamp
         self._stamp = stamp(path)
         self._digests = read_tokens(path)
         self._problem = ""

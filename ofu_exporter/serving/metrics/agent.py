@@ -193,6 +193,12 @@ PULLS = MetricSpec(
 REQUESTS = MetricSpec(
     "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
 )
+FAULTS = MetricSpec(
+    "ofu_exporter_faults",
+    "counter",
+    ("where",),
+    "Errors of this program, by the series or the path they cost; each is to be reported.",
+)
 SCHEDULER_TIMESTAMP = MetricSpec(
     "ofu_exporter_scheduler_answer_timestamp_seconds",
     "gauge",
@@ -210,4 +216,5 @@ AGENT_METRICS = (
     REJECTED_REPORTS,
     PULLS,
     REQUESTS,
+    FAULTS,
 )
