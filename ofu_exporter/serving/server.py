@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 from collections.abc import Generator
 from typing import Any
 
 import uvicorn
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.serving.connections import Connection, ConnectionLimit
-from ofu_exporter.serving.listeners import BACKLOG, Listeners, tls_context
+from ofu_exporter.serving.acceptor import Acceptor
+from ofu_exporter.serving.connection_limit import ConnectionLimit
+from ofu_exporter.serving.connections import Connection
+from ofu_exporter.serving.listeners import Listeners, tls_context
 from ofu_exporter.settings import Settings
-
-HANDSHAKE_SECONDS = 10.0
 
 
 class Server(uvicorn.Server):
@@ -42,6 +41,7 @@ class Server(uvicorn.Server):
         )
         self._listeners = listeners
         self._limit = limit or ConnectionLimit()
+        self._acceptors: list[Acceptor] = []
         self._stop = stop
 
     @contextlib.contextmanager
@@ -51,23 +51,19 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open both listeners; uvicorn's own method would want TLS on the Unix socket as well."""
         await super().startup(sockets or [])
-        self.servers.append(await self._serve_on(self._listeners.address, self._listeners.tls))
+        self._acceptors = [
+            Acceptor(self._listeners.address, self._connection, self._limit, self._listeners.tls)
+        ]
         if self._listeners.unix is not None:
-            self.servers.append(await self._serve_on(self._listeners.unix, None))
-
-    async def _serve_on(
-        self, listening: socket.socket, tls: ssl.SSLContext | None
-    ) -> asyncio.Server:
-        return await asyncio.get_running_loop().create_server(
-            self._connection,
-            sock=listening.dup(),  # closing the server leaves the listener open
-            ssl=tls,
-            backlog=BACKLOG,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS if tls else None,
-        )
+            self._acceptors.append(Acceptor(self._listeners.unix, self._connection, self._limit))
+        for acceptor in self._acceptors:
+            acceptor.start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
         self._listeners.close()
+        self._limit.close_unfinished()
         await super().shutdown(sockets)
 
     def _connection(self) -> Connection:
@@ -85,12 +81,7 @@ class Server(uvicorn.Server):
         if self._listeners.tls is None:
             return
         tls = await asyncio.to_thread(tls_context, settings)
-        before, self.servers[0] = (
-            self.servers[0],
-            await self._serve_on(self._listeners.address, tls),
-        )
-        self._listeners.tls = tls
-        before.close()
+        self._listeners.tls = self._acceptors[0].tls = tls
 
     async def main_loop(self) -> None:
         """Wait until the daemon stops; uvicorn's own loop looks ten times a second, half of our idle CPU."""
