@@ -11,7 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ofu_exporter.agent.attribution import Attribution
-from ofu_exporter.agent.build import build_access, build_attribution, build_sampler, report_policy
+from ofu_exporter.agent.build import (
+    build_access,
+    build_attribution,
+    build_sampler,
+    connection_limit,
+    report_policy,
+)
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.errors import DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
@@ -28,7 +34,7 @@ from ofu_exporter.serving.page import LiveCounts, Page
 from ofu_exporter.serving.server import Server
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.durations import duration
-from ofu_exporter.support.logs import configure_logging
+from ofu_exporter.support.logs import configure_logging, dropped_lines
 from ofu_exporter.support.systemd import Notifier
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
@@ -58,11 +64,12 @@ class Daemon:
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
         self._feeds = Feeds(self._page.snapshot, self._reports)
         self._attribution, self._sampler = self._build(configured, self._remembered())
+        self._authority = configured.settings.tls_client_ca
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
         app = create_app(self._page, self._book(), self._reports, guard)
-        self._server = Server(app, self._listeners, self._stop)
+        self._server = Server(app, self._listeners, self._stop, connection_limit())
         self._reload = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
@@ -82,6 +89,7 @@ class Daemon:
             pulls=self._feeds.outcomes(),
             state_writes=writer.writes if writer else None,
             state_set_aside=writer.set_aside if writer else 0,
+            dropped_log_lines=dropped_lines(),
         )
 
     def _remembered(self) -> State:
@@ -148,6 +156,7 @@ class Daemon:
             for task in (self._reloads(), self._watch_file(), self._feed_watchdog())
         ]
         log.info("serving on %s", self.url)
+        self._log_writers()
         self._systemd.ready(f"serving on {self.url}")
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -181,9 +190,20 @@ class Daemon:
             await self._server.renew(configured.settings)
         except OfuError as error:
             log.error("configuration not applied, the last good one stays: %s", error)
+            self._log_writers()
             return "failed"
         await asyncio.to_thread(self._apply, configured)
+        self._authority = configured.settings.tls_client_ca
+        self._log_writers()
         return "applied"
+
+    def _log_writers(self) -> None:
+        """Log who may report and read: a reload can open or close either."""
+        log.info("reports are taken from: %s", self._access.describe(self._authority))
+        if self._authority is None:
+            log.info("whoever reaches %s may read", self.url)
+        else:
+            log.info("only who has a certificate by %s may read %s", self._authority, self.url)
 
     def _apply(self, configured: Configured) -> None:
         """Apply new settings; totals go on."""

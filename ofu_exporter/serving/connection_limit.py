@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Protocol
 
-from ofu_exporter.serving.request_queue import RequestQueue
+from ofu_exporter.serving.request_queue import RequestQueue, Waiting
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +29,12 @@ few and small: by itself it would let hundreds of MiB gather."""
 class RequestPhase(Enum):
     """What a connection waits for."""
 
-    HEAD = "head"
-    """The client: the first or next request, up to the end of its headers; with TLS the first byte at all."""
+    HELLO = "hello"
+    """The client: the first byte of TLS; then us, until it is the handshake's turn."""
     HANDSHAKE = "handshake"
     """The client: the rest of the TLS handshake."""
+    HEAD = "head"
+    """The client: the first or next request, up to the end of its headers."""
     BODY = "body"
     """The client: the rest of the request. The limit on a report's body is shorter, and has an answer."""
     UNREAD = "unread"
@@ -49,22 +51,26 @@ class RequestPhase(Enum):
 
 
 _PATIENCE = {
-    RequestPhase.HEAD: 10.0,
+    RequestPhase.HELLO: 10.0,
     RequestPhase.HANDSHAKE: 10.0,
+    RequestPhase.HEAD: 10.0,
     RequestPhase.BODY: 15.0,
     RequestPhase.UNREAD: 30.0,
     RequestPhase.ANSWER: 30.0,
     RequestPhase.WORK: float("inf"),
 }
-MOST_IN_PHASE = {RequestPhase.HANDSHAKE: 32, RequestPhase.UNREAD: 64}
+MOST_IN_PHASE = {RequestPhase.HANDSHAKE: 64, RequestPhase.UNREAD: 64}
 """Most connections in the phases that cost memory: keys and buffers of TLS, and a page for each."""
+_UNFINISHED = (
+    RequestPhase.HELLO,
+    RequestPhase.HANDSHAKE,
+    RequestPhase.BODY,
+    RequestPhase.UNREAD,
+)
 
 
-class Member(Protocol):
+class Member(Waiting, Protocol):
     """A connection, as its limit sees it."""
-
-    peer: str
-    """The peer's address without its port."""
 
     @property
     def patience(self) -> float: ...
@@ -132,6 +138,7 @@ class ConnectionLimit:
         """Forget a connection that is closed."""
         self._all.pop(member, None)
         self._waiting.pop(member, None)
+        self.queue.discard(member)
 
     def close(self, member: Member) -> None:
         """Close a connection at once, whatever is still to be sent."""
@@ -149,8 +156,7 @@ class ConnectionLimit:
 
     def close_unfinished(self) -> None:
         """Close the connections that would hold up a stop, because their client has to do something first."""
-        phases = (RequestPhase.HANDSHAKE, RequestPhase.BODY, RequestPhase.UNREAD)
-        for member in self._in_phases(*phases):
+        for member in self._in_phases(*_UNFINISHED):
             self.close(member)
 
     def count_garbage(self) -> None:

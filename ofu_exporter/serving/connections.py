@@ -11,11 +11,10 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ofu_exporter.serving.access import CERTIFIED
 from ofu_exporter.serving.connection_limit import READ_BYTES, ConnectionLimit, RequestPhase
 from ofu_exporter.serving.request_queue import Lane
 
-CERTIFIED = "ofu.certified"
-"""The key of a request's `state` that is true when its connection has shown a certificate that was verified."""
 UNSENT_BYTES = 16 << 10
 """Above this an answer counts as not taken, and the next request of the connection waits."""
 _READS = (b"GET ", b"HEAD ")
@@ -34,6 +33,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         self.peer = ""
         self._limit = limit
         self._accepted: socket.socket | None = None
+        self._tls: ssl.SSLContext | None = None
         self._opening: asyncio.Task[None] | None = None
         self._handshaking = False
         self._answers = 0
@@ -49,35 +49,38 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         With TLS nothing is made until the client's first byte is there: a connection that says nothing costs
         no more than its socket.
         """
-        self.peer = peer
+        self.peer, self._tls = peer, tls
         self._accepted = accepted
         self._limit.enter(self)
         self._note()
         if tls is None:
-            self._opening = self.loop.create_task(self._open(accepted, None))
+            self._opening = self.loop.create_task(self._open(accepted))
         else:
-            self.loop.add_reader(accepted, self._greeted, accepted, tls)
+            self.loop.add_reader(accepted, self._greeted, accepted)
 
-    def _greeted(self, accepted: socket.socket, tls: ssl.SSLContext) -> None:
-        """The first byte is there, or the end."""
+    def _greeted(self, accepted: socket.socket) -> None:
+        """The first byte is there, or the end. A handshake takes as long as a page, so it has to wait for its turn."""
         self.loop.remove_reader(accepted)
         try:
             first = accepted.recv(1, socket.MSG_PEEK)
         except OSError:
             first = b""
-        if first != _TLS_HANDSHAKE:
+        if first == _TLS_HANDSHAKE:
+            self._limit.queue.add(self, Lane.HELLO)
+        else:
             self._limit.close(self)
-            return
+
+    def _shake_hands(self, accepted: socket.socket) -> None:
         self._handshaking = True
-        self._opening = self.loop.create_task(self._open(accepted, tls))
+        self._opening = self.loop.create_task(self._open(accepted))
         self._note()
 
-    async def _open(self, accepted: socket.socket, tls: ssl.SSLContext | None) -> None:
+    async def _open(self, accepted: socket.socket) -> None:
         self._accepted = None  # from here on the transport closes it
-        patience = RequestPhase.HANDSHAKE.patience if tls else None
+        patience = RequestPhase.HANDSHAKE.patience if self._tls else None
         try:
             await self.loop.connect_accepted_socket(
-                lambda: self, accepted, ssl=tls, ssl_handshake_timeout=patience
+                lambda: self, accepted, ssl=self._tls, ssl_handshake_timeout=patience
             )
         except OSError:  # the client's fault, and its loss
             self._limit.leave(self)
@@ -96,9 +99,6 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         if self._accepted is not None:
             self.loop.remove_reader(self._accepted)
             self._accepted.close()
-
-    def is_closing(self) -> bool:
-        return self.transport is None or self.transport.is_closing()
 
     @property
     def patience(self) -> float:
@@ -156,7 +156,13 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             self._limit.queue.add(self, lane)
 
     def go_on(self) -> None:
-        """Work on the bytes that have waited in the queue, and read on."""
+        """Begin the handshake, or work on the bytes that have waited in the queue and read on."""
+        if self._accepted is not None:
+            self._shake_hands(self._accepted)
+        elif not self.transport.is_closing():
+            self._work()
+
+    def _work(self) -> None:
         self._queued = False
         data, self._held = self._held, b""
         if data:
@@ -164,7 +170,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         else:
             super().handle_events()
         self._note()
-        if not (self.flow.read_paused or self.is_closing()):
+        if not (self.flow.read_paused or self.transport.is_closing()):
             self.transport.resume_reading()
 
     def on_response_complete(self) -> None:
@@ -194,6 +200,8 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
     def _phase(self) -> RequestPhase:
         if self._handshaking:
             return RequestPhase.HANDSHAKE
+        if self._accepted is not None and self._tls is not None:
+            return RequestPhase.HELLO
         if self._writing_paused:
             return RequestPhase.UNREAD
         if self.conn.their_state is h11.IDLE:

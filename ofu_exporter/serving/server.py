@@ -72,16 +72,26 @@ class Server(uvicorn.Server):
         )
 
     async def renew(self, settings: Settings) -> None:
-        """Read certificates anew; open connections stay. Raises ConfigError, and then keeps the old certificates.
+        """Read certificates anew. Raises ConfigError, and then keeps the old certificates.
 
-        A context is replaced as a whole: it cannot stop trusting an authority that it once trusted.
+        A context is replaced as a whole: it cannot stop trusting an authority that it once trusted. Open
+        connections stay, but those that have shown a certificate end with their answer when other authorities
+        are trusted now: one of them may be withdrawn.
         """
         if (settings.tls_cert is None) != (self._listeners.tls is None):
             raise ConfigError("TLS cannot be switched on or off without a restart")
         if self._listeners.tls is None:
             return
         tls = await asyncio.to_thread(tls_context, settings)
-        self._listeners.tls = self._acceptors[0].tls = tls
+        before, self._listeners.tls = self._listeners.tls, tls
+        self._acceptors[0].tls = tls
+        if tls is not None and tls.get_ca_certs(True) != before.get_ca_certs(True):
+            self._end_certified()
+
+    def _end_certified(self) -> None:
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection) and connection.is_certified:
+                connection.shutdown()
 
     async def main_loop(self) -> None:
         """Wait until the daemon stops; uvicorn's own loop looks ten times a second, half of our idle CPU."""
