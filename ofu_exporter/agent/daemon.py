@@ -29,10 +29,11 @@ from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.page import LiveCounts, Page
 from ofu_exporter.serving.server import Server
-from ofu_exporter.settings import Configured, Settings
+from ofu_exporter.settings import Configured, Settings, host_and_port
 from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging, dropped_lines
 from ofu_exporter.support.systemd import Notifier
@@ -68,7 +69,9 @@ class Daemon:
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
-        app = create_app(self._page, self._book(), self._reports, guard)
+        settings = configured.settings
+        self._hosts = Hosts(settings.allowed_hosts, [host_and_port(settings.listen)[0]])
+        app = create_app(self._page, self._book(), self._reports, guard, self._hosts)
         self._server = Server(app, self._listeners, self._stop, connection_limit())
         self._reload = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -145,6 +148,7 @@ class Daemon:
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
         self._access.start()
+        self._hosts.start()
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
         if self._state_writer is not None:
@@ -218,6 +222,7 @@ class Daemon:
             log.warning("a new state file needs a restart; the old one is still written")
         self._configured = configured
         self._reports.policy = report_policy(configured.settings)
+        self._hosts.allow(configured.settings.allowed_hosts)
         if not self._sampler.stop(RELEASE_SECONDS):
             log.warning(
                 "a call of the old source did not return in time; what it brings is dropped"
