@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.serving.connection_limit import MOST_CONNECTIONS
-from tests.helpers.agent import Agent, until
+from tests.helpers.agent import Agent, agent, until
 from tests.helpers.certificates import Certificates
 from tests.helpers.server import Client
 
@@ -71,10 +71,12 @@ def descriptors(running: Agent) -> int:
 
 def scraped(running: Agent, context: ssl.SSLContext, source: str = "127.0.0.9") -> bytes:
     """The first bytes of a page that is read from an address of its own."""
-    with socket.create_connection(address(running), 20, source_address=(source, 0)) as plain:
-        with context.wrap_socket(plain, server_hostname="127.0.0.1") as client:
-            client.sendall(GET)
-            return client.recv(12)
+    with (
+        socket.create_connection(address(running), 20, source_address=(source, 0)) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as client,
+    ):
+        client.sendall(GET)
+        return client.recv(12)
 
 
 def nothing() -> bytes:
@@ -127,21 +129,26 @@ def test_connections_that_have_shaken_hands_cost_little_as_well(
 
 
 def test_without_descriptors_open_connections_go_on_and_the_log_has_a_line() -> None:
-    running = Agent(["run", "--source", "simulate", "--listen", "127.0.0.1:0"])
     with ExitStack() as stack:
-        stack.callback(lambda: running.process.poll() is not None or running.kill())
+        running = stack.enter_context(agent("run", "--source", "simulate"))
         scraper = stack.enter_context(Client(address(running)))
         scraper.send(GET.replace(b"/metrics", b"/v1/gpus"))
         assert scraper.answer()[0] == 200
         few = descriptors(running) + 5
         resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (few, few))
-        crowd = [stack.enter_context(Client(address(running))) for _ in range(200)]
+        other = ("127.0.0.8", 0)
+        crowd = [
+            stack.enter_context(
+                socket.create_connection(address(running), 20, source_address=other)
+            )
+            for _ in range(200)
+        ]
         until(lambda: running.logged("no connection can be accepted"))
         for _ in range(3):
             scraper.send(GET.replace(b"/metrics", b"/v1/gpus"))
             assert scraper.answer()[0] == 200
         for client in crowd:
-            client.socket.close()
+            client.close()
         until(lambda: running.get("/healthz")[0] == 200)
         assert running.stop() == 0
     assert sum("no connection can be accepted" in line for line in running.log) == 1
