@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 from ofu_exporter.serving.request_queue import TURNS_BETWEEN, FairLine, Lane, RequestQueue
 
@@ -49,9 +50,7 @@ def test_requests_that_write_go_on_between_those_that_read() -> None:
     order = served(*[("w", Lane.WRITE)] * 10, *[("r", Lane.READ)] * 200)
     gaps = [position for position, peer in enumerate(order) if peer == "w"]
     assert len(gaps) == 10
-    assert all(
-        later - earlier >= TURNS_BETWEEN for earlier, later in zip(gaps, gaps[1:], strict=False)
-    )
+    assert all(later - earlier >= TURNS_BETWEEN for earlier, later in itertools.pairwise(gaps))
 
 
 def test_a_handshake_is_not_starved_by_those_that_read() -> None:
