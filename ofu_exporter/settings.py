@@ -82,6 +82,12 @@ class Settings(BaseModel):
     listen: str = Field(
         default="0.0.0.0:9846", description="Address to serve on.", examples=["HOST:PORT"]
     )
+    allowed_hosts: str = Field(
+        default="",
+        description="Names, beside this node's own, under which it may be read over plain HTTP: "
+        "one or more (with commas); .DOMAIN is every name in it, * every name.",
+        examples=["NAMES"],
+    )
     report_socket: Path | None = Field(
         default=None,
         description="Unix socket to serve on as well, for jobs on this node to report to.",

@@ -12,7 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from ofu_exporter.agent.attribution import Attribution
-from ofu_exporter.agent.build import build_access, build_attribution, build_sampler, report_policy
+from ofu_exporter.agent.build import (
+    build_access,
+    build_attribution,
+    build_sampler,
+    connection_limit,
+    report_policy,
+)
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.errors import ConfigError, DriverReplacedError, HungError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
@@ -24,12 +30,13 @@ from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.page import LiveCounts, Page
 from ofu_exporter.serving.server import Server
-from ofu_exporter.settings import Configured, Settings
+from ofu_exporter.settings import Configured, Settings, host_and_port
 from ofu_exporter.support.durations import duration
-from ofu_exporter.support.logs import configure_logging
+from ofu_exporter.support.logs import configure_logging, dropped_lines
 from ofu_exporter.support.patience import soon
 from ofu_exporter.support.small_files import READ_SECONDS, Stamp, stamp
 from ofu_exporter.support.systemd import Notifier
@@ -64,11 +71,14 @@ class Daemon:
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
         self._feeds = Feeds(self._page.snapshot, self._reports)
         self._attribution, self._sampler = self._build(configured, self._remembered())
+        self._authority = configured.settings.tls_client_ca
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
-        app = create_app(self._page, self._book(), self._reports, guard)
-        self._server = Server(app, self._listeners, self._stop)
+        settings = configured.settings
+        self._hosts = Hosts(settings.allowed_hosts, [host_and_port(settings.listen)[0]])
+        app = create_app(self._page, self._book(), self._reports, guard, self._hosts)
+        self._server = Server(app, self._listeners, self._stop, connection_limit())
         self._reload = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
@@ -88,6 +98,7 @@ class Daemon:
             pulls=self._feeds.outcomes(),
             state_writes=writer.writes if writer else None,
             state_set_aside=writer.set_aside if writer else 0,
+            dropped_log_lines=dropped_lines(),
         )
 
     def _remembered(self) -> State:
@@ -144,6 +155,7 @@ class Daemon:
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
         self._access.start()
+        self._hosts.start()
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
         if self._state_writer is not None:
@@ -155,6 +167,7 @@ class Daemon:
             for task in (self._reloads(), self._watch_file(), self._feed_watchdog())
         ]
         log.info("serving on %s", self.url)
+        self._log_writers()
         self._systemd.ready(f"serving on {self.url}")
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -189,8 +202,11 @@ class Daemon:
             await self._server.renew(configured.settings)
         except OfuError as error:
             log.error("configuration not applied, the last good one stays: %s", error)
+            self._log_writers()
             return "failed"
         await asyncio.to_thread(self._apply, configured)
+        self._authority = configured.settings.tls_client_ca
+        self._log_writers()
         return "applied"
 
     def _check_not_emptied(self, configured: Configured) -> None:
@@ -200,6 +216,14 @@ class Daemon:
                 f"configuration file {configured.file} is empty, which it was not before "
                 "(restart to run without settings of a file)"
             )
+
+    def _log_writers(self) -> None:
+        """Log who may report and read: a reload can open or close either."""
+        log.info("reports are taken from: %s", self._access.describe(self._authority))
+        if self._authority is None:
+            log.info("whoever reaches %s may read", self.url)
+        else:
+            log.info("only who has a certificate by %s may read %s", self._authority, self.url)
 
     def _apply(self, configured: Configured) -> None:
         """Apply new settings; totals go on."""
@@ -214,6 +238,7 @@ class Daemon:
             log.warning("a new state file needs a restart; the old one is still written")
         self._configured = configured
         self._reports.policy = report_policy(configured.settings)
+        self._hosts.allow(configured.settings.allowed_hosts)
         if not self._sampler.stop(RELEASE_SECONDS):
             log.warning(
                 "a call of the old source did not return in time; what it brings is dropped"

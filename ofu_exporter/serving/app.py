@@ -14,6 +14,7 @@ from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.faults import CatchFaults
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
+from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.job_routes import add_job_routes
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.page_routes import add_page_routes
@@ -88,7 +89,9 @@ class _Api(FastAPI):
         return self.openapi_schema
 
 
-def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> FastAPI:
+def create_app(
+    page: Page, book: JobBook, reports: ReportBook, guard: Guard, hosts: Hosts | None = None
+) -> FastAPI:
     """The application over a page, to which the daemon publishes snapshots.
 
     Requests that write pass the guard first; their route finds the writer in `scope["ofu.writer"]`.
@@ -98,6 +101,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     """
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(guard.around)
+    app.add_middleware((hosts or Hosts()).around)
     app.add_middleware(CatchFaults, faults=page.faults, name=_counted_as)
     app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
 

@@ -16,6 +16,9 @@ from ofu_exporter.support.small_files import read_small
 
 BACKLOG = 2048
 """How many clients may wait, instead of being refused, while the agent is busy."""
+SOCKET_BYTES = 64 << 10
+"""What the kernel may keep for one connection in each direction. By itself it would let this grow to MiB, which a
+container's memory limit counts."""
 
 
 def listen(address: str) -> socket.socket:
@@ -25,6 +28,8 @@ def listen(address: str) -> socket.socket:
     # asyncio sends at once when the protocol is named; else every answer waits 40 ms for an acknowledgement.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # what is accepted inherits them
+        bound.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BYTES)
     try:
         bound.bind((host, port))
         bound.listen(BACKLOG)

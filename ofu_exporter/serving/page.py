@@ -29,6 +29,7 @@ from ofu_exporter.serving.history import History
 from ofu_exporter.serving.metrics.agent import (
     BUILD_INFO,
     CLOCK_STEPS,
+    DROPPED_LOG_LINES,
     FAULTS,
     PULLS,
     REJECTED_REPORTS,
@@ -157,6 +158,8 @@ class LiveCounts(NamedTuple):
     """Writes of the state file by outcome; None without a file."""
     state_set_aside: int = 0
     """Damaged state files that were kept under another name."""
+    dropped_log_lines: int = 0
+    """Lines of the log that were not written."""
 
 
 class Page:
@@ -289,6 +292,7 @@ class Page:
         yield _counted(PULLS, counts.pulls)
         refused = dict(counts.rejected_reports)
         yield _counted(REJECTED_REPORTS, {(reason,): count for reason, count in refused.items()})
+        yield _counted(DROPPED_LOG_LINES, {(): counts.dropped_log_lines})
         if counts.state_writes is not None:
             writes = dict(counts.state_writes)
             yield _counted(STATE_WRITES, {(outcome,): count for outcome, count in writes.items()})

@@ -31,10 +31,9 @@ class SiteTokens:
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigError when the file cannot be used."""
-        self._path = path
-        read_tokens(
-            path
-        )  # a file system that hangs is refused here, and nobody waits for its stamp
+        self.path = path
+        # A file system that hangs is refused here, and nobody waits for its stamp.
+        read_tokens(path)
         self._stamp = stamp(path)
         self._digests = read_tokens(path)
         self._problem = ""
@@ -45,12 +44,12 @@ class SiteTokens:
 
     def refresh(self) -> None:
         """Read the file again if it has changed, or could not be used before."""
-        now = stamp(self._path)
+        now = stamp(self.path)
         if now == self._stamp and not self._problem:
             return
         try:
-            self._digests, problem = read_tokens(self._path), ""
-            log.info("report tokens read anew from %s", self._path)
+            self._digests, problem = read_tokens(self.path), ""
+            log.info("report tokens read anew from %s", self.path)
         except ConfigError as error:
             self._digests, problem = (), str(error)
             if problem != self._problem:

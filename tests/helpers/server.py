@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ofu_exporter.serving.connections import ConnectionLimit
+from ofu_exporter.serving.connection_limit import ConnectionLimit
 from ofu_exporter.serving.guard import WRITER, App, Receive, Scope, Send
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.server import Server

@@ -190,6 +190,12 @@ PULLS = MetricSpec(
     ("job_id", "outcome"),
     "Pulls of a serving engine's counter of FLOPs: reported, or why not.",
 )
+DROPPED_LOG_LINES = MetricSpec(
+    "ofu_exporter_dropped_log_lines",
+    "counter",
+    (),
+    "Lines of the log that were not written: too many at once, or nobody takes them.",
+)
 REQUESTS = MetricSpec(
     "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
 )
@@ -217,4 +223,5 @@ AGENT_METRICS = (
     PULLS,
     REQUESTS,
     FAULTS,
+    DROPPED_LOG_LINES,
 )
