@@ -13,6 +13,7 @@ from pathlib import Path
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.build import build_access, build_attribution, build_sampler, report_policy
 from ofu_exporter.agent.sampler import Sampler
+from ofu_exporter.agent.web_renewal import WebRenewal
 from ofu_exporter.errors import DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
@@ -25,7 +26,9 @@ from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.page import LiveCounts, Page
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.server import Server
+from ofu_exporter.serving.web_config import read_web_config
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging
@@ -53,7 +56,9 @@ class Daemon:
         self._page = Page(time.monotonic, self._counts, unix=time.time)
         self._node = platform.node()
         self._access = build_access(configured.settings)
-        self._listeners = Listeners(configured.settings)
+        web = read_web_config(configured.settings.web_config_file)
+        reading = ReadAccess(web)
+        self._listeners = Listeners(configured.settings, web)
         self._state_writer = self._make_state_writer(configured.settings)
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
         self._feeds = Feeds(self._page.snapshot, self._reports)
@@ -61,8 +66,9 @@ class Daemon:
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
-        app = create_app(self._page, self._book(), self._reports, guard)
+        app = create_app(self._page, self._book(), self._reports, guard, reading)
         self._server = Server(app, self._listeners, self._stop)
+        self._web = WebRenewal(web, reading, self._server, self._page.count_reload)
         self._reload = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
@@ -137,6 +143,7 @@ class Daemon:
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
         self._access.start()
+        self._web.start(lambda: self._configured.settings)
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
         if self._state_writer is not None:
@@ -178,7 +185,7 @@ class Daemon:
         """Reload the settings once; returns the outcome."""
         try:
             configured = await asyncio.to_thread(self._load)
-            await self._server.renew(configured.settings)
+            await self._web.renew(configured.settings)
         except OfuError as error:
             log.error("configuration not applied, the last good one stays: %s", error)
             return "failed"

@@ -15,6 +15,7 @@ from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.serving.job_routes import add_job_routes
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.report_routes import add_report_routes
 from ofu_exporter.serving.start_page import start_page
 from ofu_exporter.values.snapshot import Snapshot
@@ -75,7 +76,9 @@ class _Api(FastAPI):
         return self.openapi_schema
 
 
-def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> FastAPI:
+def create_app(
+    page: Page, book: JobBook, reports: ReportBook, guard: Guard, reading: ReadAccess
+) -> FastAPI:
     """The application over a page, to which the daemon publishes snapshots.
 
     Requests that write pass the guard first; their route finds the writer in `scope["ofu.writer"]`.
@@ -85,6 +88,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     """
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(guard.around)
+    app.add_middleware(reading.around)
     app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
 
     async def metrics(request: Request) -> Response:

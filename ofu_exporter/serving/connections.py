@@ -14,6 +14,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ofu_exporter.support.peers import peer_uid
+
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 512
@@ -25,6 +27,8 @@ connection to its answer, so it waits for about one that writes, however many th
 MOST_WAITING_BYTES = 1 << 20
 """Most bytes that are held back; above this they may as well be worked on."""
 _READS = (b"GET ", b"HEAD ")
+PEER_UID = "ofu.peer_uid"
+"""The key of a request's `state` that holds the user at the other end of the Unix socket."""
 
 
 class RequestPhase(Enum):
@@ -156,6 +160,7 @@ class Connection(H11Protocol):
         own_end = transport.get_extra_info("socket")
         if own_end.family == socket.AF_UNIX:  # some versions of uvicorn do not set this
             self.server = (own_end.getsockname(), None)  # type: ignore[assignment,unused-ignore]
+            self.app_state = {PEER_UID: peer_uid(own_end)}
         self._limit.enter(self)
         self._note()
 

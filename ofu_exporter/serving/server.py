@@ -14,6 +14,7 @@ import uvicorn
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.connections import Connection, ConnectionLimit
 from ofu_exporter.serving.listeners import BACKLOG, Listeners, tls_context
+from ofu_exporter.serving.web_config import WebConfig
 from ofu_exporter.settings import Settings
 
 HANDSHAKE_SECONDS = 10.0
@@ -75,16 +76,16 @@ class Server(uvicorn.Server):
             self._limit, config=self.config, server_state=self.server_state, app_state={}
         )
 
-    async def renew(self, settings: Settings) -> None:
+    async def renew(self, settings: Settings, web: WebConfig) -> None:
         """Read certificates anew; open connections stay. Raises ConfigError, and then keeps the old certificates.
 
         A context is replaced as a whole: it cannot stop trusting an authority that it once trusted.
         """
-        if (settings.tls_cert is None) != (self._listeners.tls is None):
+        tls = await asyncio.to_thread(tls_context, settings, web)
+        if (tls is None) != (self._listeners.tls is None):
             raise ConfigError("TLS cannot be switched on or off without a restart")
-        if self._listeners.tls is None:
+        if tls is None:
             return
-        tls = await asyncio.to_thread(tls_context, settings)
         before, self.servers[0] = (
             self.servers[0],
             await self._serve_on(self._listeners.address, tls),
