@@ -158,10 +158,12 @@ def _check_key(key: str) -> None:
 
 
 def _file(table: Mapping[str, Any], key: str, folder: Path) -> Path | None:
-    value = table.get(key) or None
-    if value is not None and (not isinstance(value, str) or "\0" in value):
+    value = table.get(key)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or "\0" in value:
         raise ConfigError(f"{key} is not the name of a file")
-    return folder / value if value else None
+    return folder / value
 
 
 def _client_auth(table: Mapping[str, Any]) -> ssl.VerifyMode:
