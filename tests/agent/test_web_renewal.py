@@ -87,9 +87,7 @@ def test_a_file_that_is_bad_or_gone_keeps_the_door_closed(
 
 
 @pytest.mark.slow
-def test_a_contradiction_ends_the_start(
-    tmp_path: Path, certificates: Certificates
-) -> None:
+def test_a_contradiction_ends_the_start(tmp_path: Path, certificates: Certificates) -> None:
     tls = {"cert_file": str(certificates.cert), "key_file": str(certificates.key)}
     path = web_file(tmp_path / "web.yml", tls_server_config=tls)
     flags = ("--tls-cert", str(certificates.cert), "--tls-key", str(certificates.key))
