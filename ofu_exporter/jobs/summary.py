@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, ReportedMfu
 from ofu_exporter.support.percent import percent
+from ofu_exporter.support.plain_text import escaped
 
 
 def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
@@ -22,7 +23,7 @@ def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
         "nodes": f"{len(job.nodes)}/{of_nodes}" if of_nodes else str(len(job.nodes)),
         **({"simulated": "yes"} if job.simulated else {}),
     }
-    return " ".join(f"{name}={value}" for name, value in words.items())
+    return escaped(" ".join(f"{name}={value}" for name, value in words.items()))
 
 
 def _reported_words(reported: ReportedMfu | None) -> dict[str, str]:
@@ -61,7 +62,7 @@ def text(job: JobTotals) -> str:
     if job.reported is not None:
         lines += _reported_lines(job.reported)
     lines += [_gpu_line(gpu) for gpu in job.gpus]
-    return "\n".join(lines)
+    return "\n".join(map(escaped, lines))
 
 
 def _count(gpus: float) -> str:

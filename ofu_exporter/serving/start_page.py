@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from ofu_exporter import __version__
 from ofu_exporter.support.percent import percent
+from ofu_exporter.support.plain_text import escaped
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 
@@ -16,7 +17,7 @@ def start_page(snapshot: Snapshot | None) -> str:
     rows = "".join(_row(view) for view in snapshot.gpus) if snapshot else ""
     simulated = snapshot is not None and snapshot.source.simulated
     notice = "<p><strong>Simulated data: no GPU was measured.</strong></p>" if simulated else ""
-    source = html.escape(_sources(snapshot)) if snapshot else "none yet"
+    source = _shown(_sources(snapshot)) if snapshot else "none yet"
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>ofu-exporter</title>"
         "<style>body{font:16px/1.5 system-ui,sans-serif;margin:2rem;max-width:70rem}"
@@ -33,6 +34,10 @@ def start_page(snapshot: Snapshot | None) -> str:
     )
 
 
+def _shown(text: str) -> str:
+    return html.escape(escaped(text))
+
+
 def _sources(snapshot: Snapshot) -> str:
     """The names of the sources that GPUs are read through."""
     return ", ".join(
@@ -42,13 +47,13 @@ def _sources(snapshot: Snapshot) -> str:
 
 def _row(view: GpuView) -> str:
     name = view.gpu.index + (f"/{view.gpu.instance}" if view.gpu.instance else "")
-    cells = [html.escape(name), html.escape(view.gpu.name or "unknown")]
+    cells = [_shown(name), _shown(view.gpu.name or "unknown")]
     window = view.window
     cells += [
         percent(window.utilization if window else None, ""),
         percent(window.tensor_active if window else None, ""),
         f"{window.sm_clock_hz / 1e6:.0f} MHz" if window and window.sm_clock_hz else "",
-        html.escape(", ".join(job.job_id for job in view.holders)),
+        _shown(", ".join(job.job_id for job in view.holders)),
         view.reason.value if view.reason else "",
     ]
     return "<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>"
@@ -67,9 +72,9 @@ def _job_row(view: JobView) -> str:
     path = quote(job.job_id)
     observed, reports = view.observed_seconds, view.reports
     cells = [
-        f"<a href=/v1/jobs/{path}>{html.escape(job.job_id)}</a>",
-        html.escape(job.name),
-        html.escape(job.user or job.namespace),
+        f"<a href=/v1/jobs/{path}>{_shown(job.job_id)}</a>",
+        _shown(job.name),
+        _shown(job.user or job.namespace),
         percent(view.utilization_seconds / observed if observed > 0 else None, ""),
         percent(reports.mfu if reports else None, ""),
         _verdict(reports),
@@ -84,4 +89,4 @@ def _verdict(reports: ReportsView | None) -> str:
     if reports is None:
         return ""
     first = reports.causes.first if reports.causes else None
-    return reports.verdict.value + (f" ({html.escape(first.cause)})" if first else "")
+    return reports.verdict.value + (f" ({_shown(first.cause)})" if first else "")

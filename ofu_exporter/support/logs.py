@@ -4,6 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+from typing import Any
+
+from ofu_exporter.support.plain_text import escaped, escaped_lines
+
+
+class TextLines(logging.Formatter):
+    """One line of text per record, and one for each line of a traceback: others cannot write lines of their own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        return escaped_lines(super().formatException(ei))
 
 
 class JsonLines(logging.Formatter):
@@ -24,7 +38,7 @@ class JsonLines(logging.Formatter):
 def configure_logging(log_format: str) -> None:
     """Log to standard error, as text or as JSON lines."""
     handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if log_format == "json" else text)
     root = logging.getLogger()
     root.handlers[:] = [handler]

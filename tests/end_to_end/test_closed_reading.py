@@ -1,4 +1,4 @@
-"""A real Prometheus reads an agent that is closed by a web configuration, and only with certificate authority and password."""
+"""A real Prometheus reads an agent that is closed by a web configuration, and only by TLS with a password."""
 
 from __future__ import annotations
 

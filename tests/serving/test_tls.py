@@ -78,5 +78,5 @@ def test_a_certificate_is_demanded_or_looked_at_if_given(
 
 def test_tls_by_flags_and_by_the_file_is_a_contradiction(certificates: Certificates) -> None:
     settings = Settings(tls_cert=certificates.cert, tls_key=certificates.key)
-    with pytest.raises(ConfigError, match="TLS is set twice: by --tls-cert and by .*web.yml"):
+    with pytest.raises(ConfigError, match=r"TLS is set twice: by --tls-cert and by .*web\.yml"):
         tls_context(settings, web_of(certificates))
