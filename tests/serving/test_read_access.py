@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,12 +36,12 @@ GOOD = basic("prometheus", "s3cret:with:colons")
 
 
 @pytest.fixture(scope="module")
-def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
-    path = tmp_path_factory.mktemp("run") / "reports.sock"
-    path.parent.chmod(0o755)
+def listeners() -> Iterator[Listeners]:
     app = ReadAccess(WEB).around(Guard(Access()).around(tell))
-    with serving(app, report_socket=path) as listening:
-        yield listening
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # pytest's own folders let nobody else in
+        with serving(app, report_socket=Path(folder) / "reports.sock") as listening:
+            yield listening
 
 
 def request(method: str, path: str, *authorizations: str) -> bytes:
@@ -132,8 +133,6 @@ def test_by_the_unix_socket_the_agents_own_user_reads_and_others_do_not(
     assert status(path, request("GET", "/metrics"))[0] == 200
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
-    for folder in Path(path).parents[:3]:
-        folder.chmod(folder.stat().st_mode | 0o011)
     done = subprocess.run(
         [sys.executable, "-c", ASK, path], capture_output=True, text=True, check=True, timeout=SOON
     )
