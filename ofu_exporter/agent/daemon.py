@@ -42,6 +42,8 @@ SIMULATED = "simulate"
 """The scheduler whose jobs also report by themselves."""
 RELEASE_SECONDS = 0.5
 """Handles must be released within this time after a stop signal."""
+HASH_SECONDS = 1.5
+"""Longest wait for the hash of a password that is under way at a stop signal."""
 FILE_CHECK_SECONDS = 5.0
 """Time between two looks for changes of the configuration file."""
 
@@ -57,7 +59,7 @@ class Daemon:
         self._node = platform.node()
         self._access = build_access(configured.settings)
         web = read_web_config(configured.settings.web_config_file)
-        reading = ReadAccess(web)
+        self._reading = ReadAccess(web)
         self._listeners = Listeners(configured.settings, web)
         self._state_writer = self._make_state_writer(configured.settings)
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
@@ -66,9 +68,9 @@ class Daemon:
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
-        app = create_app(self._page, self._book(), self._reports, guard, reading)
+        app = create_app(self._page, self._book(), self._reports, guard, self._reading)
         self._server = Server(app, self._listeners, self._stop)
-        self._web = WebRenewal(web, reading, self._server, self._page.count_reload)
+        self._web = WebRenewal(web, self._reading, self._server, self._page.count_reload)
         self._reload = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
@@ -159,6 +161,7 @@ class Daemon:
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         self._systemd.stopping()
+        self._reading.begin_stop()
         for task in (*tending, stopping):
             task.cancel()
         self._feeds.stop()
@@ -168,6 +171,7 @@ class Daemon:
         if self._state_writer is not None:
             await asyncio.to_thread(self._state_writer.stop, RELEASE_SECONDS)
         await serving
+        await asyncio.to_thread(self._reading.stop, HASH_SECONDS)
 
     def _run_feeds(self) -> None:
         simulated = SIMULATED in self._configured.schedulers

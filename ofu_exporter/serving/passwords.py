@@ -1,7 +1,8 @@
 """Checks passwords against their bcrypt hashes, off the event loop and with a bound on what guessing may cost.
 
 A right password is remembered, so that each scrape does not cost a hash. All hashing is done on one thread, one
-address at a time, and after a wrong password that thread rests: however many guess, they use a fifth of a core.
+address at a time, and after a wrong password that thread rests: however many guess, they use a fifth of a core. Who has
+not guessed wrong lately goes first.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ MOST_REMEMBERED = 64
 """Most pairs of user and password that were right and need no hash again."""
 MOST_WAITING = 16
 """Most addresses that wait for a hash."""
+MOST_WAITING_AGAIN = 8
+"""Most of these that have been wrong lately."""
+MOST_WRONG = 4096
+"""Most addresses that are known to have been wrong lately."""
 REST = 4.0
 """Rest after a wrong password, as a multiple of what its hash took."""
 LONGEST_PASSWORD = 72
@@ -55,9 +60,22 @@ class Passwords:
         self._key = os.urandom(32)
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._waiting: set[str] = set()
-        self._work: queue.SimpleQueue[_Attempt] = queue.SimpleQueue()
+        self._wrong: OrderedDict[str, None] = OrderedDict()
+        self._work: queue.PriorityQueue[tuple[int, int, _Attempt | None]] = queue.PriorityQueue()
+        self._count = 0
+        self._stopping = threading.Event()
         self.renew(users)
-        threading.Thread(target=self._run, name="passwords", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="passwords", daemon=True)
+        self._thread.start()
+
+    def begin_stop(self) -> None:
+        """Let the thread end after the hash that it is at."""
+        self._stopping.set()
+        self._put(0, None)
+
+    def stop(self, seconds: float) -> None:
+        """Wait for that. A thread that is in the library when the interpreter ends would abort the process."""
+        self._thread.join(seconds)
 
     def renew(self, users: Mapping[str, bytes]) -> None:
         """Take other users; who is not among them, or has another hash, is known no more."""
@@ -75,14 +93,20 @@ class Passwords:
         if mark in self._right:
             self._right.move_to_end(mark)
             return True
-        if address in self._waiting or len(self._waiting) >= MOST_WAITING:
+        was_wrong = address in self._wrong
+        most = MOST_WAITING_AGAIN if was_wrong else MOST_WAITING
+        if address in self._waiting or len(self._waiting) >= most:
             raise BusyError
         loop = asyncio.get_running_loop()
         attempt = _Attempt(address, hashed or self._nobodys, password, loop, loop.create_future())
         self._waiting.add(address)
-        self._work.put(attempt)
+        self._put(1 + was_wrong, attempt)
         if not await attempt.answer or hashed is None:
+            self._wrong[address] = None
+            while len(self._wrong) > MOST_WRONG:
+                self._wrong.popitem(last=False)
             return False
+        self._wrong.pop(address, None)
         self._right[mark] = None
         while len(self._right) > MOST_REMEMBERED:
             self._right.popitem(last=False)
@@ -93,16 +117,23 @@ class Passwords:
         parts = (hashlib.sha256(part).digest() for part in (user.encode(), hashed, password))
         return hmac.digest(self._key, b"".join(parts), "sha256")
 
+    def _put(self, rank: int, attempt: _Attempt | None) -> None:
+        """The lowest rank goes first, and of one rank the first."""
+        self._count += 1
+        self._work.put((rank, self._count, attempt))
+
     def _run(self) -> None:
         while True:
-            attempt = self._work.get()
+            attempt = self._work.get()[2]
+            if attempt is None or self._stopping.is_set():
+                return
             began = time.monotonic()
             right = self._hash(attempt)
             took = time.monotonic() - began
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 attempt.loop.call_soon_threadsafe(self._answer, attempt, right)
             if not right:
-                time.sleep(REST * took)
+                self._stopping.wait(REST * took)
 
     def _hash(self, attempt: _Attempt) -> bool:
         usable = b"\0" not in attempt.password  # the library refuses this one

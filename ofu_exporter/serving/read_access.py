@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import logging
 import math
 import os
@@ -75,6 +76,16 @@ class ReadAccess:
         else:
             self._passwords.renew(web.users)
 
+    def begin_stop(self) -> None:
+        """Hash no further password."""
+        if self._passwords is not None:
+            self._passwords.begin_stop()
+
+    def stop(self, seconds: float) -> None:
+        """Wait for the hash that is under way."""
+        if self._passwords is not None:
+            self._passwords.stop(seconds)
+
     def around(self, app: App) -> App:
         """The application for those who may read it."""
 
@@ -118,7 +129,7 @@ class ReadAccess:
             return False
         client = scope.get("client")
         user, password = given
-        if await passwords.are_right(str(client[0]) if client else "", user, password):
+        if await passwords.are_right(_network(client[0]) if client else "", user, password):
             return True
         self._note_wrong(client)
         return False
@@ -133,6 +144,15 @@ class ReadAccess:
                 client,
                 self._wrong,
             )
+
+
+def _network(address: str) -> str:
+    """What counts as one address: all that one guesser may have at no cost."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    if ip.is_loopback:
+        return "loopback"
+    return str(ip) if ip.version == 4 else str(ipaddress.ip_network((ip, 64), strict=False))
 
 
 def _needs_password(scope: Scope) -> bool:

@@ -18,8 +18,8 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.tls import TlsFiles, tls_files
 from ofu_exporter.support.secret_files import read_secret
 
-MOST_COST = 14
-"""Highest cost of a password's hash: one check takes about a second of a core."""
+MOST_COST = 12
+"""Highest cost of a password's hash: one check takes a quarter of a second of a core, and a stop waits for it."""
 MOST_USERS = 100
 
 _SECTIONS = ("tls_server_config", "http_server_config", "basic_auth_users", "rate_limit")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from tests.helpers.agent import Agent, agent, call, until
 from tests.helpers.certificates import Certificates
-from tests.helpers.passwords import hashed, web_file
+from tests.helpers.passwords import basic, hashed, web_file
+from tests.helpers.server import Client
 
 FAST = ("--source", "simulate", "--scheduler", "none", "--interval", "1s")
 
@@ -84,6 +87,19 @@ def test_a_file_that_is_bad_or_gone_keeps_the_door_closed(
         web_file(path, basic_auth_users={"prom": hashed("y")})
         until(lambda: status(running, "prom", "y") == 200)
         assert running.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_stop_in_the_middle_of_a_hash_is_a_clean_one(tmp_path: Path) -> None:
+    """A thread that is in the library of another language when the interpreter ends aborts the process."""
+    path = web_file(tmp_path / "web.yml", basic_auth_users={"prom": hashed("x", cost=12)})
+    with agent("run", *FAST, f"--web.config.file={path}") as running:
+        address = urlsplit(running.url).hostname, urlsplit(running.url).port
+        guesses = f"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: {basic('prom', 'y')}\r\n\r\n"
+        with Client((str(address[0]), int(address[1] or 0))) as client:
+            client.send(guesses.encode())
+            time.sleep(0.1)  # it is at the hash now, on a machine that is not slower than it is
+            assert running.stop() == 0
 
 
 @pytest.mark.slow

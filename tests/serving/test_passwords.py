@@ -13,6 +13,7 @@ import pytest
 from ofu_exporter.serving.passwords import (
     MOST_REMEMBERED,
     MOST_WAITING,
+    MOST_WAITING_AGAIN,
     BusyError,
     Passwords,
 )
@@ -29,8 +30,10 @@ class CountedCheck:
         self.hashes: list[bytes] = []
         self.gate = threading.Event()
         self.gate.set()
+        self.entered = threading.Event()
 
     def __call__(self, password: bytes, against: bytes) -> bool:
+        self.entered.set()
         self.gate.wait()
         self.hashes.append(against)
         return bcrypt.checkpw(password, against)
@@ -106,24 +109,66 @@ def test_after_a_wrong_password_the_next_hash_waits_four_times_as_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = iter(range(100))
-    rests: list[float] = []
+    monkeypatch.setattr("ofu_exporter.serving.passwords.time.monotonic", lambda: next(clock))
+    rests: list[float | None] = []
     rested = threading.Event()
 
-    def rest(seconds: float) -> None:
-        rests.append(seconds)
-        rested.set()
+    class Rest(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            rests.append(timeout)
+            rested.set()
+            return True
 
-    monkeypatch.setattr("ofu_exporter.serving.passwords.time.monotonic", lambda: next(clock))
-    monkeypatch.setattr("ofu_exporter.serving.passwords.time.sleep", rest)
-    passwords = Passwords(ALICE, bcrypt.checkpw)
-
-    async def body() -> None:
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        passwords._stopping = Rest()
         assert await passwords.are_right("a", "alice", b"wonder")
         assert not await passwords.are_right("a", "alice", b"guess")
 
-    asyncio.run(body())
+    asked(body)
     assert rested.wait(20)
     assert rests == [4.0]
+
+
+def test_who_was_not_wrong_lately_goes_before_any_number_of_guessers() -> None:
+    """Else a flood from many addresses would keep Prometheus out after a restart of the agent."""
+    guessers = [f"a{number}" for number in range(MOST_WAITING)]
+
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        passwords._stopping.wait = lambda *_: False  # type: ignore[method-assign]
+        for address in guessers:
+            assert not await passwords.are_right(address, "bob", b"guess")
+        check.gate.clear()
+        tasks, busy = [], 0
+        for address in guessers:
+            tasks.append(asyncio.create_task(passwords.are_right(address, "bob", b"guess")))
+            await asyncio.sleep(0)
+        busy = sum(task.done() for task in tasks)
+        assert busy == MOST_WAITING - MOST_WAITING_AGAIN
+        good = asyncio.create_task(passwords.are_right("new", "alice", b"wonder"))
+        await asyncio.sleep(0)
+        check.hashes.clear()
+        check.gate.set()
+        assert await good
+        assert check.hashes.index(ALICE["alice"]) <= 1, "at once after the hash that was under way"
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asked(body)
+
+
+def test_a_stop_ends_the_thread_after_the_hash_that_it_is_at() -> None:
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        check.gate.clear()
+        task = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+        assert await asyncio.to_thread(check.entered.wait, 20)
+        passwords.begin_stop()
+        passwords.stop(0.01)
+        assert passwords._thread.is_alive()
+        check.gate.set()
+        assert await task
+        passwords.stop(20)
+        assert not passwords._thread.is_alive()
+
+    asked(body)
 
 
 def test_a_client_that_leaves_has_its_place_until_its_hash_is_done() -> None:

@@ -174,6 +174,22 @@ def _code(connection: socket.socket) -> int:
     return int(connection.recv(65536).split()[1])
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("127.0.0.1", "127.9.9.9", True),
+        ("127.0.0.1", "::1", True),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+    ],
+)
+def test_what_one_guesser_has_at_no_cost_counts_as_one(one: str, other: str, same: bool) -> None:
+    assert (read_access._network(one) == read_access._network(other)) is same
+
+
 def test_wrong_passwords_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     with serving(ReadAccess(WEB).around(tell)) as listening, caplog.at_level(logging.WARNING):
         for _ in range(5):
