@@ -63,3 +63,8 @@ def test_no_name_can_inject_markup(name: str) -> None:
     desk.run(10.0)
     for snapshot in (desk.shown, snapshot_of(reading(device=gpu(0, name=name)))):
         assert "<script" not in start_page(snapshot)
+
+
+def test_a_name_is_shown_as_it_is_written_and_turns_nothing_around() -> None:
+    text = start_page(snapshot_of(fault(5, device=gpu(0, name="H100\u202e\x1b<b>"))))
+    assert "H100\\u202e\\x1b&lt;b&gt;" in text
