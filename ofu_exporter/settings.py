@@ -119,6 +119,13 @@ class Settings(BaseModel):
         "and whoever is may report for any job.",
         examples=["FILE"],
     )
+    web_config_file: Path | None = Field(
+        default=None,
+        description="TLS, passwords for reading and headers, in the file format of Prometheus' "
+        "exporters.",
+        examples=["FILE"],
+        json_schema_extra={"flag": "--web.config.file"},  # the name that every exporter gives it
+    )
     unowned_reports: bool = Field(
         default=False,
         description="Keep reports of jobs that own no GPU here, such as those of a head node.",

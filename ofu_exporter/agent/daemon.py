@@ -20,6 +20,7 @@ from ofu_exporter.agent.build import (
     report_policy,
 )
 from ofu_exporter.agent.sampler import Sampler
+from ofu_exporter.agent.web_renewal import WebRenewal
 from ofu_exporter.errors import ConfigError, DriverReplacedError, HungError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
@@ -33,7 +34,9 @@ from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.page import LiveCounts, Page
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.server import Server
+from ofu_exporter.serving.web_config import read_web_config
 from ofu_exporter.settings import Configured, Settings, host_and_port
 from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging, dropped_lines
@@ -52,6 +55,8 @@ RELEASE_SECONDS = 0.5
 """Handles must be released within this time after a stop signal."""
 RELOAD_SECONDS = 10.0
 """How long the configuration may take to be read."""
+HASH_SECONDS = 1.5
+"""Longest wait for the hash of a password that is under way at a stop signal."""
 FILE_CHECK_SECONDS = 5.0
 """Time between two looks for changes of the configuration file."""
 
@@ -66,7 +71,9 @@ class Daemon:
         self._page = Page(time.monotonic, self._counts, unix=time.time)
         self._node = platform.node()
         self._access = build_access(configured.settings)
-        self._listeners = Listeners(configured.settings)
+        web = read_web_config(configured.settings.web_config_file)
+        self._reading = ReadAccess(web)
+        self._listeners = Listeners(configured.settings, web)
         self._state_writer = self._make_state_writer(configured.settings)
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
         self._feeds = Feeds(self._page.snapshot, self._reports)
@@ -77,8 +84,9 @@ class Daemon:
         guard = Guard(self._access, self._reports.reject)
         settings = configured.settings
         self._hosts = Hosts(settings.allowed_hosts, [host_and_port(settings.listen)[0]])
-        app = create_app(self._page, self._book(), self._reports, guard, self._hosts)
+        app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
         self._server = Server(app, self._listeners, self._stop, connection_limit())
+        self._web = WebRenewal(web, self._reading, self._server, self._page.count_reload)
         self._reload = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
@@ -156,6 +164,7 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
         self._access.start()
         self._hosts.start()
+        self._web.start(lambda: self._configured.settings)
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
         if self._state_writer is not None:
@@ -172,6 +181,7 @@ class Daemon:
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         self._systemd.stopping()
+        self._reading.begin_stop()
         for task in (*tending, stopping):
             task.cancel()
         self._feeds.stop()
@@ -181,6 +191,7 @@ class Daemon:
         if self._state_writer is not None:
             await asyncio.to_thread(self._state_writer.stop, RELEASE_SECONDS)
         await serving
+        await asyncio.to_thread(self._reading.stop, HASH_SECONDS)
 
     def _run_feeds(self) -> None:
         simulated = SIMULATED in self._configured.schedulers
@@ -199,7 +210,7 @@ class Daemon:
         try:
             configured = await soon(RELOAD_SECONDS, "configuration", self._load)
             self._check_not_emptied(configured)
-            await self._server.renew(configured.settings)
+            await self._web.renew(configured.settings)
         except OfuError as error:
             log.error("configuration not applied, the last good one stays: %s", error)
             self._log_writers()

@@ -18,6 +18,7 @@ from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.job_routes import add_job_routes
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.page_routes import add_page_routes
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.report_routes import add_report_routes
 from ofu_exporter.values.snapshot import Snapshot
 
@@ -90,7 +91,12 @@ class _Api(FastAPI):
 
 
 def create_app(
-    page: Page, book: JobBook, reports: ReportBook, guard: Guard, hosts: Hosts | None = None
+    page: Page,
+    book: JobBook,
+    reports: ReportBook,
+    guard: Guard,
+    reading: ReadAccess,
+    hosts: Hosts | None = None,
 ) -> FastAPI:
     """The application over a page, to which the daemon publishes snapshots.
 
@@ -101,6 +107,7 @@ def create_app(
     """
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(guard.around)
+    app.add_middleware(reading.around)
     app.add_middleware((hosts or Hosts()).around)
     app.add_middleware(CatchFaults, faults=page.faults, name=_counted_as)
     app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too

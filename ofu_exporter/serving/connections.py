@@ -14,6 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ofu_exporter.serving.access import CERTIFIED
 from ofu_exporter.serving.connection_limit import READ_BYTES, ConnectionLimit, RequestPhase
 from ofu_exporter.serving.request_queue import Lane
+from ofu_exporter.serving.tls import WriterContext
+from ofu_exporter.support.peers import peer_uid
 
 UNSENT_BYTES = 16 << 10
 """Above this an answer counts as not taken, and the next request of the connection waits."""
@@ -23,6 +25,8 @@ _TLS_HANDSHAKE = b"\x16"
 
 # asyncio gives every TLS connection a buffer of 256 KiB for its whole life; no record of TLS is larger than 16.6 KiB.
 sslproto.SSLProtocol.max_size = 2 * READ_BYTES
+PEER_UID = "ofu.peer_uid"
+"""The key of a request's `state` that holds the user at the other end of the Unix socket."""
 
 
 class Connection(H11Protocol, asyncio.BufferedProtocol):
@@ -114,9 +118,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         if own_end.family == socket.AF_UNIX:  # some versions of uvicorn do not set this
             self.server = (own_end.getsockname(), None)  # type: ignore[assignment,unused-ignore]
         self._handshaking = False
-        # Empty unless the certificate was demanded and verified when this connection was opened.
-        tls = transport.get_extra_info("ssl_object")
-        self.app_state = {CERTIFIED: bool(tls is not None and tls.getpeercert())}
+        self.app_state = {CERTIFIED: _is_certified(transport), PEER_UID: _peer(own_end)}
         self._note()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -210,3 +212,14 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             return RequestPhase.BODY
         answering = self.cycle is not None and not self.cycle.response_complete
         return RequestPhase.WORK if answering else RequestPhase.ANSWER
+
+
+def _is_certified(transport: asyncio.BaseTransport) -> bool:
+    """Whether the client has shown a certificate of the authority whose clients may write, on this connection."""
+    tls = transport.get_extra_info("ssl_object")
+    return tls is not None and isinstance(tls.context, WriterContext) and bool(tls.getpeercert())
+
+
+def _peer(own_end: socket.socket) -> int | None:
+    """The user at the other end of the Unix socket; None of an address."""
+    return peer_uid(own_end) if own_end.family == socket.AF_UNIX else None

@@ -10,9 +10,9 @@ import stat
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.serving.tls import make_context, tls_of_settings
+from ofu_exporter.serving.web_config import NOTHING, WebConfig
 from ofu_exporter.settings import Settings, host_and_port
-from ofu_exporter.support.secret_files import read_secret
-from ofu_exporter.support.small_files import read_small
 
 BACKLOG = 2048
 """How many clients may wait, instead of being refused, while the agent is busy."""
@@ -75,39 +75,21 @@ def _remove_stale(path: Path) -> None:
     raise ConfigError("another program listens there")
 
 
-def tls_context(settings: Settings) -> ssl.SSLContext | None:
+def tls_context(settings: Settings, web: WebConfig = NOTHING) -> ssl.SSLContext | None:
     """The TLS context of the address; None without a certificate. Raises ConfigError."""
-    certificate, authority = settings.tls_cert, settings.tls_client_ca
-    if certificate is None:
-        if settings.tls_key or authority:
-            raise ConfigError("--tls-key and --tls-client-ca need --tls-cert")
-        return None
-    key = settings.tls_key or certificate
-    read_secret(key, "TLS key" if settings.tls_key else "TLS certificate and key")
-    # OpenSSL reads whatever it is given to its end, so what it may read is looked at first.
-    for path, what in ((certificate, "TLS certificate"), (authority, "TLS client authority")):
-        if path is not None:
-            read_small(path, what)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(certificate, key, password=lambda: "")  # never ask at the terminal
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"TLS certificate {certificate}, key {key}: {error}") from error
-    if authority:
-        try:
-            context.load_verify_locations(authority)
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"TLS client authority {authority}: {error}") from error
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
+    own = tls_of_settings(settings)
+    if own and web.tls:
+        raise ConfigError(f"TLS is set twice: by --tls-cert and by tls_server_config in {web.file}")
+    tls = own or web.tls
+    return make_context(tls) if tls else None
 
 
 class Listeners:
     """The sockets that the agent listens on, from before it starts until after it ends."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, web: WebConfig = NOTHING) -> None:
         """Raises ConfigError, which names the address or file."""
-        self.tls = tls_context(settings)
+        self.tls = tls_context(settings, web)
         self.address = listen(settings.listen)
         self.unix = listen_unix(settings.report_socket) if settings.report_socket else None
 

@@ -16,6 +16,7 @@ from ofu_exporter.serving.acceptor import Acceptor
 from ofu_exporter.serving.connection_limit import ConnectionLimit
 from ofu_exporter.serving.connections import Connection
 from ofu_exporter.serving.listeners import Listeners, tls_context
+from ofu_exporter.serving.web_config import WebConfig
 from ofu_exporter.settings import Settings
 from ofu_exporter.support.patience import soon
 
@@ -76,21 +77,21 @@ class Server(uvicorn.Server):
             self._limit, config=self.config, server_state=self.server_state, app_state={}
         )
 
-    async def renew(self, settings: Settings) -> None:
+    async def renew(self, settings: Settings, web: WebConfig) -> None:
         """Read certificates anew. Raises ConfigError, and then keeps the old certificates.
 
         A context is replaced as a whole: it cannot stop trusting an authority that it once trusted. Open
         connections stay, but those that have shown a certificate end with their answer when other authorities
         are trusted now: one of them may be withdrawn.
         """
-        if (settings.tls_cert is None) != (self._listeners.tls is None):
+        tls = await soon(TLS_SECONDS, "TLS files", partial(tls_context, settings, web))
+        if (tls is None) != (self._listeners.tls is None):
             raise ConfigError("TLS cannot be switched on or off without a restart")
-        if self._listeners.tls is None:
+        if tls is None:
             return
-        tls = await soon(TLS_SECONDS, "TLS files", partial(tls_context, settings))
         before, self._listeners.tls = self._listeners.tls, tls
         self._acceptors[0].tls = tls
-        if tls is not None and tls.get_ca_certs(True) != before.get_ca_certs(True):
+        if before is not None and tls.get_ca_certs(True) != before.get_ca_certs(True):
             self._end_certified()
 
     def _end_certified(self) -> None:

@@ -9,6 +9,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
+
+from ofu_exporter.support.plain_text import escaped, escaped_lines
 
 MOST_WAITING_LINES = 1000
 MOST_LINE_BYTES = 32 << 10
@@ -20,6 +23,17 @@ BURST_BYTES = 256 << 10
 FLUSH_SECONDS = 0.3
 """How long an end of the process waits for lines that are still to be written."""
 STANDARD_ERROR = 2
+
+
+class TextLines(logging.Formatter):
+    """One line of text per record, and one for each line of a traceback: others cannot write lines of their own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        return escaped_lines(super().formatException(ei))
 
 
 class JsonLines(logging.Formatter):
@@ -117,7 +131,7 @@ def configure_logging(log_format: str) -> None:
     root = logging.getLogger()
     handler = next((one for one in root.handlers if isinstance(one, QueuedLines)), None)
     handler = handler or QueuedLines()
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if log_format == "json" else text)
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

@@ -49,7 +49,7 @@ def page(counts: Broken) -> Page:
 def client(page: Page) -> Iterator[Client]:
     book, reports = JobBook(page.snapshot, "node1"), ReportBook(page.snapshot)
     with (
-        serving(create_app(page, book, reports, Guard(Access()))) as listeners,
+        serving(create_app(page, book, reports, Guard(Access()), ReadAccess(NOTHING))) as listeners,
         Client(listeners) as connected,
     ):
         yield connected

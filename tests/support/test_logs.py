@@ -17,6 +17,7 @@ from ofu_exporter.support.logs import (
     MOST_WAITING_LINES,
     JsonLines,
     QueuedLines,
+    TextLines,
 )
 from tests.helpers.agent import until
 from tests.helpers.values import FakeClock
@@ -115,3 +116,26 @@ def test_a_json_line_stays_json_however_long_it_is() -> None:
     text = JsonLines().format(record)
     assert len(text.encode()) < MOST_LINE_BYTES
     assert json.loads(text)["level"] == "error"
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_names_of_others_cannot_write_lines_or_colours(log_format: str, pipe: Pipe) -> None:
+    handler = QueuedLines(pipe.into)
+    handler.setFormatter(
+        JsonLines() if log_format == "json" else TextLines("%(levelname)s: %(message)s")
+    )
+    try:
+        raise ValueError("x\n2026-01-01 00:00:00,000 INFO forged\x1b[31m")
+    except ValueError as error:
+        caught = (ValueError, error, error.__traceback__)
+    message = "job 7\n2026 INFO forged\x1b[2J\x9b\u202e"
+    handler.emit(logging.LogRecord("t", logging.ERROR, "x.py", 1, message, None, caught))
+    handler.flush()
+    lines = pipe.read().decode().splitlines()
+    assert all(each.isprintable() for each in lines)
+    if log_format == "json":
+        assert len(lines) == 1
+        assert json.loads(lines[0])["message"].startswith("job 7\n2026")
+    else:
+        assert sum("ERROR: job 7\\n2026 INFO forged\\x1b[2J" in each for each in lines) == 1
+        assert "Traceback" in "".join(lines)
