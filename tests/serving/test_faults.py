@@ -16,6 +16,7 @@ from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.faults import LINE_SECONDS, Faults
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import LiveCounts, Page
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.node import snapshot_of
 from tests.helpers.server import Client, serving
@@ -49,7 +50,7 @@ def page(counts: Broken) -> Page:
 def client(page: Page) -> Iterator[Client]:
     book, reports = JobBook(page.snapshot, "node1"), ReportBook(page.snapshot)
     with (
-        serving(create_app(page, book, reports, Guard(Access()), ReadAccess(NOTHING))) as listeners,
+        serving(create_app(page, book, reports, Guard(Access()), ReadAccess())) as listeners,
         Client(listeners) as connected,
     ):
         yield connected
