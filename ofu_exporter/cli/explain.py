@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ofu_exporter.cli.quantities import OVERHEAD, RATIO, STDERR, TFLOPS
 from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
 
@@ -31,9 +32,24 @@ def step_options(command: CommandT) -> CommandT:
 
 
 @click.command()
-@click.option("--mfu", type=float, required=True, help="What the job reports, 0..1.")
-@click.option("--ofu", type=float, required=True, help="What its GPUs show, 0..1.")
-@click.option("--ofu-stderr", type=float, default=0.01, show_default=True, help="Of OFU, 0..1.")
+@click.option(
+    "--mfu",
+    metavar="RATIO",
+    callback=RATIO,
+    required=True,
+    help="What the job reports: 0.41 or 41%.",
+)
+@click.option(
+    "--ofu", metavar="RATIO", callback=RATIO, required=True, help="What its GPUs show: 0.41 or 41%."
+)
+@click.option(
+    "--ofu-stderr",
+    metavar="RATIO",
+    callback=STDERR,
+    default="0.01",
+    show_default=True,
+    help="Of OFU.",
+)
 @click.option("--config", type=click.Path(path_type=Path), help="The model's own config.json.")
 @step_options
 @click.option("--forward-only/--training", default=None, help="What the job runs.")
@@ -42,8 +58,15 @@ def step_options(command: CommandT) -> CommandT:
 @click.option("--gpus", type=int, help="All GPUs of the job: the world size.")
 @click.option("--tokens-per-second", type=float, help="Over all GPUs.")
 @click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
-@click.option("--peak-tflops", type=float, help="Per GPU, that the report divides by.")
-@click.option("--tile-overhead", type=float, help="What tiles add to the FLOPs, 0.02 = 2 %.")
+@click.option(
+    "--peak-tflops", metavar="TFLOPS", callback=TFLOPS, help="Per GPU, that the report divides by."
+)
+@click.option(
+    "--tile-overhead",
+    metavar="RATIO",
+    callback=OVERHEAD,
+    help="What tiles add to the FLOPs: 0.02 or 2%.",
+)
 @FORMAT
 def explain(format_: str, **options: Any) -> None:
     """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.
@@ -69,7 +92,7 @@ def _facts(options: Mapping[str, Any]) -> CauseFacts:
     from ofu_exporter.flops.causes import CauseFacts
 
     step, executed = _counted_step(options)
-    recompute, peak = options["recompute"], _above_zero("peak_tflops", options["peak_tflops"])
+    recompute, peak = options["recompute"], options["peak_tflops"]
     facts = CauseFacts(
         step,
         executed,
@@ -126,9 +149,6 @@ def _check(facts: CauseFacts) -> None:
         facts.right_peak()
     elif facts.precision is not None:
         effective_peak(facts.precision, dict.fromkeys(facts.precision, 1.0))
-    overhead = facts.tile_overhead
-    if overhead is not None and not 0 <= overhead < 10:
-        raise ConfigError(f"tile_overhead: {overhead!r} is not a share; 2 % is 0.02")
 
 
 def _right_mfu(facts: CauseFacts, options: Mapping[str, Any]) -> float | None:

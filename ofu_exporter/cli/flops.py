@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ofu_exporter.cli.quantities import RATIO, TFLOPS
 from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, read_step, shares
 
 if TYPE_CHECKING:
@@ -60,9 +61,17 @@ def flops(config: Path, format_: str, **options: Any) -> None:
     show_default=True,
     help="Or shares of the FLOPs: bf16=0.3,fp8=0.7.",
 )
-@click.option("--peak-tflops", type=float, help="Peak per GPU to divide by instead of the table's.")
 @click.option(
-    "--reported-mfu", type=float, help="What the job itself reports, 0..1: names causes of a gap."
+    "--peak-tflops",
+    metavar="TFLOPS",
+    callback=TFLOPS,
+    help="Peak per GPU to divide by instead of the table's.",
+)
+@click.option(
+    "--reported-mfu",
+    metavar="RATIO",
+    callback=RATIO,
+    help="What the job itself reports, 0.41 or 41%: names causes of a gap.",
 )
 def mfu(config: Path, format_: str, **options: Any) -> None:
     """MFU and HFU of a job: its throughput over the dense peak of its GPUs."""
@@ -86,7 +95,8 @@ def mfu(config: Path, format_: str, **options: Any) -> None:
     if format_ == "json":
         click.echo(_json(counted, used, causes))
     else:
-        click.echo(table(model, counted, used, causes))
+        hint = package.hint(counted, used.mfu, options["gpu"])
+        click.echo(table(model, counted, used, causes, hint))
 
 
 def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
@@ -155,7 +165,11 @@ def _json(counted: Count, used: Utilization | None = None, causes: list[str] | N
 
 
 def table(
-    model: Model, counted: Count, used: Utilization | None = None, causes: list[str] | None = None
+    model: Model,
+    counted: Count,
+    used: Utilization | None = None,
+    causes: list[str] | None = None,
+    hint: str | None = None,
 ) -> str:
     """A count, and a job's MFU where one was computed, for people."""
     size = counted.parameters
@@ -176,7 +190,7 @@ def table(
         ),
         "",
         *_totals(counted),
-        *_used(used),
+        *_used(used, hint),
         *(f"Warning: {text}" for text in (used.warnings if used else counted.warnings)),
         *(f"Cause: {text}" for text in causes or ()),
     ]
@@ -194,15 +208,13 @@ def _totals(counted: Count) -> list[str]:
     return [f"{name + ':':26}{_shown(value):>28}" for name, value in rows]
 
 
-def _used(used: Utilization | None) -> list[str]:
-    from ofu_exporter import flops as package
-
+def _used(used: Utilization | None, hint: str | None) -> list[str]:
     if used is None:
         return []
     return [
         "",
         f"MFU {used.mfu:.2%}, HFU {used.hfu:.2%} of {used.peak_flops / 1e12:.1f} dense TFLOP/s per GPU",
-        f"Hint: {package.band(used.mfu)}",
+        *([f"Hint: {hint}"] if hint else []),
     ]
 
 

@@ -76,6 +76,12 @@ class Lengths:
             return frozenset({TOKENS})
         return frozenset(stream for sample, _ in self.samples for stream, _ in sample)
 
+    def longest(self, stream: str = TOKENS) -> int:
+        """The longest length of a stream; the mean, where only moments are known, which no longest one is below."""
+        if self.moments is not None:
+            return int(Fraction(self.moments.tokens) / self.moments.sequences)
+        return max((dict(sample).get(stream, 0) for sample, _ in self.samples), default=0)
+
     def with_fixed(self, lengths: Mapping[str, int]) -> Lengths:
         """The samples with the streams whose length the model itself fixes.
 

@@ -42,7 +42,7 @@ def test_json() -> None:
 def test_agreement_and_no_cause_are_empty_lists() -> None:
     agree = report("--mfu", "0.33", "--ofu", "0.34")
     assert (agree["verdict"], agree["causes"]) == ("agree", [])
-    unknown = report("--mfu", "9", "--ofu", "0.34", "--ofu-stderr", "0.001")
+    unknown = report("--mfu", "900%", "--ofu", "0.34", "--ofu-stderr", "0.001")
     assert (unknown["verdict"], unknown["causes"]) == ("mfu_above_ofu", [])
 
 
@@ -73,10 +73,24 @@ def test_the_throughput_tells_a_small_mistake() -> None:
     [
         (("--mfu", "54.27", "--ofu", "0.2558"), "mfu: 54.27 .* percentage, give 0.5427"),
         (("--mfu", "0.5427", "--ofu", "25.58"), "ofu: 25.58 .* percentage, give 0.2558"),
+        (("--mfu", "1.7", "--ofu", "0.3"), "mfu: 1.7 is not .* give 0.017 or 1.7%; .* give 170%"),
+        (("--mfu", "0.3", "--ofu", "5.7"), "ofu: 5.7 is not .* give 0.057 or 5.7%"),
+        (("--mfu", "0.3", "--ofu", "0.4", "--tile-overhead", "2"), "tile_overhead: 2 is .* 0.02"),
+        (
+            ("--mfu", "0.3", "--ofu", "0.4", "--peak-tflops", "989e12"),
+            "peak_tflops: .* if it is FLOP/s, give 989",
+        ),
+        (
+            ("--mfu", "0.3", "--ofu", "0.4", "--forward-only", "--recompute", "full"),
+            "recompute: a forward-only pass",
+        ),
         (("--mfu", "nan", "--ofu", "0.3"), "mfu: nan is not"),
         (("--mfu", "-1", "--ofu", "0.3"), "mfu: -1.0 is not"),
         (("--mfu", "0.3", "--ofu", "0"), "ofu: 0 has no ratio"),
-        (("--mfu", "0.3", "--ofu", "0.3", "--ofu-stderr", "2"), "ofu_stderr: 2.0 is above 1"),
+        (
+            ("--mfu", "0.3", "--ofu", "0.3", "--ofu-stderr", "2"),
+            "ofu_stderr: 2 is not .* give 0.02",
+        ),
         (("--mfu", "0.3", "--ofu", "0.3", "--seq-len", "8"), "--seq-len needs --config"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpus", "0"), "gpus: 0 is not"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpu", "H1000"), "gpu: 'H1000' is not known"),
