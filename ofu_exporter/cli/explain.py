@@ -172,6 +172,7 @@ def as_data(found: Explanation) -> dict[str, Any]:
     return {
         "observed_ratio": found.observed_ratio,
         "verdict": found.divergence.verdict.value,
+        "advice": found.advice or None,
         "causes": [
             {
                 "cause": each.cause,
@@ -186,19 +187,24 @@ def as_data(found: Explanation) -> dict[str, Any]:
 
 def table(observed: Observation, found: Explanation) -> str:
     """An explanation for people."""
+    from ofu_exporter.flops.mfu import ratio_mistakes
+
     lines = [
         f"MFU {observed.mfu:.2%}, OFU {observed.ofu:.2%} ±{observed.standard_error:.2%}: "
-        f"{found.divergence.verdict.value}, ratio {found.observed_ratio:.3f}",
+        f"{found.divergence.verdict.value}"
+        + ("" if found.observed_ratio is None else f", ratio {found.observed_ratio:.3f}"),
     ]
+    lines += ratio_mistakes(observed.mfu, observed.mfu, 1)
     if observed.right_mfu is not None:
         lines.append(f"MFU from the throughput: {observed.right_mfu:.2%}")
     if not found.looked:
         lines.append("Nothing to explain: the difference is within the thresholds")
     elif not found.causes:
-        lines.append("No known cause fits")
+        known = [] if found.advice else ["No known cause fits"]
+        lines += known + ([found.advice[0].upper() + found.advice[1:]] if found.advice else [])
     else:
         lines += ["", *_rows(found.causes), "", *_certainty(found), *_evidence(found.causes)]
-    return "\n".join(lines + (_untried(found) if found.looked else []))
+    return "\n".join(lines + (_untried(found) if found.looked and not found.advice else []))
 
 
 def _rows(causes: tuple[Candidate, ...]) -> list[str]:

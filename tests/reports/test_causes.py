@@ -175,4 +175,4 @@ def test_clocks_as_noisy_as_can_be_break_no_explanation() -> None:
     divergence = compare_sums(sums, thresholds=Thresholds(standard_errors=0.0))
     assert divergence is not None
     assert sums.error().ratio == pytest.approx(3.0)
-    assert likely_causes(sums, divergence, said(mfu=0.9), EIGHT, PEAK).fitting
+    assert not likely_causes(sums, divergence, said(mfu=0.9), EIGHT, PEAK).fitting
