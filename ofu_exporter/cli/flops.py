@@ -24,7 +24,7 @@ MODEL_OPTIONS = (
         "--convention",
         default="model",
         show_default=True,
-        help="model, palm, megatron, kaplan, chinchilla or kempner.",
+        help="model, palm, megatron, verl, nemo, kaplan, chinchilla or kempner.",
     ),
     click.option("--forward-only", is_flag=True, help="No backward pass."),
     click.option("--recompute", default="none", show_default=True, help="none, selective or full."),

@@ -156,7 +156,7 @@ def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
             name=f"{term.name}.lora",
             flops=2 * weights * term.linear.used,
             parameters=weights * term.linear.stored,
-            active=weights * term.linear.used,
+            active=weights * min(term.linear.used, term.linear.stored),
             linear=None,
         )
     if not met:
