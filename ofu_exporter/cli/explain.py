@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.quantities import OVERHEAD, RATIO, STDERR, TFLOPS
 from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
@@ -54,7 +55,7 @@ def step_options(command: CommandT) -> CommandT:
 @step_options
 @click.option("--forward-only/--training", default=None, help="What the job runs.")
 @click.option("--recompute", type=click.Choice(RECOMPUTE), help="What it recomputes.")
-@click.option("--gpu", help='As `nvidia-smi -L` names it: "NVIDIA H100 80GB HBM3".')
+@click.option("--gpu", callback=gpu_name, help=GPU_HELP)
 @click.option("--gpus", type=int, help="All GPUs of the job: the world size.")
 @click.option("--tokens-per-second", type=float, help="Over all GPUs.")
 @click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")

@@ -56,6 +56,9 @@ STEP_OPTIONS = (
 )
 """Options that describe a step of any model; `explain` has them too."""
 
+ROWS_FORMAT = click.option(
+    "--format", "format_", type=click.Choice(["table", "json", "csv"]), default="table"
+)
 FORMAT = click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table")
 
 

@@ -7,7 +7,6 @@ recomputed activations. Equation numbers are those of "Instant GPU Efficiency Vi
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -73,6 +72,8 @@ class Utilization:
 
 def _hint(gpu: str) -> str:
     """A hint at GPU names: those that the text is part of, else the nearest, else all."""
+    import difflib  # noqa: PLC0415 - seldom needed, and milliseconds to import
+
     known = [name for each in gpu_models.ROWS for name in each.names]
     within = [name for name in known if gpu and gpu.lower() in name.lower()]
     near = within or difflib.get_close_matches(gpu, known, 1)

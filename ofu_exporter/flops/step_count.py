@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -133,6 +132,8 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
 
 def read_file(path: Path, ignore: Iterable[str] = ()) -> Model:
     """The model of a configuration in a JSON file. Raises ConfigError, which names the file."""
+    import json  # noqa: PLC0415 - seldom needed, and milliseconds to import
+
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
