@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import Divergence, Thresholds
 from ofu_exporter.values.reported import Verdict
 
@@ -30,15 +29,16 @@ def with_throughput(
     right: float, ofu: float, standard_error: float, thresholds: Thresholds
 ) -> tuple[bool, str]:
     """Whether the GPUs show less than the throughput needs, which cannot be; and what to look at where they differ."""
-    found = divergence.compare(right, ofu, standard_error=standard_error, thresholds=thresholds)
+    above = max(thresholds.above, thresholds.above_relative * ofu)
+    below = max(thresholds.below, thresholds.below_relative * ofu)
     ask = (
         "Are throughput, number of GPUs and configuration of this job, and OFU of all of its GPUs?"
     )
-    if found.verdict is Verdict.MFU_ABOVE_OFU:
+    if right - ofu > above + thresholds.standard_errors * standard_error:
         return True, (
             f"OFU contradicts the throughput, which needs an OFU of at least {right:.2%}. {ask}"
         )
-    if found.verdict is Verdict.MFU_BELOW_OFU:
+    if ofu - right > below:
         return False, (
             f"the GPUs ran {ofu / right:.3g} times what the throughput needs. {ask} Is the job alone on them?"
         )

@@ -74,6 +74,12 @@ def test_an_ofu_that_contradicts_the_throughput_is_said(mfu: str, ofu: str, word
     assert out["causes"] == []
 
 
+def test_a_throughput_that_cannot_be_is_no_percentage() -> None:
+    args = (*LLAMA, *H100, "--gpus", "256", "--precision", "bf16", "--tokens-per-second", "2e9")
+    out = report("--mfu", "0.4", "--ofu", "0.4", *args)
+    assert "needs an OFU of at least 40640" in out["advice"]
+
+
 def test_more_than_100_percent_is_named() -> None:
     assert "MFU over 100 % is impossible" in shown("--mfu", "170%", "--ofu", "0.4")
 

@@ -15,6 +15,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Passes, Recompute
 from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
 from ofu_exporter.flops.explain import Observation, causes_of_report, explain
+from ofu_exporter.ofu import divergence
 from ofu_exporter.values.reported import Verdict
 from tests.flops.causes.synthetic import BERT, BF16, H100, HYBRID, LATENT, LLAMA, Step
 from tests.flops.counting import CONFIGS, NAMES, config
@@ -229,6 +230,14 @@ def test_lengths_known_by_moments_only() -> None:
         Passes(),
     )
     assert explain(Observation(0.3, 0.4), CauseFacts(job)).causes[0].cause == "activation_recompute"
+
+
+def test_whatever_the_gpus_show_there_is_an_answer() -> None:
+    """With a wrong row in the configuration a GPU shows an OFU of 2, and the comparison is there already."""
+    seen = divergence.compare(0.4, 0.4)
+    for right in (1e-6, 0.3, 40.0):
+        found = explain(Observation(0.4, 2.3, right_mfu=right), LLAMA.facts(), verdict=seen)
+        assert found.advice or found.causes
 
 
 def test_zero_has_no_cause() -> None:
