@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ofu_exporter.cli.quantities import TFLOPS
 from ofu_exporter.cli.step import shares
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.plain_text import escaped
@@ -44,7 +45,12 @@ LOOK_SECONDS = 0.25
 @click.option(
     "--data-parallel-size", type=click.IntRange(1), help="Puts VeRL-Omni's MFU right, with --gpus."
 )
-@click.option("--peak-tflops", type=float, help="Per GPU, that the job's own MFU divides by.")
+@click.option(
+    "--peak-tflops",
+    metavar="TFLOPS",
+    callback=TFLOPS,
+    help="Per GPU, that the job's own MFU divides by.",
+)
 @click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
 @click.option("--recompute", type=click.Choice(("none", "selective", "full")))
 def tail(log: Path, framework: str, **options: Any) -> None:

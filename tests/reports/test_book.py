@@ -717,7 +717,7 @@ def test_one_jobs_odd_numbers_cost_no_other_job_its_own() -> None:
     known = replace(state.gpus[key], rating=slow)
     desk.node.state = replace(state, gpus={**state.gpus, key: known})
     desk.run(120.0)
-    odd, sound = desk.report("1", mfu=10.0), desk.report("2", mfu=0.4)
+    odd, sound = desk.report("1", mfu="1000%"), desk.report("2", mfu=0.4)
     assert odd.horizon is not None
     assert odd.horizon.ofu == pytest.approx(0.5 * 1400 / 300)
     assert odd.horizon.verdict is Verdict.MFU_ABOVE_OFU
