@@ -21,7 +21,13 @@ DEMO = {
     "interval": Given(1.0, "demo"),
 }
 """Settings of a demonstration; they win over the environment, which is meant for this node's agent."""
-REPLAY = {**DEMO, "source": Given("replay", "demo"), "scheduler": Given("none", "demo")}
+REPLAY = {
+    **DEMO,
+    "source": Given("replay", "demo"),
+    "scheduler": Given("none", "demo"),
+    "loop": Given(True, "demo"),
+}
+"""The same for a recording, which begins anew at its end: a page without a GPU shows nothing."""
 
 
 @click.command()
@@ -36,7 +42,7 @@ def run(**flags: Any) -> None:
 @click.command()
 @partial(setting_flags, own=DEMO)
 def demo(**flags: Any) -> None:
-    """Serve a simulated node of 8 GPUs and its jobs (or, with --path, a recording) on this machine."""
+    """Serve a simulated node of 8 GPUs and its jobs (or, with --path, a recording, over and over) on this machine."""
     path = flags.get("path")
     preset = REPLAY if path else DEMO
     configured = load(flags, preset)
