@@ -12,15 +12,19 @@ from starlette.routing import Route
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.serving.api_page import api_page
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.serving.job_routes import add_job_routes
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.readiness import unready
 from ofu_exporter.serving.report_routes import add_report_routes
 from ofu_exporter.serving.start_page import start_page
-from ofu_exporter.values.snapshot import Snapshot
 
 _PATHS = frozenset(
-    {"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu"}
+    {
+        *("/", "/metrics", "/healthz", "/readyz", "/-/healthy", "/-/ready"),
+        *("/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu"),
+    }
 )
 
 PUBLISHED_NAMES = {
@@ -51,6 +55,17 @@ class CountRequests:
             await send(message)
 
         await self._app(scope, receive, counted)
+
+
+def answer_head(app: App) -> App:
+    """The application, which answers HEAD with the head of its answer to GET; the server leaves out the body."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        is_head = scope["type"] == "http" and scope["method"] == "HEAD"
+        # A copy: the server goes by its own scope to know that no body is to be sent.
+        await app({**scope, "method": "GET"} if is_head else scope, receive, send)
+
+    return answered
 
 
 def _counted_as(path: str) -> str:
@@ -84,6 +99,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     rendered already, and a thread would wait for the interpreter longer than the answer takes.
     """
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
+    app.add_middleware(answer_head)
     app.add_middleware(guard.around)
     app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
 
@@ -99,10 +115,12 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     # A bare route, without parameters that FastAPI would have to check at every scrape.
     app.router.routes.append(Route("/metrics", metrics))
 
+    @app.get("/-/healthy", response_class=PlainTextResponse, include_in_schema=False)
     @app.get("/healthz", response_class=PlainTextResponse, summary="The process turns")
     def healthz() -> str:
         return "ok\n"
 
+    @app.get("/-/ready", response_class=PlainTextResponse, include_in_schema=False)
     @app.get("/readyz", response_class=PlainTextResponse, summary="Samples are fresh, or why not")
     def readyz() -> PlainTextResponse:
         problem = unready(page.snapshot())
@@ -111,24 +129,12 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     add_job_routes(app, page, book)
     add_report_routes(app, reports, guard.access)
 
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    def docs() -> str:
+        return api_page(app.openapi())
+
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def start() -> str:
         return start_page(page.snapshot())
 
     return app
-
-
-def unready(snapshot: Snapshot | None) -> str | None:
-    """One sentence on why no GPU has a fresh sample; None when one has."""
-    if snapshot is None:
-        return "starting: no snapshot yet"
-    if any(view.reason is None or view.window is not None for view in snapshot.gpus):
-        return None
-    source = snapshot.source
-    if source.reason is not None:
-        detail = f" ({source.detail})" if source.detail else ""
-        return f"source {source.name}: {source.reason.value}{detail}. {source.reason.advice}"
-    reasons = sorted({view.reason for view in snapshot.gpus if view.reason})
-    if not reasons:
-        return f"source {source.name}: no GPU seen yet"
-    return "; ".join(f"{reason.value}: {reason.advice}" for reason in reasons)

@@ -6,6 +6,7 @@ import html
 from urllib.parse import quote
 
 from ofu_exporter import __version__
+from ofu_exporter.serving.readiness import unready
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
@@ -16,6 +17,8 @@ def start_page(snapshot: Snapshot | None) -> str:
     rows = "".join(_row(view) for view in snapshot.gpus) if snapshot else ""
     simulated = snapshot is not None and snapshot.source.simulated
     notice = "<p><strong>Simulated data: no GPU was measured.</strong></p>" if simulated else ""
+    if problem := unready(snapshot):
+        notice += f"<p><strong>Nothing is measured now:</strong> {html.escape(problem)}</p>"
     source = html.escape(_sources(snapshot)) if snapshot else "none yet"
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>ofu-exporter</title>"
@@ -29,7 +32,7 @@ def start_page(snapshot: Snapshot | None) -> str:
         f"{rows}</table>{_jobs_table(snapshot)}"
         "<p><a href=/metrics>metrics</a> · <a href=/v1/gpus>GPUs</a> · <a href=/v1/jobs>jobs</a> · "
         "<a href=/readyz>readiness</a> · "
-        "<a href=/healthz>health</a> · <a href=/openapi.json>API</a></p></html>"
+        "<a href=/healthz>health</a> · <a href=/docs>API</a></p></html>"
     )
 
 
