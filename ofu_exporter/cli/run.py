@@ -10,9 +10,8 @@ import click
 
 from ofu_exporter.agent.daemon import Daemon
 from ofu_exporter.cli.layers import Given
-from ofu_exporter.cli.settings import load, setting_flags
+from ofu_exporter.cli.settings import load, setting_flags, start_logging
 from ofu_exporter.sources.replay import recording
-from ofu_exporter.support.logs import configure_logging
 
 DEMO = {
     "source": Given("simulate", "demo"),
@@ -35,7 +34,7 @@ REPLAY = {
 def run(**flags: Any) -> None:
     """Sample this node's GPUs and serve their OFU to Prometheus."""
     configured = load(flags)
-    configure_logging(configured.settings.log_format)
+    start_logging(configured)
     Daemon(configured, lambda: load(flags)).run()
 
 
@@ -46,13 +45,14 @@ def demo(**flags: Any) -> None:
     path = flags.get("path")
     preset = REPLAY if path else DEMO
     configured = load(flags, preset)
-    configure_logging(configured.settings.log_format)
+    start_logging(configured)
     if path:
         recording.read(Path(path))  # raises for a file that is no recording
     daemon = Daemon(configured, lambda: load(flags, preset))
     what = "A recording is replayed" if path else "Simulated data, no GPU is measured"
     target = daemon.url.removeprefix("http://")
-    click.echo(f"{what}. Metrics: {daemon.url}/metrics   Page: {daemon.url}/")
+    path = configured.settings.telemetry_path
+    click.echo(f"{what}. Metrics: {daemon.url}{path}   Page: {daemon.url}/")
     click.echo(
         "Prometheus: add to scrape_configs: "
         f"- {{job_name: ofu-demo, static_configs: [{{targets: ['{target}']}}]}}"

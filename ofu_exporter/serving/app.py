@@ -19,13 +19,10 @@ from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.readiness import unready
 from ofu_exporter.serving.report_routes import add_report_routes
 from ofu_exporter.serving.start_page import start_page
+from ofu_exporter.settings import OWN_PATHS
 
-_PATHS = frozenset(
-    {
-        *("/", "/metrics", "/healthz", "/readyz", "/-/healthy", "/-/ready"),
-        *("/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu"),
-    }
-)
+METRICS = "/metrics"
+_PATHS = OWN_PATHS | {METRICS}
 
 PUBLISHED_NAMES = {
     "GpuJson": "GpuState",
@@ -39,7 +36,9 @@ PUBLISHED_NAMES = {
 class CountRequests:
     """Counts every answer by path and status; unknown paths share one name, so a scan adds no series."""
 
-    def __init__(self, app: App, page: Page) -> None:
+    def __init__(self, app: App, page: Page, own: str) -> None:
+        """`own` is the path that the user gave to the metrics."""
+        self._own = own
         self._app = app
         self._page = page
 
@@ -47,7 +46,8 @@ class CountRequests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path = _counted_as(scope["path"])
+        path = scope["path"]
+        path = path if path == self._own else _counted_as(path)
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -90,18 +90,8 @@ class _Api(FastAPI):
         return self.openapi_schema
 
 
-def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> FastAPI:
-    """The application over a page, to which the daemon publishes snapshots.
-
-    Requests that write pass the guard first; their route finds the writer in `scope["ofu.writer"]`.
-
-    Routes that read are plain functions, which run on a worker thread. Metrics are not: the page is
-    rendered already, and a thread would wait for the interpreter longer than the answer takes.
-    """
-    app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
-    app.add_middleware(answer_head)
-    app.add_middleware(guard.around)
-    app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
+def _add_metrics(app: FastAPI, page: Page, path: str) -> None:
+    """Add the metrics at /metrics and at the path that the user wants."""
 
     async def metrics(request: Request) -> Response:
         rendered = page.render(
@@ -113,7 +103,31 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
         return Response(rendered.body, headers=headers)
 
     # A bare route, without parameters that FastAPI would have to check at every scrape.
-    app.router.routes.append(Route("/metrics", metrics))
+    app.router.routes += [Route(each, metrics) for each in dict.fromkeys((METRICS, path))]
+
+
+def create_app(
+    page: Page,
+    book: JobBook,
+    reports: ReportBook,
+    guard: Guard,
+    telemetry_path: str = METRICS,
+) -> FastAPI:
+    """The application over a page, to which the daemon publishes snapshots.
+
+    Requests that write pass the guard first; their route finds the writer in `scope["ofu.writer"]`.
+
+    Routes that read are plain functions, which run on a worker thread. Metrics are not: the page is
+    rendered already, and a thread would wait for the interpreter longer than the answer takes.
+    """
+    app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
+    app.add_middleware(answer_head)
+    app.add_middleware(guard.around)
+    app.add_middleware(
+        CountRequests, page=page, own=telemetry_path
+    )  # outermost, so that refusals are counted too
+
+    _add_metrics(app, page, telemetry_path)
 
     @app.get("/-/healthy", response_class=PlainTextResponse, include_in_schema=False)
     @app.get("/healthz", response_class=PlainTextResponse, summary="The process turns")
