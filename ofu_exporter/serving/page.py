@@ -35,12 +35,14 @@ from ofu_exporter.serving.metrics.agent import (
     STATE_SET_ASIDE,
     STATE_WRITES,
     SourceMetric,
+    from_zero,
 )
 from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_TIMESTAMP
 from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
 from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 GZIP_FROM_BYTES = 1024
@@ -246,7 +248,7 @@ class Page:
         yield _counted(REQUESTS, requests)
         counts = self._counts()
         yield _counted(PULLS, counts.pulls)
-        refused = dict(counts.rejected_reports)
+        refused = from_zero(counts.rejected_reports, ReportRejection)
         yield _counted(REJECTED_REPORTS, {(reason,): count for reason, count in refused.items()})
         if counts.state_writes is not None:
             writes = dict(counts.state_writes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -134,6 +135,9 @@ def test_gpus_say_whether_they_are_simulated(page: Page, client: httpx.Client) -
     page.publish(snapshot_of(reading()))
     assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [False]
     page.publish(snapshot_of(reading(), source=health("simulate", simulated=True)))
+    assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [True]
+    two = replace(snapshot_of(reading()), other_sources=(health("replay", simulated=True),))
+    page.publish(replace(two, gpus=tuple(replace(view, source="replay") for view in two.gpus)))
     assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [True]
 
 

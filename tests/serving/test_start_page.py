@@ -8,6 +8,7 @@ import pytest
 
 from ofu_exporter.serving.start_page import start_page
 from ofu_exporter.values.job import Job
+from ofu_exporter.values.reasons import Reason
 from tests.helpers.desk import Desk
 from tests.helpers.node import snapshot_of
 from tests.helpers.values import fault, gpu, health, reading
@@ -26,6 +27,14 @@ def test_before_the_first_snapshot_it_shows_no_gpu_and_no_source() -> None:
     text = start_page(None)
     assert "Source: none yet" in text
     assert "<td>" not in text
+
+
+def test_where_nothing_is_measured_it_says_why_and_what_to_do() -> None:
+    down = replace(health(), up=False, reason=Reason.NO_LIBRARY, detail="<libnvidia>")
+    text = start_page(replace(snapshot_of(), source=down))
+    assert "Nothing is measured now:" in text
+    assert "no_library (&lt;libnvidia&gt;). Install the NVIDIA driver" in text
+    assert "Nothing is measured now" not in start_page(snapshot_of(reading()))
 
 
 def test_what_is_not_measured_has_no_number() -> None:
