@@ -200,7 +200,7 @@ def test_an_old_log_says_what_cannot_be_sent(log: Path, server: ReportServer) ->
 
 
 def test_a_refusal_is_said_once_in_the_agents_words(log: Path, server: ReportServer) -> None:
-    server.answer = lambda _: refused(404, "not_here", "job_id", "no job 9 on this node")
+    server.answer = lambda _: refused(404, "unknown_job", "job_id", "no job 9 on this node")
     for n in range(3):
         append(log, megatron(n, 12.0, at=time.time() - 60 + 12 * n))
     run = call("tail", str(log), "--once", "--job", "9", "--url", server.url)
@@ -214,7 +214,7 @@ def test_a_refusal_is_said_once_in_the_agents_words(log: Path, server: ReportSer
 
 
 def test_an_agent_with_too_much_to_do_is_asked_again(log: Path, server: ReportServer) -> None:
-    once = iter([refused(429, "rate", "job_id", "too many", Retry_After="0")])
+    once = iter([refused(429, "too_many", "job_id", "too many", Retry_After="0")])
     then = server.answer
     server.answer = lambda report: next(once, None) or then(report)
     append(log, megatron(1, 12.0))

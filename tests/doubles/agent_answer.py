@@ -7,6 +7,7 @@ from typing import Any
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.reports.messages import Comparison, MfuAnswer
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Compared, LikelyCause
 
 PEAK_FLOPS = 989.4e12
@@ -38,3 +39,9 @@ def _comparison(start: float, end: float, mfu: float, ofu: float) -> Comparison:
     seconds = end - start
     sums = Compared(mfu * seconds, ofu * seconds, seconds)
     return Comparison.of(start, end, sums, compare_sums(sums))
+
+
+def refusal_of(status: int, kind: str, field: str, text: str) -> dict[str, Any]:
+    """How an agent refuses a report. The kind must be one of its reasons, with the status that the reason has."""
+    assert ReportRejection(kind).status == status
+    return {"detail": [{"loc": ["body", field], "msg": text, "type": kind}]}

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from tests.doubles.agent_answer import answer_of
+from tests.doubles.agent_answer import answer_of, refusal_of
 
 RATES = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
 
@@ -37,8 +37,7 @@ class Reply:
 
 def refusal(status: int, name: str, text: str, kind: str, **headers: str) -> Reply:
     """In the shape of every error of the agent."""
-    detail = [{"loc": ["body", name], "msg": text, "type": kind}]
-    return Reply(status, {"detail": detail}, headers)
+    return Reply(status, refusal_of(status, kind, name, text), headers)
 
 
 class ReportAgent:

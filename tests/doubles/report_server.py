@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.doubles.agent_answer import PEAK_FLOPS, answer_of
+from tests.doubles.agent_answer import PEAK_FLOPS, answer_of, refusal_of
 
 Answer = tuple[int, dict[str, Any] | bytes, dict[str, str]]
 """Status, body, headers."""
@@ -23,8 +23,8 @@ def accepted(report: dict[str, Any], ofu: float = 0.4) -> Answer:
 
 def refused(status: int, kind: str, field: str, text: str, **headers: str) -> Answer:
     """A refusal that names a field."""
-    detail = [{"loc": ["body", field], "msg": text, "type": kind}]
-    return status, {"detail": detail}, {name.replace("_", "-"): v for name, v in headers.items()}
+    body = refusal_of(status, kind, field, text)
+    return status, body, {name.replace("_", "-"): v for name, v in headers.items()}
 
 
 class ReportServer:
