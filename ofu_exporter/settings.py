@@ -19,7 +19,7 @@ FILE_ONLY = frozenset({"gpus", "pull"})
 OWN_PATHS = frozenset(
     {
         *("/", "/healthz", "/readyz", "/-/healthy", "/-/ready"),
-        *("/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu"),
+        *("/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"),
     }
 )
 """Paths at which the agent has something else than its metrics."""
@@ -193,7 +193,7 @@ class Settings(BaseModel):
     @field_validator("telemetry_path")
     @classmethod
     def _telemetry_path_is_free(cls, value: str) -> str:
-        if value in OWN_PATHS or value.startswith("/v1/"):
+        if value in OWN_PATHS or value.startswith(("/v1/", "/jobs/")):
             raise ValueError(f"the agent has something else at {value}")
         return value
 

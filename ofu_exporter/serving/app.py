@@ -6,20 +6,19 @@ import json
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.serving.api_page import api_page
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.serving.job_routes import add_job_routes
 from ofu_exporter.serving.page import Page
-from ofu_exporter.serving.readiness import unready
+from ofu_exporter.serving.page_routes import add_page_routes
 from ofu_exporter.serving.report_routes import add_report_routes
-from ofu_exporter.serving.start_page import start_page
 from ofu_exporter.settings import OWN_PATHS
+from ofu_exporter.values.snapshot import Snapshot
 
 METRICS = "/metrics"
 _PATHS = OWN_PATHS | {METRICS}
@@ -71,6 +70,8 @@ def answer_head(app: App) -> App:
 def _counted_as(path: str) -> str:
     if path.startswith("/v1/jobs/"):
         return "/v1/jobs/{job_id}"
+    if path.startswith("/jobs/"):
+        return "/jobs/{job_id}"
     return path if path in _PATHS else "other"
 
 
@@ -143,12 +144,21 @@ def create_app(
     add_job_routes(app, page, book)
     add_report_routes(app, reports, guard.access)
 
-    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
-    def docs() -> str:
-        return api_page(app.openapi())
-
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def start() -> str:
-        return start_page(page.snapshot())
-
+    add_page_routes(app, page, book)
     return app
+
+
+def unready(snapshot: Snapshot | None) -> str | None:
+    """One sentence on why no GPU has a fresh sample; None when one has."""
+    if snapshot is None:
+        return "starting: no snapshot yet"
+    if any(view.reason is None or view.window is not None for view in snapshot.gpus):
+        return None
+    source = snapshot.source
+    if source.reason is not None:
+        detail = f" ({source.detail})" if source.detail else ""
+        return f"source {source.name}: {source.reason.value}{detail}. {source.reason.advice}"
+    reasons = sorted({view.reason for view in snapshot.gpus if view.reason})
+    if not reasons:
+        return f"source {source.name}: no GPU seen yet"
+    return "; ".join(f"{reason.value}: {reason.advice}" for reason in reasons)

@@ -21,6 +21,7 @@ from prometheus_client.metrics_core import (
 from ofu_exporter import __version__
 from ofu_exporter.ofu.freshness import fresh, stale
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
+from ofu_exporter.serving.history import History
 from ofu_exporter.serving.metrics.agent import (
     BUILD_INFO,
     CLOCK_STEPS,
@@ -180,11 +181,14 @@ class Page:
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, str]] = Counter()
         self._reloads: Counter[str] = Counter({"applied": 0, "failed": 0})
+        self.history = History()
+        """The last hour of what was published."""
         self._process = ProcessCollector(registry=CollectorRegistry()) if process else None
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show a snapshot from now on. Formats that were asked for before are rendered here, ahead of the scrape."""
         self._snapshot = snapshot
+        self.history.take(snapshot)
         for content_type, encode in list(self._encoders.items()):
             self._snapshot_body(encode, content_type, self._clock())
 
@@ -192,6 +196,11 @@ class Page:
         """The last snapshot, without the windows that have become too old since."""
         snapshot = self._snapshot
         return None if snapshot is None else fresh(snapshot, self._clock())
+
+    def snapshot_age(self) -> float:
+        """Seconds since the last snapshot; 0 before the first."""
+        snapshot = self._snapshot
+        return 0.0 if snapshot is None else self._clock() - snapshot.at
 
     def count_request(self, path: str, code: int) -> None:
         with self._lock:

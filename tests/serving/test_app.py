@@ -14,11 +14,13 @@ import uvicorn
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.access import Access
-from ofu_exporter.serving.app import create_app
+from ofu_exporter.serving.app import create_app, unready
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import Page
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.node import snapshot_of
-from tests.helpers.values import FakeClock, gpu, health, reading
+from tests.helpers.values import FakeClock, fault, gpu, health, reading
 
 
 @pytest.fixture
@@ -85,6 +87,18 @@ def test_ready_with_a_fresh_sample_not_with_an_old_one(
     assert answer.text.startswith("stale: ")
 
 
+def test_readiness_says_what_to_do() -> None:
+    down = SourceHealth("nvml", reason=Reason.NO_LIBRARY, detail="libnvidia-ml.so.1 not found")
+    problem = unready(Snapshot(0.0, (), down))
+    assert problem is not None
+    assert "no_library (libnvidia-ml.so.1 not found)" in problem
+    assert "Install the NVIDIA driver" in problem
+
+
+def test_activity_and_clock_without_an_ofu_are_a_fresh_sample() -> None:
+    assert unready(snapshot_of(reading(device=gpu(name="NVIDIA Z999")))) is None
+
+
 def test_a_gpu_without_a_row_shows_all_but_its_ofu_and_the_row_to_write(
     page: Page, client: httpx.Client
 ) -> None:
@@ -96,8 +110,12 @@ def test_a_gpu_without_a_row_shows_all_but_its_ofu_and_the_row_to_write(
     assert shown["window"]["sm_clock_hz"] == 1000e6
     assert shown["window"]["utilization_ratio"] is None
     start = client.get("/").text
-    assert "<td>50.0%<td>1000 MHz" in start
-    assert "unknown_model" in start
+    assert "Tensor pipes active 50.0%. unknown model" in start
+    assert "1000 MHz" in start
+
+
+def test_one_measured_gpu_is_enough_to_be_ready() -> None:
+    assert unready(snapshot_of(reading(), fault(5, device=gpu(1)))) is None
 
 
 def test_health_and_readiness_have_the_names_of_other_programs_too(
