@@ -101,6 +101,12 @@ class Settings(BaseModel):
         examples=["/PATH"],
         json_schema_extra={"also": "--web.telemetry-path"},
     )
+    allowed_hosts: str = Field(
+        default="",
+        description="Names, beside this node's own, under which it may be read over plain HTTP: "
+        "one or more (with commas); .DOMAIN is every name in it, * every name.",
+        examples=["NAMES"],
+    )
     report_socket: Path | None = Field(
         default=None,
         description="Unix socket to serve on as well, for jobs on this node to report to.",
@@ -131,6 +137,13 @@ class Settings(BaseModel):
         description="Authorities (PEM): nobody is let in without a certificate of one of them, "
         "and whoever is may report for any job.",
         examples=["FILE"],
+    )
+    web_config_file: Path | None = Field(
+        default=None,
+        description="TLS, passwords for reading and headers, in the file format of Prometheus' "
+        "exporters.",
+        examples=["FILE"],
+        json_schema_extra={"flag": "--web.config.file"},  # the name that every exporter gives it
     )
     unowned_reports: bool = Field(
         default=False,
@@ -224,3 +237,5 @@ class Configured:
     ignored: tuple[str, ...] = ()
     """A sentence on each variable OFU_... that is no setting."""
     file: Path | None = None
+    file_is_empty: bool = False
+    """Whether the file sets nothing."""

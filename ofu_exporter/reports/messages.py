@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any, Literal
 
@@ -97,6 +98,23 @@ Shares = Annotated[
 Text = Annotated[str, AfterValidator(_printable)]
 
 
+def _checked_text(value: object) -> object:
+    """Refuse half a surrogate pair anywhere in a body: an answer that repeats it could not be sent.
+
+    Fields that are text themselves refuse it by name.
+    """
+    fields = value.items() if isinstance(value, dict) else ()
+    inner = [(name, each) for name, each in fields if not isinstance(each, str)]
+    names = [name for name, _ in fields]
+    try:
+        json.dumps([names, inner], ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("has half a surrogate pair (such as \\ud800), which is no text") from error
+    except RecursionError as error:
+        raise ValueError(f"is nested more than {DEEPEST} deep") from error
+    return value
+
+
 def _config(value: dict[str, Any]) -> dict[str, Any]:
     """Refuse what would take the agent's time: a configuration is text of the sender."""
     waiting: list[tuple[str, object, int]] = [("config", value, 0)]
@@ -155,6 +173,11 @@ class ModelBody(_Body):
 
 class MfuReport(_Body):
     """What a job says of itself over an interval; what it said before and does not repeat still holds."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_text(cls, value: object) -> object:
+        return _checked_text(value)
 
     job_id: Annotated[Text, Field(min_length=1, max_length=256)] = Field(
         description="SLURM_JOB_ID, or namespace/name of a workload or a pod."

@@ -12,15 +12,17 @@ from starlette.routing import Route
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.serving.faults import CatchFaults
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
+from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.job_routes import add_job_routes
-from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.page import METRICS, Page
 from ofu_exporter.serving.page_routes import add_page_routes
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.report_routes import add_report_routes
 from ofu_exporter.settings import OWN_PATHS
 from ofu_exporter.values.snapshot import Snapshot
 
-METRICS = "/metrics"
 _PATHS = OWN_PATHS | {METRICS}
 
 PUBLISHED_NAMES = {
@@ -35,9 +37,7 @@ PUBLISHED_NAMES = {
 class CountRequests:
     """Counts every answer by path and status; unknown paths share one name, so a scan adds no series."""
 
-    def __init__(self, app: App, page: Page, own: str) -> None:
-        """`own` is the path that the user gave to the metrics."""
-        self._own = own
+    def __init__(self, app: App, page: Page) -> None:
         self._app = app
         self._page = page
 
@@ -46,7 +46,7 @@ class CountRequests:
             await self._app(scope, receive, send)
             return
         path = scope["path"]
-        path = path if path == self._own else _counted_as(path)
+        path = path if path == self._page.path else _counted_as(path)
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -91,28 +91,13 @@ class _Api(FastAPI):
         return self.openapi_schema
 
 
-def _add_metrics(app: FastAPI, page: Page, path: str) -> None:
-    """Add the metrics at /metrics and at the path that the user wants."""
-
-    async def metrics(request: Request) -> Response:
-        rendered = page.render(
-            request.headers.get("accept", ""), request.headers.get("accept-encoding", "")
-        )
-        headers = {"Content-Type": rendered.content_type, "Vary": "Accept, Accept-Encoding"}
-        if rendered.encoding:
-            headers["Content-Encoding"] = rendered.encoding
-        return Response(rendered.body, headers=headers)
-
-    # A bare route, without parameters that FastAPI would have to check at every scrape.
-    app.router.routes += [Route(each, metrics) for each in dict.fromkeys((METRICS, path))]
-
-
 def create_app(
     page: Page,
     book: JobBook,
     reports: ReportBook,
     guard: Guard,
-    telemetry_path: str = METRICS,
+    reading: ReadAccess,
+    hosts: Hosts | None = None,
 ) -> FastAPI:
     """The application over a page, to which the daemon publishes snapshots.
 
@@ -124,11 +109,22 @@ def create_app(
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(answer_head)
     app.add_middleware(guard.around)
-    app.add_middleware(
-        CountRequests, page=page, own=telemetry_path
-    )  # outermost, so that refusals are counted too
+    app.add_middleware(reading.around)
+    app.add_middleware((hosts or Hosts()).around)
+    app.add_middleware(CatchFaults, faults=page.faults, name=_counted_as)
+    app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
 
-    _add_metrics(app, page, telemetry_path)
+    async def metrics(request: Request) -> Response:
+        rendered = page.render(
+            request.headers.get("accept", ""), request.headers.get("accept-encoding", "")
+        )
+        headers = {"Content-Type": rendered.content_type, "Vary": "Accept, Accept-Encoding"}
+        if rendered.encoding:
+            headers["Content-Encoding"] = rendered.encoding
+        return Response(rendered.body, headers=headers)
+
+    # A bare route, without parameters that FastAPI would have to check at every scrape.
+    app.router.routes += [Route(path, metrics) for path in dict.fromkeys((METRICS, page.path))]
 
     @app.get("/-/healthy", response_class=PlainTextResponse, include_in_schema=False)
     @app.get("/healthz", response_class=PlainTextResponse, summary="The process turns")

@@ -7,6 +7,7 @@ import threading
 from array import array
 from typing import NamedTuple
 
+from ofu_exporter.serving.faults import Faults
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import JobKey
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
@@ -87,7 +88,9 @@ class JobTracks(NamedTuple):
 class History:
     """The tracks of all GPUs and jobs that are on the page or were within the last hour."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Faults | None = None) -> None:
+        """What cannot be taken in of a GPU or job costs itself, and is noted in `faults`."""
+        self._faults = faults or Faults()
         self._lock = threading.Lock()
         self._gpus: dict[GpuKey, Track] = {}
         self._jobs: dict[JobKey, JobTracks] = {}
@@ -97,10 +100,8 @@ class History:
         """Take in a snapshot; only what was added since the one before counts."""
         with self._lock:
             self._at = snapshot.at
-            for view in snapshot.gpus:
-                self._take_gpu(view)
-            for job in snapshot.jobs:
-                self._take_job(job, snapshot.at)
+            self._faults.made("/v1/history", self._take_gpu, snapshot.gpus)
+            self._faults.made("/v1/history", self._take_job, snapshot.jobs)
             for _ in range(len(self._gpus) - MOST_TRACKS):
                 del self._gpus[next(iter(self._gpus))]
             shown = {job.job.key for job in snapshot.jobs}
@@ -115,16 +116,16 @@ class History:
         at = self._at if view.sampled_at is None else view.sampled_at
         track.grow(sums, at, (sums.seconds - before) / view.share.ratio)
 
-    def _take_job(self, view: JobView, at: float) -> None:
+    def _take_job(self, view: JobView) -> None:
         if view.job.key not in self._jobs:
             if len(self._jobs) >= MOST_TRACKS:
                 return
             self._jobs[view.job.key] = JobTracks(Track(JOB_STEP_SECONDS), Track(JOB_STEP_SECONDS))
         tracks = self._jobs[view.job.key]
-        tracks.ofu.grow(Sums(view.utilization_seconds, view.observed_seconds), at)
+        tracks.ofu.grow(Sums(view.utilization_seconds, view.observed_seconds), self._at)
         if view.reports is not None:
             total = view.reports.total
-            tracks.mfu.grow(Sums(total.mfu_seconds, total.gpu_seconds), at)
+            tracks.mfu.grow(Sums(total.mfu_seconds, total.gpu_seconds), self._at)
 
     def gpu(self, key: GpuKey) -> list[float | None]:
         """The OFU of a GPU over the last hour, in steps of GPU_STEP_SECONDS; empty when it is not known."""

@@ -59,7 +59,8 @@ def add_page_routes(app: FastAPI, page: Page, book: JobBook) -> None:
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def start() -> HTMLResponse:
-        made = node_page(page.snapshot(), page.history, node, page.snapshot_age())
+        about = (page.history, node, page.snapshot_age(), page.faults)
+        made = node_page(page.snapshot(), *about)
         return HTMLResponse(made, headers=HEADERS)
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.jobs.lookup import JobBook
+from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.serving.pages.node_page import node_page
@@ -77,7 +78,7 @@ class ShownNode:
         return replace(self.desk.shown, source=source)
 
     def node_page(self) -> str:
-        return node_page(self.snapshot, self.history, "node-17", 1.4)
+        return node_page(self.snapshot, self.history, "node-17", 1.4, Faults())
 
     def job_page(self, job_id: str) -> str:
         found = JobBook(lambda: self.snapshot, "node-17").find(job_id)

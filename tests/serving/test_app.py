@@ -17,6 +17,7 @@ from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.app import create_app, unready
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.node import snapshot_of
@@ -39,7 +40,11 @@ def client(page: Page) -> Iterator[httpx.Client]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(
             create_app(
-                page, JobBook(page.snapshot, "node1"), ReportBook(page.snapshot), Guard(Access())
+                page,
+                JobBook(page.snapshot, "node1"),
+                ReportBook(page.snapshot),
+                Guard(Access()),
+                ReadAccess(),
             ),
             log_config=None,
             lifespan="off",

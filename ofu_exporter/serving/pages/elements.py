@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from ofu_exporter.serving.pages.look import SCRIPT, STYLE
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.text import shown
 
 Points = Sequence[float | None]
 """Values at equal distances; None where nothing was measured."""
@@ -22,11 +23,8 @@ class Html(str):
 
 
 def text(value: object) -> Html:
-    """Any value as text of a page. What no page can hold, a lone surrogate say, is replaced."""
-    if isinstance(value, Html):
-        return value
-    plain = str(value).encode("utf-8", "replace").decode()
-    return Html(html.escape("".join(each if each.isprintable() else "\ufffd" for each in plain)))
+    """Any value as text of a page. What is not printable is shown by its escape."""
+    return value if isinstance(value, Html) else Html(html.escape(shown(str(value))))
 
 
 def element(name: str, *inside: object, **attributes: object) -> Html:
@@ -64,7 +62,7 @@ class Column(NamedTuple):
 class Cell(NamedTuple):
     """A cell, with the value that it is sorted by where that is not what it shows."""
 
-    shown: object
+    inside: object
     value: object = None
 
 
@@ -89,7 +87,7 @@ def _cells(columns: Sequence[Column], cells: Sequence[Cell]) -> Iterable[Html]:
     for place, (column, cell) in enumerate(zip(columns, cells, strict=True)):
         name, scope = ("td", None) if place else ("th", "row")
         kind = column.kind or None
-        yield element(name, cell.shown, scope=scope, _class=kind, data_value=cell.value)
+        yield element(name, cell.inside, scope=scope, _class=kind, data_value=cell.value)
 
 
 def tile(number: object, said: object, kind: str = "") -> Html:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ofu_exporter import __version__
+from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages import words
 from ofu_exporter.serving.pages.elements import (
@@ -40,8 +41,10 @@ LINKS = {
 SIMULATED = element("p", "Simulated data: no GPU was measured.", _class="note", role="note")
 
 
-def node_page(snapshot: Snapshot | None, history: History, node: str, age: float) -> str:
-    """The page in HTML. `age` is how old the snapshot is, in seconds."""
+def node_page(
+    snapshot: Snapshot | None, history: History, node: str, age: float, faults: Faults
+) -> str:
+    """The page in HTML. `age` is how old the snapshot is, in seconds. A row that cannot be made costs itself."""
     if snapshot is None:
         waiting = element("p", words.reason(Reason.STARTING), _class="note")
         return document(f"{node}: starting", _header(node, "no sample yet"), waiting)
@@ -49,9 +52,9 @@ def node_page(snapshot: Snapshot | None, history: History, node: str, age: float
     title = f"{node}: OFU {percent(ofu, 'not measured')}"
     parts = [_header(node, _about(snapshot, age)), *_notes(snapshot), _tiles(snapshot, ofu)]
     if snapshot.gpus:
-        parts.append(_gpus(snapshot, history))
+        parts.append(_gpus(snapshot, history, faults))
     if snapshot.jobs:
-        parts.append(_jobs(snapshot.jobs))
+        parts.append(_jobs(snapshot.jobs, faults))
     return document(title, *parts, _footer())
 
 
@@ -132,8 +135,8 @@ GPU_COLUMNS = (
 )
 
 
-def _gpus(snapshot: Snapshot, history: History) -> Html:
-    rows = [_gpu(view, history) for view in snapshot.gpus]
+def _gpus(snapshot: Snapshot, history: History, faults: Faults) -> Html:
+    rows = faults.made("/", lambda view: _gpu(view, history), snapshot.gpus)
     meaning = key(used="used", clock="lost to the clock", rest="lost to inactivity")
     body = table("gpus", GPU_COLUMNS, rows)
     return element("section", element("h2", "GPUs"), meaning, body, _class="card")
@@ -189,8 +192,8 @@ JOB_COLUMNS = (
 )
 
 
-def _jobs(jobs: Iterable[JobView]) -> Html:
-    body = table("jobs", JOB_COLUMNS, [_job(view) for view in jobs])
+def _jobs(jobs: Iterable[JobView], faults: Faults) -> Html:
+    body = table("jobs", JOB_COLUMNS, faults.made("/", _job, jobs))
     return element("section", element("h2", "Jobs"), body, _class="card")
 
 

@@ -15,6 +15,7 @@ from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages.api_page import api_page
+from ofu_exporter.serving.read_access import ReadAccess
 from tests.helpers.values import FakeClock
 
 
@@ -22,7 +23,9 @@ from tests.helpers.values import FakeClock
 def text() -> str:
     page = Page(FakeClock())
     book, reports = JobBook(page.snapshot, "node1"), ReportBook(page.snapshot)
-    openapi: dict[str, Any] = create_app(page, book, reports, Guard(Access())).openapi()
+    openapi: dict[str, Any] = create_app(
+        page, book, reports, Guard(Access()), ReadAccess()
+    ).openapi()
     return api_page(openapi)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.node_page import node_page
 from ofu_exporter.values.gpu import Share
@@ -20,7 +21,7 @@ from tests.helpers.values import fault, gpu, health, reading
 
 
 def shown(snapshot: Snapshot | None, age: float = 1.0) -> str:
-    return node_page(snapshot, History(), "node-1", age)
+    return node_page(snapshot, History(), "node-1", age, Faults())
 
 
 def row(page: str, number: int, table: str = "gpus") -> str:
@@ -119,10 +120,10 @@ def test_a_page_of_many_gpus_and_jobs_stays_small() -> None:
         replace(node.snapshot.jobs[0], job=Job("slurm", f"{place}", "a-name-of-a-job", "somebody"))
         for place in range(20)
     )
-    page = node_page(replace(node.snapshot, jobs=jobs), node.history, "node-17", 1.0)
+    page = node_page(replace(node.snapshot, jobs=jobs), node.history, "node-17", 1.0, Faults())
     assert len(page.encode()) < 60_000
     many = tuple(replace(node.snapshot.gpus[0], gpu=gpu(place)) for place in range(72))
-    wide = node_page(replace(node.snapshot, gpus=many), node.history, "node-17", 1.0)
+    wide = node_page(replace(node.snapshot, gpus=many), node.history, "node-17", 1.0, Faults())
     assert wide.count("<tr") == 1 + 72 + 1 + 3
 
 
