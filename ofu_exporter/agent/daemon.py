@@ -68,7 +68,8 @@ class Daemon:
         """`load` reads the settings anew; it raises ConfigError when they cannot be used."""
         self._configured = configured
         self._load = load
-        self._page = Page(time.monotonic, self._counts, unix=time.time)
+        path = configured.settings.telemetry_path
+        self._page = Page(time.monotonic, self._counts, unix=time.time, path=path)
         self._node = platform.node()
         self._access = build_access(configured.settings)
         web = read_web_config(configured.settings.web_config_file)
@@ -241,8 +242,11 @@ class Daemon:
         if configured == self._configured:
             log.info("configuration read anew: nothing changed")
             return
-        if configured.settings.listen != self._configured.settings.listen:
-            log.warning("a new listen address needs a restart; still serving on %s", self.url)
+        if _where_served(configured.settings) != _where_served(self._configured.settings):
+            log.warning(
+                "a new listen address or telemetry path needs a restart; still serving on %s",
+                self.url,
+            )
         if _who_may_write(configured.settings) != _who_may_write(self._configured.settings):
             log.warning("other settings of who may report need a restart; the old ones stay")
         if configured.settings.state_file != self._configured.settings.state_file:
@@ -259,7 +263,7 @@ class Daemon:
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
         self._run_feeds()
-        configure_logging(configured.settings.log_format)
+        configure_logging(configured.settings.log_format, configured.settings.log_level)
         log.info("configuration applied")
 
     async def _watch_file(self) -> None:
@@ -310,6 +314,10 @@ def _log_gap(watched_until: float | None) -> None:
             "nobody has watched this node for %s: what jobs held meanwhile counts as held and not observed",
             duration(seconds),
         )
+
+
+def _where_served(settings: Settings) -> tuple[object, ...]:
+    return (settings.listen, settings.telemetry_path)
 
 
 def _who_may_write(settings: Settings) -> tuple[object, ...]:

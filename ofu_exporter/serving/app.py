@@ -16,25 +16,14 @@ from ofu_exporter.serving.faults import CatchFaults
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.job_routes import add_job_routes
-from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.page import METRICS, Page
 from ofu_exporter.serving.page_routes import add_page_routes
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.report_routes import add_report_routes
+from ofu_exporter.settings import OWN_PATHS
 from ofu_exporter.values.snapshot import Snapshot
 
-_PATHS = frozenset(
-    {
-        "/",
-        "/metrics",
-        "/healthz",
-        "/readyz",
-        "/openapi.json",
-        "/v1/jobs",
-        "/v1/gpus",
-        "/v1/mfu",
-        "/v1/history",
-    }
-)
+_PATHS = OWN_PATHS | {METRICS}
 
 PUBLISHED_NAMES = {
     "GpuJson": "GpuState",
@@ -56,7 +45,8 @@ class CountRequests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path = _counted_as(scope["path"])
+        path = scope["path"]
+        path = path if path == self._page.path else _counted_as(path)
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -64,6 +54,17 @@ class CountRequests:
             await send(message)
 
         await self._app(scope, receive, counted)
+
+
+def answer_head(app: App) -> App:
+    """The application, which answers HEAD with the head of its answer to GET; the server leaves out the body."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        is_head = scope["type"] == "http" and scope["method"] == "HEAD"
+        # A copy: the server goes by its own scope to know that no body is to be sent.
+        await app({**scope, "method": "GET"} if is_head else scope, receive, send)
+
+    return answered
 
 
 def _counted_as(path: str) -> str:
@@ -106,6 +107,7 @@ def create_app(
     rendered already, and a thread would wait for the interpreter longer than the answer takes.
     """
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
+    app.add_middleware(answer_head)
     app.add_middleware(guard.around)
     app.add_middleware(reading.around)
     app.add_middleware((hosts or Hosts()).around)
@@ -122,12 +124,14 @@ def create_app(
         return Response(rendered.body, headers=headers)
 
     # A bare route, without parameters that FastAPI would have to check at every scrape.
-    app.router.routes.append(Route("/metrics", metrics))
+    app.router.routes += [Route(path, metrics) for path in dict.fromkeys((METRICS, page.path))]
 
+    @app.get("/-/healthy", response_class=PlainTextResponse, include_in_schema=False)
     @app.get("/healthz", response_class=PlainTextResponse, summary="The process turns")
     def healthz() -> str:
         return "ok\n"
 
+    @app.get("/-/ready", response_class=PlainTextResponse, include_in_schema=False)
     @app.get("/readyz", response_class=PlainTextResponse, summary="Samples are fresh, or why not")
     def readyz() -> PlainTextResponse:
         problem = unready(page.snapshot())

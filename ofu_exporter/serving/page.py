@@ -42,14 +42,17 @@ from ofu_exporter.serving.metrics.agent import (
     STATE_SET_ASIDE,
     STATE_WRITES,
     SourceMetric,
+    from_zero,
 )
 from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_TIMESTAMP
 from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
 from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
+METRICS = "/metrics"
 GZIP_FROM_BYTES = 1024
 
 Family = GaugeMetricFamily | CounterMetricFamily
@@ -174,11 +177,14 @@ class Page:
         counts: Callable[[], LiveCounts] = LiveCounts,
         process: bool = True,
         unix: Callable[[], float] | None = None,
+        path: str = METRICS,
     ) -> None:
         """`counts` is called at each scrape. `process` is whether the page has the metrics of this process.
 
+        `path` is where the page is, besides /metrics.
         `unix` is the node's clock; without it nobody notices when that is set between two snapshots.
         """
+        self.path = path
         self._clock = clock
         self._unix = unix
         self._counts = counts
@@ -290,7 +296,7 @@ class Page:
         yield _counted(FAULTS, {(where,): count for where, count in self.faults.counts().items()})
         counts = self._counts()
         yield _counted(PULLS, counts.pulls)
-        refused = dict(counts.rejected_reports)
+        refused = from_zero(counts.rejected_reports, ReportRejection)
         yield _counted(REJECTED_REPORTS, {(reason,): count for reason, count in refused.items()})
         yield _counted(DROPPED_LOG_LINES, {(): counts.dropped_log_lines})
         if counts.state_writes is not None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, JOB_STEP_SECONDS
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.pages.api_page import api_page
 from ofu_exporter.serving.pages.elements import job_path
 from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.serving.pages.look import POLICY
@@ -53,7 +54,7 @@ class HistoryJson(BaseModel):
 
 
 def add_page_routes(app: FastAPI, page: Page, book: JobBook) -> None:
-    """Add /, /jobs/{job_id} and /v1/history."""
+    """Add /, /docs, /jobs/{job_id} and /v1/history."""
     node = platform.node()
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
@@ -61,6 +62,10 @@ def add_page_routes(app: FastAPI, page: Page, book: JobBook) -> None:
         about = (page.history, node, page.snapshot_age(), page.faults)
         made = node_page(page.snapshot(), *about)
         return HTMLResponse(made, headers=HEADERS)
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    def docs() -> HTMLResponse:
+        return HTMLResponse(api_page(app.openapi()), headers=HEADERS)
 
     @app.get("/jobs/{job_id:path}", response_class=HTMLResponse, include_in_schema=False)
     def job(job_id: str) -> HTMLResponse:

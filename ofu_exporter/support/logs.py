@@ -1,10 +1,11 @@
-"""Sets up logging: lines of text, or one JSON object per line, through a queue that holds up nobody."""
+"""Sets up logging: text, JSON or key=value pairs, line by line, through a queue that holds up nobody."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import re
 import threading
 import time
 from collections import deque
@@ -13,6 +14,14 @@ from typing import Any
 
 from ofu_exporter.support.plain_text import escaped, escaped_lines
 
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+}
+_BARE = re.compile(r"[\w.:/+@%-]+", re.ASCII)
+"""A value of logfmt that needs no quotes."""
 MOST_WAITING_LINES = 1000
 MOST_LINE_BYTES = 32 << 10
 MOST_CHARACTERS = 2000
@@ -40,15 +49,32 @@ class JsonLines(logging.Formatter):
     """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage()[:MOST_CHARACTERS],
-        }
-        if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)[-MOST_CHARACTERS:]
-        return json.dumps(fields)
+        return json.dumps(_fields(self, record))
+
+
+class LogfmtLines(logging.Formatter):
+    """One line of key=value pairs, as Prometheus' own exporters write them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = _fields(self, record)
+        fields["msg"] = fields.pop("message")
+        return " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
+
+
+def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, str]:
+    fields = {
+        "time": formatter.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": record.getMessage()[:MOST_CHARACTERS],
+    }
+    if record.exc_info:
+        fields["exception"] = formatter.formatException(record.exc_info)[-MOST_CHARACTERS:]
+    return fields
+
+
+def _quoted(value: str) -> str:
+    return value if _BARE.fullmatch(value) else json.dumps(value)
 
 
 class QueuedLines(logging.Handler):
@@ -126,18 +152,21 @@ class QueuedLines(logging.Handler):
             self._changed.wait_for(lambda: not (self._lines or self._writing), FLUSH_SECONDS)
 
 
-def configure_logging(log_format: str) -> None:
-    """Log to standard error, as text or as JSON lines."""
+def configure_logging(log_format: str, log_level: str = "info") -> None:
+    """Log to standard error: as text, as JSON lines or as logfmt, from a level on."""
     root = logging.getLogger()
     handler = next((one for one in root.handlers if isinstance(one, QueuedLines)), None)
     handler = handler or QueuedLines()
     text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(JsonLines() if log_format == "json" else text)
+    formatters = {"json": JsonLines(), "logfmt": LogfmtLines()}
+    handler.setFormatter(formatters.get(log_format, text))
     root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
+    level = LEVELS[log_level]
+    root.setLevel(level)
     # uvicorn warns of every malformed request, and anybody may send one.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for name in ("asyncio", "httpcore", "httpx"):
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
 
 
 def dropped_lines() -> int:

@@ -48,6 +48,29 @@ def test_every_input_is_shown() -> None:
     assert (mig["gpu_instance"], mig["utilization_ratio"]) == ("7", 0.25)
 
 
+def test_what_cannot_be_read_is_said_once_and_in_the_table() -> None:
+    """The log of an agent beside the table would say everything twice; it comes when it is asked for."""
+    args = ("check", "--source", "dcgm-exporter", "--url", "http://127.0.0.1:9/metrics")
+    done = call(*args, env={"OFU_LOG_LEVEL": "debug"})
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.count("Connection refused") == 1
+    assert "Start the other exporter" in done.stdout
+    loud = call(*args, "--log-level", "info")
+    assert loud.stdout == done.stdout
+    assert "no source can be used" in loud.stderr
+
+
+def test_a_table_comes_without_log_lines_and_an_ignored_variable_is_said() -> None:
+    flags = ("--source", "simulate", "--simulated-gpus", "1", "--interval", "0.2s")
+    done = call("check", *flags, env={"OFU_INTERVALL": "1s"})
+    assert done.returncode == 0
+    assert done.stdout.startswith("Source: simulate")
+    assert done.stderr == (
+        "ofu-exporter: the variable OFU_INTERVALL is no setting and is ignored; "
+        "did you mean OFU_INTERVAL?\n"
+    )
+
+
 def test_what_was_not_measured_is_null_and_what_was_is_shown() -> None:
     with page_server(lambda: PAGE) as url:
         _, report = check(url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -20,7 +21,7 @@ from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.node import snapshot_of
-from tests.helpers.values import FakeClock, fault, gpu, reading
+from tests.helpers.values import FakeClock, fault, gpu, health, reading
 
 
 @pytest.fixture
@@ -120,6 +121,47 @@ def test_a_gpu_without_a_row_shows_all_but_its_ofu_and_the_row_to_write(
 
 def test_one_measured_gpu_is_enough_to_be_ready() -> None:
     assert unready(snapshot_of(reading(), fault(5, device=gpu(1)))) is None
+
+
+def test_health_and_readiness_have_the_names_of_other_programs_too(
+    page: Page, client: httpx.Client
+) -> None:
+    assert client.get("/-/healthy").text == "ok\n"
+    assert client.get("/-/ready").status_code == 503
+    page.publish(snapshot_of(reading()))
+    assert client.get("/-/ready").text == "ok\n"
+    requests = client.get("/metrics").text
+    assert 'ofu_exporter_http_requests_total{code="503",path="/-/ready"} 1.0' in requests
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/metrics", "/healthz", "/readyz", "/-/healthy", "/docs", "/openapi.json", "/v1/gpus"],
+)
+def test_head_has_the_head_of_get_and_no_body(page: Page, client: httpx.Client, path: str) -> None:
+    page.publish(snapshot_of(reading()))
+    client.headers["accept-encoding"] = "identity"
+    got, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == got.headers["content-type"]
+    if path != "/metrics":  # its counts go on
+        assert head.headers["content-length"] == str(len(got.content))
+    assert client.get("/healthz").text == "ok\n", "the connection goes on"
+
+
+def test_head_of_what_is_not_there_and_of_what_only_writes(client: httpx.Client) -> None:
+    assert client.head("/wp-admin").status_code == 404
+    assert client.head("/v1/mfu").status_code == 405
+
+
+def test_gpus_say_whether_they_are_simulated(page: Page, client: httpx.Client) -> None:
+    page.publish(snapshot_of(reading()))
+    assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [False]
+    page.publish(snapshot_of(reading(), source=health("simulate", simulated=True)))
+    assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [True]
+    two = replace(snapshot_of(reading()), other_sources=(health("replay", simulated=True),))
+    page.publish(replace(two, gpus=tuple(replace(view, source="replay") for view in two.gpus)))
+    assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [True]
 
 
 def test_requests_are_counted_and_a_scan_adds_no_series(client: httpx.Client) -> None:

@@ -36,7 +36,7 @@ LINKS = {
     "GPUs as JSON": "/v1/gpus",
     "Jobs as JSON": "/v1/jobs",
     "Readiness": "/readyz",
-    "API": "/openapi.json",
+    "API": "/docs",
 }
 SIMULATED = element("p", "Simulated data: no GPU was measured.", _class="note", role="note")
 
