@@ -62,8 +62,12 @@ async def reload_aliases(target: Target) -> None:
     await reload_with(target, grow)
 
 
+def nest(fresh: Path) -> None:
+    fresh.write_text("[" * 100_000)
+
+
 async def reload_deep(target: Target) -> None:
-    await reload_with(target, lambda fresh: fresh.write_text("[" * 100_000) and None)
+    await reload_with(target, nest)
 
 
 async def reload_often(target: Target) -> None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.attacks.attack import Attack
-from tests.attacks.target import GPUS, STOP_SECONDS, Target, target
+from tests.attacks.target import GPUS, STOP_SECONDS, NotStartedError, Target, target
 
 READY_SECONDS = 15.0
 """How long the GPUs are waited for, before the attack and after it."""
@@ -50,8 +50,19 @@ class Observed(NamedTuple):
     until: dict[str, float]
 
 
+TRACEBACK = "Traceback (most recent call last)"
+
+
 def measured(attack: Attack, seconds: float, folder: Path) -> Seen:
-    """Attack a fresh agent for some seconds."""
+    """Attack a fresh agent for some seconds. One that does not even start answers nothing and measures nothing."""
+    try:
+        return _measured(attack, seconds, folder)
+    except NotStartedError as error:
+        log = str(error)
+        return Seen(0.0, 1, 1, math.inf, 0.0, 0.0, 0, log.count(TRACEBACK), 0.0, "")
+
+
+def _measured(attack: Attack, seconds: float, folder: Path) -> Seen:
     with ExitStack() as stack:
         setup = attack.setup(folder, stack)
         agent = stack.enter_context(target(setup, folder))
@@ -74,7 +85,7 @@ def measured(attack: Attack, seconds: float, folder: Path) -> Seen:
         coverage=coverage,
         log_bytes_per_minute=log_rate,
         server_errors=errors,
-        tracebacks=agent.log().count("Traceback (most recent call last)"),
+        tracebacks=agent.log().count(TRACEBACK),
         stop_seconds=stop,
         let_in=", ".join(f"{what} ({count})" for what, count in agent.let_in.items()),
     )

@@ -41,6 +41,10 @@ class Setup:
     """Whether there is anything that the agent could measure."""
 
 
+class NotStartedError(Exception):
+    """The agent ended before it served; its log."""
+
+
 class Target:
     """A running agent, and what an attack has noticed of it."""
 
@@ -80,7 +84,7 @@ class Target:
     def _serving(self) -> str | None:
         log = self.log()
         if self.process.poll() is not None:
-            raise AssertionError(log)
+            raise NotStartedError(log)
         found = re.search(r"serving on (https?://[^\s\"]+)", log)
         return found[1] if found else None
 
