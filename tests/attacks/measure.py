@@ -150,7 +150,7 @@ def observed_after(agent: Target, unix: float) -> Observed | None:
     deadline = time.monotonic() + READY_SECONDS
     while True:
         page = agent.get()
-        now = observed(page.body)
+        now = observed(page.body if page.status == 200 else "")
         late = [each for each in now.until.values() if each > unix]
         if len(late) >= GPUS or time.monotonic() > deadline:
             return now if page.status == 200 else None

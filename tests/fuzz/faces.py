@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import math
 from collections.abc import Coroutine, Sequence
@@ -26,6 +27,7 @@ ResultT = TypeVar("ResultT")
 EPOCH = 1_800_000_000.0
 INTERVAL = 5.0
 _LOOP = asyncio.new_event_loop()
+atexit.register(_LOOP.close)
 
 
 class Reply(NamedTuple):

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from ofu_exporter.agent.daemon import Daemon
+from ofu_exporter.agent import daemon
 from ofu_exporter.cli.settings import load
 from ofu_exporter.errors import ConfigError, GpuError, SourceError
 from ofu_exporter.jobs.state_file import StateFile
@@ -207,7 +208,7 @@ TOTALS_JSON = {
 }
 STATE = {
     "jobs": [["slurm", "12", 1.8e9, 1.8e9, None, TOTALS_JSON]],
-    "gpus": [["GPU-0", "", True, 100.0]],
+    "gpus": [["GPU-0000", "", True, 0.0]],
     "watched": 1.8e9,
 }
 
@@ -220,13 +221,15 @@ def check_state(data: bytes) -> None:
             fill(path, json.loads(data))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError, sqlite3.Error):
             return  # no such rows can be in a file
-        settings = Settings(listen="127.0.0.1:0", source="replay", state_file=path)
+        settings = Settings(source="replay", state_file=path)
         configured = Configured(settings, {"replay": replay.Options(path=path)})
-        daemon = Daemon(configured, lambda: configured)
+        with mock.patch.object(daemon, "Listeners"):  # nobody connects
+            made = daemon.Daemon(configured, lambda: configured)
         try:
-            shown([gpu(0)], [reading(0.0, 5.0)], state=daemon._sampler.state)
+            shown([gpu(0)], [reading(0.0, 5.0)], state=made._sampler.state)
         finally:
-            daemon._listeners.close()
+            if made._state_writer is not None:
+                made._state_writer._close()
 
 
 def fill(path: Path, rows: Any) -> None:
