@@ -1,8 +1,8 @@
 """Attacks a fresh agent: `python -m tests.attacks [--write] [--missed] [--seconds 10] [NAME...]`, about ten minutes.
 
 It prints a row for each attack as soon as it is over, and in bold what is beyond the limits of goals.py. `--write` puts
-the table into docs/security-tests.md; `--missed` also prints the sizes that are missed, as missed.py has them. NAMES are
-begins of the names of attacks.
+the table into docs/security-tests.md; `--missed` also prints the sizes that are missed, as missed.py has them. NAMES
+are begins of the names of attacks.
 """
 
 from __future__ import annotations

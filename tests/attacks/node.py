@@ -33,7 +33,7 @@ def without_log_reader(folder: Path, stack: ExitStack) -> Setup:
 
 async def make_lines(target: Target) -> None:
     """A setting that is not known at every reload, until the pipe is full and long after."""
-    (target.folder / "agent.yaml").write_text(f"{'x' * 4000}: 1\n")
+    (target.folder / "agent.yaml").write_text(f"{'x' * 900}: 1\n")
     while True:
         target.hang_up()
         await asyncio.sleep(0.02)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
@@ -23,6 +24,9 @@ COMMAND = (sys.executable, "-m", "ofu_exporter")
 GPUS = 8
 PACE = ("--interval", "0.5s", "--clock-interval", "0.25s")
 SIMULATED = ("--source", "simulate", "--scheduler", "simulate", *PACE)
+F_SETPIPE_SZ = 1031
+"""As fcntl(2) has it; Python only knows it since 3.10.1, and not on every system."""
+PIPE_BYTES = 4096
 STOP_SECONDS = 20.0
 """How long an agent is waited for after SIGTERM before it counts as one that does not obey."""
 
@@ -77,6 +81,7 @@ class Target:
         else:
             self._pipe, errors = os.pipe()
             os.set_blocking(self._pipe, False)
+            fcntl.fcntl(errors, F_SETPIPE_SZ, PIPE_BYTES)
         try:
             return subprocess.Popen(
                 command, stdout=errors, stderr=errors, env=bare_environment(self.setup.env)

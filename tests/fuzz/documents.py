@@ -31,7 +31,7 @@ NUMBERS = st.one_of(
     st.integers(-10, 10),
     st.floats(),
 )
-WORST = st.sampled_from(
+WORST: SearchStrategy[Any] = st.sampled_from(
     ["\ud800", "", "\x1b[31m\n", None, -1, 10**400, 1e300, float("nan"), DEEP, [], {}, True, 0]
 )
 """What has brought programs down most often; half of all changes are one of these."""
