@@ -25,7 +25,7 @@ def missed(seen: Seen) -> dict[str, str]:
 def missed_sizes(seen: Seen) -> dict[str, str]:
     return {
         "answers": "" if seen.failed_scrapes < seen.scrapes else "no page was had",
-        "measured": "" if seen.coverage != 0 else "a GPU was not measured at all",
+        "measured": "" if seen.coverage is None or seen.coverage > 0 else unmeasured(seen),
         "memory": "" if seen.rss_mib <= RSS_MIB else f"{seen.rss_mib:.0f} MiB",
         "log": "" if seen.log_bytes_per_minute <= LOG_BYTES_PER_MINUTE else log_rate(seen),
         "server errors": f"{seen.server_errors} answers of 5xx" if seen.server_errors else "",
@@ -44,6 +44,10 @@ def missed_times(seen: Seen) -> dict[str, str]:
         "coverage": "" if observed else f"{seen.coverage:.3f} observed",
         "stop in time": "" if stops else f"{seen.stop_seconds:.1f} s after SIGTERM",
     }
+
+
+def unmeasured(seen: Seen) -> str:
+    return "a GPU was not measured" if seen.coverage == 0 else "no page says what was measured"
 
 
 def log_rate(seen: Seen) -> str:

@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     p99_seconds: float
     """Infinite where more than one in a hundred had no answer."""
     coverage: float | None
-    """Of the GPU that was observed least; None where there are no counters, or no page in the end."""
+    """Of the GPU that was observed least; NaN where no page in the end says so, None where there are no counters."""
     log_bytes_per_minute: float
     server_errors: int
     tracebacks: int
@@ -157,15 +157,15 @@ def observed_after(agent: Target, unix: float) -> Observed | None:
         time.sleep(0.1)
 
 
-def covered(agent: Target, before: Observed | None) -> float | None:
-    """Share of the time that was observed since `before`, of the GPU of which that is least; None without a page.
+def covered(agent: Target, before: Observed | None) -> float:
+    """Share of the time that was observed since `before`, of the GPU of which that is least; NaN without a page.
 
     The time ends with the GPU's own last window, where that ended after the attack; else now.
     """
     asked = time.time()
     after = observed_after(agent, asked)
     if after is None:
-        return None
+        return math.nan
     if before is None or len(before.until) < GPUS:
         return 0.0
     shares = []

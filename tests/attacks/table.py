@@ -25,7 +25,7 @@ def table(attacks: Mapping[str, Attack], seen: Mapping[str, Seen]) -> Iterator[s
 def cells(seen: Seen) -> list[str]:
     """What was seen, in the order of the head."""
     late = missed(seen)
-    coverage = "?" if seen.coverage is None else f"{seen.coverage:.3f}"
+    coverage = "-" if seen.coverage is None else f"{seen.coverage:.3f}".replace("nan", "?")
     return [
         bold(scrapes(seen), late["scrapes"]),
         bold(coverage, late["coverage"]),

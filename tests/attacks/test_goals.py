@@ -63,6 +63,8 @@ def test_what_was_seen_within_every_limit_misses_nothing() -> None:
     [
         ("answers", {"failed_scrapes": 100}),
         ("measured", {"coverage": 0.0}),
+        ("measured", {"coverage": math.nan}),
+        ("coverage", {"coverage": math.nan}),
         ("coverage", {"coverage": 0.98}),
         ("memory", {"rss_mib": 101.0}),
         ("log", {"log_bytes_per_minute": 1.1e6}),

@@ -26,6 +26,11 @@ def test_scrapes_that_failed_are_told_beside_the_slow_ones() -> None:
     assert cells(GOOD._replace(failed_scrapes=1))[0] == "21 ms, 1 of 100 failed"
 
 
+def test_coverage_that_nobody_knows_is_not_shown_as_a_number() -> None:
+    assert cells(GOOD._replace(coverage=math.nan))[1] == "**?**"
+    assert cells(GOOD._replace(coverage=None))[1] == "-"
+
+
 def test_a_row_has_as_many_cells_as_the_head() -> None:
     name = next(iter(ATTACKS))
     lines = list(table(ATTACKS, {name: GOOD}))
