@@ -172,7 +172,7 @@ def covered(agent: Target, before: Observed | None) -> float:
     for uuid, since in before.until.items():
         last = after.until.get(uuid, 0.0)
         end = last if last > asked else time.time()
-        seconds = after.seconds.get(uuid, 0.0) - before.seconds[uuid]
+        seconds = after.seconds.get(uuid, 0.0) - before.seconds.get(uuid, 0.0)
         shares.append(max(seconds, 0.0) / (end - since))
     return min(shares)
 

@@ -39,4 +39,5 @@ MISSED: dict[tuple[str, str], str] = {
     ("recording: lone surrogate", "log"): "4.7 MB a minute",
     ("recording: lone surrogate", "server errors"): "182 answers of 5xx",
     ("recording: lone surrogate", "tracebacks"): "451 tracebacks",
+    ("page: unknown GPUs", "memory"): "156 MiB",
 }

@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 
 AUTO_RANK = 2
 
-MAX_PAGE_BYTES = 64 << 20
+MAX_PAGE_BYTES = 8 << 20
+"""A page of 128 instances has some three; one that is larger is no page of a node, and costs thrice its size."""
 MAX_KEPT_CHARS = 1 << 20
 """A larger page is not kept to be compared with the next; one of 8 GPUs has a tenth of this."""
 NO_PAGE = ("", ExporterPage([], {}, Counter()))
