@@ -126,7 +126,7 @@ async def say_what_is_no_request(target: Target) -> None:
 
 
 CROWD = "the number of connections, of which the idlest go first; the time for a request"
-HANDSHAKES = "the same, counted from the accept on; the time for a handshake"
+HANDSHAKES = "the number of connections, counted from the accept on; the time for a handshake"
 ATTACKS = (
     Attack(
         "silent TLS handshakes",
