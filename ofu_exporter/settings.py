@@ -82,6 +82,12 @@ class Settings(BaseModel):
     listen: str = Field(
         default="0.0.0.0:9846", description="Address to serve on.", examples=["HOST:PORT"]
     )
+    allowed_hosts: str = Field(
+        default="",
+        description="Names, beside this node's own, under which it may be read over plain HTTP: "
+        "one or more (with commas); .DOMAIN is every name in it, * every name.",
+        examples=["NAMES"],
+    )
     report_socket: Path | None = Field(
         default=None,
         description="Unix socket to serve on as well, for jobs on this node to report to.",
@@ -112,6 +118,13 @@ class Settings(BaseModel):
         description="Authorities (PEM): nobody is let in without a certificate of one of them, "
         "and whoever is may report for any job.",
         examples=["FILE"],
+    )
+    web_config_file: Path | None = Field(
+        default=None,
+        description="TLS, passwords for reading and headers, in the file format of Prometheus' "
+        "exporters.",
+        examples=["FILE"],
+        json_schema_extra={"flag": "--web.config.file"},  # the name that every exporter gives it
     )
     unowned_reports: bool = Field(
         default=False,
@@ -189,3 +202,5 @@ class Configured:
     schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
     """Options by the scheduler's name."""
     file: Path | None = None
+    file_is_empty: bool = False
+    """Whether the file sets nothing."""

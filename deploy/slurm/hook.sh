@@ -11,11 +11,14 @@ if [ "$1" != work ]; then
   # The pipe of $(...) is closed when nobody needs to wait any more. A worker that cannot even be killed, for its disk
   # hangs, keeps it open: then timeout ends the shell that reads. Locks that the caller holds are not handed on.
   # shellcheck disable=SC2016 # "$0" and "$@" are the inner shell's
-  timeout -k 0.2 "${OFU_EXPORTER_HOOK_SECONDS:-1}" sh -c ': "$(setsid --fork timeout -s KILL \
-    60 "$0" work "$@" </dev/null 2>/dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-)"' \
+  timeout -k 0.2 "${OFU_EXPORTER_HOOK_SECONDS:-1}" sh -c ': "$(setsid --fork \
+    "$0" work "$@" </dev/null 2>/dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-)"' \
     "$0" "$@" </dev/null >/dev/null 2>&1
   exit 0
 fi
+
+# A disk that hangs must not keep the work for hours, and then bring files of jobs back that are long over.
+{ timeout 60 tail -f --pid=$$ /dev/null || kill -KILL 0; } >/dev/null &
 
 shift
 hook=$1

@@ -13,6 +13,7 @@ from ofu_exporter.agent.build import build_attribution, build_sampler
 from ofu_exporter.cli.settings import load, setting_flags
 from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.support.percent import percent
+from ofu_exporter.support.plain_text import escaped
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
@@ -157,7 +158,7 @@ def table(snapshot: Snapshot) -> str:
     if len(rows) > 1:
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join([*lines, *_notes(snapshot)])
+    return "\n".join(map(escaped, [*lines, *_notes(snapshot)]))
 
 
 def _other(health: SourceHealth, snapshot: Snapshot) -> str:

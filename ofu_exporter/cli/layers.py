@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.durations import duration, seconds
+from ofu_exporter.support.small_files import read_small
 
 
 def shown(field: FieldInfo, value: object) -> str:
@@ -42,9 +43,7 @@ def file_layer(path: Path) -> dict[str, Given]:
     import yaml
 
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"configuration file {path}: {error}") from error
+        loaded = yaml.safe_load(read_small(path, "configuration file"))
     except yaml.YAMLError as error:
         text = " ".join(str(error).replace('"<unicode string>", ', "").split())
         raise ConfigError(f"configuration file {path} is not YAML: {text}") from error

@@ -56,8 +56,15 @@ def setting_flags(command: CommandT, own: Layer | None = None) -> CommandT:
     )
 
 
+def flag_of(name: str, field: FieldInfo | None = None) -> str:
+    """The flag of a setting: its name, or the one that other exporters give it."""
+    extra = field.json_schema_extra if field else None
+    given = extra.get("flag") if isinstance(extra, dict) else None
+    return str(given or "--" + name.replace("_", "-"))
+
+
 def _flag(name: str, field: FieldInfo, owner: str, own: Layer) -> Callable[[CommandT], CommandT]:
-    flag = "--" + name.replace("_", "-")
+    flag = flag_of(name, field)
     help_ = field.description or ""
     if owner:
         help_ = f"[{owner}] {help_}"
@@ -84,7 +91,7 @@ def load(
     for model in option_models().values():
         known.update(model.model_fields)
     given = {
-        name: Given(value, "--" + name.replace("_", "-"))
+        name: Given(value, flag_of(name, Settings.model_fields.get(name)))
         for name, value in flags.items()
         if value is not None and name != "config"
     }
@@ -110,6 +117,7 @@ def load(
         sources={name: built["source", name] for name in used_sources},
         schedulers={name: built["scheduler", name] for name in used_schedulers},
         file=path,
+        file_is_empty=not from_file,
     )
 
 

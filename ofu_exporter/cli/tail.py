@@ -14,6 +14,7 @@ import click
 
 from ofu_exporter.cli.step import shares
 from ofu_exporter.support.percent import percent
+from ofu_exporter.support.plain_text import escaped
 
 if TYPE_CHECKING:
     from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
@@ -140,7 +141,8 @@ def _print_answer(answer: Mapping[str, Any]) -> None:
     text += f", {_points(interval.get('difference'))}: {interval.get('verdict')}"
     text += f"; over {horizon.get('seconds', 0):g} s {_points(horizon.get('difference'))}: "
     causes = [each.get("cause") for each in answer.get("causes") or ()]
-    click.echo(f"{text}{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}")
+    text += f"{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}"
+    click.echo(escaped(text))
 
 
 def _points(difference: float | None) -> str:
@@ -158,4 +160,4 @@ def _print_counts(reading: LogTail, poster: Poster, source: LogFile | Pipe) -> N
 
 
 def _print_message(text: str) -> None:
-    click.echo(f"ofu-exporter tail: {text}", err=True)
+    click.echo(f"ofu-exporter tail: {escaped(text)}", err=True)

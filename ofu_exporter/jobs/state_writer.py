@@ -23,8 +23,8 @@ from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
 
-_Run = tuple[str, str, float]
-"""Scheduler, job id, and when the job was first seen."""
+_Record = tuple[str, str, float, float | None]
+"""Scheduler, job id, when the job was first seen, and when its last run ended."""
 
 
 class StateWriter:
@@ -43,9 +43,9 @@ class StateWriter:
         self._stopping = False
         self._pruned_at = -math.inf
         self._problem: str | None = None
-        self._ended: set[_Run] = set()
+        self._ended: set[_Record] = set()
         """Jobs whose last totals are in the file."""
-        self._left_out: set[_Run] = set()
+        self._left_out: set[_Record] = set()
         """Jobs whose totals cannot be written."""
         self._thread = threading.Thread(target=self._run, name="ofu-state", daemon=True)
         self.writes: dict[str, int] = {"written": 0, "failed": 0}
@@ -53,7 +53,7 @@ class StateWriter:
 
     def open(self) -> Saved:
         """Read what an earlier agent left; empty where there is no file or it cannot be read."""
-        return self._attempt(StateFile.load, Saved((), {}))
+        return self._attempt(lambda store: store.load(time.time()), Saved((), {}))
 
     def start(self) -> None:
         self._thread.start()
@@ -90,10 +90,10 @@ class StateWriter:
     def _write(self, snapshot: Snapshot) -> None:
         if self._attempt(lambda store: self._save(store, snapshot), False):
             self.writes["written"] += 1
-            self._ended = {_run_of(view) for view in snapshot.jobs if view.ended is not None}
+            self._ended = {_record_of(view) for view in snapshot.jobs if view.ended is not None}
 
     def _save(self, store: StateFile, snapshot: Snapshot) -> bool:
-        news = [view for view in snapshot.jobs if _run_of(view) not in self._ended]
+        news = [view for view in snapshot.jobs if _record_of(view) not in self._ended]
         reports = self._totals(news, snapshot.source.simulated)
         marks = {
             view.gpu.key: view.sampled_at for view in snapshot.gpus if view.sampled_at is not None
@@ -107,14 +107,14 @@ class StateWriter:
     def _totals(self, views: Sequence[JobView], simulated: bool) -> list[JobTotals]:
         """The jobs as documents. A job with a value that cannot be is left out and costs no other job anything."""
         made: list[JobTotals] = []
-        left_out: set[_Run] = set()
+        left_out: set[_Record] = set()
         for view in views:
             try:
                 made.append(totals_of(view, self._node, simulated))
             except ValueError as error:
-                left_out.add(_run_of(view))
+                left_out.add(_record_of(view))
                 self.writes["failed"] += 1
-                if _run_of(view) not in self._left_out:
+                if _record_of(view) not in self._left_out:
                     log.error("job %s is left out of the state file: %s", view.job.job_id, error)
         self._left_out = left_out
         return made
@@ -166,5 +166,5 @@ class StateWriter:
         self._close()
 
 
-def _run_of(view: JobView) -> _Run:
-    return (*view.job.key, view.began)
+def _record_of(view: JobView) -> _Record:
+    return (*view.job.key, view.began, view.ended)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, ReportedMfu
+from datetime import UTC, datetime
+
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
 from ofu_exporter.support.percent import percent
+from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.reported import ErrorMethod
 
 
 def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
@@ -22,7 +27,7 @@ def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
         "nodes": f"{len(job.nodes)}/{of_nodes}" if of_nodes else str(len(job.nodes)),
         **({"simulated": "yes"} if job.simulated else {}),
     }
-    return " ".join(f"{name}={value}" for name, value in words.items())
+    return escaped(" ".join(f"{name}={value}" for name, value in words.items()))
 
 
 def _reported_words(reported: ReportedMfu | None) -> dict[str, str]:
@@ -61,7 +66,9 @@ def text(job: JobTotals) -> str:
     if job.reported is not None:
         lines += _reported_lines(job.reported)
     lines += [_gpu_line(gpu) for gpu in job.gpus]
-    return "\n".join(lines)
+    if len(job.runs) > len(job.nodes):
+        lines += [_run_line(run) for run in job.runs]
+    return "\n".join(map(escaped, lines))
 
 
 def _count(gpus: float) -> str:
@@ -87,6 +94,7 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
     lines = [
         f"Reported MFU {percent(reported.mfu_ratio)}, OFU of the same seconds "
         f"{percent(reported.utilization_ratio)}: {reported.verdict.value} ({counts})",
+        *_error_lines(reported),
         *adjusted,
     ]
     if reported.causes is None:
@@ -96,6 +104,17 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
         return [*lines, "No known cause fits"]
     like = f" (the numbers do not tell it from {others} other{'s' * (others > 1)})"
     return [*lines, f"Likeliest cause{like * (others > 0)}: {first.cause}: {first.evidence}"]
+
+
+def _error_lines(reported: ReportedMfu) -> list[str]:
+    """What is said of an error that was not measured."""
+    wider = "so the limits of the verdict are wider"
+    if reported.stderr_method is ErrorMethod.ESTIMATED:
+        error = percent(reported.stderr_ratio)
+        return [f"This OFU may be {error} off, by the spread of its clock reads, {wider}"]
+    if reported.stderr_method is ErrorMethod.UNKNOWN:
+        return [f"How far this OFU may be off is not known yet, {wider}"]
+    return []
 
 
 def _adjusted_lines(reported: ReportedMfu) -> list[str]:
@@ -108,6 +127,15 @@ def _adjusted_lines(reported: ReportedMfu) -> list[str]:
         f"{adjusted.gpu_seconds / 3600:.2f} GPU-hours: they add{' at least' * is_lower} "
         f"{percent(adjusted.tile_overhead)}"
     ]
+
+
+def _run_line(run: RunTotals) -> str:
+    began = datetime.fromtimestamp(run.began, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    length = "still running" if run.ended is None else f"{run.ended - run.began:.0f} s long"
+    return (
+        f"  {run.node} run since {began} UTC, {length}: OFU {percent(run.utilization_ratio)}, "
+        f"observed {run.observed_seconds:.0f} of {run.held_seconds:.0f} GPU-seconds"
+    )
 
 
 def _gpu_line(gpu: GpuTotals) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, computed_field
 
-from ofu_exporter.ofu import divergence
+from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio, reported_of
 from ofu_exporter.ofu.job_state import STEP, JobState
 from ofu_exporter.values.gpu import GpuKey
-from ofu_exporter.values.job import GpuUsage, Job
-from ofu_exporter.values.reported import Adjusted, Causes, Compared, ReportsView, Verdict
+from ofu_exporter.values.instant import Instant
+from ofu_exporter.values.job import GpuUsage, Job, Run
 from ofu_exporter.values.snapshot import JobView
 
 PERCENTILES = (10, 50, 90)
@@ -23,7 +21,7 @@ PERCENTILES = (10, 50, 90)
 class GpuTotals(BaseModel):
     """What one job had of one GPU or MIG instance. Seconds are GPU-seconds: time x share of the GPU."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     gpu: str
     uuid: str
@@ -40,7 +38,7 @@ class GpuTotals(BaseModel):
     @property
     def utilization_ratio(self) -> float | None:
         """Mean OFU; None when nothing was observed."""
-        return _ratio(self.utilization_seconds, self.observed_seconds)
+        return ratio(self.utilization_seconds, self.observed_seconds)
 
     @property
     def key(self) -> GpuKey:
@@ -51,65 +49,34 @@ class GpuTotals(BaseModel):
         return 1.0 if self.share_ratio is None else self.share_ratio
 
 
-class ReportedMfu(BaseModel):
-    """What a job reported of itself, and how it compares with OFU over the same seconds."""
+class RunTotals(BaseModel):
+    """One run of a job on one node: a scheduler may begin a job anew under the same id."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    mfu_seconds: NonNegativeFloat = 0.0
-    """Integral of the reported MFU over the compared GPU-seconds."""
-    utilization_seconds: NonNegativeFloat = 0.0
-    """Integral of OFU over the same GPU-seconds."""
-    gpu_seconds: NonNegativeFloat = 0.0
-    """GPU-seconds that a report and OFU both cover."""
-    variance: NonNegativeFloat = 0.0
-    """Variance of the utilization seconds; s^2."""
-    last: float | None = None
-    """Unix time up to which the job has reported."""
-    peak_flops: float | None = None
-    """Dense peak of one GPU that the MFU divides by."""
-    precision: dict[str, float] | None = None
-    """Shares of the FLOPs that the job reported, and that this peak is for."""
-    recent_mfu_ratio: float | None = None
-    """Mean reported MFU over the last minutes."""
-    recent_verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """Verdict on the last minutes."""
-    verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """Verdict on all that was compared; of several nodes together by the default thresholds."""
-    causes: Causes | None = None
-    """Causes of the recent verdict."""
-    outcomes: dict[str, int] = Field(default_factory=dict)
-    """Reports by what became of them."""
-    adjusted: Adjusted | None = None
-    """None where the job has not reported what tiles add."""
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def mfu_ratio(self) -> float | None:
-        """Mean reported MFU; None where no OFU was observed beside it."""
-        return _ratio(self.mfu_seconds, self.gpu_seconds)
+    uid: str = ""
+    """What the scheduler tells runs apart by."""
+    node: str = ""
+    began: float
+    """Unix time at which the run was first seen."""
+    ended: float | None = None
+    """Unix time at which it was no longer seen; None while it holds a GPU."""
+    held_seconds: NonNegativeFloat
+    """The run's own GPU-seconds, as are the next two."""
+    observed_seconds: NonNegativeFloat
+    utilization_seconds: NonNegativeFloat
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def utilization_ratio(self) -> float | None:
-        """Mean OFU over the same GPU-seconds."""
-        return _ratio(self.utilization_seconds, self.gpu_seconds)
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def adjusted_utilization_ratio(self) -> float | None:
-        """Mean OFU without what tiles add, from when the overhead was known.
-
-        With a lower bound of the overhead, the true value is at most this one.
-        """
-        sums = self.adjusted
-        return _ratio(sums.utilization_seconds, sums.gpu_seconds) if sums else None
+        """Mean OFU; None when nothing was observed."""
+        return ratio(self.utilization_seconds, self.observed_seconds)
 
 
 class JobTotals(BaseModel):
     """What is known of one job, on one node or, merged, on several."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     version: Literal[1] = 1
     scheduler: str
@@ -130,6 +97,8 @@ class JobTotals(BaseModel):
     ended: float | None = None
     updated: float
     gpus: tuple[GpuTotals, ...] = ()
+    runs: tuple[RunTotals, ...] = ()
+    """Every run that the totals are of, on every node, in the order in which they began."""
     distribution: dict[int, NonNegativeFloat] = Field(default_factory=dict)
     """Observed GPU-seconds by the OFU of their window, in steps of half a percentage point."""
     reported: ReportedMfu | None = None
@@ -139,18 +108,18 @@ class JobTotals(BaseModel):
     @property
     def utilization_ratio(self) -> float | None:
         """Mean OFU over all observed GPU-seconds; None when nothing was observed."""
-        return _ratio(_sum(gpu.utilization_seconds for gpu in self.gpus), self.gpu_seconds)
+        return ratio(math.fsum(gpu.utilization_seconds for gpu in self.gpus), self.gpu_seconds)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def gpu_seconds(self) -> float:
         """GPU-seconds in which OFU was measured."""
-        return _sum(gpu.observed_seconds for gpu in self.gpus)
+        return math.fsum(gpu.observed_seconds for gpu in self.gpus)
 
     @property
     def gpu_count(self) -> float:
         """How many GPUs the job had; a MIG instance is a part of one."""
-        return _sum(gpu.share for gpu in self.gpus)
+        return math.fsum(gpu.share for gpu in self.gpus)
 
     @property
     def counts_instances_whole(self) -> bool:
@@ -161,7 +130,7 @@ class JobTotals(BaseModel):
     @property
     def observed_ratio(self) -> float | None:
         """Share of the time for which the job had its GPUs in which OFU was measured."""
-        return _ratio(self.gpu_seconds, _sum(gpu.held_seconds for gpu in self.gpus))
+        return ratio(self.gpu_seconds, math.fsum(gpu.held_seconds for gpu in self.gpus))
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -173,7 +142,7 @@ class JobTotals(BaseModel):
 
     def _percentile(self, percent: int) -> float:
         ordered = sorted(self.distribution.items())
-        wanted = percent / 100 * _sum(self.distribution.values())
+        wanted = percent / 100 * math.fsum(self.distribution.values())
         passed = 0.0
         for step, seconds in ordered:
             passed += seconds
@@ -214,28 +183,15 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
             )
             for usage in view.usage
         ),
+        runs=tuple(RunTotals(node=node, **run._asdict()) for run in view.runs),
         distribution=dict(view.distribution),
-        reported=None if view.reports is None else _reported(view.reports),
+        reported=None if view.reports is None else reported_of(view.reports),
     )
 
 
-def _reported(reports: ReportsView) -> ReportedMfu:
-    return ReportedMfu(
-        **reports.total._asdict(),
-        last=reports.at,
-        peak_flops=reports.peak_flops,
-        precision=None if reports.precision is None else dict(reports.precision),
-        recent_mfu_ratio=reports.mfu,
-        recent_verdict=reports.verdict,
-        verdict=reports.total_verdict,
-        causes=reports.causes,
-        outcomes=dict(reports.outcomes),
-        adjusted=reports.adjusted,
-    )
-
-
-def resumed(job: JobTotals, monotonic: float) -> JobState:
+def resumed(job: JobTotals, now: Instant) -> JobState:
     """The state of a job as an earlier agent left it; the job counts as ended until a scheduler claims it."""
+    runs = [_run(run) for run in job.runs]
     return JobState(
         job=Job(
             scheduler=job.scheduler,
@@ -250,6 +206,8 @@ def resumed(job: JobTotals, monotonic: float) -> JobState:
             uid=job.uid,
         ),
         began=job.began,
+        earlier=tuple(runs[:-1]),
+        run_began=runs[-1].began if runs else None,
         usage={
             gpu.key: GpuUsage(
                 index=gpu.gpu,
@@ -262,10 +220,14 @@ def resumed(job: JobTotals, monotonic: float) -> JobState:
             for gpu in job.gpus
         },
         distribution=dict(job.distribution),
-        ended=job.updated,
-        ended_at=monotonic,
-        unseen_since=job.updated,
+        ended=job.updated if job.ended is None else job.ended,
+        ended_at=now.monotonic if job.ended is None else now.at_unix(job.ended).monotonic,
+        unseen_since=job.updated if job.ended is None else None,
     )
+
+
+def _run(run: RunTotals) -> Run:
+    return Run(*(getattr(run, name) for name in Run._fields))
 
 
 def merged(parts: Sequence[JobTotals]) -> JobTotals:
@@ -273,13 +235,14 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
     latest = max(parts, key=lambda one: one.updated)
     gpus: dict[GpuKey, GpuTotals] = {}
     distribution: dict[int, float] = {}
+    runs = [run for one in parts for run in one.runs]
     for one in parts:
         for gpu in one.gpus:
             gpus[gpu.key] = _added(gpus[gpu.key], gpu) if gpu.key in gpus else gpu
         for step, seconds in one.distribution.items():
             distribution[step] = distribution.get(step, 0.0) + seconds
     running = any(one.ended is None for one in parts)
-    gpu_count = _sum(gpu.share for gpu in gpus.values())
+    gpu_count = math.fsum(gpu.share for gpu in gpus.values())
     reported = [one.reported for one in parts if one.reported]
     return latest.model_copy(
         update={
@@ -288,43 +251,10 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
             "began": min(one.began for one in parts),
             "ended": None if running else max(one.ended or 0.0 for one in parts),
             "gpus": tuple(gpus.values()),
+            "runs": tuple(sorted(runs, key=lambda run: (run.began, run.node))),
             "distribution": distribution,
-            "reported": _merged_reported(reported, min(gpu_count, 1.0)),
+            "reported": merged_reported(reported, min(gpu_count, 1.0)),
         }
-    )
-
-
-def _merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | None:
-    """Sums are added; what describes a moment is from the part with the last report.
-
-    `gpus` is how many GPUs the compared GPU-seconds are of at least.
-    """
-    if not parts:
-        return None
-    ordered = sorted(parts, key=lambda one: one.last or 0.0)
-    latest = ordered[-1]
-    if len(parts) == 1:
-        return latest
-    outcomes: Counter[str] = Counter()
-    for one in parts:
-        outcomes.update(one.outcomes)
-    sums = {name: _sum(getattr(one, name) for one in parts) for name in Compared._fields}
-    verdict = divergence.verdict(Compared(**sums), gpus)
-    adjusted = _merged_adjusted([one.adjusted for one in ordered if one.adjusted])
-    return latest.model_copy(
-        update={**sums, "outcomes": dict(outcomes), "verdict": verdict, "adjusted": adjusted}
-    )
-
-
-def _merged_adjusted(parts: Sequence[Adjusted]) -> Adjusted | None:
-    """Sums are added, the overhead is the last one; one lower bound makes the whole a lower bound."""
-    if not parts:
-        return None
-    return replace(
-        parts[-1],
-        bound="lower" if any(one.bound == "lower" for one in parts) else parts[-1].bound,
-        utilization_seconds=_sum(one.utilization_seconds for one in parts),
-        gpu_seconds=_sum(one.gpu_seconds for one in parts),
     )
 
 
@@ -335,11 +265,3 @@ def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
             for name in ("held_seconds", "observed_seconds", "utilization_seconds")
         }
     )
-
-
-def _ratio(numerator: float, denominator: float) -> float | None:
-    return numerator / denominator if denominator > 0 else None
-
-
-def _sum(values: Iterable[float]) -> float:
-    return math.fsum(values)

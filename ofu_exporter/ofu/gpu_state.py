@@ -40,6 +40,8 @@ class GpuState:
     observed_seconds: float = 0.0
     rejected: Mapping[str, int] = field(default_factory=dict)
     trust: CycleTrust = field(default_factory=CycleTrust)
+    clock_variance: float | None = None
+    """Of a read of the SM clock, over the last windows."""
     suspicion: Suspicion = field(default_factory=Suspicion)
     sampled_at: float | None = None
     counted_before: float = -math.inf
@@ -74,8 +76,10 @@ def take_reading(
     if verdict.rejection is not None:
         return _disbelieve(state, verdict.rejection, verdict.detail), None
     gap = state.sampled_at is None or reading.start > state.sampled_at + OVERLAP_SECONDS
-    outcome = measure(reading, state.rating, CycleTrust() if gap else state.trust)
-    state = reject(replace(state, trust=outcome.trust), outcome.rejected)
+    trust = CycleTrust() if gap else state.trust
+    outcome = measure(reading, state.rating, trust, state.clock_variance)
+    known = outcome.clock_variance if outcome.clock_variance is not None else state.clock_variance
+    state = reject(replace(state, trust=outcome.trust, clock_variance=known), outcome.rejected)
     if outcome.window is None:
         return replace(state, window=None, reason=outcome.reason, detail=outcome.detail), None
     window = replace(outcome.window, share=state.share.ratio)

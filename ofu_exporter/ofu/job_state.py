@@ -8,7 +8,16 @@ from typing import NamedTuple
 
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import GpuUsage, Job, JobKey, Stretch
+from ofu_exporter.values.job import (
+    NO_POINTS,
+    GpuUsage,
+    Job,
+    JobKey,
+    PointReads,
+    Run,
+    Stretch,
+    current_run,
+)
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import JobView
 
@@ -16,6 +25,8 @@ STEP = 0.005
 """The OFU of a window is remembered to half a percentage point."""
 GRACE_SECONDS = 300.0
 """The last values of a job that ended are shown this long: any scrape interval in use sees them."""
+MOST_RUNS = 32
+"""Most runs of a job that are told apart; beyond them the first two become one."""
 MOST_ENDED = 256
 """Most ended jobs that are shown; above this number the oldest give way."""
 RECENT_SECONDS = 1260.0
@@ -32,7 +43,11 @@ class JobState:
 
     job: Job
     began: float
-    """Unix time."""
+    """Unix time; the totals are of everything since then."""
+    earlier: tuple[Run, ...] = ()
+    """The runs before the current one."""
+    run_began: float | None = None
+    """Unix time at which the current run began; None = with the job."""
     usage: Mapping[GpuKey, GpuUsage] = field(default_factory=dict)
     distribution: Mapping[int, float] = field(default_factory=dict)
     ended: float | None = None
@@ -54,9 +69,9 @@ Jobs = Mapping[JobKey, JobState]
 
 
 class Held(NamedTuple):
-    """A device that a job may hold."""
+    """A GPU or MIG instance that a job may hold."""
 
-    gpu_index: str
+    gpu: Gpu
     share: float
     """Part of a whole GPU that it counts as."""
 
@@ -67,7 +82,8 @@ class Observed(NamedTuple):
     gpu_seconds: float
     utilization_seconds: float
     variance: float
-    """Variance of the utilization seconds; s^2."""
+    """Variance of the utilization seconds, where it is known; s^2."""
+    points: PointReads
 
 
 def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKey, JobState]:
@@ -76,11 +92,38 @@ def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKe
     after = {key: _ended(state, now) for key, state in jobs.items() if key not in holding}
     for key, job in holding.items():
         known = jobs.get(key)
-        if known is None or not known.job.is_same_run(job):
+        if known is None:
             after[key] = JobState(job, now.unix, unseen_since=job.started)
+        elif not known.job.is_same_run(job):
+            after[key] = _begun_anew(known, job, now)
         else:
             after[key] = replace(known, job=job, ended=None, ended_at=None)
     return after
+
+
+def _begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
+    """A job with a new run: its totals go on, so that no counter on the page goes back."""
+    ended = now.unix if state.ended is None else state.ended
+    began = state.began if state.run_began is None else state.run_began
+    last = current_run(state.job.uid, (began, ended), state.usage.values(), state.earlier)
+    earlier = [*state.earlier, last]
+    if len(earlier) >= MOST_RUNS:
+        earlier[:2] = [_joined(*earlier[:2])]
+    return replace(
+        state,
+        job=job,
+        earlier=tuple(earlier),
+        run_began=now.unix,
+        ended=None,
+        ended_at=None,
+        unseen_since=None if job.started is None else max(job.started, ended),
+        counted=frozenset(),
+    )
+
+
+def _joined(first: Run, second: Run) -> Run:
+    sums = (one + other for one, other in zip(first[3:], second[3:], strict=True))
+    return Run(second.uid, first.began, second.ended, *sums)
 
 
 def _ended(state: JobState, now: Instant) -> JobState:
@@ -108,16 +151,16 @@ def hold(
         if known.unseen_since is not None and key not in known.counted:
             seconds += gap(known.unseen_since, begin.unix)
             known = replace(known, counted=known.counted | {key})
-        after[job.key] = with_held(known, key, gpus[key], seconds)
+        after[job.key] = with_held(known, gpus[key], seconds)
     return after
 
 
-def with_held(state: JobState, key: GpuKey, gpu: Held, seconds: float) -> JobState:
-    """Count time for which the job had a GPU, or a part of one."""
-    usage = state.usage.get(key) or GpuUsage(gpu.gpu_index, key)
-    gpu_seconds = usage.held_seconds + seconds * gpu.share
-    grown = replace(usage, held_seconds=gpu_seconds, share=gpu.share)
-    return replace(state, usage={**state.usage, key: grown})
+def with_held(state: JobState, held: Held, seconds: float) -> JobState:
+    """Count time for which the job had a GPU."""
+    gpu, share = held
+    usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
+    grown = replace(usage, held_seconds=usage.held_seconds + seconds * share, share=share)
+    return replace(state, usage={**state.usage, gpu.key: grown})
 
 
 def all_counted(jobs: Jobs) -> dict[JobKey, JobState]:
@@ -156,21 +199,42 @@ def _with_window(
     recent: tuple[Stretch, ...], window: Window, utilization: float
 ) -> tuple[Stretch, ...]:
     """The stretches with one window more, and without those that are too old."""
-    seconds = window.gpu_seconds
-    variance = ((window.stderr or 0.0) * seconds) ** 2
-    new = Stretch(window.start, window.end, utilization * seconds, variance, seconds)
+    new = _stretch(window, utilization)
     oldest = window.end - RECENT_SECONDS
     first = next((place for place, each in enumerate(recent) if each.end > oldest), len(recent))
     last = recent[-1] if recent else None
     if last and last.end == new.start and new.end - last.start <= GRAIN_SECONDS:
-        sums = (one + another for one, another in zip(last[2:], new[2:], strict=True))
-        return (*recent[first:-1], Stretch(last.start, new.end, *sums))
+        return (*recent[first:-1], _joined_stretch(last, new))
     return (*recent[first:], new)
+
+
+def _joined_stretch(first: Stretch, second: Stretch) -> Stretch:
+    return Stretch(
+        first.start,
+        second.end,
+        first.utilization_seconds + second.utilization_seconds,
+        first.variance + second.variance,
+        first.gpu_seconds + second.gpu_seconds,
+        first.points.plus(second.points),
+    )
+
+
+def _stretch(window: Window, utilization: float) -> Stretch:
+    """A window as a stretch. An OFU of 0 is exact: no clock makes another of it."""
+    seconds = window.gpu_seconds
+    variance, points = 0.0, NO_POINTS
+    if window.stderr is not None:
+        variance = (window.stderr * seconds) ** 2
+    elif utilization and window.sm_clock_hz:
+        hz = window.sm_clock_hz
+        points = PointReads(seconds, utilization * seconds, 1.0, hz, hz * hz)
+    return Stretch(window.start, window.end, utilization * seconds, variance, seconds, points)
 
 
 def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
     """What was observed on some GPUs from `start` to `end`; a stretch that is partly inside counts in part."""
     seconds = utilization = variance = 0.0
+    points = NO_POINTS
     for each in usage:
         for stretch in reversed(each.recent):
             if stretch.end <= start:
@@ -181,7 +245,8 @@ def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
                 seconds += part * stretch.gpu_seconds
                 utilization += part * stretch.utilization_seconds
                 variance += part * part * stretch.variance
-    return Observed(seconds, utilization, variance)
+                points = points.plus(stretch.points, part)
+    return Observed(seconds, utilization, variance, points)
 
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
@@ -209,6 +274,8 @@ def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
             began=state.began,
             ended=state.ended,
             updated=state.ended or unix,
+            earlier=state.earlier,
+            run_began=state.run_began,
         )
         for state in sorted(jobs, key=lambda state: state.job.key)
         if state.ended_at is None or state.is_seen

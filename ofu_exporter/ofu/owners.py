@@ -60,7 +60,7 @@ def take_changes(
     `shares` are of every GPU and MIG instance that there is.
     """
     gpus = tuple(shares)
-    held = {gpu.key: Held(gpu.index, share.ratio) for gpu, share in shares.items()}
+    held = {gpu.key: Held(gpu, share.ratio) for gpu, share in shares.items()}
     if gpus != state.resolved_for:  # a job may already have a GPU that was just found
         state, jobs = _resolve(state, jobs, state.claims, gpus, now)
     for change in changes:

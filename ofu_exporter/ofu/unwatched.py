@@ -16,7 +16,7 @@ from ofu_exporter.values.job import Claim, JobKey
 def settle(
     state: OwnerState, jobs: Jobs, shares: Mapping[Gpu, Share], now: Instant
 ) -> tuple[OwnerState, dict[JobKey, JobState]]:
-    """Count every job that a scheduler says has ended, once. `shares` must be of all GPUs that there are.
+    """Count every job that a scheduler says has ended, once. `shares` must be of all GPUs.
 
     A job that was watched to its end is complete. One that an earlier agent saw last goes on to its end; one
     that nobody saw is known from now on, if it ended after the time up to which the earlier agent watched.
@@ -48,9 +48,9 @@ def _to_its_end(state: JobState, claim: Claim, shares: Mapping[Gpu, Share]) -> J
     seconds = gap(last, ended)
     devices = [device_names.parse(name) for name in claim.devices]
     keys = {
-        key for each in devices if not each.shared for key in device_names.find(each, tuple(shares))
+        key for each in devices if not each.shared for key in device_names.find(each, [*shares])
     }
     for gpu, share in shares.items():
         if gpu.key in keys:
-            state = with_held(state, gpu.key, Held(gpu.index, share.ratio), seconds)
+            state = with_held(state, Held(gpu, share.ratio), seconds)
     return replace(state, ended=ended, unseen_since=None)

@@ -108,8 +108,8 @@ def _joined(last: Span, mfu: float, seconds: float) -> tuple[float, float]:
 
 def sums_of(mfu: float, start: float, end: float, usage: Iterable[GpuUsage]) -> Compared:
     """The sums over the seconds of a reported MFU that have been observed until now."""
-    seconds, utilization, variance = observed(usage, start, end)
-    return Compared(mfu * seconds, utilization, seconds, variance)
+    seconds, utilization, variance, points = observed(usage, start, end)
+    return Compared(mfu * seconds, utilization, seconds, variance, *points)
 
 
 def recent(coverage: Coverage, now: float, horizon: float) -> Compared:

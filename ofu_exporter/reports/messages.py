@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any, Literal
 
@@ -23,7 +24,7 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.ofu.divergence import MFU_LIMIT, Divergence
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Bound, Compared, LikelyCause, Verdict
+from ofu_exporter.values.reported import Bound, Compared, ErrorMethod, LikelyCause, Verdict
 
 UNIX_LIMIT = 1e11
 """Seconds: the year 5138. Milliseconds since 1970 are above the limit."""
@@ -97,6 +98,23 @@ Shares = Annotated[
 Text = Annotated[str, AfterValidator(_printable)]
 
 
+def _checked_text(value: object) -> object:
+    """Refuse half a surrogate pair anywhere in a body: an answer that repeats it could not be sent.
+
+    Fields that are text themselves refuse it by name.
+    """
+    fields = value.items() if isinstance(value, dict) else ()
+    inner = [(name, each) for name, each in fields if not isinstance(each, str)]
+    names = [name for name, _ in fields]
+    try:
+        json.dumps([names, inner], ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("has half a surrogate pair (such as \\ud800), which is no text") from error
+    except RecursionError as error:
+        raise ValueError(f"is nested more than {DEEPEST} deep") from error
+    return value
+
+
 def _config(value: dict[str, Any]) -> dict[str, Any]:
     """Refuse what would take the agent's time: a configuration is text of the sender."""
     waiting: list[tuple[str, object, int]] = [("config", value, 0)]
@@ -155,6 +173,11 @@ class ModelBody(_Body):
 
 class MfuReport(_Body):
     """What a job says of itself over an interval; what it said before and does not repeat still holds."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_text(cls, value: object) -> object:
+        return _checked_text(value)
 
     job_id: Annotated[Text, Field(min_length=1, max_length=256)] = Field(
         description="SLURM_JOB_ID, or namespace/name of a workload or a pod."
@@ -279,7 +302,11 @@ class Comparison(BaseModel):
     observed_seconds: float = Field(description="GPU-seconds in which OFU was measured.")
     difference: float | None = Field(description="MFU - OFU.")
     relative: float | None = Field(description="|MFU - OFU| / OFU.")
-    stderr: float | None = Field(description="Standard error of OFU from the clock samples.")
+    stderr: float | None = Field(description="Standard error of OFU; null where it is not known.")
+    stderr_method: ErrorMethod | None = Field(
+        description='"measured" from the clock samples of each window, "estimated" from the spread of the clocks of '
+        'windows with one read each, or "unknown"; the last two widen the limits of the verdict.'
+    )
     verdict: Verdict
 
     @classmethod
@@ -295,7 +322,8 @@ class Comparison(BaseModel):
             observed_seconds=sums.gpu_seconds,
             difference=divergence.difference if divergence else None,
             relative=divergence.relative if divergence else None,
-            stderr=sums.standard_error if sums.gpu_seconds > 0 else None,
+            stderr=divergence.error.ratio if divergence else None,
+            stderr_method=divergence.error.method if divergence else None,
             verdict=divergence.verdict if divergence else Verdict.INSUFFICIENT_DATA,
         )
 

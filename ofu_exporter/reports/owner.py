@@ -16,6 +16,8 @@ class Owner(NamedTuple):
     key: JobKey
     view: JobView | None = None
     gpus: tuple[GpuView, ...] = ()
+    present: frozenset[str] = frozenset()
+    """The names of all GPUs of the node."""
 
     @property
     def run(self) -> str:
@@ -39,4 +41,4 @@ def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
         gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)
     else:
         gpus = tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
-    return Owner(view.job.key, view, gpus)
+    return Owner(view.job.key, view, gpus, frozenset(gpu.gpu.name for gpu in snapshot.gpus))

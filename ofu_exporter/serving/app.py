@@ -6,21 +6,34 @@ import json
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.serving.faults import CatchFaults
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
+from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.job_routes import add_job_routes
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.page_routes import add_page_routes
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.report_routes import add_report_routes
-from ofu_exporter.serving.start_page import start_page
 from ofu_exporter.values.snapshot import Snapshot
 
 _PATHS = frozenset(
-    {"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu"}
+    {
+        "/",
+        "/metrics",
+        "/healthz",
+        "/readyz",
+        "/openapi.json",
+        "/v1/jobs",
+        "/v1/gpus",
+        "/v1/mfu",
+        "/v1/history",
+    }
 )
 
 PUBLISHED_NAMES = {
@@ -56,6 +69,8 @@ class CountRequests:
 def _counted_as(path: str) -> str:
     if path.startswith("/v1/jobs/"):
         return "/v1/jobs/{job_id}"
+    if path.startswith("/jobs/"):
+        return "/jobs/{job_id}"
     return path if path in _PATHS else "other"
 
 
@@ -75,7 +90,14 @@ class _Api(FastAPI):
         return self.openapi_schema
 
 
-def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> FastAPI:
+def create_app(
+    page: Page,
+    book: JobBook,
+    reports: ReportBook,
+    guard: Guard,
+    reading: ReadAccess,
+    hosts: Hosts | None = None,
+) -> FastAPI:
     """The application over a page, to which the daemon publishes snapshots.
 
     Requests that write pass the guard first; their route finds the writer in `scope["ofu.writer"]`.
@@ -85,6 +107,9 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     """
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
     app.add_middleware(guard.around)
+    app.add_middleware(reading.around)
+    app.add_middleware((hosts or Hosts()).around)
+    app.add_middleware(CatchFaults, faults=page.faults, name=_counted_as)
     app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
 
     async def metrics(request: Request) -> Response:
@@ -111,10 +136,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     add_job_routes(app, page, book)
     add_report_routes(app, reports, guard.access)
 
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def start() -> str:
-        return start_page(page.snapshot())
-
+    add_page_routes(app, page, book)
     return app
 
 

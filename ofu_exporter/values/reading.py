@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.text import show, shown
 
 Clock = Callable[[], float]
 """Returns seconds, monotonic."""
@@ -51,6 +52,15 @@ class Evidence(NamedTuple):
     """Power draw at the end of the window, for a source that does not know the limit."""
 
 
+class Part(NamedTuple):
+    """One sample of the activity, where a source takes several in a window: each has a clock of its own."""
+
+    start: float
+    end: float
+    tensor_active: float
+    pipes: Mapping[str, float]
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What a source measured on one GPU over one window. Ratios are 0..1; absent counters are None."""
@@ -67,8 +77,15 @@ class Reading:
     pace: float = 0.0
     """Seconds within which the source has its next reading, where that is not the sampler's interval."""
     evidence: Evidence | None = None
+    parts: tuple[Part, ...] = ()
+    """The samples that the activity is the mean of, one after another; none where the hardware made the mean."""
     counts: bool = True
     """False for time before the source was first read: the window is shown, and added to no total."""
+
+    def __post_init__(self) -> None:
+        if not all(map(str.isprintable, self.pipes)):
+            printable = {shown(pipe): value for pipe, value in self.pipes.items()}
+            object.__setattr__(self, "pipes", printable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +96,9 @@ class Fault:
     at: float
     reason: Reason
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        show(self, ("detail",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +113,9 @@ class Window:
     utilization: float | None = None
     """OFU over the window; above 1 is legal when the clock ran above the tensor clock."""
     stderr: float | None = None
-    """Standard error of the OFU from the clock samples; 0 with cycle counters, None when unknown."""
+    """Standard error of the OFU from the clock samples: twice this holds the truth in 95 of 100 windows.
+
+    0 with cycle counters, None when unknown."""
     clock_method: str = ""
     """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
     share: float = 1.0

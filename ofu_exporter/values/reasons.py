@@ -66,7 +66,8 @@ ADVICE: dict[Reason, str] = {
     ),
     Reason.NO_PERMISSION: (
         "Give the agent access to /dev/nvidia*; GPUs before Hopper also need root "
-        "or NVreg_RestrictProfilingToAdminUsers=0."
+        "or NVreg_RestrictProfilingToAdminUsers=0. Where the detail names the socket of a host engine, give "
+        "the agent's user write access to it, or reach the host engine by TCP."
     ),
     Reason.NO_GPU: "No GPU is visible here: check the node, the container's devices or the exporter.",
     Reason.NOT_SUPPORTED: (
@@ -86,7 +87,10 @@ ADVICE: dict[Reason, str] = {
         "A call of the source does not return: with nvml look for Xid messages in `dmesg` and drain "
         "the node, with dcgm restart nv-hostengine, with dcgm-exporter restart that exporter."
     ),
-    Reason.STALE: "No new sample came in time: see ofu_exporter_read_failures_total and the log.",
+    Reason.STALE: (
+        "No new sample came in time: see ofu_exporter_read_failures_total and the log, and whether the agent "
+        "itself was stopped or got no CPU time."
+    ),
     Reason.UNCHANGED: (
         "The other exporter has repeated the same values for too long to be believed: restart it, "
         "and keep energy or power among its counters so that a live GPU is seen to be alive."

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ofu_exporter.values.gpu import WHOLE, Gpu, Rating, Share
-from ofu_exporter.values.job import GpuUsage, Job, JobKey
+from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import Reason, SchedulerReason
 from ofu_exporter.values.reported import ReportsView
+from ofu_exporter.values.text import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,9 @@ class SourceHealth:
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Rows of the source that belong to no GPU: over-long labels, unreadable lines."""
 
+    def __post_init__(self) -> None:
+        show(self, ("detail",))
+
 
 @dataclass(frozen=True, slots=True)
 class JobView:
@@ -68,13 +72,24 @@ class JobView:
     distribution: Mapping[int, float]
     """Observed GPU-seconds by the OFU of their window, in steps of `job_state.STEP`."""
     began: float
-    """Unix time at which the job was first seen here."""
+    """Unix time at which the first of the job's runs was first seen here."""
     ended: float | None
     """Unix time at which the job was no longer seen; None while it holds a GPU."""
     updated: float
     """Unix time of this view."""
     reports: ReportsView | None = None
     """None while the job has reported nothing."""
+    earlier: tuple[Run, ...] = ()
+    """The runs before the current one; the totals are of all runs."""
+    run_began: float | None = None
+    """Unix time at which the current run was first seen here; None = with the job."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Every run, the current one last."""
+        began = self.began if self.run_began is None else self.run_began
+        lasted = (began, self.ended)
+        return (*self.earlier, current_run(self.job.uid, lasted, self.usage, self.earlier))
 
     @property
     def observed_seconds(self) -> float:
@@ -104,6 +119,9 @@ class SchedulerHealth:
     """Claims that were not believed, by reason."""
     answered_at: float | None = None
     """When the scheduler last answered, on the monotonic clock."""
+
+    def __post_init__(self) -> None:
+        show(self, ("detail",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ async def reload_often(target: Target) -> None:
 
 def on_slow_disk(folder: Path, stack: ExitStack) -> Setup:
     setup = with_config(folder, stack)
-    setup.env = slow_disk(folder / "agent.yaml", HANG_SECONDS, only_while=folder / "hung")
+    setup.env = slow_disk(folder / "agent.yaml", HANG_SECONDS, when=folder / "hung")
     return setup
 
 

@@ -160,3 +160,13 @@ def test_the_error_of_a_single_clock_read_is_not_known() -> None:
     assert "Clock reads: one in a window, so their error is not known." in text
     assert report["gpus"][0]["error_budget"]["clock_interval_95_points"] is None
     assert report["gpus"][2]["error_budget"] is None
+
+
+@pytest.mark.slow
+def test_a_name_in_a_page_cannot_command_the_terminal() -> None:
+    name = "NVIDIA H100\x1b[2J\x9b31m\\nGPU 9 forged"  # \n is an escape of the page's own
+    with page_server(lambda: PAGE.replace("NVIDIA H100 80GB HBM3", name)) as url:
+        text = call("check", "--source", "dcgm-exporter", "--url", url).stdout
+    assert "\\x1b[2J\\x9b31m" in text
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert not any(line.startswith("GPU 9") for line in text.split("\n"))

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from ofu_exporter import __version__, sources
 from ofu_exporter.cli import cli
+from ofu_exporter.cli.settings import flag_of
 from ofu_exporter.serving import metrics
 from ofu_exporter.settings import FILE_ONLY, Settings
 from tests.helpers.agent import COMMAND, call
@@ -36,9 +37,9 @@ def test_every_setting_is_a_flag_of_every_command(command: str) -> None:
         *(sources.load(name).Options for name in sources.names()),
     ]
     for model in models:
-        for name in model.model_fields:
+        for name, field in model.model_fields.items():
             if name not in FILE_ONLY:
-                assert "--" + name.replace("_", "-") in text
+                assert flag_of(name, field) in text
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,24 @@ def test_a_slow_program_brings_no_file_of_a_job_back_that_is_over(
     assert (node.files(), node.ended()) == ([], ["7"])
 
 
+@pytest.mark.parametrize(
+    ("hook", "environ"),
+    [
+        ("epilog.sh", {}),
+        ("epilog.sh", {"SLURM_JOB_GPUS": ""}),
+        ("prolog.sh", {"SLURM_JOB_GPUS": ""}),
+    ],
+)
+def test_an_epilog_and_a_job_without_gpus_wait_for_no_program(
+    node: HookNode, tmp_path: Path, hook: str, environ: dict[str, str]
+) -> None:
+    """Even where they might: the hook ends before the program does."""
+    hangs = program(tmp_path, "sleep 1000")
+    node.call(hook, 7, **hangs, **environ, OFU_EXPORTER_HOOK_SECONDS="1000")
+    assert not node.is_quiet()
+    node.kill()
+
+
 def test_the_flags_count_for_the_shell_as_well(node: HookNode, tmp_path: Path) -> None:
     hangs = program(tmp_path, "sleep 1000")
     short = {"OFU_EXPORTER_HOOK_SECONDS": "0.5", "OFU_EXPORTER_WORK_SECONDS": "0.5"}

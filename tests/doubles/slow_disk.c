@@ -1,6 +1,6 @@
 /* A disk that hangs: calls that would touch a file below $SLOW_DISK_PATH return after $SLOW_DISK_SECONDS, and then do
- * what they do on any disk. With $SLOW_DISK_WHILE they hang only while there is that file. No signal ends the wait. A
- * real one of a server that is away returns when the server is back (nfs(5), "hard"). */
+ * what they do on any disk. A real one of a server that is away returns when the server is back (nfs(5), "hard").
+ * With $SLOW_DISK_WHEN it hangs only while there is a file of that name. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -13,10 +13,11 @@
 
 static void hang(const char *path) {
   const char *slow = getenv("SLOW_DISK_PATH"), *seconds = getenv("SLOW_DISK_SECONDS");
-  const char *only_while = getenv("SLOW_DISK_WHILE");
-  if (!path || !slow || !seconds || strncmp(path, slow, strlen(slow)) != 0) return;
-  if (only_while && access(only_while, F_OK) != 0) return;
-  for (unsigned left = (unsigned)atoi(seconds); left;) left = sleep(left);
+  const char *when = getenv("SLOW_DISK_WHEN");
+  if (when && access(when, F_OK) != 0)
+    return;
+  if (path && slow && seconds && strncmp(path, slow, strlen(slow)) == 0)
+    sleep((unsigned)atoi(seconds));
 }
 
 #define REAL(name) static __typeof__(name) *real; if (!real) real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
@@ -39,6 +40,18 @@ static mode_t mode_of(int flags, va_list rest) {
 OPEN(open)
 OPEN(open64)
 
+int stat(const char *path, struct stat *status) {
+  REAL(stat);
+  hang(path);
+  return real(path, status);
+}
+
+int stat64(const char *path, struct stat64 *status) {
+  REAL(stat64);
+  hang(path);
+  return real(path, status);
+}
+
 int mkdir(const char *path, mode_t mode) {
   REAL(mkdir);
   hang(path);
@@ -56,15 +69,3 @@ int renameat2(int from_folder, const char *from, int to_folder, const char *to, 
   hang(from);
   return real(from_folder, from, to_folder, to, flags);
 }
-
-#define STAT(name, type)                      \
-  int name(const char *path, struct type *to) { \
-    REAL(name);                               \
-    hang(path);                               \
-    return real(path, to);                    \
-  }
-
-STAT(stat, stat)
-STAT(stat64, stat64)
-STAT(lstat, stat)
-STAT(lstat64, stat64)

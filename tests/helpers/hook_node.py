@@ -75,10 +75,11 @@ class HookNode:
         return processes("cmdline", str(self.config))
 
     def kill(self) -> None:
-        """End whatever the hooks have left running."""
-        for process in self._left():
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        """End whatever the hooks have left running, and what that starts meanwhile."""
+        while left := self._left():
+            for process in left:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
 
     def _left(self) -> list[int]:
         return processes("environ", f"OFU_EXPORTER_STATE={self.state}\0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Claim, Job, Ownership
@@ -45,11 +47,19 @@ class Node:
         self.state, self.last = step(self.state, tick)
         return self.last
 
-    def run(self, start: float, end: float, tensor: float = 0.5, window: float = 5.0) -> Snapshot:
-        """Windows of every GPU from start to end."""
+    def run(
+        self,
+        start: float,
+        end: float,
+        tensor: float = 0.5,
+        window: float = 5.0,
+        hz: Sequence[float] = (1400e6,) * 10,
+    ) -> Snapshot:
+        """Windows of every GPU from start to end, each with these clock reads."""
         while start < end - 1e-9:
             stop = min(start + window, end)
-            self.tick(stop, *(reading(start, stop, tensor, device=device) for device in self.gpus))
+            windows = (reading(start, stop, tensor, hz, device=device) for device in self.gpus)
+            self.tick(stop, *windows)
             start = stop
         return self.last
 

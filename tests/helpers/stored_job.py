@@ -34,4 +34,4 @@ def change(path: Path, statement: str) -> None:
 def saved(path: Path) -> Saved:
     """What the next agent would find."""
     with closing(open_store(path)) as store:
-        return store.load()
+        return store.load(NOW)

@@ -151,7 +151,14 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
         (lambda: (404, ending_at(4097)), "answers 404"),
     ],
     ids=[
-        *("unknown", "another server", "failing", "older", "html", "deep", "huge", "long"),
+        "unknown",
+        "another server",
+        "failing",
+        "older",
+        "html",
+        "deep",
+        "huge",
+        "long",
         "too long",
     ],
 )

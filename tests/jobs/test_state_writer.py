@@ -67,7 +67,7 @@ def test_the_state_writer_writes_at_the_end_and_when_woken(path: Path) -> None:
     writer.stop(5.0)
     assert (writer.writes, writer.set_aside) == ({"written": 2, "failed": 0}, 0)
     found = saved(path)
-    assert [job.updated for job in found.running] == [NOW + 100]
+    assert [job.updated for job in found.jobs] == [NOW + 100]
     assert found.counted_until == {gpu().key: 42.0}
 
 
@@ -130,7 +130,7 @@ def test_what_is_on_the_page_at_the_stop_is_written_also_when_a_write_was_under_
     writer.stop(0.0)
     disk.go_on.set()
     writer.stop(5.0)
-    assert [job.updated for job in saved(path).running] == [NOW + 100]
+    assert [job.updated for job in saved(path).jobs] == [NOW + 100]
 
 
 def test_an_agent_that_stops_before_it_has_measured_anything_writes_nothing(path: Path) -> None:
@@ -152,6 +152,18 @@ def test_a_job_that_ended_is_written_once(path: Path) -> None:
     written = writer.writes["written"]
     until(lambda: writer.writes["written"] > written + 2)
     assert writer.find("12") == ()
+    writer.stop(5.0)
+
+
+def test_a_run_that_began_and_ended_between_two_writes_is_written(path: Path) -> None:
+    page = Page(replace(VIEW, ended=NOW))
+    writer = page.writer(path)
+    writer.start()
+    writer.wake()
+    until(lambda: writer.find("12"))
+    page.now = snapshot(replace(VIEW, ended=NOW + 5, updated=NOW + 5))
+    writer.wake()
+    until(lambda: writer.find("12")[0].ended == NOW + 5)
     writer.stop(5.0)
 
 
@@ -223,10 +235,17 @@ NO_TEXT = "GPU-" + os.fsdecode(b"\xff")
 """Bytes that are no UTF-8, as Python holds them; no file can take them."""
 
 
+def unwritable() -> Gpu:
+    """A GPU that got past the check of its text."""
+    device = gpu()
+    object.__setattr__(device, "uuid", NO_TEXT)
+    return device
+
+
 @pytest.mark.parametrize(
     "bad",
     [
-        pytest.param(lambda s: replace(s, gpus=(sampled(gpu(uuid=NO_TEXT)),)), id="ValueError"),
+        pytest.param(lambda s: replace(s, gpus=(sampled(unwritable()),)), id="ValueError"),
         pytest.param(lambda s: replace(s, gpus=(sampled(gpu(), 10**30),)), id="OverflowError"),
         pytest.param(lambda s: replace(s, jobs=None), id="TypeError"),
     ],
@@ -261,7 +280,7 @@ def test_a_job_with_a_value_that_cannot_be_costs_the_other_jobs_nothing(
     assert writer.writes == {"written": 1, "failed": 1}
     (line,) = caplog.messages
     assert line.startswith("job 13 is left out of the state file: 1 validation error")
-    assert [job.job_id for job in saved(path).running] == ["12"]
+    assert [job.job_id for job in saved(path).jobs] == ["12"]
 
 
 def test_a_job_that_cannot_be_written_is_said_once(

@@ -18,6 +18,7 @@ LONG = GpuTotals(
     held_seconds=200 * HOUR,
     observed_seconds=100 * HOUR,
     utilization_seconds=25 * HOUR,
+    share_ratio=1.0,
 )
 
 
@@ -115,3 +116,17 @@ def test_a_summary_says_ofu_without_tiles_and_whether_it_is_a_bound(
     assert line in text(reporting(adjusted=adjusted)).splitlines()
     assert line in text(reporting(adjusted=adjusted, total=Compared())).splitlines()
     assert "without what tiles add" not in text(reporting())
+
+
+def test_instances_are_parts_of_gpus_in_words_too() -> None:
+    parts = [
+        LONG.model_copy(update={"gpu_instance": number, "share_ratio": share})
+        for number, share in (("1", 3 / 7), ("2", 4 / 7))
+    ]
+    both = made(gpus=tuple(parts))
+    assert " gpus=1 gpu_hours=200.00 " in one_line(both)
+    assert "of the time it had 1 GPU (2 MIG instances) on n1" in text(both)
+    line = "GPU 3/1 (GPU-3, 0.43 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds"
+    assert line in text(both)
+    assert " gpus=0.43 " in one_line(made(gpus=(parts[0],)))
+    assert "it had 0.43 GPUs (1 MIG instance) on n1" in text(made(gpus=(parts[0],)))

@@ -12,13 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, resumed, totals_of
 from ofu_exporter.ofu.job_state import JobState, views
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import (
     Adjusted,
     Compared,
+    ErrorMethod,
     Verdict,
 )
 from ofu_exporter.values.snapshot import JobView
@@ -95,39 +98,6 @@ def test_merging_in_any_order_gives_the_same(steps: list[int]) -> None:
     assert math.fsum(one.distribution.values()) == len(steps)
 
 
-def test_a_job_on_instances_has_parts_of_gpus() -> None:
-    usage = [
-        GpuUsage("0", ("GPU-0", number), 200 * share, 100 * share, 50 * share, share=share)
-        for number, share in (("1", 3 / 7), ("2", 3 / 7), ("5", 1 / 7))
-    ]
-    whole = GpuUsage("1", ("GPU-1", ""), 200.0, 100.0, 20.0)
-    job = totals_of(replace(VIEW, usage=(*usage, whole)), "n1", simulated=False)
-    assert job.gpu_count == pytest.approx(2)
-    assert job.gpu_seconds == pytest.approx(200)
-    assert job.utilization_ratio == pytest.approx(0.35)
-    assert job.observed_ratio == pytest.approx(0.5)
-    assert not job.counts_instances_whole
-    assert "gpus=2 gpu_hours=0.06" in one_line(job)
-    lines = text(job)
-    assert "of the time it had 2 GPUs (3 MIG instances) on n1" in lines
-    assert "GPU 0/1 (GPU-0, 0.43 GPUs): OFU 50.0%, observed 43 of 86 GPU-seconds" in lines
-    part = job.model_copy(update={"gpus": job.gpus[:1]})
-    assert "gpus=0.43 " in one_line(part)
-    assert "it had 0.43 GPUs (1 MIG instance) on n1" in text(part)
-
-
-def test_a_minute_of_reports_on_an_instance_is_enough_for_a_verdict() -> None:
-    """The GPU-seconds of a seventh of a GPU come seven times as slowly."""
-    part = GpuUsage("0", ("GPU-0", "1"), 20.0, 20.0, 9.0, share=1 / 7)
-    sums = Compared(16.0, 8.0, 20.0, 0.001)
-    reports = replace(REPORTS, total=sums)
-    one = totals_of(replace(VIEW, usage=(part,), reports=reports), "n1", simulated=False)
-    other = replace(VIEW, usage=(), reports=replace(REPORTS, total=Compared()))
-    both = merged([one, totals_of(other, "n2", simulated=False)])
-    assert both.reported is not None
-    assert both.reported.verdict is Verdict.MFU_ABOVE_OFU
-
-
 def test_what_a_job_reported_goes_with_it() -> None:
     reported = reporting().reported
     assert reported is not None
@@ -176,6 +146,39 @@ def test_numbers_that_no_node_could_have_are_merged_all_the_same() -> None:
     assert both.verdict is Verdict.MFU_ABOVE_OFU
 
 
+POINTS = Compared(40.0, 34.0, 100.0, 0.0, 100.0, 34.0, 10.0, 1.7e10, 2.9e19)
+
+
+def test_how_an_error_is_known_goes_with_the_verdict() -> None:
+    """Also through the state file: the sums are enough to make the error again."""
+    view = replace(VIEW, reports=replace(REPORTS, total=POINTS, total_error=POINTS.error()))
+    before = totals_of(view, "n1", simulated=False)
+    reported = JobTotals.model_validate_json(before.model_dump_json()).reported
+    assert reported is not None
+    assert reported.stderr_method is ErrorMethod.ESTIMATED
+    assert reported.stderr_ratio == POINTS.error().ratio
+    assert Compared(*(getattr(reported, name) for name in Compared._fields)) == POINTS
+    both = merged([before, before]).reported
+    assert both is not None
+    assert both.stderr_ratio == pytest.approx(POINTS.error().ratio, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("reads", "line"),
+    [
+        (10.0, "This OFU may be 2.0% off, by the spread of its clock reads, so the limits"),
+        (2.0, "How far this OFU may be off is not known yet, so the limits"),
+    ],
+)
+def test_a_summary_says_where_an_error_was_not_measured(reads: float, line: str) -> None:
+    hz = reads * 1.7e9
+    squares = reads * 1.7e9**2 + (reads - 1) * (0.1e9) ** 2
+    total = POINTS._replace(point_reads=reads, point_hz=hz, point_hz_squares=squares)
+    said = text(reporting(total=total, total_error=total.error()))
+    assert line in said
+    assert "may be" not in text(reporting(total_error=Compared(40.0, 34.0, 100.0, 0.5).error()))
+
+
 def test_ofu_without_tiles_is_added_too_and_one_bound_is_enough() -> None:
     exact = reporting(adjusted=Adjusted(0.02, "exact", 30.0, 100.0), at=1200.0)
     lower = reporting("n2", adjusted=Adjusted(0.01, "lower", 10.0, 50.0))
@@ -208,15 +211,15 @@ EVERYTHING = JobView(
 
 def test_all_that_is_known_of_a_job_survives_the_file() -> None:
     document = totals_of(EVERYTHING, "n1", simulated=True).model_dump_json()
-    again = resumed(JobTotals.model_validate_json(document), monotonic=5.0)
+    again = resumed(JobTotals.model_validate_json(document), Instant(5.0, 1100.0))
     assert again == JobState(
         job=EVERYTHING.job,
         began=1000.0,
         usage={usage.key: usage for usage in EVERYTHING.usage},
         distribution=EVERYTHING.distribution,
-        ended=1100.0,
-        ended_at=5.0,
-        unseen_since=1100.0,
+        run_began=1000.0,
+        ended=1090.0,
+        ended_at=-5.0,
     )
 
 
@@ -232,6 +235,39 @@ def test_a_document_says_which_node_and_whether_it_was_simulated_and_over() -> N
 
 
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:
-    left = resumed(made(), monotonic=5.0)
+    left = resumed(made(), Instant(5.0, 1100.0))
     assert left.unseen_since == 1100.0
     assert views([left], 1200.0) == ()
+
+
+def on_instances() -> JobTotals:
+    """A job on three MIG instances of one GPU, and on a whole GPU."""
+    usage = [
+        GpuUsage("0", ("GPU-0", number), 200 * share, 100 * share, 50 * share, share=share)
+        for number, share in (("1", 3 / 7), ("2", 3 / 7), ("5", 1 / 7))
+    ]
+    whole = GpuUsage("1", ("GPU-1", ""), 200.0, 100.0, 20.0)
+    view = JobView(Job("slurm", "1"), (*usage, whole), {}, began=0.0, ended=None, updated=200.0)
+    return totals_of(view, "n1", simulated=False)
+
+
+def test_a_job_on_instances_has_parts_of_gpus() -> None:
+    job = on_instances()
+    assert job.gpu_count == pytest.approx(2)
+    assert job.gpu_seconds == pytest.approx(200)
+    assert job.utilization_ratio == pytest.approx(0.35)
+    assert job.observed_ratio == pytest.approx(0.5)
+    assert not job.counts_instances_whole
+
+
+def test_a_minute_of_reports_on_an_instance_is_enough_for_a_verdict() -> None:
+    """The GPU-seconds of a seventh of a GPU come seven times as slowly."""
+    (_, _, part, _) = on_instances().gpus
+    reports = ReportedMfu(mfu_seconds=16.0, utilization_seconds=8.0, gpu_seconds=20.0)
+    both = merged([made(gpus=(part,), reported=reports), made("n2", gpus=(), reported=reports)])
+    assert both.reported is not None
+    assert both.reported.verdict is Verdict.MFU_ABOVE_OFU
+    whole = made(gpus=(part.model_copy(update={"share_ratio": 1.0}),), reported=reports)
+    on_a_whole_gpu = merged([whole, made("n2", gpus=(), reported=reports)]).reported
+    assert on_a_whole_gpu is not None
+    assert on_a_whole_gpu.verdict is Verdict.INSUFFICIENT_DATA

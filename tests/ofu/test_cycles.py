@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,12 @@ from ofu_exporter.ofu.cycles import AGREEING_WINDOWS, CycleTrust, CycleVerdict, 
 from ofu_exporter.values.reading import CycleTotals
 
 EXPECTED = Expected(
-    seconds=5.0, tensor_active=0.6, sm_clock_hz=1400e6, clock_limit_hz=2178e6, sm_count=132
+    seconds=5.0,
+    tensor_active=0.6,
+    sm_clock_hz=1400e6,
+    clock_error_hz=5e6,
+    clock_limit_hz=2178e6,
+    sm_count=132,
 )
 
 
@@ -129,3 +135,41 @@ def test_whatever_the_counters_say_what_is_used_can_be(elapsed: float, tensor: f
     if verdict.sm_clock_hz is not None and verdict.tensor_active is not None:
         assert 0 < verdict.sm_clock_hz <= EXPECTED.clock_limit_hz
         assert 0 <= verdict.tensor_active <= 1
+
+
+def under_noise(windows: int, error_hz: float, counted: float = 1.0) -> list[CycleVerdict]:
+    """The verdicts where the polled clock is off by chance; `counted` is how much of the truth is counted."""
+    chance = random.Random(11)
+    verdicts, trust, elapsed = [], CycleTrust(), 7e15
+    for _ in range(windows + 1):
+        polled = replace(
+            EXPECTED, sm_clock_hz=1400e6 + chance.gauss(0, error_hz), clock_error_hz=error_hz
+        )
+        verdicts.append(judge(trust, CycleTotals(elapsed, 0.6 * elapsed), polled))
+        trust = verdicts[-1].trust
+        elapsed += counted * 1400e6 * 5.0
+    return verdicts
+
+
+def test_trust_is_earned_under_loads_that_the_polls_hardly_know() -> None:
+    """One window's clock is known to 8 %: no window shows much, and a hundred of them enough."""
+    verdicts = under_noise(100, error_hz=112e6)
+    assert not any(verdict.implausible for verdict in verdicts)
+    assert not verdicts[10].trust.earned
+    assert verdicts[-1].sm_clock_hz == pytest.approx(1400e6)
+
+
+@pytest.mark.parametrize("counted", [0.5, 0.88, 1.12, 2.0])
+def test_noise_hides_no_counter_that_is_off(counted: float) -> None:
+    verdicts = under_noise(200, error_hz=112e6, counted=counted)
+    assert not any(verdict.trust.earned for verdict in verdicts)
+    assert any(verdict.implausible for verdict in verdicts)
+
+
+def test_a_clock_without_a_known_error_shows_nothing() -> None:
+    unknown = replace(EXPECTED, clock_error_hz=None)
+    trust = CycleTrust()
+    for number in range(20):
+        elapsed = 7e15 + number * 7e9
+        trust = judge(trust, CycleTotals(elapsed, 0.6 * elapsed), unknown).trust
+    assert not trust.earned

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 
 import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.ofu.divergence import Thresholds, check, compare, compare_sums, verdict
-from ofu_exporter.values.reported import Compared, Verdict
+from ofu_exporter.values.reported import Compared, ErrorMethod, Verdict
 
 
 @pytest.mark.parametrize(
@@ -177,3 +178,69 @@ def test_thresholds_that_are_none(value: float) -> None:
     assert Thresholds(hysteresis=1).hysteresis == 1
     with pytest.raises(ConfigError, match="hysteresis: 2 is above 1"):
         Thresholds(hysteresis=2)
+
+
+def points(hz: list[float], mfu: float = 0.4, ofu: float = 0.4, gpus: int = 1) -> Compared:
+    """Sums over windows of 30 s, each with one clock read, on every GPU."""
+    reads = hz * gpus
+    seconds = 30.0 * len(reads)
+    squares = math.fsum(each * each for each in reads)
+    clocks = float(len(reads)), math.fsum(reads), squares
+    return Compared(mfu * seconds, ofu * seconds, seconds, 0.0, seconds, ofu * seconds, *clocks)
+
+
+NOISY = [1700e6, 1760e6] * 10
+"""A clock whose deviation is 1.8 % of its mean."""
+ASLEEP = [1905e6, 345e6] * 10
+
+
+def test_an_error_that_is_not_measured_is_the_spread_of_the_clock_reads() -> None:
+    deviation = statistics.stdev(NOISY) / statistics.mean(NOISY)
+    found = compare_sums(points(NOISY))
+    assert found is not None
+    assert found.error.method is ErrorMethod.ESTIMATED
+    assert found.error.ratio == pytest.approx(0.4 * deviation, rel=1e-6)
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_more_gpus_make_an_estimated_error_no_smaller(gpus: int) -> None:
+    """The GPUs of a job work and rest together."""
+    error = points(NOISY, gpus=gpus).error(gpus)
+    assert error.ratio == pytest.approx(points(NOISY).error().ratio, rel=0.03)
+
+
+def test_an_estimated_error_widens_both_limits() -> None:
+    """It is 0.7 points: 2 + 1.4 above, 5 + 1.4 below."""
+    verdicts = [
+        verdict(points(NOISY, mfu)) for mfu in (0.4 + 0.033, 0.4 + 0.036, 0.4 - 0.063, 0.4 - 0.066)
+    ]
+    assert verdicts == [
+        Verdict.AGREE,
+        Verdict.MFU_ABOVE_OFU,
+        Verdict.AGREE,
+        Verdict.MFU_BELOW_OFU,
+    ]
+
+
+def test_to_agree_says_nothing_where_the_limits_are_too_wide() -> None:
+    assert verdict(points(ASLEEP, mfu=0.45)) is Verdict.INSUFFICIENT_DATA
+    assert verdict(points(ASLEEP, mfu=1.5)) is Verdict.MFU_ABOVE_OFU
+
+
+@pytest.mark.parametrize("reads", [1, 2, 7])
+def test_too_few_reads_tell_no_error_and_make_no_verdict(reads: int) -> None:
+    found = compare_sums(points([1755e6] * reads, mfu=0.9), 1, Thresholds(observed_seconds=0))
+    assert found is not None
+    assert (found.error.ratio, found.error.method) == (None, ErrorMethod.UNKNOWN)
+    assert found.verdict is Verdict.INSUFFICIENT_DATA
+
+
+def test_one_window_without_an_error_costs_no_verdict() -> None:
+    """One of 120: were its OFU wrong by 1, the mean were by 0.8 points."""
+    known = Compared(0.5 * 595, 0.4 * 595, 595.0, 0.0)
+    one = Compared(0.5 * 5, 0.4 * 5, 5.0, 0.0, 5.0, 0.4 * 5, 1.0, 1755e6, 1755e6**2)
+    found = compare_sums(known.plus(one))
+    assert found is not None
+    assert found.verdict is Verdict.MFU_ABOVE_OFU
+    assert found.error.ratio is None
+    assert found.error.largest == pytest.approx(5 / 600)

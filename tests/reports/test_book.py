@@ -15,18 +15,19 @@ from ofu_exporter.flops import dense_peak, explain
 from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports import book
+from ofu_exporter.reports import causes
 from ofu_exporter.reports.book import (
-    EXPLAIN_SECONDS,
+    EXPLAINED_AT_ONCE,
     MOST_UNOWNED,
     REPORTS_AT_ONCE,
+    ReportBook,
 )
 from ofu_exporter.reports.causes import likely_causes
-from ofu_exporter.reports.entry import Policy
+from ofu_exporter.reports.entry import EXPLAIN_SECONDS, Policy
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Causes, Verdict
+from ofu_exporter.values.reported import Causes, ErrorMethod, ReportsView, Verdict
 from tests.flops.causes.synthetic import LATENT
 from tests.helpers.desk import CLOCK, Desk, anybody, said
 from tests.helpers.node import EPOCH, whole
@@ -61,7 +62,7 @@ def test_a_report_is_answered_with_the_ofu_of_its_own_seconds(desk: Desk) -> Non
     assert answer.interval.difference == pytest.approx(0.4 - OFU)
     assert answer.interval.verdict is Verdict.AGREE
     assert answer.interval.relative == pytest.approx(abs(0.4 - OFU) / OFU)
-    assert answer.interval.stderr == 0.0, "the clock did not change"
+    assert 0.0 < (answer.interval.stderr or 0.0) < 2e-4, "the clock did not change"
     assert (answer.interval.start, answer.interval.end) == (EPOCH + 60, EPOCH + 120)
     assert answer.horizon is not None
     assert (answer.horizon.start, answer.horizon.end) == (EPOCH + 120 - 600, EPOCH + 120)
@@ -80,7 +81,7 @@ def test_a_first_report_covers_nothing_from_before_its_job() -> None:
 
 
 def test_an_agent_that_has_measured_nothing_yet_knows_no_job() -> None:
-    unborn = book.ReportBook(lambda: None)
+    unborn = ReportBook(lambda: None)
     with pytest.raises(ReportError, match="'1' holds no GPU") as error:
         unborn.report(said(mfu=0.4), anybody)
     assert error.value.reason is ReportRejection.UNKNOWN_JOB
@@ -189,6 +190,26 @@ def test_a_verdict_does_not_flap(desk: Desk) -> None:
     assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
 
 
+def test_an_answer_says_how_the_error_of_its_ofu_is_known() -> None:
+    desk = Desk(1)
+    desk.give(A, "0")
+    for hz in (1380e6, 1420e6) * 6:
+        desk.run(5.0, hz=(hz,))
+    desk.report(mfu=0.38)
+    desk.run(5.0, hz=(1400e6,))
+    answer = desk.report(mfu=0.38)
+    assert answer.horizon is not None
+    assert answer.horizon.stderr_method is ErrorMethod.ESTIMATED
+    assert answer.horizon.stderr == pytest.approx(0.5 * CLOCK * 20 / 1400, rel=0.1)
+    assert answer.interval is not None
+    assert (answer.interval.stderr, answer.interval.stderr_method) == (None, ErrorMethod.UNKNOWN)
+    desk.show()
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.error.ratio == answer.horizon.stderr
+    assert reports.total_error.method is ErrorMethod.ESTIMATED
+
+
 def test_the_horizon_forgets_and_the_total_does_not(desk: Desk) -> None:
     desk.every(60.0, 10, mfu=OFU + 0.3)
     desk.every(60.0, 12, mfu=OFU)
@@ -241,7 +262,7 @@ def test_facts_without_an_mfu_are_kept(desk: Desk) -> None:
 
 
 def test_a_model_that_cannot_be_counted_costs_the_comparison_nothing(desk: Desk) -> None:
-    answer = desk.report(mfu=0.9, model={"config": {"architectures": ["Nobody"]}, "seq_len": 8})
+    answer = desk.report(mfu=2 * OFU, model={"config": {"architectures": ["Nobody"]}, "seq_len": 8})
     assert answer.horizon is not None
     assert answer.horizon.verdict is Verdict.MFU_ABOVE_OFU
     assert answer.warnings[0].startswith("model: ")
@@ -302,7 +323,7 @@ def test_divergence_is_explained_when_it_begins_and_now_and_then(
         looked.append(desk.clock.now)
         return look(*args)
 
-    monkeypatch.setattr(book, "likely_causes", counted)
+    monkeypatch.setattr(causes, "likely_causes", counted)
     for _ in range(100):
         desk.run(1.0, window=1.0)
         desk.report(mfu=0.9)
@@ -312,6 +333,58 @@ def test_divergence_is_explained_when_it_begins_and_now_and_then(
     desk.run(1.0, window=1.0)
     desk.report(mfu=0.9, recompute="none")
     assert len(looked) == at_once + 1, "another fact is another explanation"
+
+
+def late_windows(desk: Desk, *jobs: Job) -> None:
+    """Reports of 120 s whose windows come only now: the verdict turns when nobody reports."""
+    for job in jobs:
+        desk.give(job, "0", "1")
+    began = desk.clock.now
+    desk.clock.now += 120.0
+    answer = desk.report(mfu=2 * OFU, start=EPOCH + began)
+    assert answer.horizon is not None
+    assert (answer.horizon.verdict, answer.causes) == (Verdict.INSUFFICIENT_DATA, ())
+    desk.clock.now = began
+    desk.run(120.0)
+
+
+def test_causes_are_there_as_soon_as_a_verdict_turns() -> None:
+    desk = Desk(policy=WITHOUT_NOISE)
+    late_windows(desk, A)
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.verdict is Verdict.MFU_ABOVE_OFU
+    assert reports.causes is not None
+    assert reports.causes.first is not None
+
+
+def test_a_tick_looks_for_the_causes_of_few_jobs_and_the_next_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While it looks, whoever needs the book gets it."""
+    looked: list[str] = []
+    desk = Desk(6, policy=WITHOUT_NOISE)
+
+    def counted(*args: Any) -> Causes:
+        with ThreadPoolExecutor(1) as another:
+            another.submit(desk.book.reject, ReportRejection.MALFORMED).result(20)
+        looked.append(args[2].job_id)
+        return Causes()
+
+    monkeypatch.setattr(causes, "likely_causes", counted)
+    jobs = [Job("slurm", str(number)) for number in range(1, 6)]
+    desk.node.give(0.0, *(whole(job, str(place)) for place, job in enumerate(jobs)))
+    desk.clock.now = 100.0
+    for job in jobs:
+        desk.report(job.job_id, mfu=0.9, start=EPOCH)
+    assert looked == []
+    desk.node.run(0.0, 100.0)
+    found = []
+    for _ in range(4):
+        desk.show()
+        found.append(len(looked))
+    assert found == [EXPLAINED_AT_ONCE, 2 * EXPLAINED_AT_ONCE, 5, 5]
+    assert sorted(looked) == ["1", "2", "3", "4", "5"]
 
 
 def test_of_many_reports_at_once_one_explains(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +397,7 @@ def test_of_many_reports_at_once_one_explains(desk: Desk, monkeypatch: pytest.Mo
         assert going_on.wait(20)
         return Causes()
 
-    monkeypatch.setattr(book, "likely_causes", slow)
+    monkeypatch.setattr(causes, "likely_causes", slow)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(desk.report, mfu=0.9)
         assert looking.wait(20)
@@ -360,7 +433,7 @@ def test_nor_does_one_that_fails_in_another_way(
     def broken(*args: object) -> None:
         raise RuntimeError("never seen")
 
-    monkeypatch.setattr(book, "likely_causes", broken)
+    monkeypatch.setattr(causes, "likely_causes", broken)
     assert desk.report(mfu=0.9).mfu == 0.9
     assert caplog.messages == ["job 1: no causes found"]
     assert "RuntimeError: never seen" in caplog.text
@@ -417,7 +490,7 @@ def test_the_same_report_twice_is_known_by_its_own_clock_when_the_nodes_clocks_s
 ) -> None:
     """A time server moves the node's clock by a millisecond between the two."""
     moved = [0.0]
-    desk.book = book.ReportBook(
+    desk.book = ReportBook(
         lambda: desk.node.last,
         clock=desk.clock,
         unix=lambda: EPOCH + desk.clock.now + moved[0],
@@ -503,24 +576,38 @@ def test_a_job_that_left_the_page_is_forgotten(desk: Desk) -> None:
     assert refused(desk, mfu=0.4).reason is ReportRejection.UNKNOWN_JOB
 
 
-def test_another_run_of_a_job_begins_anew() -> None:
+def test_another_run_of_a_job_goes_on_with_its_sums_and_forgets_its_facts() -> None:
     desk = Desk()
     first, second = (Job("kubernetes", "ml/train", uid=uid) for uid in ("u1", "u2"))
     desk.give(first, "0")
     desk.run(120.0)
-    desk.report("ml/train", mfu=0.9, precision="fp8")
+    desk.report("ml/train", mfu=0.9, precision="fp8", tile_overhead=0.25)
+    desk.run(60.0)
+    before = reports_of(desk)
     desk.give(second, "0")
-    assert desk.job("ml/train").reports is None
+    after = reports_of(desk)
+    assert (after.total, after.outcomes) == (before.total, before.outcomes)
+    assert after.settled.gpu_seconds >= before.settled.gpu_seconds
+    assert (after.verdict, after.mfu, after.at) == (Verdict.INSUFFICIENT_DATA, None, None)
     desk.run(120.0)
+    assert reports_of(desk).adjusted == before.adjusted, "this run has not said what tiles add"
     refused(desk, "ml/train", mfu=0.4, precision="fp4")
     desk.run(5.0)
-    reports = desk.job("ml/train").reports
-    assert reports is not None
-    assert reports.outcomes == {"out_of_range": 1}
+    assert reports_of(desk).outcomes == {"accepted": 1, "out_of_range": 1}
     answer = desk.report("ml/train", mfu=0.4)
     assert answer.peak_flops == pytest.approx(dense_peak(H100, "bf16")), "it did not say fp8"
+    assert answer.interval is not None
+    assert answer.interval.start == pytest.approx(EPOCH + 245), "nothing of the run before"
     desk.run(70.0)
-    assert desk.job("ml/train").reports.total.mfu == pytest.approx(0.4)  # type: ignore[union-attr]
+    total = reports_of(desk).total
+    assert total.mfu_seconds == pytest.approx(0.9 * 60 + 0.4 * 60)
+    assert total.gpu_seconds == pytest.approx(120.0)
+
+
+def reports_of(desk: Desk) -> ReportsView:
+    found = desk.job("ml/train").reports
+    assert found is not None
+    return found
 
 
 def test_a_restarted_agent_goes_on_with_what_it_knew(desk: Desk) -> None:

@@ -134,7 +134,7 @@ def test_what_a_report_does_not_say_is_not_known() -> None:
 
 
 def test_a_gpu_that_is_not_in_the_table_is_not_named() -> None:
-    unknown = Hardware(8, "NVIDIA Q999", {"bf16": 1e15})
+    unknown = Hardware(8, "NVIDIA Q999", peaks={"bf16": 1e15})
     assert facts_of(said(mfu=0.4), unknown, None).gpu is None
     assert facts_of(said(mfu=0.4), EIGHT, None).gpu == H100
 
@@ -174,5 +174,5 @@ def test_clocks_as_noisy_as_can_be_break_no_explanation() -> None:
     sums = Compared(0.9 * 600, 0.4 * 600, 600.0, variance=(3.0 * 600) ** 2)
     divergence = compare_sums(sums, thresholds=Thresholds(standard_errors=0.0))
     assert divergence is not None
-    assert sums.standard_error == pytest.approx(3.0)
+    assert sums.error().ratio == pytest.approx(3.0)
     assert likely_causes(sums, divergence, said(mfu=0.9), EIGHT, PEAK).fitting

@@ -20,7 +20,7 @@ from ofu_exporter.reports.messages import (
     Comparison,
     MfuReport,
 )
-from ofu_exporter.values.reported import Compared, Verdict
+from ofu_exporter.values.reported import Compared, ErrorMethod, Verdict
 from tests.flops.counting import config
 from tests.helpers.desk import said
 
@@ -283,6 +283,7 @@ def test_a_comparison_says_how_far_apart_and_how_sure() -> None:
         "difference": pytest.approx(0.1),
         "relative": pytest.approx(0.25),
         "stderr": pytest.approx(0.01),
+        "stderr_method": ErrorMethod.MEASURED,
         "verdict": Verdict.INSUFFICIENT_DATA,
     }
 

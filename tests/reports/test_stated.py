@@ -235,6 +235,6 @@ def test_a_throughput_of_one_gpu_is_noticed_where_the_job_says_how_many_it_has()
 
 def test_a_gpu_that_is_not_rated_has_no_peak_and_takes_it_from_the_others() -> None:
     unrated = replace(gpu(1, name="NVIDIA Q999"), max_sm_clock_hz=None)
-    assert hardware_of(unrated) == Hardware(1, "NVIDIA Q999", {})
-    assert hardware_of(gpu(0), unrated) == Hardware(2, "", {})
+    assert hardware_of(unrated) == Hardware(1, "NVIDIA Q999")
+    assert hardware_of(gpu(0), unrated) == Hardware(2, "")
     assert hardware_of(gpu(0), gpu(1)).name == H100

@@ -16,6 +16,7 @@ from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.app import create_app, unready
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.node import snapshot_of
@@ -38,7 +39,11 @@ def client(page: Page) -> Iterator[httpx.Client]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(
             create_app(
-                page, JobBook(page.snapshot, "node1"), ReportBook(page.snapshot), Guard(Access())
+                page,
+                JobBook(page.snapshot, "node1"),
+                ReportBook(page.snapshot),
+                Guard(Access()),
+                ReadAccess(),
             ),
             log_config=None,
             lifespan="off",
@@ -109,8 +114,8 @@ def test_a_gpu_without_a_row_shows_all_but_its_ofu_and_the_row_to_write(
     assert shown["window"]["sm_clock_hz"] == 1000e6
     assert shown["window"]["utilization_ratio"] is None
     start = client.get("/").text
-    assert "<td>50.0%<td>1000 MHz" in start
-    assert "unknown_model" in start
+    assert "Tensor pipes active 50.0%. unknown model" in start
+    assert "1000 MHz" in start
 
 
 def test_one_measured_gpu_is_enough_to_be_ready() -> None:

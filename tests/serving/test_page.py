@@ -226,12 +226,12 @@ def test_simulated_data_is_marked() -> None:
     assert "ofu_exporter_simulated 0.0" in page_of(snapshot).render().body.decode()
 
 
-def test_a_label_with_quotes_backslashes_and_newlines_is_escaped() -> None:
+def test_a_label_with_quotes_and_backslashes_is_escaped_and_a_newline_shown_as_one() -> None:
     odd = replace(gpu(), name='a"b\\c\nd')
     snapshot = step(State(), Tick(5.0, 5.0, [odd], [], health()))[1]
     body = page_of(snapshot).render().body.decode()
     (info,) = [s for f in text_format(body) for s in f.samples if s.name == "ofu_gpu_info"]
-    assert info.labels["model"] == 'a"b\\c\nd'
+    assert info.labels["model"] == 'a"b\\c\\nd'
 
 
 def test_names_have_their_unit_and_help() -> None:
@@ -239,7 +239,7 @@ def test_names_have_their_unit_and_help() -> None:
         assert re.search(
             r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
             r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
-            r"|_cause|_bound|_pulls|_clock_steps)$",
+            r"|_cause|_bound|_pulls|_clock_steps|_faults|_lines)$",
             spec.name,
         ), spec.name
         assert spec.help.endswith(".")

@@ -19,8 +19,9 @@ from ofu_exporter.sources import Source
 from ofu_exporter.sources.dcgm import driver as dcgm
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
 from ofu_exporter.sources.nvml import driver as nvml
+from ofu_exporter.values.job import Claim, Ownership
 from ofu_exporter.values.reading import Fault, Reading
-from ofu_exporter.values.snapshot import SourceHealth
+from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.simulator.driver_servers import START
 from tests.simulator.world import World
 
@@ -56,12 +57,22 @@ def page_source(world: World, url: str, interval: float) -> Source:
 class Agent:
     """One life of the agent with one probe, and every window that it counted, by the GPU's index."""
 
-    def __init__(self, source: Source, world: World, interval: float) -> None:
+    def __init__(
+        self,
+        source: Source,
+        world: World,
+        interval: float,
+        claims: tuple[Claim, ...] = (),
+        publish: Callable[[Snapshot], None] = lambda _: None,
+    ) -> None:
+        """`claims` hold from the first tick on; `publish` gets the snapshot of every tick."""
         self._source = source
         self._world = world
         self._pace = lanes.SamplingPace(interval, CLOCK_INTERVAL)
         self._inbox: lanes.Inbox = queue.SimpleQueue()
         self._state = State()
+        self._claims = claims
+        self._publish = publish
         self._until = 0.0
         self.windows: dict[int, list[Counted]] = {}
         self.troubles: Counter[str] = Counter()
@@ -118,8 +129,10 @@ class Agent:
             events=events,
             source=SourceHealth("simulator", up=True, reason=None),
             unix=self._world.unix(),
+            owners=self._changes(),
         )
         self._state, snapshot = step(self._state, tick)
+        self._publish(snapshot)
         for view in snapshot.gpus:
             window = view.window
             if view.reason is not None:
@@ -136,6 +149,10 @@ class Agent:
                     window.clock_method,
                 )
             )
+
+    def _changes(self) -> tuple[Ownership, ...]:
+        claims, self._claims = self._claims, ()
+        return (Ownership(self._world.monotonic(), claims),) if claims else ()
 
 
 class _Wake:

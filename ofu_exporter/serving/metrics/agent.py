@@ -190,8 +190,20 @@ PULLS = MetricSpec(
     ("job_id", "outcome"),
     "Pulls of a serving engine's counter of FLOPs: reported, or why not.",
 )
+DROPPED_LOG_LINES = MetricSpec(
+    "ofu_exporter_dropped_log_lines",
+    "counter",
+    (),
+    "Lines of the log that were not written: too many at once, or nobody takes them.",
+)
 REQUESTS = MetricSpec(
     "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
+)
+FAULTS = MetricSpec(
+    "ofu_exporter_faults",
+    "counter",
+    ("where",),
+    "Errors of this program, by the series or the path they cost; each is to be reported.",
 )
 SCHEDULER_TIMESTAMP = MetricSpec(
     "ofu_exporter_scheduler_answer_timestamp_seconds",
@@ -210,4 +222,6 @@ AGENT_METRICS = (
     REJECTED_REPORTS,
     PULLS,
     REQUESTS,
+    FAULTS,
+    DROPPED_LOG_LINES,
 )
