@@ -18,6 +18,7 @@ from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import App, Guard, Message, Scope
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Ownership
 from ofu_exporter.values.reading import Fault, Reading
@@ -45,7 +46,7 @@ class Faces:
         self.page = Page(lambda: self.now, process=False)
         self.book = ReportBook(self.page.snapshot, None, lambda: self.now, lambda: EPOCH + self.now)
         jobs = JobBook(self.page.snapshot, "node")
-        self._app: App = create_app(self.page, jobs, self.book, Guard(Access()))
+        self._app: App = create_app(self.page, jobs, self.book, Guard(Access()), ReadAccess())
 
     def publish(self, snapshot: Snapshot) -> None:
         self.now = snapshot.at
