@@ -15,7 +15,8 @@ from ofu_exporter.serving.connections import Connection
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32
-"""Most connections that are accepted in one turn: those that are open already go on in between."""
+"""Most connections that are accepted in one turn: those that are open already go on in between. An eighth of the limit
+where that is less: a connection that gives way for a new one keeps its descriptor until the next turn."""
 PAUSE_SECONDS = 0.2
 """How long nothing is accepted after the system had no descriptor or memory for a connection."""
 
@@ -53,7 +54,7 @@ class Acceptor:
             self._again.cancel()
 
     def _accept(self) -> None:
-        for _ in range(AT_ONCE):
+        for _ in range(max(1, min(AT_ONCE, self._limit.most // 8))):
             try:
                 accepted, address = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

@@ -92,7 +92,7 @@ class ConnectionLimit:
         self.queue = RequestQueue()
         self.buffer = memoryview(bytearray(READ_BYTES))
         """Where every connection is read into; what was read is copied before the next one is."""
-        self._most = most
+        self.most = most
         self._clock = clock
         self._all: dict[Member, None] = {}
         self._waiting: OrderedDict[Member, tuple[RequestPhase, float]] = OrderedDict()
@@ -104,7 +104,7 @@ class ConnectionLimit:
 
     def enter(self, newcomer: Member) -> None:
         """Add a connection that was just accepted. When there are too many, another is closed."""
-        if len(self._all) >= self._most:
+        if len(self._all) >= self.most:
             self._log_flood()
             self.make_room()
         self._all[newcomer] = None
@@ -113,7 +113,7 @@ class ConnectionLimit:
         now = self._clock()
         if now - self._logged_at > QUIET_SECONDS:
             self._logged_at = now
-            log.warning("%d connections are open; the idlest are closed for new ones", self._most)
+            log.warning("%d connections are open; the idlest are closed for new ones", self.most)
 
     def make_room(self) -> None:
         """Close one connection. When all are being answered, one is lost all the same."""

@@ -46,7 +46,7 @@ class Server(uvicorn.Server):
             )
         )
         self._listeners = listeners
-        self._limit = limit or ConnectionLimit()
+        self._limit = ConnectionLimit() if limit is None else limit
         self._acceptors: list[Acceptor] = []
         self._stop = stop
 
