@@ -16,10 +16,11 @@ FILE_ONLY = frozenset({"gpus", "pull"})
 """Settings that are tables of tables: neither a flag nor a variable can say them."""
 
 
-OWN_PATHS = frozenset(
+PROBE_PATHS = frozenset({"/healthz", "/readyz", "/-/healthy", "/-/ready"})
+"""Paths that say that the process turns, and why no GPU is measured. None of them names a job."""
+OWN_PATHS = PROBE_PATHS | frozenset(
     {
-        *("/", "/healthz", "/readyz", "/-/healthy", "/-/ready"),
-        *("/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"),
+        *("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"),
     }
 )
 """Paths at which the agent has something else than its metrics."""

@@ -84,7 +84,8 @@ class Daemon:
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
         settings = configured.settings
-        self._hosts = Hosts(settings.allowed_hosts, [host_and_port(settings.listen)[0]])
+        own = [host_and_port(settings.listen)[0]]
+        self._hosts = Hosts(settings.allowed_hosts, own, settings.telemetry_path)
         app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
         self._server = Server(app, self._listeners, self._stop, connection_limit())
         self._web = WebRenewal(web, self._reading, self._server, self._page.count_reload)

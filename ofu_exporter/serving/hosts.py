@@ -19,11 +19,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from ofu_exporter.serving.guard import READING, App, Receive, Scope, Send
+from ofu_exporter.settings import PROBE_PATHS
 
 STATUS = 421
 """Misdirected Request (RFC 9110, 15.5.20)."""
-_OPEN = frozenset({"/healthz", "/readyz"})
-"""Paths that tell nothing about jobs: probes ask under names of their own."""
 _METRICS = "/metrics"
 _LOCAL = ("localhost", ".localhost", ".local", ".internal", ".svc", ".cluster.local")
 """Names that no public name server answers for (RFC 6761, RFC 6762, ICANN's .internal; Kubernetes)."""
@@ -32,9 +31,12 @@ _LOCAL = ("localhost", ".localhost", ".local", ".internal", ".svc", ".cluster.lo
 class Hosts:
     """The names under which requests that read are answered."""
 
-    def __init__(self, allowed: str = "", own: Iterable[str] = ()) -> None:
+    def __init__(
+        self, allowed: str = "", own: Iterable[str] = (), telemetry_path: str = _METRICS
+    ) -> None:
         """`allowed` is one or more names with commas; `.DOMAIN` stands for all names in it, `*` for every name."""
         self._own = {name.lower() for name in (*own, socket.gethostname())}
+        self._metrics = (_METRICS, telemetry_path)
         self.allow(allowed)
 
     def start(self) -> None:
@@ -55,7 +57,9 @@ class Hosts:
         if scope.get("scheme") == "https" or server is None or server[1] is None:
             return True  # the Unix socket is reached under no name
         path = scope["path"]
-        if path in _OPEN or (path == _METRICS and not _is_loopback(server[0])):
+        if path in PROBE_PATHS:
+            return True  # probes ask under names of their own
+        if path in self._metrics and not _is_loopback(server[0]):
             return True
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         return len(hosts) == 1 and self.knows(hosts[0].decode("latin-1"))

@@ -21,11 +21,10 @@ from ofu_exporter.serving.connections import PEER_UID
 from ofu_exporter.serving.guard import READING, App, Message, Receive, Scope, Send
 from ofu_exporter.serving.passwords import BusyError, Check, Passwords, bcrypt_check
 from ofu_exporter.serving.web_config import NOTHING, WebConfig
+from ofu_exporter.settings import PROBE_PATHS
 
 log = logging.getLogger(__name__)
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""What everybody may read: that the process turns, and why no GPU is measured. Neither names a job."""
 BUSY_SECONDS = 1
 QUIET_SECONDS = 60.0
 """Shortest time between two log lines about wrong passwords."""
@@ -156,7 +155,7 @@ def _network(address: str) -> str:
 
 
 def _needs_password(scope: Scope) -> bool:
-    if scope["method"] not in READING or scope["path"] in OPEN_PATHS:
+    if scope["method"] not in READING or scope["path"] in PROBE_PATHS:
         return False
     uid = scope.get("state", {}).get(PEER_UID)
     return uid is None or uid not in (0, os.geteuid())

@@ -7,7 +7,6 @@ import logging
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -272,11 +271,13 @@ def test_an_argument_that_there_is_none_of_costs_only_itself(
         with reporting(agent.url) as reporter:
             odd: Any = {"loss": 2.5}
             bare: Any = [0.4]
-            for _ in range(3):
-                time.sleep(0.02)
+
+            def accepted() -> int:
                 reporter.report(*bare, mfu=0.4, **odd)
-            until(lambda: reporter.counts["accepted"] > 0)
-        assert agent.reports[0]["mfu"] == 0.4
+                return reporter.counts["accepted"]
+
+            until(accepted)
+        assert agent.reports[0]["mfu"] == pytest.approx(0.4)
         assert "loss" not in agent.reports[0]
     text = "report() does not know loss=..., a value without a name, which is left out"
     assert caplog.text.count(text) == 1

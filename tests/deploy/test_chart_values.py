@@ -10,7 +10,7 @@ import pytest
 import trustme
 import yaml
 
-from ofu_exporter.serving.read_access import OPEN_PATHS
+from ofu_exporter.settings import PROBE_PATHS
 from tests.deploy.chart import (
     CHART,
     HELMS,
@@ -263,7 +263,7 @@ def test_probes_need_no_password_where_reading_does(helm: str) -> None:
     paths = {"livenessProbe": "/healthz", "readinessProbe": "/readyz"}
     for name, path in paths.items():
         assert container(objects)[name]["httpGet"]["path"] == path
-    assert set(paths.values()) <= OPEN_PATHS
+    assert set(paths.values()) <= PROBE_PATHS
     assert only(objects, "Pod")["spec"]["containers"][0]["args"][-1] == "closed"
 
 

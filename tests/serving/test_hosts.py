@@ -78,7 +78,14 @@ def test_prometheus_reads_the_page_of_metrics_under_any_name_of_the_node() -> No
     assert not hosts.admits(request("gpu-1.site.example", "/v1/jobs", "10.0.0.7"))
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_so_it_does_where_the_page_has_another_path() -> None:
+    hosts = Hosts(telemetry_path="/ofu")
+    assert hosts.admits(request("gpu-1.site.example", "/ofu", "10.0.0.7"))
+    assert hosts.admits(request("gpu-1.site.example", "/metrics", "10.0.0.7"))
+    assert not Hosts().admits(request("gpu-1.site.example", "/ofu", "10.0.0.7"))
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/-/healthy", "/-/ready"])
 def test_probes_ask_under_any_name(path: str) -> None:
     assert Hosts().admits(request("evil.example", path))
 

@@ -70,7 +70,9 @@ def test_nothing_is_read_without_a_password(listeners: Listeners, method: str, p
     assert headers["x-frame-options"] == "deny"
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/healthz?x=/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/-/healthy", "/-/ready", "/healthz?x=/metrics"]
+)
 def test_health_is_open(listeners: Listeners, path: str) -> None:
     assert status(listeners, request("GET", path))[0] == 200
 
