@@ -73,7 +73,7 @@ async def reload_deep(target: Target) -> None:
 async def reload_often(target: Target) -> None:
     while True:
         target.hang_up()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
 
 
 def on_slow_disk(folder: Path, stack: ExitStack) -> Setup:
@@ -107,7 +107,7 @@ def with_marks(mark: Callable[[], object]) -> Callable[[Path, ExitStack], Setup]
 
 
 def with_recording(folder: Path, stack: ExitStack) -> Setup:
-    """An agent that replays a recording in which one GPU has a name that is no text."""
+    """An agent that replays a recording in which one GPU has a driver that is no text."""
     lines: list[dict[str, object]] = [
         {
             "format": "ofu-recording",
@@ -132,7 +132,8 @@ def gpu_of(number: int) -> dict[str, object]:
     return {
         "index": str(number),
         "uuid": f"GPU-{number}",
-        "name": "\ud800" if number == 0 else "NVIDIA H100 80GB HBM3",
+        "name": "NVIDIA H100 80GB HBM3",
+        "driver": "\ud800" if number == 0 else "550.54",
         "sm_count": 132,
     }
 
@@ -180,7 +181,7 @@ ATTACKS = (
     ),
     Attack(
         "reloads without end",
-        "100 SIGHUP a second",
+        "20 SIGHUP a second",
         "one reload at a time",
         reload_often,
         with_config,
@@ -199,7 +200,7 @@ ATTACKS = (
     ),
     Attack(
         "recording: lone surrogate",
-        "half a surrogate pair as a GPU's name",
+        "half a surrogate pair as the driver of a GPU",
         "text that can't be told costs one series",
         look,
         with_recording,
