@@ -41,8 +41,16 @@ def model_options(command: CommandT) -> CommandT:
 
 @click.command()
 @model_options
-def flops(config: Path, format_: str, **options: Any) -> None:
-    """FLOPs of one training step of a model, from its own configuration (config.json)."""
+@click.option(
+    "--executed", is_flag=True, help="Build the model without weights; count what torch executes."
+)
+def flops(config: Path, format_: str, executed: bool, **options: Any) -> None:
+    """FLOPs of one training step of a model, from its own config.json, its folder or a cached model's id."""
+    if executed:
+        from ofu_exporter.cli.executed import shown
+
+        click.echo(shown(config, format_, options))
+        return
     model, counted = _count(config, options)
     click.echo(_json(counted) if format_ == "json" else table(model, counted))
 

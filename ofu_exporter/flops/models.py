@@ -48,6 +48,8 @@ class Model:
     """The streams whose lengths the user gives; every sample has the first of them."""
     softmax_heads: int = 0
     """Heads of all layers together, where the model is a vision transformer."""
+    notes: tuple[str, ...] = ()
+    """What a reader of any count of this model should know."""
 
 
 @dataclass(frozen=True, slots=True)
