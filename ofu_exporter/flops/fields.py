@@ -51,6 +51,14 @@ class Fields:
             )
         return int(default)
 
+    def integer(self, name: str, default: int) -> int:
+        """A whole number that may be negative (-1 for the last layer)."""
+        value = self._values.get(name, default)
+        self._read.setdefault(name, None)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.error(name, f"{value!r} is not a whole number")
+        return value
+
     def optional(self, *names: str) -> int | None:
         """A whole number above 0, or None where the field is missing or null."""
         return self.size(*names) if any([self.has(name) for name in names]) else None

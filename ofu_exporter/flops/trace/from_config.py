@@ -88,7 +88,7 @@ def _denoiser(library: Any, config: Configuration) -> Any:
 
 def _transformer(library: Any, config: Configuration) -> Any:
     fields = {
-        name: value
+        name: _decoded(value)
         for name, value in config.items()
         if name not in {"quantization_config", "auto_map"}
     }
@@ -106,6 +106,15 @@ def _transformer(library: Any, config: Configuration) -> Any:
         )
     plain_kernels(read)
     return kind(read) if hasattr(kind, "forward") else kind.from_config(read)
+
+
+def _decoded(value: Any) -> Any:
+    """The value, with infinities as transformers writes them in JSON ({"__float__": "Infinity"}) made numbers."""
+    if isinstance(value, Mapping):
+        if set(value) == {"__float__"}:
+            return float(value["__float__"])
+        return {name: _decoded(inner) for name, inner in value.items()}
+    return [_decoded(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _of_type(library: Any, config: Any) -> Any:

@@ -38,7 +38,10 @@ def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, 
         inputs |= _pixels(module, names, given)
     if "input_ids" in names:
         main = SOURCE if config.is_encoder_decoder and SOURCE in given else TOKENS
-        inputs["input_ids"] = _text(module, _length(given, main), inputs)
+        ids, images = _text(module, _length(given, main), inputs)
+        inputs["input_ids"] = ids
+        if "mm_token_type_ids" in names:
+            inputs["mm_token_type_ids"] = images
     if "decoder_input_ids" in names:
         inputs["decoder_input_ids"] = torch.full((1, _length(given, TARGET)), 3)
     if "use_cache" in names:
@@ -93,31 +96,23 @@ def _patches(vision: Any, patches: int, named: bool) -> dict[str, Any]:
     return {"pixel_values": torch.zeros(patches, width, device="meta"), name: grid}
 
 
-def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> Any:
-    """Ids of a text: where there are images, as many of their tokens as the model makes features of them."""
+def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Ids of a text, and which of them are images': as many as the model makes features of them."""
     config = module.config
     special = {value for each in _with_inner(config) for value in _token_ids(each)}
     plain = next(number for number in range(3, 10**6) if number not in special)
-    ids = torch.full((1, length), plain, device="cpu")
-    if "pixel_values" not in inputs:
-        return ids
-    token = next(
-        (
-            getattr(config, name)
-            for name in ("image_token_id", "image_token_index")
-            if hasattr(config, name)
-        ),
-        None,
-    )
-    if token is None:
-        return ids
-    number = _image_tokens(module, inputs)
-    if number >= length:
-        raise ConfigError(
-            f"executed: an image alone has {number} tokens; --seq-len {length} is not longer"
-        )
-    ids[0, 1 : number + 1] = token
-    return ids
+    ids, images = torch.full((1, length), plain, device="cpu"), torch.zeros(1, length, device="cpu")
+    named = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
+    token = next(filter(None, named), None)
+    if "pixel_values" in inputs and token is not None:
+        number = _image_tokens(module, inputs)
+        if number >= length:
+            raise ConfigError(
+                f"executed: an image alone has {number} tokens; --seq-len {length} is not longer"
+            )
+        ids[0, 1 : number + 1] = token
+        images[0, 1 : number + 1] = 1
+    return ids, images.int()
 
 
 def _with_inner(config: Any) -> Iterator[Any]:
