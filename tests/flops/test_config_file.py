@@ -46,8 +46,8 @@ def saved(cache: Path, revision: str, read: dict[str, object]) -> None:
 def test_a_models_id_is_looked_for_in_the_local_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, below: str
 ) -> None:
-    for name in ("HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
+    for each in ("HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(each, raising=False)
     monkeypatch.setenv(variable, str(tmp_path))
     saved(tmp_path / below, "aaa", {"old": 1})
     saved(tmp_path / below, "bbb", {"new": 1})

@@ -64,6 +64,50 @@ def test_a_branch_over_the_image_is_run_for_as_many_tokens_as_it_makes() -> None
     assert tower < 2 * 64 * layers * 1.5, "projections, pairs and mergers are the rest"
 
 
+SMALL_VISION = {"depth": 3, "hidden_size": 32, "num_heads": 4, "intermediate_size": 80}
+SMALL_VISION |= {"out_hidden_size": 64}
+SMALL_TEXT = {"num_hidden_layers": 4, "hidden_size": 64, "intermediate_size": 160, "head_dim": 24}
+SMALL_TEXT |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+SPARSE = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48}
+DEEP = {"deepstack_visual_indexes": [0, 2]}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "text", "vision"),
+    [
+        ("Qwen3VLForConditionalGeneration", {}, DEEP),
+        ("Qwen3VLMoeForConditionalGeneration", SPARSE, DEEP),
+        ("Qwen3_5ForConditionalGeneration", {}, {}),
+        (
+            "Qwen3_5MoeForConditionalGeneration",
+            {**SPARSE, "shared_expert_intermediate_size": 48},
+            {},
+        ),
+    ],
+)
+def test_a_vision_tower_before_another_familys_language_model(
+    architecture: str, text: dict[str, Any], vision: dict[str, Any]
+) -> None:
+    """The tower exactly: what is executed more with an image; the language model as its own family counts it."""
+    read = default(
+        architecture,
+        text_config={**SMALL_TEXT, **text},
+        vision_config={**SMALL_VISION, **vision},
+    )
+    model, how = (
+        flops.read(read),
+        flops.How(counting=EVERY_PAIR, passes=flops.Passes(forward_only=True)),
+    )
+    both = from_config.executed_of(read, {"tokens": 64, "image": 64}, backward=False)
+    alone = from_config.executed_of(read, {"tokens": 64}, backward=False)
+    counted = flops.count(model, flops.fixed(1, tokens=64, image=64), how)
+    tower = sum(line.forward for line in counted.lines if line.term.tower == "vision")
+    assert both.forward_flops - alone.forward_flops == tower
+    assert both.parameters == counted.parameters.total
+    if "VL" in architecture:
+        assert both.forward_flops == counted.model_flops_per_step
+
+
 def test_a_backward_pass_is_twice_a_forward_pass_of_what_has_weights() -> None:
     read = config("llama-3-8b", num_hidden_layers=2)
     found = from_config.executed_of(read, {"tokens": 128})
