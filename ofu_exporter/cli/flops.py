@@ -45,11 +45,21 @@ def model_options(command: CommandT) -> CommandT:
 @click.command()
 @click.argument("configs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @model_options
-def flops(configs: tuple[Path, ...], format_: str, **options: Any) -> None:
-    """FLOPs of one training step of a model, from its own configuration (config.json).
+@click.option(
+    "--executed", is_flag=True, help="Build the model without weights; count what torch executes."
+)
+def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: Any) -> None:
+    """FLOPs of one training step of a model, from its own config.json, its folder or a cached model's id.
 
     Of several configurations there is a row for each, and status 2 where one of them cannot be counted.
     """
+    if executed:
+        from ofu_exporter.cli.executed import shown
+
+        if len(configs) > 1 or format_ == "csv":
+            raise click.UsageError("--executed takes one configuration, as text or JSON")
+        click.echo(shown(configs[0], format_, options))
+        return
     if len(configs) > 1 or format_ == "csv":
         rows = [_row(config, options) for config in configs]
         click.echo(flops_rows.shown(rows, format_))

@@ -104,7 +104,7 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
     from ofu_exporter import flops as package
 
     model = package.read_file(config, options["ignore_field"])
-    lengths, padded = _lengths(options), options["padded_to"]
+    lengths, padded = step_lengths(options), options["padded_to"]
     missing = [stream for stream in model.streams if stream not in lengths.streams]
     if missing:
         flags = ["--seq-len N" if name == "tokens" else f"--length {name}=N" for name in missing]
@@ -113,7 +113,8 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
     return model, lengths, executed
 
 
-def _lengths(options: Mapping[str, Any]) -> Lengths:
+def step_lengths(options: Mapping[str, Any]) -> Lengths:
+    """The lengths of the samples of a step. Raises ConfigError where they are given in two ways."""
     from ofu_exporter import flops as package
 
     streams = dict(_stream(item) for item in options["length"])

@@ -12,6 +12,9 @@ every formula with its source.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import modules
 from ofu_exporter.flops.lengths import Lengths, fixed, from_moments, packed, samples
 from ofu_exporter.flops.mfu import (
@@ -27,6 +30,22 @@ from ofu_exporter.flops.models import Counting, Model, Parameters, padded_vocabu
 from ofu_exporter.flops.passes import Lora, Passes, Recompute
 from ofu_exporter.flops.step_count import Count, How, Line, Total, count, read, read_file
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
+
+if TYPE_CHECKING:
+    from ofu_exporter.flops.trace.execution import Executed
+
+
+def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
+    """What torch executes of any `torch.nn.Module` on inputs: a tuple of arguments, or a mapping of named ones.
+
+    Needs the extra `trace`; `trace.execution` has the details. Raises ConfigError where torch is missing.
+    """
+    try:
+        from ofu_exporter.flops.trace import execution  # noqa: PLC0415 - torch takes seconds to import
+    except ImportError as error:
+        raise ConfigError(f"executed: {error}: pip install 'ofu-exporter[trace]'") from error
+    return execution.executed(module, inputs, backward)
+
 
 __all__ = [
     "Count",
@@ -50,6 +69,7 @@ __all__ = [
     "count",
     "dense_peak",
     "effective_peak",
+    "executed",
     "fixed",
     "from_moments",
     "hint",

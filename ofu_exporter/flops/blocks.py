@@ -135,7 +135,7 @@ def mamba2(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
     yield depthwise("mamba.conv1d", inner + groups, mixer.kernel, times, mixer.conv_bias)
     yield scan("mamba.scan", SCAN_FLOPS * inner * mixer.state * times)
     yield linear("mamba.out_proj", part, inner, hidden, times=times, bias=bias)
-    yield vector("mamba.vectors", (3 * mixer.heads + inner) * times)
+    yield vector("mamba.vectors", (3 * mixer.heads + mixer.gate_norm * inner) * times)
 
 
 def mamba1(hidden: int, mixer: Mamba1, times: int) -> Iterator[Term]:
@@ -187,6 +187,8 @@ def mlp(hidden: int, block: Mlp, times: int) -> Iterator[Term]:
         yield linear("mlp.gate_proj", Part.MLP, hidden, block.width, times=times, bias=block.bias)
     yield linear("mlp.up_proj", Part.MLP, hidden, block.width, times=times, bias=block.bias)
     yield linear("mlp.down_proj", Part.MLP, block.width, hidden, times=times, bias=block.bias)
+    if block.activation_parameters:
+        yield vector("mlp.activation", block.activation_parameters * times)
 
 
 def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:

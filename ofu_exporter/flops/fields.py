@@ -1,7 +1,7 @@
 """Reads a model's configuration field by field, and refuses fields that it does not know.
 
 Every field is read, or known not to change the count, or an error: a field that nobody looked at may be the one that
-makes the count wrong.
+makes the count wrong. An unknown field whose name and value say that it can't (a dropout, a token) is only named.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.neutral_fields import is_harmless
 
 NEEDED: Any = object()
 """Marks a field without which there is no count."""
@@ -49,6 +50,14 @@ class Fields:
                 names[0], f"is missing; fields here: {', '.join(sorted(self._values))}"
             )
         return int(default)
+
+    def integer(self, name: str, default: int) -> int:
+        """A whole number that may be negative (-1 for the last layer)."""
+        value = self._values.get(name, default)
+        self._read.setdefault(name, None)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.error(name, f"{value!r} is not a whole number")
+        return value
 
     def optional(self, *names: str) -> int | None:
         """A whole number above 0, or None where the field is missing or null."""
@@ -132,26 +141,35 @@ class Fields:
         self._read[name] = inside
         return inside
 
-    def finish(self) -> None:
-        """Raise ConfigError for a field that was neither read nor is known to change nothing."""
+    def finish(self) -> list[str]:
+        """The names of unknown fields that can't change the count, here and in the configurations inside.
+
+        Raises ConfigError for a field that was neither read nor is known to change nothing.
+        """
+        harmless = []
         for name, value in self._values.items():
             # An empty list or mapping (pruned_heads) has no entry that could change the count.
             if (
-                value not in ([], {})
-                and name not in self._read
-                and name not in self._neutral
-                and not name.startswith("_")
+                value in ([], {})
+                or name in self._read
+                or name in self._neutral
+                or name.startswith("_")
             ):
-                near = difflib.get_close_matches(name, self._read, 1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise ConfigError(
-                    f"{self._where}{name} is an unknown field, which may change the count{hint}. "
-                    f"Fields that count here: {', '.join(sorted(self._read))}. "
-                    f"If it changes no matrix product, ignore it by name (--ignore-field {name})."
-                )
-        for inside in self._read.values():
-            if inside is not None:
-                inside.finish()
+                continue
+            if not is_harmless(name, value):
+                raise self._unknown(name)
+            harmless.append(f"{self._where}{name}")
+        inside = (inner for inner in self._read.values() if inner is not None)
+        return harmless + [name for inner in inside for name in inner.finish()]
+
+    def _unknown(self, name: str) -> ConfigError:
+        near = difflib.get_close_matches(name, self._read, 1)
+        hint = f"; did you mean {near[0]}?" if near else "."
+        return ConfigError(
+            f"{self._where}{name} is an unknown field, which may change the count{hint} If it "
+            f"changes no matrix product, ignore it by name (--ignore-field {name}); "
+            "--executed counts what torch executes with it."
+        )
 
     def error(self, name: str, message: str) -> ConfigError:
         """The error for one field."""

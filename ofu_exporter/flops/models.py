@@ -50,6 +50,8 @@ class Model:
     """Tokens of the longest sequence that the configuration says the model is made for; None where it says none."""
     softmax_heads: int = 0
     """Heads of all layers together, where the model is a vision transformer."""
+    notes: tuple[str, ...] = ()
+    """What a reader of any count of this model should know."""
 
 
 @dataclass(frozen=True, slots=True)

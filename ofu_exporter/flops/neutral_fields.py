@@ -5,10 +5,39 @@ A family adds the fields that only it has. A field that can change the count mus
 
 from __future__ import annotations
 
+import re
+
 
 def listed(text: str) -> frozenset[str]:
     """The names in a text, separated by white space."""
     return frozenset(text.split())
+
+
+HARMLESS = re.compile(
+    r"""
+    (.*_)?(act|activation|act_fn|activation_fn|activation_function|hidden_act)   # the name of an activation
+    | (.*_)?(dropout|pdrop|droppath|drop_path)(_(p|prob|rate|ratio))?
+    | (.*_)?token(_ids?|_index)?
+    | (initializer|init)_\w+ | (.*_)?(init_std|initializer|init_method|init_scale)
+    | (rope|rotary)_\w+ | (.*_)?(rope_theta|rope_scaling|rotary_emb|rotary_pct|rotary_base|rotary_fraction)
+    """,
+    re.VERBOSE,
+)
+"""Names of fields that can't change a count: activations, dropout, tokens, initialisers, rotary positions."""
+SIZES = listed(
+    "dim dims rank heads head layers width hidden intermediate experts blocks num gated glu"
+)
+"""Words in the name of a field that may be a size, whatever else the name says (rope_head_dim)."""
+
+
+def is_harmless(name: str, value: object) -> bool:
+    """Whether an unknown field can't change a count, by its name and its value.
+
+    An activation called swiglu or geglu has a gate, which is a third matrix, so its name is not harmless.
+    """
+    gate = isinstance(value, str) and re.search("glu|gate", value.lower())
+    sized = SIZES & {*name.split("_")} and name != "rotary_dim"
+    return not gate and not sized and HARMLESS.fullmatch(name) is not None
 
 
 NEUTRAL = listed(

@@ -68,6 +68,8 @@ class Mamba2:
     kernel: int
     conv_bias: bool = True
     bias: bool = False
+    gate_norm: bool = True
+    """Whether the gated output is normalised (not in Falcon-H1)."""
 
     @property
     def inner(self) -> int:
@@ -115,6 +117,8 @@ class Mlp:
     width: int
     gated: bool
     bias: bool = False
+    activation_parameters: int = 0
+    """Parameters of an activation that learns its shape (xIELU of Apertus, arXiv:2411.13010)."""
 
     @property
     def matrices(self) -> int:
@@ -219,6 +223,11 @@ Norms = Callable[[int], int]
 def rms_norm(features: int) -> int:
     """One scale per feature (arXiv:1910.07467)."""
     return features
+
+
+def no_norm(features: int) -> int:
+    """A norm without parameters (OLMo, arXiv:2402.00838)."""
+    return 0 * features
 
 
 def layer_norm(features: int) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions, families
+from ofu_exporter.flops.config_file import read_configuration
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.lengths import Lengths
 from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
@@ -117,8 +118,8 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
 
     `ignore` names unknown fields that change no matrix product.
 
-    Raises ConfigError for a field that is missing, negative, contradictory or unknown, and for an
-    architecture that no family reads; it names the field and lists what is known.
+    Raises ConfigError for a field that is missing, negative, contradictory or unknown, which it names, and for an
+    architecture that no family reads, with the nearest one.
     """
     architecture = _architecture(config)
     family = families.load(families.family_of(architecture))
@@ -126,23 +127,18 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
     fields = Fields(config, neutral)
     fields.has("architectures")
     model = family.read(fields, architecture)
-    fields.finish()
-    return replace(model, longest=_longest(config))
+    model = replace(model, longest=_longest(config))
+    unknown = fields.finish()
+    if not unknown:
+        return model
+    return replace(
+        model, notes=(f"unknown fields taken to change no matrix product: {', '.join(unknown)}",)
+    )
 
 
 def read_file(path: Path, ignore: Iterable[str] = ()) -> Model:
-    """The model of a configuration in a JSON file. Raises ConfigError, which names the file."""
-    import json  # noqa: PLC0415 - seldom needed, and milliseconds to import
-
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON: {error}") from error
-    if not isinstance(config, Mapping):
-        raise ConfigError(f"{path}: the top level is not a configuration")
-    return read(config, ignore)
+    """The model of a configuration in a JSON file, a folder or the local cache. Raises ConfigError, which names it."""
+    return read(read_configuration(path), ignore)
 
 
 def _longest(config: Mapping[str, object]) -> int | None:
@@ -172,8 +168,9 @@ def _architecture(config: Mapping[str, object]) -> str:
     named = config.get("architectures", config.get("_class_name"))
     names = named if isinstance(named, list) else [named]
     if len(names) != 1 or not isinstance(names[0], str):
-        known = ", ".join(sorted(families.architectures()))
-        raise ConfigError(f"architectures: needs exactly one entry, not {named!r}; known: {known}")
+        raise ConfigError(
+            f'architectures: needs exactly one entry, not {named!r}, such as ["LlamaForCausalLM"]'
+        )
     return names[0]
 
 
@@ -209,7 +206,11 @@ def count(
         lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
-        warnings=(*convention.warnings(model, how.counting), *_too_long(model, lengths)),
+        warnings=(
+            *model.notes,
+            *convention.warnings(model, how.counting),
+            *_too_long(model, lengths),
+        ),
     )
 
 

@@ -103,6 +103,7 @@ LATENT = {
     "first_k_dense_replace": 1,
 }
 OPT = {name: value for name, value in DENSE.items() if name != "intermediate_size"}
+FALCON = dict(OPT)
 OPT |= {"ffn_dim": 160}
 GPT = {"n_embd": 64, "n_layer": 4, "n_head": 4, "vocab_size": 320, "n_positions": 64}
 GPT |= {"bos_token_id": 1, "eos_token_id": 2}
@@ -118,6 +119,32 @@ DECODERS: list[tuple[str, dict[str, Any]]] = [
     ("Gemma2ForCausalLM", {**WIDE, "sliding_window": 8}),
     ("Gemma3ForCausalLM", WIDE),
     ("Olmo2ForCausalLM", GROUPED),
+    ("Olmo3ForCausalLM", GROUPED),
+    ("OlmoForCausalLM", GROUPED),
+    ("SmolLM3ForCausalLM", GROUPED),
+    ("MinistralForCausalLM", {**WIDE, "sliding_window": 8}),
+    ("Ministral3ForCausalLM", WIDE),
+    ("Exaone4ForCausalLM", GROUPED),
+    ("HunYuanDenseV1ForCausalLM", WIDE),
+    ("Ernie4_5ForCausalLM", WIDE),
+    ("Ernie4_5ForCausalLM", {**WIDE, "use_bias": True}),
+    ("CohereForCausalLM", GROUPED),
+    ("CohereForCausalLM", {**GROUPED, "use_qk_norm": True}),
+    ("Cohere2ForCausalLM", GROUPED),
+    ("GlmForCausalLM", WIDE),
+    ("Glm4ForCausalLM", WIDE),
+    ("ArceeForCausalLM", GROUPED),
+    ("NemotronForCausalLM", WIDE),
+    ("ApertusForCausalLM", GROUPED),
+    ("StableLmForCausalLM", GROUPED),
+    (
+        "StableLmForCausalLM",
+        {**GROUPED, "use_qkv_bias": True, "qk_layernorm": True, "use_parallel_residual": True},
+    ),
+    ("FalconForCausalLM", {**FALCON, "ffn_hidden_size": 160}),
+    ("FalconForCausalLM", {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    ("FalconForCausalLM", {**FALCON, "multi_query": False, "parallel_attn": False, "bias": True}),
+    ("MptForCausalLM", {"d_model": 64, "n_heads": 4, "n_layers": 4, "vocab_size": 320}),
     ("PhiForCausalLM", DENSE),
     ("PhiForCausalLM", {**DENSE, "qk_layernorm": True}),
     ("Phi3ForCausalLM", GROUPED),
@@ -133,6 +160,22 @@ DECODERS: list[tuple[str, dict[str, Any]]] = [
     ("PhiForSequenceClassification", {**DENSE, "num_labels": 1}),
     ("MixtralForCausalLM", {**ROUTED, "num_local_experts": 8}),
     ("OlmoeForCausalLM", {**ROUTED, "num_experts": 8}),
+    ("FlexOlmoForCausalLM", {**ROUTED, "num_experts": 8}),
+    ("GraniteMoeForCausalLM", {**ROUTED, "num_local_experts": 8}),
+    (
+        "GraniteMoeSharedForCausalLM",
+        {**ROUTED, "num_local_experts": 8, "shared_intermediate_size": 96},
+    ),
+    (
+        "PhimoeForCausalLM",
+        {**ROUTED, "num_local_experts": 8, "attention_bias": True, "lm_head_bias": True},
+    ),
+    ("MiniMaxM2ForCausalLM", {**ROUTED, "num_local_experts": 8, "head_dim": 24}),
+    (
+        "Ernie4_5_MoeForCausalLM",
+        {**GROUPED, "moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 48}
+        | {"moe_layer_start_index": 1, "moe_layer_end_index": -1, "moe_num_shared_experts": 1},
+    ),
     (
         "Qwen2MoeForCausalLM",
         {**ROUTED, "num_experts": 8, "moe_intermediate_size": 48}
@@ -157,7 +200,11 @@ DECODERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 # Score biases that balance the load are parameters in the published checkpoint, buffers in transformers.
-BUFFERS = {"DeepseekV3ForCausalLM": 3 * 8, "Glm4MoeForCausalLM": 3 * 8}
+BUFFERS = {
+    "MiniMaxM2ForCausalLM": 4 * 8,
+    "DeepseekV3ForCausalLM": 3 * 8,
+    "Glm4MoeForCausalLM": 3 * 8,
+}
 
 
 @pytest.mark.parametrize(("architecture", "fields"), DECODERS, ids=lambda value: str(value)[:24])
@@ -191,6 +238,41 @@ HYBRIDS: list[tuple[str, dict[str, Any], int]] = [
         "BambaForCausalLM",
         {**GROUPED, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 16}
         | {"mamba_n_groups": 1, "mamba_d_state": 16},
+        0,
+    ),
+    (
+        "Qwen3_5ForCausalLM",
+        {**WIDE, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
+        | {"linear_key_head_dim": 16, "linear_value_head_dim": 16},
+        0,
+    ),
+    (
+        "Qwen3_5MoeForCausalLM",
+        {**NARROW_EXPERTS, "num_experts": 8, "shared_expert_intermediate_size": 48}
+        | {"linear_num_key_heads": 2, "linear_num_value_heads": 4}
+        | {"linear_key_head_dim": 16, "linear_value_head_dim": 16},
+        0,
+    ),
+    (
+        "FalconH1ForCausalLM",
+        {**WIDE, "mamba_d_ssm": 128, "mamba_n_heads": 8, "mamba_d_head": 16}
+        | {"mamba_n_groups": 2, "mamba_d_state": 16, "mamba_rms_norm": True},
+        0,
+    ),
+    (
+        "FalconH1ForCausalLM",
+        {**WIDE, "mamba_d_ssm": 128, "mamba_n_heads": 8, "mamba_d_head": 16},
+        0,
+    ),
+    (
+        "Mamba2ForCausalLM",
+        {"hidden_size": 64, "num_hidden_layers": 3, "num_heads": 8, "head_dim": 16}
+        | {"vocab_size": 320, "n_groups": 2, "state_size": 16},
+        0,
+    ),
+    (
+        "MambaForCausalLM",
+        {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 320, "state_size": 16},
         0,
     ),
     (

@@ -166,7 +166,7 @@ def test_fields_that_contradict_each_other(
         (
             "llama-3-8b",
             {"num_memory_slots": 4},
-            "Fields that count here: ",
+            "ignore it by name (--ignore-field num_memory_slots)",
         ),
         ("llama-3-8b", {"attention_bias": "no"}, "attention_bias 'no' is neither true nor false"),
         (
@@ -210,13 +210,58 @@ def test_an_empty_field_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "architectures", [["LLamaForCausalLM"], ["BertForMaskedLM", "BertModel"], [], None, [3]]
+    ("field", "value"),
+    [
+        ("activation", "silu"),
+        ("mlp_act_fn", "gelu"),
+        ("attn_rotary_emb", 64),
+        ("rope_freq_base", 1e6),
+        ("rotary_dim", 32),
+        ("mask_token_id", 3),
+        ("audio_token_index", 3),
+        ("mlp_dropout_prob", 0.1),
+        ("initializer_gain", 0.02),
+    ],
 )
-def test_an_unknown_architecture_lists_the_known(architectures: object) -> None:
+def test_a_field_that_cannot_change_a_count_is_only_named(field: str, value: object) -> None:
+    changed = config("llama-3-8b", **{field: value})
+    warnings = count(changed, tokens=8).warnings
+    assert warnings == (f"unknown fields taken to change no matrix product: {field}",)
+    assert step(changed) == step("llama-3-8b")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("activation", "swiglu"),
+        ("ffn_act", "gated-gelu"),
+        ("rope_head_dim", 64),
+        ("num_token_ids", 3),
+        ("init_experts", 3),
+        ("gated_activation", True),
+        ("attention_dropout_heads", 2),
+        ("tokens", 2),
+    ],
+)
+def test_a_field_that_may_be_a_size_or_a_gate_is_an_error(field: str, value: object) -> None:
+    assert refusal(config("llama-3-8b", **{field: value})).startswith(
+        f"{field} is an unknown field"
+    )
+
+
+def test_an_unknown_architecture_says_the_nearest_and_the_three_ways_on() -> None:
+    text = refusal(config("llama-3-8b", architectures=["LLamaForCausalLM"]))
+    assert text.startswith("architectures: 'LLamaForCausalLM' has no closed form here; ")
+    for part in ("nearest is LlamaForCausalLM", "--executed", "Modules", "docs/adding.md"):
+        assert part in text
+    assert len(text) < 500
+    assert "nearest" not in refusal(config("llama-3-8b", architectures=["Xyzzy"]))
+
+
+@pytest.mark.parametrize("architectures", [["BertForMaskedLM", "BertModel"], [], None, [3]])
+def test_an_architecture_is_one_name(architectures: object) -> None:
     text = refusal(config("llama-3-8b", architectures=architectures))
-    assert text.startswith("architectures: ")
-    for known in families.architectures():
-        assert known in text
+    assert text.startswith("architectures: needs exactly one entry, not ")
 
 
 def test_a_file_that_is_no_configuration_is_named(tmp_path: Path) -> None:

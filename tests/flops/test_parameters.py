@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ofu_exporter import flops
+from tests.flops.checkpoints import CHECKPOINTS, checkpoint
 from tests.flops.counting import NAMES, config, without
 
 PUBLISHED = {
@@ -32,6 +35,7 @@ PUBLISHED = {
     "qwen2-vl-7b": 8_291_375_616,
     "qwen2.5-7b": 7_615_616_512,
     "qwen2.5-vl-7b": 8_292_166_656,
+    "qwen3-vl-8b": 8_767_123_696,
     "qwen3-30b-a3b": 30_532_122_624,
     "qwen3-8b": 8_190_735_360,
     "qwen3-next-80b-a3b": 79_674_391_296,
@@ -56,6 +60,21 @@ def test_every_configuration_has_a_published_number() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_total(name: str) -> None:
     assert parameters(name).total == PUBLISHED[name]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "published"),
+    [each[1:] for each in CHECKPOINTS],
+    ids=[each[0] for each in CHECKPOINTS],
+)
+def test_public_checkpoints(kind: str, sizes: dict[str, Any], published: int) -> None:
+    model = flops.read(checkpoint(kind, sizes))
+    lengths = flops.fixed(1, **dict.fromkeys(model.streams, 8))
+    assert flops.count(model, lengths).parameters.total == published
+
+
+def test_at_least_sixty_checkpoints_are_held_to_their_published_number() -> None:
+    assert len({name for name, *_ in CHECKPOINTS}) == len(CHECKPOINTS) >= 60
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ A family is one module in this package. It has three public names:
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection
 from functools import cache
 from typing import Protocol
@@ -30,6 +31,13 @@ class Family(Protocol):
         """Read a configuration. Raises ConfigError, which names the field that is not understood."""
 
 
+WAYS_ON = (
+    "Three ways on: --executed counts what torch executes of it (pip install 'ofu-exporter[trace]'); "
+    'a list of its layers, {"architectures": ["Modules"], ...} (docs/flops.md); a family of your own '
+    "in ten lines (docs/adding.md). `ofu-exporter list architectures` prints those that are known."
+)
+"""What to do about a model that no family reads."""
+
 _MODULES: Registry[Family] = Registry(__name__, "family")
 names, load = _MODULES.names, _MODULES.load
 
@@ -41,9 +49,12 @@ def architectures() -> dict[str, str]:
 
 
 def family_of(architecture: str) -> str:
-    """The family that reads an architecture. Raises ConfigError, which lists the known ones."""
+    """The family that reads an architecture. Raises ConfigError, which names the nearest one and the ways on."""
     known = architectures()
     if architecture not in known:
-        listed = ", ".join(sorted(known))
-        raise ConfigError(f"architectures: {architecture!r} is not known; known: {listed}")
+        near = difflib.get_close_matches(architecture, known, 1)
+        hint = f"; the nearest is {near[0]}" if near else ""
+        raise ConfigError(
+            f"architectures: {architecture!r} has no closed form here{hint}. {WAYS_ON}"
+        )
     return known[architecture]

@@ -5,7 +5,8 @@ With `ForSequenceClassification` for `ForCausalLM`, the same with a classifier o
 Terms and formulas are those of `blocks.decoder`; the table has the differences between the architectures.
 Sources: Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
 (arXiv:2505.09388), Gemma 1-3 (arXiv:2403.08295, 2408.00118, 2503.19786), Phi (arXiv:2309.05463), OLMo 2
-(arXiv:2501.00656), StarCoder2 (arXiv:2402.19173), and the model classes in Hugging Face transformers.
+(arXiv:2501.00656), StarCoder2 (arXiv:2402.19173), Nemotron-4 (arXiv:2402.16819), Apertus (arXiv:2509.14233), Command
+R (model card), StableLM 2 (arXiv:2402.17834), EXAONE 4 (arXiv:2507.11407), and the model classes in transformers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import (
     Decoder,
     GroupedAttention,
@@ -22,6 +24,7 @@ from ofu_exporter.flops.shapes import (
     Mlp,
     Norms,
     layer_norm,
+    no_norm,
     rms_norm,
 )
 
@@ -37,6 +40,12 @@ class DecoderPlan:
     norms: int = 2
     """Norms of the hidden size per layer."""
     query_key_norm: str = ""
+    norm_field: str = "qk_layernorm"
+    """The flag that adds norms of queries and keys where the class has none of itself."""
+    optional_norm: str = "head"
+    """What these norms go over."""
+    norm_biases: bool | None = None
+    """Whether they have biases; None = as the layer's norms."""
     bias: bool = False
     """Whether query, key and value have biases where attention_bias does not say."""
     bias_field: str = "attention_bias"
@@ -44,9 +53,15 @@ class DecoderPlan:
     """The same for the output projection; None = like the others."""
     mlp_bias: bool = False
     head_bias: bool = False
+    activation_parameters: int = 0
+    """Learned parameters of the activation in each layer."""
     full_every: int = 0
     """One of this many layers attends without the window; 0 = none does."""
 
+
+COHERE = DecoderPlan(tied=True, norms=1, norm_field="use_qk_norm", optional_norm="all")
+"""Attention and MLP side by side behind one norm that has no bias."""
+GLM = DecoderPlan(bias=True, output_bias=False)
 
 ARCHITECTURES = {
     "LlamaForCausalLM": DecoderPlan(),
@@ -59,6 +74,28 @@ ARCHITECTURES = {
     "Gemma2ForCausalLM": DecoderPlan(tied=True, norms=4, full_every=2),
     "Gemma3ForCausalLM": DecoderPlan(tied=True, norms=4, query_key_norm="head", full_every=6),
     "Olmo2ForCausalLM": DecoderPlan(query_key_norm="all"),
+    "Olmo3ForCausalLM": DecoderPlan(query_key_norm="all", full_every=4),
+    "OlmoForCausalLM": DecoderPlan(norm=no_norm),
+    "SmolLM3ForCausalLM": DecoderPlan(tied=True),
+    "MinistralForCausalLM": DecoderPlan(),
+    "Ministral3ForCausalLM": DecoderPlan(),
+    "Exaone4ForCausalLM": DecoderPlan(query_key_norm="head", full_every=4),
+    "HunYuanDenseV1ForCausalLM": DecoderPlan(query_key_norm="head"),
+    "Ernie4_5ForCausalLM": DecoderPlan(tied=True, bias_field="use_bias"),
+    "CohereForCausalLM": COHERE,
+    "Cohere2ForCausalLM": replace(COHERE, full_every=4),
+    "GlmForCausalLM": GLM,
+    "Glm4ForCausalLM": replace(GLM, norms=4),
+    "ArceeForCausalLM": DecoderPlan(gated=False),
+    "NemotronForCausalLM": DecoderPlan(gated=False, norm=layer_norm),
+    "ApertusForCausalLM": DecoderPlan(gated=False, query_key_norm="head", activation_parameters=2),
+    "StableLmForCausalLM": DecoderPlan(
+        norm=layer_norm,
+        bias_field="use_qkv_bias",
+        output_bias=False,
+        optional_norm="all",
+        norm_biases=False,
+    ),
     "PhiForCausalLM": DecoderPlan(
         gated=False, norm=layer_norm, norms=1, bias=True, mlp_bias=True, head_bias=True
     ),
@@ -74,7 +111,12 @@ ARCHITECTURES |= {
     for name, plan in ARCHITECTURES.items()
 }
 
-NEUTRAL = frozenset({"qkv_bias", "use_parallel_residual", "embedding_size"})
+NEUTRAL = listed(
+    """
+    clip_qkv embedding_size logit_scale no_rope_layer_interval no_rope_layers order_of_interleaved_layers
+    qkv_bias use_embedding_sharing use_parallel_embedding
+    """
+)
 
 
 def read(fields: Fields, architecture: str) -> Model:
@@ -84,7 +126,7 @@ def read(fields: Fields, architecture: str) -> Model:
         raise fields.error("use_bidirectional_attention", "true makes it an encoder; known: false")
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention, block = _attention(fields, plan, hidden), _mlp(fields, plan)
-    layer = Layer(attention, block, plan.norms * plan.norm(hidden))
+    layer = Layer(attention, block, _norms(fields, plan) * plan.norm(hidden))
     layers = hf_config.windowed(layer, hf_config.windows(fields, number, plan.full_every))
     shape = Decoder(
         hidden=hidden,
@@ -98,6 +140,11 @@ def read(fields: Fields, architecture: str) -> Model:
     return Model("decoder", architecture, shape, layers=number)
 
 
+def _norms(fields: Fields, plan: DecoderPlan) -> int:
+    """Norms of a layer: one where attention and MLP stand side by side."""
+    return 1 if fields.flag("use_parallel_residual", default=False) else plan.norms
+
+
 def _attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttention:
     bias = fields.flag(plan.bias_field, default=plan.bias)
     output = bias if plan.output_bias is None else plan.output_bias
@@ -106,8 +153,9 @@ def _attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttenti
         qkv_bias=bias,
         out_bias=fields.flag("attention_out_bias", default=output),
     )
-    kind = "head" if fields.flag("qk_layernorm", default=False) else plan.query_key_norm
-    scale = plan.norm(1)
+    added = fields.flag(plan.norm_field, default=False)
+    kind = plan.query_key_norm or (plan.optional_norm if added else "")
+    scale = plan.norm(1) if plan.norm_biases is None else 1 + plan.norm_biases
     return replace(attention, norm_parameters=hf_config.query_key_norm(kind, attention) * scale)
 
 
@@ -117,4 +165,5 @@ def _mlp(fields: Fields, plan: DecoderPlan) -> Mlp:
         if plan.bias_field == "use_bias"
         else plan.mlp_bias
     )
-    return Mlp(fields.size("intermediate_size"), plan.gated, fields.flag("mlp_bias", default=bias))
+    bias = fields.flag("mlp_bias", default=bias)
+    return Mlp(fields.size("intermediate_size"), plan.gated, bias, plan.activation_parameters)

@@ -16,7 +16,8 @@ from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Mlp, lay
 
 NEUTRAL = listed(
     """
-    alibi apply_residual_connection_post_layernorm attention_softmax_in_fp32 bias_dropout_fusion gelu_fused
+    activation alibi apply_residual_connection_post_layernorm attention_softmax_in_fp32 bias_dropout_fusion emb_pdrop
+    embedding_fraction gelu_fused init_device learned_pos_emb logit_scale max_seq_len no_bias norm_type verbose
     masked_softmax_fusion n_ctx n_positions offset_alibi reorder_and_upcast_attn rotary rotary_dim
     scale_attn_by_inverse_layer_idx scale_attn_weights seq_length skip_bias_add skip_bias_add_qkv slow_but_exact
     summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj unk_token_id
@@ -105,12 +106,53 @@ def bloom(fields: Fields) -> Decoder:
     )
 
 
+def falcon(fields: Fields) -> Decoder:
+    """Rotary positions or ALiBi, one key for all heads or some groups, blocks side by side (arXiv:2311.16867)."""
+    hidden = fields.size("hidden_size")
+    number, bias = fields.size("num_hidden_layers", "n_layer"), fields.flag("bias", default=False)
+    newer = fields.flag("new_decoder_architecture", default=False)
+    heads = fields.size("num_attention_heads", "n_head")
+    groups = fields.size("num_kv_heads", "n_head_kv", default=heads)
+    if fields.flag("multi_query", default=True) and not newer:
+        groups = 1
+    if hidden % heads or heads % groups:
+        raise fields.error(
+            "num_attention_heads", f"{heads} must divide {hidden} and be whole groups"
+        )
+    attention = GroupedAttention(heads, groups, hidden // heads, qkv_bias=bias, out_bias=bias)
+    norms = 2
+    if fields.flag("parallel_attn", default=True):
+        norms = fields.size("num_ln_in_parallel_attn", default=1 + newer)
+    block = Mlp(fields.size("ffn_hidden_size", default=4 * hidden), gated=False, bias=bias)
+    return _decoder(fields, hidden, number, attention, block, tied=True, norms=norms)
+
+
+def mpt(fields: Fields) -> Decoder:
+    """ALiBi, norms and linear layers without biases."""
+    hidden, heads = fields.size("d_model"), fields.size("n_heads")
+    if fields.has("attn_config"):
+        kinds = fields.mapping("attn_config")
+        if kinds.get("attn_type", "multihead_attention") != "multihead_attention":
+            raise fields.error("attn_config", f"attn_type {kinds['attn_type']!r} is not known")
+    block = Mlp(fields.size("expansion_ratio", default=4) * hidden, gated=False)
+    layer = Layer(_attention(fields, hidden, heads, bias=False), block, 2 * hidden)
+    return Decoder(
+        hidden=hidden,
+        vocab=fields.size("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", default=True),
+        layers=(layer,) * fields.size("n_layers"),
+        final_norm_parameters=hidden,
+    )
+
+
 ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
     "GPT2LMHeadModel": gpt2,
     "GPTJForCausalLM": gptj,
     "GPTNeoXForCausalLM": gpt_neox,
     "OPTForCausalLM": opt,
     "BloomForCausalLM": bloom,
+    "FalconForCausalLM": falcon,
+    "MptForCausalLM": mpt,
 }
 
 

@@ -2,7 +2,7 @@
 
 Every layer is counted as what it is; counting all as attention and MLP is one of the two errors of section V-C of
 arXiv:2605.20799. Terms and formulas are those of `blocks`. Sources: Nemotron-H (arXiv:2504.03624), Jamba
-(arXiv:2403.19887), Bamba and Qwen3-Next (model cards), and the model classes in Hugging Face transformers.
+(arXiv:2403.19887), Bamba, Qwen3-Next and Qwen3.5 (model cards), and the model classes in Hugging Face transformers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from ofu_exporter.flops.shapes import (
 
 NEUTRAL = listed(
     """
-    chunk_size conv_kernel expand hybrid_pattern intermediate_size mamba_chunk_size mamba_head_dim mamba_hidden_act
-    mamba_num_heads mamba_proj_bias mamba_ssm_cache_dtype mlp_hidden_act moe_shared_expert_overlap
-    mtp_layers_block_type n_group n_groups num_logits_to_keep rescale_prenorm_residual residual_in_fp32 ssm_cfg
-    ssm_state_size time_step_floor time_step_limit time_step_max time_step_min time_step_rank topk_group
+    attention_in_multiplier attention_out_multiplier attn_output_gate chunk_size conv_kernel expand hybrid_pattern
+    intermediate_size key_multiplier layer_types lm_head_multiplier mamba_chunk_size mamba_head_dim mamba_hidden_act
+    mamba_norm_before_gate mamba_num_heads mamba_proj_bias mamba_ssm_cache_dtype mlp_hidden_act mlp_multipliers
+    moe_shared_expert_overlap mtp_layers_block_type n_group n_groups num_logits_to_keep rescale_prenorm_residual
+    residual_in_fp32 ssm_cfg ssm_in_multiplier ssm_multipliers ssm_out_multiplier ssm_state_size time_step_floor
+    time_step_init_scheme time_step_limit time_step_max time_step_min time_step_rank time_step_scale topk_group
     use_associative_scan use_bias use_conv_bias use_mamba_kernels use_mambapy z_loss_coefficient
     """
 )
@@ -202,7 +204,16 @@ def _bamba_head(fields: Fields, hidden: int) -> int:
 
 
 def qwen3_next(fields: Fields) -> Decoder:
-    """Qwen3-Next: gated delta nets, every fourth layer gated attention, sparse blocks with a shared expert."""
+    """Qwen3-Next and Qwen3.5-MoE: gated delta nets, every fourth layer gated attention, shared and routed experts."""
+    return _delta_nets(fields, _qwen3_next_blocks)
+
+
+def qwen3_5(fields: Fields) -> Decoder:
+    """Qwen3.5: the same mixers, dense blocks."""
+    return _delta_nets(fields, _qwen3_5_blocks)
+
+
+def _delta_nets(fields: Fields, make_blocks: Callable[[Fields, int], list[FeedForward]]) -> Decoder:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     if fields.flag("use_sliding_window", default=False):
         raise fields.error("use_sliding_window", "true is not known; known: false")
@@ -219,7 +230,7 @@ def qwen3_next(fields: Fields) -> Decoder:
         kernel=fields.size("linear_conv_kernel_dim"),
     )
     kinds = _qwen3_next_kinds(fields, number)
-    blocks = _qwen3_next_blocks(fields, number)
+    blocks = make_blocks(fields, number)
     return _decoder(
         fields,
         hidden,
@@ -250,9 +261,73 @@ def _qwen3_next_blocks(fields: Fields, number: int) -> list[FeedForward]:
         shared_gate=True,
         latent=fields.optional("moe_latent_size"),
     )
-    dense = Mlp(fields.size("intermediate_size"), gated=True)
     named = hf_config.dense_indices(fields, number)
+    if not named:
+        return [sparse] * number
+    dense = Mlp(fields.size("intermediate_size"), gated=True)
     return [dense if index in named else sparse for index in range(number)]
+
+
+def _qwen3_5_blocks(fields: Fields, number: int) -> list[FeedForward]:
+    return [Mlp(fields.size("intermediate_size"), gated=True)] * number
+
+
+def mamba(fields: Fields) -> Decoder:
+    """Mamba: a mixer and a norm in every layer, no feed-forward block (arXiv:2312.00752)."""
+    hidden = fields.size("hidden_size")
+    mixer = Mamba1(
+        inner=fields.size("intermediate_size", default=fields.size("expand", default=2) * hidden),
+        state=fields.size("state_size"),
+        kernel=fields.size("conv_kernel"),
+        step_rank=fields.size("time_step_rank", default=-(-hidden // 16)),
+        conv_bias=fields.flag("use_conv_bias", default=True),
+        bias=fields.flag("use_bias", default=False),
+    )
+    return _decoder(
+        fields, hidden, [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers"), tied=True
+    )
+
+
+def mamba_2(fields: Fields) -> Decoder:
+    """Mamba-2: the same with its mixer (arXiv:2405.21060)."""
+    hidden = fields.size("hidden_size")
+    mixer = Mamba2(
+        heads=fields.size("num_heads"),
+        head_dim=fields.size("head_dim"),
+        groups=fields.size("n_groups"),
+        state=fields.size("state_size"),
+        kernel=fields.size("conv_kernel"),
+        conv_bias=fields.flag("use_conv_bias", default=True),
+        bias=fields.flag("use_bias", default=False),
+    )
+    if mixer.inner != fields.size("expand", default=2) * hidden:
+        raise fields.contradiction(
+            "heads must fill the inner width", "num_heads", "head_dim", "expand"
+        )
+    return _decoder(fields, hidden, [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers"))
+
+
+def falcon_h1(fields: Fields) -> Decoder:
+    """Falcon-H1: Mamba-2 and attention side by side, then a dense block (arXiv:2507.22448)."""
+    hidden, bias = fields.size("hidden_size"), fields.flag("attention_bias", default=False)
+    attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=bias)
+    if fields.flag("projectors_bias", default=False):
+        raise fields.error("projectors_bias", "true is not known; known: false")
+    heads = fields.size("mamba_n_heads")
+    inner = fields.size("mamba_d_ssm", default=fields.size("mamba_expand", default=2) * hidden)
+    mixer = Mamba2(
+        heads=heads,
+        head_dim=fields.size("mamba_d_head", default=inner // heads),
+        groups=fields.size("mamba_n_groups"),
+        state=fields.size("mamba_d_state"),
+        kernel=fields.size("mamba_d_conv"),
+        conv_bias=fields.flag("mamba_conv_bias", default=True),
+        bias=fields.flag("mamba_proj_bias", default=False),
+        gate_norm=fields.flag("mamba_rms_norm", default=True),
+    )
+    block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
+    pair = [Layer(mixer, None), Layer(attention, block, 2 * hidden)]
+    return _decoder(fields, hidden, pair * fields.size("num_hidden_layers"))
 
 
 ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
@@ -260,20 +335,26 @@ ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
     "JambaForCausalLM": jamba,
     "BambaForCausalLM": bamba,
     "Qwen3NextForCausalLM": qwen3_next,
+    "Qwen3_5ForCausalLM": qwen3_5,
+    "Qwen3_5MoeForCausalLM": qwen3_next,
+    "MambaForCausalLM": mamba,
+    "Mamba2ForCausalLM": mamba_2,
+    "FalconH1ForCausalLM": falcon_h1,
 }
 
 
 def read(fields: Fields, architecture: str) -> Model:
     """A hybrid decoder."""
     shape = ARCHITECTURES[architecture](fields)
-    return Model("hybrid", architecture, shape, layers=len(shape.layers))
+    number = fields.size("num_hidden_layers", default=len(shape.layers))
+    return Model("hybrid", architecture, shape, layers=number)
 
 
-def _decoder(fields: Fields, hidden: int, layers: list[Layer]) -> Decoder:
+def _decoder(fields: Fields, hidden: int, layers: list[Layer], tied: bool = False) -> Decoder:
     return Decoder(
         hidden=hidden,
         vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=False),
+        tied=fields.flag("tie_word_embeddings", default=tied),
         layers=tuple(layers),
         final_norm_parameters=hidden,
         predictions=fields.size("num_nextn_predict_layers", default=0, least=0),

@@ -3,8 +3,9 @@
 Terms and formulas are those of `blocks.decoder`: a token costs its k experts, the shared one and the router,
 never all experts; which layers are sparse is the architecture's rule. Sources: Mixtral (arXiv:2401.04088), Qwen2
 (arXiv:2407.10671), Qwen3 (arXiv:2505.09388), OLMoE (arXiv:2409.02060), GLM-4.5 (arXiv:2508.06471), gpt-oss
-(arXiv:2508.10925), and the model classes in Hugging Face transformers. `moe_latent_size` is Megatron-LM's and
-Nemotron's field: activations are projected to that width before the routed experts.
+(arXiv:2508.10925), Granite MoE, Phi-3.5-MoE, MiniMax-M2 and ERNIE 4.5 (model cards), and the model classes in Hugging
+Face transformers. `moe_latent_size` is Megatron-LM's and Nemotron's field: activations are projected to that width
+before the routed experts.
 """
 
 from __future__ import annotations
@@ -16,11 +17,22 @@ from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
-from ofu_exporter.flops.shapes import Decoder, Experts, FeedForward, GroupedAttention, Layer, Mlp
+from ofu_exporter.flops.shapes import (
+    Decoder,
+    Experts,
+    FeedForward,
+    GroupedAttention,
+    Layer,
+    Mlp,
+    Norms,
+    layer_norm,
+    rms_norm,
+)
 
 NEUTRAL = listed(
     """
-    clip_qkv experts_per_token initial_context_length n_group swiglu_alpha swiglu_limit topk_group topk_method
+    clip_qkv experts_per_token initial_context_length input_jitter_noise moe_norm_min n_group scoring_func
+    swiglu_alpha swiglu_limit topk_group topk_method
     """
 )
 
@@ -38,6 +50,9 @@ class MixturePlan:
     sinks: bool = False
     """Whether every head has a learned sink."""
     full_every: int = 0
+    norm: Norms = rms_norm
+    bias_field: str = "attention_bias"
+    tied: bool = False
 
 
 def mixtral(fields: Fields, number: int) -> list[FeedForward]:
@@ -76,11 +91,56 @@ def glm(fields: Fields, number: int) -> list[FeedForward]:
     return [dense if index < first else sparse for index in range(number)]
 
 
+def granite_shared(fields: Fields, number: int) -> list[FeedForward]:
+    """Mixtral's, and an expert beside them that every token goes to."""
+    block = _experts(fields, "num_local_experts", "intermediate_size")
+    shared = fields.size("shared_intermediate_size", default=0, least=0)
+    return [replace(block, shared_width=shared)] * number
+
+
+def minimax(fields: Fields, number: int) -> list[FeedForward]:
+    """Mixtral's, and a bias per expert that balances the load."""
+    block = granite_shared(fields, 1)[0]
+    assert isinstance(block, Experts)
+    return [replace(block, correction_bias=True)] * number
+
+
+def ernie(fields: Fields, number: int) -> list[FeedForward]:
+    """Every moe_layer_interval-th layer from moe_layer_start_index to moe_layer_end_index is sparse."""
+    width, dense = fields.size("moe_intermediate_size"), Mlp(fields.size("intermediate_size"), True)
+    experts, used = fields.size("moe_num_experts"), fields.size("moe_k")
+    if used > experts:
+        raise fields.contradiction("more experts than there are", "moe_num_experts", "moe_k")
+    shared = fields.size("moe_num_shared_experts", default=0, least=0)
+    sparse = Experts(experts, used, width, True, shared * width, correction_bias=True)
+    every, start = (
+        fields.size("moe_layer_interval", default=1),
+        fields.size("moe_layer_start_index", least=0),
+    )
+    end = _last(fields, number)
+    return [
+        sparse if start <= index <= end and (index + 1) % every == 0 else dense
+        for index in range(number)
+    ]
+
+
+def _last(fields: Fields, number: int) -> int:
+    """The last sparse layer; -1 or nothing is the last of all."""
+    end = fields.integer("moe_layer_end_index", default=-1)
+    return number - 1 if end == -1 else end
+
+
 ARCHITECTURES = {
     "MixtralForCausalLM": MixturePlan(mixtral),
     "Qwen2MoeForCausalLM": MixturePlan(qwen, bias=True, output_bias=False),
     "Qwen3MoeForCausalLM": MixturePlan(qwen, query_key_norm="head"),
     "OlmoeForCausalLM": MixturePlan(olmoe, query_key_norm="all"),
+    "FlexOlmoForCausalLM": MixturePlan(olmoe, query_key_norm="all"),
+    "GraniteMoeForCausalLM": MixturePlan(mixtral),
+    "GraniteMoeSharedForCausalLM": MixturePlan(granite_shared),
+    "PhimoeForCausalLM": MixturePlan(mixtral, norm=layer_norm),
+    "MiniMaxM2ForCausalLM": MixturePlan(minimax, query_key_norm="all"),
+    "Ernie4_5_MoeForCausalLM": MixturePlan(ernie, bias_field="use_bias", tied=True),
     "Glm4MoeForCausalLM": MixturePlan(glm, output_bias=False),
     "GptOssForCausalLM": MixturePlan(gpt_oss, bias=True, sinks=True, full_every=2),
 }
@@ -92,7 +152,7 @@ def read(fields: Fields, architecture: str) -> Model:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention = _attention(fields, plan, hidden)
     windows = hf_config.windows(fields, number, plan.full_every)
-    attentions = hf_config.windowed(Layer(attention, None, 2 * hidden), windows)
+    attentions = hf_config.windowed(Layer(attention, None, 2 * plan.norm(hidden)), windows)
     layers = tuple(
         Layer(each.mixer, block, each.norm_parameters)
         for each, block in zip(attentions, plan.block(fields, number), strict=True)
@@ -100,19 +160,21 @@ def read(fields: Fields, architecture: str) -> Model:
     shape = Decoder(
         hidden=hidden,
         vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=False),
+        tied=fields.flag("tie_word_embeddings", default=plan.tied),
         layers=layers,
-        final_norm_parameters=hidden,
+        final_norm_parameters=plan.norm(hidden),
+        head_bias=fields.flag("lm_head_bias", default=False),
         predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
     )
     return Model("mixture", architecture, shape, layers=number)
 
 
 def _attention(fields: Fields, plan: MixturePlan, hidden: int) -> GroupedAttention:
-    bias = fields.flag("qkv_bias", default=fields.flag("attention_bias", default=plan.bias))
+    bias = fields.flag("qkv_bias", default=fields.flag(plan.bias_field, default=plan.bias))
     output = bias if plan.output_bias is None else plan.output_bias
     attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=output)
-    kind = "head" if fields.flag("use_qk_norm", default=False) else plan.query_key_norm
+    added = "head" if fields.flag("use_qk_norm", default=False) else ""
+    kind = plan.query_key_norm or added
     norms = hf_config.query_key_norm(kind, attention)
     return replace(attention, norm_parameters=norms + plan.sinks * attention.heads)
 

@@ -1,0 +1,99 @@
+"""`flops --executed`: builds a model without weights, and prints what torch executes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ofu_exporter.cli.step import step_lengths
+from ofu_exporter.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ofu_exporter.flops.trace.execution import Executed
+
+CLOSED_FORM_ONLY = {
+    "convention": "model",
+    "recompute": "none",
+    "padded_to": None,
+    "causal": None,
+    "mtp": False,
+    "padded_vocab_size": None,
+    "recompute_layers": None,
+    "freeze": (),
+    "lora_rank": None,
+    "lora_targets": None,
+    "ignore_field": (),
+}
+"""Options that describe a count by formulas, and what they are when they are not given."""
+ALL_PAIRS = (
+    "attention counts every pair of query and key; a fused causal kernel executes half of them"
+)
+
+
+def shown(config: Path, format_: str, options: Mapping[str, Any]) -> str:
+    """What torch executes of one step, for people or as JSON. Raises ConfigError for options that it can't follow."""
+    for name, absent in CLOSED_FORM_ONLY.items():
+        if options[name] != absent:
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigError(
+                f"{option} describes a count by formulas; it does not go with --executed"
+            )
+    from ofu_exporter.flops.config_file import read_configuration
+
+    read = read_configuration(config)
+    try:
+        from ofu_exporter.flops.trace import from_config
+    except ImportError as error:
+        raise ConfigError(f"--executed: {error}: pip install 'ofu-exporter[trace]'") from error
+    lengths = step_lengths(options)
+    streams, samples = from_config.sample_of(lengths)
+    found = from_config.executed_of(read, streams, backward=not options["forward_only"])
+    times = samples * options["repeats"]
+    named: Any = read.get("_class_name") or read.get("architectures") or read.get("model_type")
+    name = named[0] if isinstance(named, list) else str(named)
+    data = as_data(name, found, times, sum(streams.values()) * samples)
+    return json.dumps(data, indent=2) if format_ == "json" else table(data)
+
+
+def as_data(name: str, found: Executed, times: int, tokens: int) -> dict[str, Any]:
+    """The FLOPs of a step of `times` samples as plain data."""
+    operators = sorted({*found.forward, *found.backward})
+    return {
+        "architecture": name,
+        "parameters": {"total": found.parameters},
+        "operators": [
+            {
+                "name": operator,
+                "forward_flops": found.forward.get(operator, 0) * times,
+                "backward_flops": found.backward.get(operator, 0) * times,
+            }
+            for operator in operators
+        ],
+        "executed_flops_per_step": found.flops * times,
+        "executed_flops_per_token": found.flops * times / tokens if tokens else None,
+        "warnings": [*found.warnings, *([ALL_PAIRS] if "bmm" in operators else [])],
+    }
+
+
+def table(data: Mapping[str, Any]) -> str:
+    """The same for people."""
+    rows = [("OPERATOR", "FORWARD", "BACKWARD")]
+    rows += [
+        (each["name"], f"{each['forward_flops']:,}", f"{each['backward_flops']:,}")
+        for each in data["operators"]
+    ]
+    width = [max(len(row[column]) for row in rows) for column in range(3)]
+    per_token = data["executed_flops_per_token"]
+    lines = [
+        f"{data['architecture']}, as torch executes it",
+        f"Parameters: {data['parameters']['total']:,} total",
+        "",
+        *(f"{one:{width[0]}}  {two:>{width[1]}}  {three:>{width[2]}}" for one, two, three in rows),
+        "",
+        f"{'Executed FLOPs per step:':26}{data['executed_flops_per_step']:>28,}",
+    ]
+    if per_token is not None:
+        lines.append(f"{'Executed FLOPs per token:':26}{per_token:>28,.1f}")
+    return "\n".join([*lines, *(f"Warning: {text}" for text in data["warnings"])])

@@ -1,0 +1,69 @@
+"""Finds the configuration of a model: a file, a folder with one in it, or a model in Hugging Face's local cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ofu_exporter.errors import ConfigError
+
+PLACES = ("config.json", "transformer/config.json", "unet/config.json")
+"""Where a model's folder has its configuration: transformers' place, then a diffusers pipeline's."""
+MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def read_configuration(given: Path) -> Mapping[str, object]:
+    """The configuration that a path or a model id stands for. Raises ConfigError, which says what to do."""
+    path = _found(given)
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not JSON: {error}") from error
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"{path}: the top level is not a configuration")
+    return config
+
+
+def _found(given: Path) -> Path:
+    if given.is_dir():
+        return _inside(given) or _missing(f"{given}: the folder has no {' or '.join(PLACES)}")
+    name = str(given)
+    if given.exists() or not MODEL_ID.fullmatch(name) or name.endswith(".json"):
+        return given
+    return _cached(name) or _missing(
+        f"{name}: no such file, and no such model in {cache()}; "
+        f"download its configuration: hf download {name} config.json"
+    )
+
+
+def _missing(text: str) -> Path:
+    raise ConfigError(text)
+
+
+def _inside(folder: Path) -> Path | None:
+    return next((folder / place for place in PLACES if (folder / place).is_file()), None)
+
+
+def cache() -> Path:
+    """Hugging Face's cache of models on this machine, as its own library finds it."""
+    home = os.environ.get("HF_HOME") or Path(
+        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface"
+    )
+    return Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub"))
+
+
+def _cached(name: str) -> Path | None:
+    """The configuration of a model in the cache: of its main revision, else of any that is there."""
+    folder = cache() / f"models--{name.replace('/', '--')}"
+    try:
+        main = [(folder / "refs" / "main").read_text(encoding="utf-8").strip()]
+    except OSError:
+        main = []
+    others = sorted(path.name for path in folder.glob("snapshots/*"))
+    found = (_inside(folder / "snapshots" / revision) for revision in (*main, *others))
+    return next((path for path in found if path), None)

@@ -1,0 +1,165 @@
+"""Counts the FLOPs that torch executes in a forward and a backward pass over a module, by operator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.trace.shapes_only import ShapesOnly
+
+aten = torch.ops.aten
+PRODUCTS = listed(
+    """
+    addbmm addmv addr attention bilinear bmm cdist conv convolution dot einsum fft ger gru linalg lstm matmul mm mv
+    rnn tensordot vdot
+    """
+)
+"""Words in the names of operators that multiply; one of these that torch's counter doesn't know is named."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What torch executed: FLOPs by operator, 2 per multiply-add."""
+
+    forward: Mapping[str, int]
+    backward: Mapping[str, int] = field(default_factory=dict)
+    parameters: int = 0
+    trained: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def forward_flops(self) -> int:
+        """FLOPs of the forward pass."""
+        return sum(self.forward.values())
+
+    @property
+    def flops(self) -> int:
+        """FLOPs of both passes."""
+        return self.forward_flops + sum(self.backward.values())
+
+
+class Uncounted(TorchDispatchMode):
+    """Watches for operators that multiply and that the counter does not know."""
+
+    def __init__(self, known: Any) -> None:
+        super().__init__()
+        self.known, self.names = known, set[str]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operator, and keep its name where it goes uncounted."""
+        if func._overloadpacket not in self.known and _multiplies(func):
+            self.names.add(str(func._overloadpacket))
+        return func(*args, **(kwargs or {}))
+
+
+def _multiplies(func: Any) -> bool:
+    """Whether an operator may be a product: by its name, or because nobody but its library knows."""
+    library, _, name = str(func._overloadpacket).partition(".")
+    if library not in {"aten", "prims", "prim", "profiler", "inductor"}:
+        return True
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(
+        func.name(), "CompositeImplicitAutograd"
+    )
+    return not composite and bool(PRODUCTS & {*name.split("_")})
+
+
+def _vector_flops(one: Sequence[int], *others: Any, out_shape: Any = None) -> int:
+    """FLOPs of a matrix or vector by a vector: every element of the first is used once."""
+    return 2 * prod(one)
+
+
+def _added_vector_flops(added: Any, one: Sequence[int], *others: Any, out_shape: Any = None) -> int:
+    return _vector_flops(one)
+
+
+def _grouped_flops(
+    one: Sequence[int], other: Sequence[int], *rest: Any, out_shape: Any = None, **named: Any
+) -> int:
+    """FLOPs of grouped products: every row meets one group's matrix, or every group's rows are summed over."""
+    return 2 * prod(one) * other[-1]
+
+
+MORE = {
+    aten.mv: _vector_flops,
+    aten.dot: _vector_flops,
+    aten.addmv: _added_vector_flops,
+    aten._grouped_mm: _grouped_flops,
+}
+"""Products that torch's counter leaves out, and what they cost."""
+
+
+def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
+    """What torch executes of a module on inputs: a tuple of arguments, or named ones.
+
+    The module may lie on the meta device (`with torch.device("meta"): ...`), where its size costs no memory and its
+    passes cost no time. The backward pass begins at `loss` where the output has one, else at the first output
+    that has a gradient. Attention runs every pair of query and key, as kernels without fusion do.
+
+    Raises ConfigError where the output has no gradient, and what the module raises.
+    """
+    args, named = ((), inputs) if isinstance(inputs, Mapping) else (tuple(inputs), {})
+    mode = FlopCounterMode(display=False, custom_mapping=MORE)
+    uncounted, shapes = Uncounted(mode.flop_registry), ShapesOnly()
+    tensors = [*module.parameters(), *pytree.tree_leaves((args, named))]
+    on_meta = any(isinstance(each, torch.Tensor) and each.is_meta for each in tensors)
+    with contextlib.ExitStack() as stack:
+        for context in (
+            sdpa_kernel(SDPBackend.MATH),
+            mode,
+            uncounted,
+            torch.set_grad_enabled(backward),
+        ):
+            stack.enter_context(context)
+        if on_meta:
+            stack.enter_context(shapes)
+        output = module(*args, **named)
+        forward = _counts(mode)
+        if backward:
+            _start(output).backward()
+        both = _counts(mode)
+    return Executed(
+        dict(forward),
+        dict(both - forward),
+        parameters=sum(each.numel() for each in module.parameters()),
+        trained=sum(each.numel() for each in module.parameters() if each.requires_grad),
+        warnings=tuple(_warnings(uncounted, shapes)),
+    )
+
+
+def _counts(mode: Any) -> Counter[str]:
+    found = mode.get_flop_counts().get("Global", {})
+    return Counter({str(operator).removeprefix("aten."): int(n) for operator, n in found.items()})
+
+
+def _start(output: Any) -> Any:
+    """The scalar at which the backward pass begins."""
+    loss = getattr(output, "loss", None)
+    outputs = [loss] if loss is not None else pytree.tree_leaves(_plain(output))
+    for each in outputs:
+        if isinstance(each, torch.Tensor) and each.requires_grad:
+            return each.sum()
+    raise ConfigError("executed: no output has a gradient; count with forward only")
+
+
+def _plain(output: Any) -> Any:
+    """The values of an output that is a class of a library's own."""
+    return [*output.values()] if isinstance(output, Mapping) else output
+
+
+def _warnings(uncounted: Uncounted, shapes: ShapesOnly) -> Iterator[str]:
+    if uncounted.names:
+        names = ", ".join(sorted(uncounted.names))
+        yield f"not counted, because torch's counter does not know them: {names}"
+    yield from sorted(shapes.notes)

@@ -1,0 +1,161 @@
+"""Builds the model of a configuration without weights, as transformers or diffusers build it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.lengths import Lengths
+from ofu_exporter.flops.trace.diffusion_inputs import inputs_of_diffusion
+from ofu_exporter.flops.trace.execution import Executed, executed
+from ofu_exporter.flops.trace.shapes_only import ShapesOnly
+from ofu_exporter.flops.trace.transformer_inputs import inputs_of_transformer
+
+Configuration = Mapping[str, Any]
+
+
+def executed_of(
+    config: Configuration, lengths: Mapping[str, int], backward: bool = True
+) -> Executed:
+    """What torch executes of one sample of the model of a configuration.
+
+    Raises ConfigError where the library is missing or does not know the model, or where the model can't be run
+    without weights; the text says why.
+    """
+    module = built(config)
+    with ShapesOnly():
+        try:
+            make = inputs_of_diffusion if "_class_name" in config else inputs_of_transformer
+            inputs = make(module, lengths)
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise _failure(module, "its inputs could not be made", error) from error
+    try:
+        with _quiet():
+            return executed(module, inputs, backward)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise _failure(module, "it could not be run without weights", error) from error
+
+
+def sample_of(lengths: Lengths) -> tuple[dict[str, int], int]:
+    """The streams of the one sample of a step, and how often the step has it. Raises ConfigError for unequal ones."""
+    if lengths.moments is not None or len(lengths.samples) != 1:
+        raise ConfigError("executed: needs samples of one length: --seq-len and --length")
+    streams, number = lengths.samples[0]
+    return dict(streams), number
+
+
+def built(config: Configuration) -> Any:
+    """The module of a configuration, on the meta device. Raises ConfigError where it can't be built."""
+    diffusion = "_class_name" in config
+    library = _library("diffusers" if diffusion else "transformers")
+    try:
+        with torch.device("meta"), _quiet():
+            made = _denoiser(library, config) if diffusion else _transformer(library, config)
+            return made.eval()
+    except ConfigError:
+        raise
+    except Exception as error:
+        name = config.get("_class_name") or config.get("architectures") or config.get("model_type")
+        raise ConfigError(
+            f"executed: {library.__name__} {library.__version__} cannot build {name}: "
+            f"{_first_line(error)}"
+        ) from error
+
+
+def _library(name: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            raise ConfigError(f"executed: {name} is not installed: pip install {name}") from error
+
+
+def _denoiser(library: Any, config: Configuration) -> Any:
+    return getattr(library, str(config["_class_name"])).from_config(dict(config))
+
+
+def _transformer(library: Any, config: Configuration) -> Any:
+    fields = {
+        name: _decoded(value)
+        for name, value in config.items()
+        if name not in {"quantization_config", "auto_map"}
+    }
+    names = fields.get("architectures") or []
+    kind = getattr(library, names[0], None) if names else None
+    if kind is not None and kind.config_class is not None:
+        read = kind.config_class.from_dict(fields)
+    elif "model_type" in fields:
+        read = library.AutoConfig.for_model(**fields)
+        kind = kind or _of_type(library, read)
+    else:
+        raise ConfigError(
+            f"executed: {names} is not a class of transformers {library.__version__}; for a class of your own "
+            "there is ofu_exporter.flops.executed(module, inputs)"
+        )
+    plain_kernels(read)
+    return kind(read) if hasattr(kind, "forward") else kind.from_config(read)
+
+
+def _decoded(value: Any) -> Any:
+    """The value, with infinities as transformers writes them in JSON ({"__float__": "Infinity"}) made numbers."""
+    if isinstance(value, Mapping):
+        if set(value) == {"__float__"}:
+            return float(value["__float__"])
+        return {name: _decoded(inner) for name, inner in value.items()}
+    return [_decoded(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _of_type(library: Any, config: Any) -> Any:
+    """The class that a kind of configuration belongs to: with a head over the vocabulary where there is one."""
+    for name in (
+        "AutoModelForCausalLM",
+        "AutoModelForImageTextToText",
+        "AutoModelForSeq2SeqLM",
+        "AutoModel",
+    ):
+        auto = getattr(library, name)
+        if type(config) in auto._model_mapping:
+            return auto._model_mapping[type(config)]
+    return library.AutoModel
+
+
+def plain_kernels(config: Any) -> None:
+    """Choose kernels that run as products which the counter knows, in a configuration and those inside it."""
+    config._attn_implementation = "eager"
+    for inner in (
+        config,
+        *(getattr(config, name, None) for name in getattr(config, "sub_configs", {})),
+    ):
+        if inner is not None:
+            inner.__dict__["_experts_implementation_internal"] = "batched_mm"
+            if hasattr(inner, "_experts_implementation"):
+                inner._experts_implementation = "batched_mm"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """A library's own remarks are not printed between our lines."""
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _failure(module: Any, what: str, error: BaseException) -> ConfigError:
+    return ConfigError(f"executed: {type(module).__name__}: {what}: {_first_line(error)}")
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"[:300]

@@ -1,0 +1,127 @@
+"""Runs a model whose weights have shapes and no values, together with small integers that have values.
+
+Weights lie on torch's meta device, so a model of any size runs in little memory. But models also ask integers for
+their values: the sides of an image, which tokens are an image's, where a sequence ends. So integers and masks stay on
+the CPU, and an operator that meets a tensor without values takes the shapes of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+KEPT_VALUES = 1 << 22
+"""The largest number of elements whose values are kept; larger ones (masks of long texts) keep their shape."""
+
+aten = torch.ops.aten
+CHOICES = {aten.topk.default, aten.sort.default, aten.sort.stable, aten.argmax.default}
+"""Operators whose integers depend on values: to which experts a token goes."""
+WITH_MASKS = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
+
+
+class ShapesOnly(TorchDispatchMode):
+    """The mode in which tensors with and without values meet. `notes` says where a value had to be chosen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: set[str] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run one operator. Raises what torch raises where a value is asked for that is not there."""
+        named = _integers_keep_values(func, args, dict(kwargs or {}))
+        tensors = [leaf for leaf in pytree.tree_leaves((args, named)) if _is_tensor(leaf)]
+        if not any(tensor.is_meta for tensor in tensors):
+            return _with_values(func, args, named)
+        if func is aten._local_scalar_dense.default and tensors[0].dtype is torch.bool:
+            self.notes.add("a branch that depends on values was taken as false")
+            return False
+        if func is aten.masked_select.default:
+            func, args = aten.index.Tensor, (args[0], [args[1]])
+        if func in WITH_MASKS:
+            args = (args[0], _positions(args[1]), *args[2:])
+        shaped, named = pytree.tree_map(_shape, (args, named))
+        if named.get("device") is not None:
+            named["device"] = torch.device(
+                "meta"
+            )  # what has no values can't be copied to a place with values
+        result = func(*shaped, **named)
+        if func in CHOICES and tensors[0].is_floating_point():
+            self.notes.add("tokens were sent to experts evenly, where values would have chosen")
+            return _chosen(func, args[0], result, named, args)
+        return result
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _shape(value: Any) -> Any:
+    with _disable_current_modes():
+        return value.to("meta") if _is_tensor(value) and value.device.type == "cpu" else value
+
+
+def _integers_keep_values(func: Any, args: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """The named arguments, without the meta device where a new tensor is of integers."""
+    device = named.get("device")
+    if device is None or torch.device(device).type != "meta":
+        return named
+    first: Any = args[0] if args else None
+    if _is_tensor(first):
+        kept = not first.is_meta and not (named.get("dtype") or first.dtype).is_floating_point
+    elif named.get("dtype") is not None:
+        kept = not named["dtype"].is_floating_point
+    else:
+        kept = func._overloadpacket in {aten.arange, aten.full} and not any(
+            isinstance(leaf, float) for leaf in pytree.tree_leaves(args)
+        )
+    return {**named, "device": torch.device("cpu")} if kept else named
+
+
+def _with_values(func: Callable[..., Any], args: Any, named: dict[str, Any]) -> Any:
+    """The result of an operator on values, or its shape alone where the values would be too many."""
+    given = [leaf.numel() for leaf in pytree.tree_leaves((args, named)) if _is_tensor(leaf)]
+    if sum(given) ** 2 > KEPT_VALUES and given:
+        shaped, shaped_named = pytree.tree_map(_shape, (args, named))
+        try:
+            with _disable_current_modes():
+                result = func(*shaped, **shaped_named)
+        except (NotImplementedError, RuntimeError):
+            return func(*args, **named)  # its shape depends on values
+        sizes = [leaf.numel() for leaf in pytree.tree_leaves(result) if _is_tensor(leaf)]
+        if max(sizes, default=0) > KEPT_VALUES:
+            return func(*shaped, **shaped_named)
+    try:
+        return func(*args, **named)
+    except NotImplementedError:  # the CPU has no such kernel for integers
+        return func(*pytree.tree_map(_shape, args), **pytree.tree_map(_shape, named))
+
+
+def _positions(indices: Any) -> list[Any]:
+    """The indices, with the positions that a mask lets through in the place of the mask."""
+    found: list[Any] = []
+    for index in indices:
+        if _is_tensor(index) and index.dtype is torch.bool and not index.is_meta:
+            with _disable_current_modes():
+                found += index.nonzero().unbind(1)
+        else:
+            found.append(index)
+    return found
+
+
+def _chosen(func: Any, values: Any, result: Any, named: dict[str, Any], args: Any) -> Any:
+    """The result, with integers that choose every possibility equally often."""
+    chosen = result if func is aten.argmax.default else result[1]
+    if chosen.numel() > KEPT_VALUES or not values.dim():
+        return result
+    place = 2 if func is aten.topk.default else 1
+    dim = named.get("dim", args[place] if len(args) > place else -1)
+    last = values.shape[-1 if dim is None else dim]
+    with _disable_current_modes():
+        even = torch.arange(chosen.numel()).reshape(chosen.shape) % last
+    return even if func is aten.argmax.default else (result[0], even)
