@@ -54,6 +54,9 @@ def text(job: JobTotals) -> str:
         f"{percent(job.observed_ratio)} of the time it had {len(job.gpus)} "
         f"GPU{'s' if len(job.gpus) != 1 else ''} on {', '.join(job.nodes)}",
     ]
+    if job.waiting_gpu_seconds:
+        hours = f"{job.waiting_gpu_seconds / 3600:.2f}"
+        lines.append(f"Before that it had GPUs for {hours} GPU-hours and ran nothing: not counted")
     if job.window_percentiles:
         shares = ", ".join(
             f"{name} {percent(value)}" for name, value in job.window_percentiles.items()

@@ -32,6 +32,8 @@ class GpuTotals(BaseModel):
     held_seconds: NonNegativeFloat
     observed_seconds: NonNegativeFloat
     utilization_seconds: NonNegativeFloat
+    waiting_seconds: NonNegativeFloat | None = None
+    """Part of the held time in which no program of the job had started; None where nobody says whether one had."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -140,8 +142,16 @@ class JobTotals(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def observed_ratio(self) -> float | None:
-        """Share of the time for which the job had its GPUs in which OFU was measured."""
-        return _ratio(self.gpu_seconds, _sum(gpu.held_seconds for gpu in self.gpus))
+        """Share of the time for which the job had its GPUs, without that before it ran, in which OFU was measured."""
+        ran = _sum(gpu.held_seconds - (gpu.waiting_seconds or 0.0) for gpu in self.gpus)
+        return _ratio(self.gpu_seconds, ran)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def waiting_gpu_seconds(self) -> float | None:
+        """GPU-seconds for which the job had GPUs before a program of it started; None where nobody says."""
+        known = [gpu.waiting_seconds for gpu in self.gpus if gpu.waiting_seconds is not None]
+        return _sum(known) if known else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -190,6 +200,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
                 held_seconds=usage.held_seconds,
                 observed_seconds=usage.observed_seconds,
                 utilization_seconds=usage.utilization_seconds,
+                waiting_seconds=usage.waiting_seconds,
             )
             for usage in view.usage
         ),
@@ -236,6 +247,7 @@ def resumed(job: JobTotals, monotonic: float) -> JobState:
                 held_seconds=gpu.held_seconds,
                 observed_seconds=gpu.observed_seconds,
                 utilization_seconds=gpu.utilization_seconds,
+                waiting_seconds=gpu.waiting_seconds,
             )
             for gpu in job.gpus
         },
@@ -302,12 +314,12 @@ def _merged_adjusted(parts: Sequence[Adjusted]) -> Adjusted | None:
 
 
 def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
-    return second.model_copy(
-        update={
-            name: getattr(first, name) + getattr(second, name)
-            for name in ("held_seconds", "observed_seconds", "utilization_seconds")
-        }
-    )
+    known = [one.waiting_seconds for one in (first, second) if one.waiting_seconds is not None]
+    sums = {
+        name: getattr(first, name) + getattr(second, name)
+        for name in ("held_seconds", "observed_seconds", "utilization_seconds")
+    }
+    return second.model_copy(update={**sums, "waiting_seconds": _sum(known) if known else None})
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:

@@ -41,9 +41,22 @@ class JobState:
     """The same instant on the monotonic clock."""
     unseen_since: float | None = None
     """Unix time since which nobody has watched the job; None when this process watches it."""
+    unsure_since: float | None = None
+    """Monotonic time since which the job's scheduler does not answer; None when it does."""
+    aside: tuple[tuple[Gpu, Window], ...] = ()
+    """Windows since then: they count once the scheduler says that the job had the GPU all the while."""
 
 
 Jobs = Mapping[JobKey, JobState]
+
+
+class HeldGpu(NamedTuple):
+    """A GPU that one job alone has."""
+
+    gpu: Gpu
+    job: Job
+    waits: bool
+    """Whether no program of the job has started yet."""
 
 
 class Observed(NamedTuple):
@@ -61,45 +74,74 @@ def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKe
     after = {key: _ended(state, now) for key, state in jobs.items() if key not in holding}
     for key, job in holding.items():
         known = jobs.get(key)
-        if known is None or _another_run(known.job, job):
+        if known is None or another_run(known.job, job):
             after[key] = JobState(job, now.unix, unseen_since=job.started)
         else:
-            after[key] = replace(known, job=job, ended=None, ended_at=None)
+            after[key] = _going_on(known, job)
     return after
 
 
-def _another_run(before: Job, now: Job) -> bool:
+def another_run(before: Job, now: Job) -> bool:
+    """Whether a job is another one than an earlier job of the same id."""
     return bool(before.uid and now.uid) and before.uid != now.uid
 
 
+def _going_on(state: JobState, job: Job) -> JobState:
+    """A job that goes on. One that began before it seemed to end was there all the while, and nobody watched it."""
+    unseen = state.unseen_since
+    if state.ended is not None and job.started is not None and job.started < state.ended:
+        unseen = state.ended
+    return replace(state, job=job, ended=None, ended_at=None, unseen_since=unseen)
+
+
 def _ended(state: JobState, now: Instant) -> JobState:
+    """A job that has ended: when its scheduler last knew of it, if that does not know when."""
     if state.ended_at is not None:
         return state
-    return replace(state, ended=now.unix, ended_at=now.monotonic)
+    end = now if state.unsure_since is None else now.at(state.unsure_since)
+    return replace(state, ended=end.unix, ended_at=end.monotonic, unsure_since=None, aside=())
 
 
-def hold(
-    jobs: Jobs, held: Mapping[GpuKey, Job], gpus: Mapping[GpuKey, Gpu], begin: Instant, end: float
-) -> dict[JobKey, JobState]:
+def hold(jobs: Jobs, held: Iterable[HeldGpu], begin: Instant, end: float) -> dict[JobKey, JobState]:
     """Count the time from `begin` to `end` for every GPU that one job alone held.
 
     For a job that this process sees for the first time, the time since its start counts too, as
-    held and not observed.
+    held and not observed. A job whose scheduler does not answer waits until it does.
     """
     after = dict(jobs)
-    for key, job in held.items():
-        unseen = jobs[job.key].unseen_since
-        seconds = end - begin.monotonic + (_gap(unseen, begin.unix) if unseen is not None else 0.0)
-        known = after[job.key]
-        usage = known.usage.get(key) or GpuUsage(gpus[key].index, key)
-        grown = replace(usage, held_seconds=usage.held_seconds + seconds)
-        after[job.key] = replace(known, usage={**known.usage, key: grown}, unseen_since=None)
+    for one in held:
+        known, key = after[one.job.key], one.gpu.key
+        if known.unsure_since is not None:
+            continue
+        unseen = jobs[one.job.key].unseen_since
+        gap = _gap(unseen, begin.unix) if unseen is not None else 0.0
+        usage = known.usage.get(key) or GpuUsage(one.gpu.index, key)
+        waited = _waited(one, end - begin.monotonic, begin.unix - gap, gap)
+        grown = replace(
+            usage,
+            held_seconds=usage.held_seconds + end - begin.monotonic + gap,
+            waiting_seconds=_added(usage.waiting_seconds, waited),
+        )
+        after[one.job.key] = replace(known, usage={**known.usage, key: grown}, unseen_since=None)
     return after
 
 
 def _gap(since: float, unix: float) -> float:
     gap = unix - since
     return gap if 0.0 < gap < _LONGEST_GAP_SECONDS else 0.0
+
+
+def _waited(held: HeldGpu, seconds: float, unseen: float, gap: float) -> float | None:
+    """How much of some held time, and of the gap before it that began at Unix time `unseen`, the job waited."""
+    if held.waits:
+        return seconds + gap
+    if held.job.running_since is None:
+        return None
+    return min(max(held.job.running_since - unseen, 0.0), gap)
+
+
+def _added(before: float | None, more: float | None) -> float | None:
+    return before if more is None else (before or 0.0) + more
 
 
 def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
@@ -175,8 +217,12 @@ def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
             distribution=state.distribution,
             began=state.began,
             ended=state.ended,
-            updated=state.ended or now.unix,
+            updated=state.ended or _known_until(state, now),
         )
         for state in sorted(jobs, key=lambda state: state.job.key)
         if state.ended_at is None or state.unseen_since is None
     )
+
+
+def _known_until(state: JobState, now: Instant) -> float:
+    return now.unix if state.unsure_since is None else now.at(state.unsure_since).unix

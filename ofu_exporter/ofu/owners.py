@@ -6,15 +6,25 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter.ofu.holders import NOBODY, History, Resolved, changed, resolve, sole_holder
-from ofu_exporter.ofu.job_state import Jobs, hold, take_holders
+from ofu_exporter.ofu import doubt
+from ofu_exporter.ofu.holders import (
+    NOBODY,
+    History,
+    Holding,
+    Resolved,
+    changed,
+    resolve,
+    sole_holder,
+)
+from ofu_exporter.ofu.job_state import HeldGpu, Jobs, another_run, hold, take_holders
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
+from ofu_exporter.values.job import Job, JobKey, Ownership
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection
 from ofu_exporter.values.snapshot import SchedulerHealth
 
+NOTHING = Ownership(0.0, ())
 Counts = Mapping[str, Mapping[str, int]]
 """How many claims were not believed, by scheduler and reason."""
 
@@ -23,7 +33,7 @@ Counts = Mapping[str, Mapping[str, int]]
 class OwnerState:
     """What is remembered of the schedulers' claims from tick to tick."""
 
-    claims: tuple[Claim, ...] = ()
+    said: Ownership = NOTHING
     """What the schedulers said last."""
     resolved: Resolved = NOBODY
     """The same claims, resolved to the GPUs in `resolved_for`."""
@@ -39,6 +49,15 @@ class OwnerState:
         """The jobs that have a GPU now."""
         return self.resolved.holders.get(key, ())
 
+    def held(self) -> list[HeldGpu]:
+        """The GPUs that one job alone has now."""
+        sole, waiting = self.resolved.sole, self.resolved.waiting
+        return [
+            HeldGpu(gpu, sole[gpu.key], gpu.key in waiting)
+            for gpu in self.resolved_for
+            if gpu.key in sole
+        ]
+
     def sole_holder(self, key: GpuKey, window: Window) -> Job | None:
         """The job that alone held a GPU for all of a window, if there is one."""
         return sole_holder(self.history.get(key, ()), window.start, window.end)
@@ -49,43 +68,55 @@ def take_changes(
 ) -> tuple[OwnerState, Jobs]:
     """Count the time for which every job held its GPUs, change by change until now."""
     if gpus != state.resolved_for:  # a job may already have a GPU that was just found
-        state, jobs = _resolve(state, jobs, state.claims, gpus, now)
+        state, jobs = _resolve(state, jobs, state.said, gpus, now)
     for change in changes:
         at = now.at(min(max(change.at, state.counted_until or change.at), now.monotonic))
         state, jobs = _count_held(state, jobs, at)
-        state, jobs = _resolve(state, jobs, change.claims, gpus, at)
+        state, jobs = _resolve(state, jobs, change, gpus, at)
     return _count_held(state, jobs, now)
 
 
 def _resolve(
-    state: OwnerState, jobs: Jobs, claims: tuple[Claim, ...], gpus: tuple[Gpu, ...], at: Instant
+    state: OwnerState, jobs: Jobs, said: Ownership, gpus: tuple[Gpu, ...], at: Instant
 ) -> tuple[OwnerState, Jobs]:
     """What the claims mean for these GPUs, from `at` on."""
-    resolved = resolve(claims, gpus)
+    resolved = resolve(said.claims, gpus)
     history = {
         gpu.key: changed(
-            state.history.get(gpu.key, ()), at.monotonic, resolved.holders.get(gpu.key, ())
+            state.history.get(gpu.key, ()),
+            Holding(at.monotonic, resolved.holders.get(gpu.key, ()), gpu.key in resolved.waiting),
         )
         for gpu in gpus
     }
-    holders = (job for jobs in resolved.holders.values() for job in jobs)
     after = replace(
         state,
-        claims=claims,
+        said=said,
         resolved=resolved,
         resolved_for=gpus,
         history=history,
         rejected=_count_contested(state, resolved),
     )
-    return after, take_holders(jobs, holders, at)
+    jobs = doubt.settle(jobs, said.unsure, _kept(state, after), at)
+    holders = (job for jobs in resolved.holders.values() for job in jobs)
+    return after, doubt.marked(take_holders(jobs, holders, at), said.unsure, at)
+
+
+def _kept(before: OwnerState, after: OwnerState) -> list[HeldGpu]:
+    """The GPUs that a job alone had before, and has now."""
+    had, has = before.resolved.sole, after.resolved.sole
+    return [
+        one
+        for one in before.held()
+        if one.gpu.key in has
+        and has[one.gpu.key].key == one.job.key
+        and not another_run(had[one.gpu.key], has[one.gpu.key])
+    ]
 
 
 def _count_held(state: OwnerState, jobs: Jobs, until: Instant) -> tuple[OwnerState, Jobs]:
     """Count the time up to `until` for the jobs that hold GPUs now."""
     begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
-    held = {key: jobs[0] for key, jobs in state.resolved.holders.items() if len(jobs) == 1}
-    gpus = {gpu.key: gpu for gpu in state.resolved_for}
-    after = hold(jobs, held, gpus, begin, until.monotonic)
+    after = hold(jobs, state.held(), begin, until.monotonic)
     return replace(state, counted_until=until.monotonic), after
 
 

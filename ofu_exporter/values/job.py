@@ -28,6 +28,8 @@ class Job:
     """The job's nodes, as the scheduler writes them."""
     started: float | None = None
     """Unix time at which the job began."""
+    running_since: float | None = None
+    """Unix time at which the first of its programs started here. None = none has, or the scheduler does not say."""
     uid: str = ""
     """Tells two jobs apart that were given the same id one after the other."""
     token_sha256: str = field(default="", repr=False)
@@ -47,6 +49,8 @@ class Claim:
     job: Job
     devices: tuple[str, ...]
     """The names that the scheduler uses; `device_names.parse` says which forms are understood."""
+    waiting: frozenset[str] = frozenset()
+    """Those of the devices that no program of the job can use yet, since none has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class Ownership:
     at: float
     """Seconds, on the monotonic clock of the readings."""
     claims: tuple[Claim, ...]
+    unsure: frozenset[str] = frozenset()
+    """The schedulers that do not answer now. Their claims are those of the last answer, and may be over."""
 
 
 class Stretch(NamedTuple):
@@ -84,3 +90,5 @@ class GpuUsage:
     """Integral of OFU over the observed time."""
     recent: tuple[Stretch, ...] = ()
     """The last minutes of the observed time, oldest first."""
+    waiting_seconds: float | None = None
+    """Part of the held time in which no program of the job had started; None where nobody says whether one had."""

@@ -84,6 +84,11 @@ class JobView:
     def held_seconds(self) -> float:
         return math.fsum(usage.held_seconds for usage in self.usage)
 
+    @property
+    def waiting_seconds(self) -> float | None:
+        known = [each.waiting_seconds for each in self.usage if each.waiting_seconds is not None]
+        return math.fsum(known) if known else None
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerHealth:
