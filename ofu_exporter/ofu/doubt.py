@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import replace
 
+from ofu_exporter.ofu.holders import HANDOVER_SECONDS
 from ofu_exporter.ofu.job_state import HeldGpu, Jobs, JobState, credit, hold
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.instant import Instant
@@ -20,7 +21,12 @@ MOST_ASIDE = 8192
 
 
 def credit_or_set_aside(state: JobState, gpu: Gpu, window: Window) -> JobState:
-    """Count a window for the job that held the GPU in it, or keep it until that is sure."""
+    """Count a window for the job that held the GPU in it, or keep it until that is sure.
+
+    The window that was cut for the end of a job is the job's, unless the job had ended before, unnoticed.
+    """
+    if state.ended_at is not None and window.end > state.ended_at + HANDOVER_SECONDS:
+        return state
     if state.unsure_since is None or window.end <= state.unsure_since:
         return credit(state, gpu, window)
     if len(state.aside) >= MOST_ASIDE:

@@ -73,6 +73,15 @@ def test_a_job_that_ended_meanwhile_ended_when_it_was_last_known() -> None:
     assert node.job("ns/1").ended == pytest.approx(EPOCH + 10.0)
 
 
+def test_the_window_in_which_it_turns_out_is_not_the_jobs() -> None:
+    node = Node(1)
+    running(node, whole(POD, "0"))
+    silent(node, 10.0, whole(POD, "0"))
+    node.run(10.0, 60.0)
+    node.tick(65.0, reading(60.0, 65.0), owners=(Ownership(65.0, ()),))
+    assert seconds(node) == pytest.approx((10.0, 10.0))
+
+
 def test_what_the_next_job_did_meanwhile_is_nobodys() -> None:
     node = Node(1)
     running(node, whole(POD, "0"))

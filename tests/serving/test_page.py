@@ -18,7 +18,7 @@ from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.serving import metrics
 from ofu_exporter.serving.page import Page
-from ofu_exporter.values.job import Job
+from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.desk import Desk
 from tests.helpers.node import EPOCH, Node, snapshot_of, whole
@@ -48,7 +48,7 @@ def values(text: str) -> dict[str, float]:
 
 
 def a_node_with_jobs() -> Snapshot:
-    """A job alone on two GPUs, one that ended, two that share a GPU, and a device that is not here."""
+    """A job alone on two GPUs, one that ended, two that share a GPU, one that waits, and a device that is not here."""
     node = Node(4)
     alone = Job(
         "slurm", "41", "llama", "ada", "physics", "gpu", array_job_id="40", array_task_id="1"
@@ -57,7 +57,8 @@ def a_node_with_jobs() -> Snapshot:
     node.give(0.0, whole(alone, "0", "1"), whole(Job("slurm", "39"), "3", "GPU-elsewhere"))
     node.run(0.0, 10.0)
     sharing = (whole(first, "GPU-0002::0"), whole(second, "GPU-0002::1"))
-    node.give(10.0, whole(alone, "0", "1"), *sharing)
+    waits = Claim(Job("kubernetes", "ml/c", "c", namespace="ml"), ("3",), frozenset({"3"}))
+    node.give(10.0, whole(alone, "0", "1"), *sharing, waits)
     return node.run(10.0, 20.0)
 
 

@@ -98,7 +98,7 @@ JOB_METRICS: tuple[JobMetric, ...] = (
             "ofu_job_waiting_gpu_seconds",
             "counter",
             ("job_id",),
-            "Part of these in which no program of the job had started (image pull, volumes), so that they are "
+            "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes), so that they are "
             "no part of its OFU; absent where the scheduler does not say.",
         ),
         lambda view: [
