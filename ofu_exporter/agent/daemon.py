@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.build import build_access, build_attribution, build_sampler, report_policy
+from ofu_exporter.agent.pause_file import PauseFile
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.errors import DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
@@ -39,6 +40,8 @@ RELEASE_SECONDS = 0.5
 """Handles must be released within this time after a stop signal."""
 FILE_CHECK_SECONDS = 5.0
 """Time between two looks for changes of the configuration file."""
+PAUSE_CHECK_SECONDS = 1.0
+"""Time between two looks for the pause file."""
 
 
 class Daemon:
@@ -96,6 +99,9 @@ class Daemon:
     def _build(self, configured: Configured, state: State) -> tuple[Attribution, Sampler]:
         attribution = build_attribution(configured)
         sampler = build_sampler(configured, self._publish, attribution, state)
+        settings = configured.settings
+        self._pause_file = PauseFile(settings.pause_file, settings.pause_limit)
+        sampler.set_paused(self._pause_file.paused())
         return attribution, sampler
 
     def _publish(self, snapshot: Snapshot) -> None:
@@ -138,7 +144,12 @@ class Daemon:
         serving = asyncio.create_task(self._server.serve())
         tending = [
             asyncio.create_task(task)
-            for task in (self._reloads(), self._watch_file(), self._feed_watchdog())
+            for task in (
+                self._reloads(),
+                self._watch_file(),
+                self._watch_pause(),
+                self._feed_watchdog(),
+            )
         ]
         log.info("serving on %s", self.url)
         self._systemd.ready(f"serving on {self.url}")
@@ -209,6 +220,12 @@ class Daemon:
             if now != seen:
                 seen = now
                 self._reload.set()
+
+    async def _watch_pause(self) -> None:
+        while True:
+            await asyncio.sleep(PAUSE_CHECK_SECONDS)
+            paused = await asyncio.to_thread(self._pause_file.paused)
+            self._sampler.set_paused(paused)
 
     async def _feed_watchdog(self) -> None:
         """Tell systemd about each new snapshot: it shows that the sampler works, and this task that the loop does."""

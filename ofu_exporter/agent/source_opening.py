@@ -56,6 +56,11 @@ class SourceOpening:
             raise self._error
         return self._opened
 
+    @property
+    def ended(self) -> bool:
+        """Whether the attempt is over, so that it holds nothing that was given up."""
+        return not self._thread.is_alive()
+
     def give_up(self) -> None:
         """Give the attempt up: a source that it opens, or has opened, is closed."""
         with self._lock:

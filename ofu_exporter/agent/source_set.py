@@ -73,6 +73,11 @@ class SourceSet:
         return sum(len(source.lanes) for source in self._open)
 
     @property
+    def holds(self) -> bool:
+        """Whether something is open, or may be."""
+        return bool(self._open or self._opening)
+
+    @property
     def choosing(self) -> bool:
         """Whether a source that has not been tried yet may measure a GPU that is not measured."""
         if self._choice.waits(self._named()):
@@ -155,10 +160,11 @@ class SourceSet:
             source.stop()
 
     def close(self, deadline: float) -> bool:
-        """Release everything; False when a call hangs."""
+        """Release everything; False when a call hangs, and then it may be tried again."""
         for opening in self._opening.values():
             opening.give_up()
-        return all([source.close(deadline) for source in list(self._open)])
+        closed = all([source.close(deadline) for source in list(self._open)])
+        return closed and all(opening.ended for opening in self._opening.values())
 
     def _named(self) -> dict[str, Sequence[Gpu]]:
         return {source.name: source.gpus for source in self._open}

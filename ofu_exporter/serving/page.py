@@ -22,8 +22,10 @@ from ofu_exporter.ofu.freshness import fresh, stale
 from ofu_exporter.serving.metrics.agent import (
     BUILD_INFO,
     CLOCK_STEPS,
+    PAUSED,
     PULLS,
     REJECTED_REPORTS,
+    RELEASED,
     RELOADS,
     REQUESTS,
     SCHEDULER_AGE,
@@ -74,6 +76,8 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
     for source_metric in SOURCE_METRICS:
         yield _source_family(source_metric, snapshot)
     yield _filled(CLOCK_STEPS, [((), float(snapshot.clock_steps))])
+    yield _filled(PAUSED, [((), float(snapshot.paused))])
+    yield _filled(RELEASED, [((), float(snapshot.released))])
     for scheduler_metric in SCHEDULER_METRICS:
         rows = (row for health in snapshot.schedulers for row in scheduler_metric.rows(health))
         yield _filled(scheduler_metric.spec, rows)

@@ -123,5 +123,9 @@ class Snapshot:
     """Reports of jobs that own no GPU here, by job id."""
     other_sources: tuple[SourceHealth, ...] = ()
     """Sources that are read, or were tried, for GPUs that the first one cannot measure."""
+    paused: bool = False
+    """Whether the agent was told to let go of the GPUs."""
+    released: bool = False
+    """Whether it has: it holds nothing of a GPU, of the driver or of a host engine."""
     clock_steps: int = 0
     """How often somebody set the node's clock while the agent ran."""

@@ -98,8 +98,8 @@ JOB_METRICS: tuple[JobMetric, ...] = (
             "ofu_job_waiting_gpu_seconds",
             "counter",
             ("job_id",),
-            "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes), so that they are "
-            "no part of its OFU; absent where the scheduler does not say.",
+            "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes), so that "
+            "they are no part of its OFU; absent where the scheduler does not say.",
         ),
         lambda view: [
             ((view.job.job_id,), seconds)

@@ -6,6 +6,7 @@ read. So no window spans time in which the GPU was not watched.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -46,6 +47,10 @@ CORES_PER_SM: Mapping[tuple[int, int | None], int] = {
 """Keys are compute capabilities; a minor version of None stands for all minor versions."""
 
 
+LOADED = threading.Event()
+"""Set once the library of this process has worked with the driver."""
+
+
 class Options(BaseModel):
     """This source has no settings."""
 
@@ -71,9 +76,13 @@ class Source:
             pynvml.nvmlInit()
             self._nvml = pynvml
             count = pynvml.nvmlDeviceGetCount()
+            LOADED.set()
         except errors(pynvml) as error:
             self.close()
-            raise SourceError(reason(error), str(error)) from error
+            # After a pause the driver may be another one, and the library of this process still that of the old one.
+            replaced = LOADED.is_set() and code(error) == LIBRARY_MISMATCH
+            why = Reason.DRIVER_REPLACED if replaced else reason(error)
+            raise SourceError(why, str(error)) from error
         if count == 0:
             self.close()
             raise SourceError(Reason.NO_GPU, "the driver sees no GPU")
