@@ -78,7 +78,8 @@ class SchedulerPoller:
             detail = f"{type(error).__name__}: {error}"
             self._note(started, scheduler, SchedulerReason.FAILED, detail)
         else:
-            self.claims = claims  # before the health, which makes them sure
+            if claims != self.claims:
+                self.claims = claims  # before the health, which makes them sure
             self._note(started, scheduler, None, "")
             self._heard()
             return scheduler.poll_seconds

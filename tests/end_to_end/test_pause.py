@@ -175,11 +175,16 @@ def test_a_reload_in_a_pause_stays_paused(tmp_path: Path, node: nvml.Scenario, f
         until(lambda: measured(running))
 
 
-def test_a_host_engine_is_let_go_of_and_read_again(tmp_path: Path, file: Path) -> None:
+@pytest.mark.parametrize("address", ["127.0.0.1:5555", "embedded"])
+def test_a_host_engine_is_let_go_of_and_read_again(
+    tmp_path: Path, file: Path, address: str
+) -> None:
     scenario = dcgm.Scenario(tmp_path / "scenario")
     scenario.gpu(0, tensor=0.5)
+    if address == "embedded":
+        scenario.add("engine 0")  # none runs beside it
     flags = ("run", "--source", "dcgm", "--interval", "500ms", "--dcgm-interval", "100ms")
-    more = ("--scheduler", "none", "--pause-file", str(file))
+    more = ("--scheduler", "none", "--pause-file", str(file), "--dcgm-address", address)
     with agent(*flags, *more, env=scenario.environment()) as running:
         until(lambda: running.value("ofu_gpu_up", gpu="0") == 1.0)
         paused_by_command(running, file)

@@ -40,9 +40,10 @@ class _KnownPod:
 
     def workload_at(self, now: float) -> Workload | None:
         """The pod's job; that the pod has not started is not believed for long without a fresh answer."""
-        if self.workload is None or now - self.answered_at < PENDING_SECONDS:
-            return self.workload
-        return replace(self.workload, pending=False)
+        workload = self.workload
+        if workload is None or not workload.pending or now - self.answered_at < PENDING_SECONDS:
+            return workload
+        return replace(workload, pending=False)
 
 
 class Pods:
