@@ -134,7 +134,9 @@ def _write(file: Path, text: str) -> None:
     """Write the pause file; a new one each time, since its age counts. Raises ConfigError."""
     fresh = file.with_name(f".{file.name}.new")
     try:
-        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if not file.parent.exists():
+            file.parent.mkdir(parents=True)
+            file.parent.chmod(0o755)  # whatever the umask: the agent may be another user
         fresh.write_text(text)
         fresh.chmod(0o644)
         fresh.replace(file)
