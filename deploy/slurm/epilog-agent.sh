@@ -1,6 +1,7 @@
 #!/bin/sh
 # Slurm's Epilog= beside prolog-agent.sh: notes that the job has ended, and stops the agent once no
-# job has a GPU. It never fails, and waits for nothing but epilog.sh.
+# job has a GPU. It never fails, and waits for nothing but epilog.sh and, a second at most,
+# the beginning of agent.sh.
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 here=$(dirname "$(readlink -f "$0")")
@@ -8,5 +9,7 @@ here=$(dirname "$(readlink -f "$0")")
 "$here/epilog.sh" "$@"
 # Slurm kills what an epilog leaves in its process group. agent.sh closes its output once it is in a
 # session of its own, and that ends the wait here.
-: "$(setsid --fork "$here/agent.sh" "${OFU_EXPORTER_LINGER:-60}" </dev/null 2>/dev/null)"
+# shellcheck disable=SC2016 # "$0" and "$1" are the inner shell's
+timeout -k 0.2 1 sh -c ': "$(setsid --fork "$0" "$1" </dev/null 2>/dev/null)"' \
+  "$here/agent.sh" "${OFU_EXPORTER_LINGER:-60}"
 exit 0

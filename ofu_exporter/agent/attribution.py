@@ -19,8 +19,12 @@ log = logging.getLogger(__name__)
 
 ABSENT_RETRY_SECONDS = 15.0
 """How often a scheduler that this node does not have is looked for again."""
+FIRST_RETRY_SECONDS = 1.0
+"""Pause before a scheduler that could not be built is built anew; it doubles from there."""
 SLOWEST_RETRY_SECONDS = 30.0
 """Longest pause between two questions to a scheduler that does not answer."""
+
+_UNSEEN = (SchedulerReason.STARTING, SchedulerReason.ABSENT, SchedulerReason.NO_JOB_YET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Polling:
     max_age: float
     """Seconds."""
     optional: bool = False
-    """Whether an absent scheduler goes unmentioned."""
+    """Whether a scheduler goes unmentioned that is absent, or has not had a job."""
 
 
 class SchedulerPoller:
@@ -42,6 +46,8 @@ class SchedulerPoller:
         self, name: str, build: Callable[[], Scheduler], clock: Clock, heard: Callable[[], None]
     ) -> None:
         self._build = build
+        self._scheduler: Scheduler | None = None
+        """None until it could be built."""
         self._clock = clock
         self._heard = heard
         self._stop = threading.Event()
@@ -60,39 +66,41 @@ class SchedulerPoller:
         self._thread.join(max(0.0, timeout))
 
     def _run(self) -> None:
-        scheduler = self._build()
         pause = 0.0
         while not self._stop.wait(pause):
-            pause = self._ask(scheduler, pause)
-        scheduler.close()
+            pause = self._ask(pause)
+        if self._scheduler is not None:
+            self._scheduler.close()
 
-    def _ask(self, scheduler: Scheduler, pause: float) -> float:
+    def _ask(self, pause: float) -> float:
         """Ask once; returns how long to wait before the next question."""
         started = self._clock()
         try:
-            claims = tuple(scheduler.claims())
+            if self._scheduler is None:
+                self._scheduler = self._build()
+            claims = tuple(self._scheduler.claims())
         except SchedulerError as error:
-            self._note(started, scheduler, error.reason, error.detail)
+            self._note(started, error.reason, error.detail)
         except Exception as error:  # whatever one scheduler does, it is asked again
             log.exception("unexpected error in scheduler %s", self.health.name)
-            detail = f"{type(error).__name__}: {error}"
-            self._note(started, scheduler, SchedulerReason.FAILED, detail)
+            self._note(started, SchedulerReason.FAILED, f"{type(error).__name__}: {error}")
         else:
             if claims != self.claims:
                 self.claims = claims  # before the health, which makes them sure
-            self._note(started, scheduler, None, "")
+            self._note(started, None, "")
             self._heard()
-            return scheduler.poll_seconds
+            return self._scheduler.poll_seconds
         self._heard()
         if self.health.reason is SchedulerReason.ABSENT:
             return ABSENT_RETRY_SECONDS
-        return min(max(2 * pause, scheduler.poll_seconds), SLOWEST_RETRY_SECONDS)
+        shortest = self._scheduler.poll_seconds if self._scheduler else FIRST_RETRY_SECONDS
+        if self.health.reason is SchedulerReason.NO_JOB_YET:
+            return shortest  # the first job is not to wait
+        return min(max(2 * pause, shortest), SLOWEST_RETRY_SECONDS)
 
-    def _note(
-        self, started: float, scheduler: Scheduler, reason: SchedulerReason | None, detail: str
-    ) -> None:
+    def _note(self, started: float, reason: SchedulerReason | None, detail: str) -> None:
         now = self._clock()
-        if reason is not None:
+        if reason not in (None, SchedulerReason.NO_JOB_YET):
             self._failures[reason.value] += 1
         self.health = replace(
             self.health,
@@ -102,7 +110,7 @@ class SchedulerPoller:
             polls=self.health.polls + 1,
             poll_seconds=self.health.poll_seconds + now - started,
             failures=dict(self._failures),
-            rejected=dict(scheduler.rejected),
+            rejected=dict(self._scheduler.rejected) if self._scheduler else {},
             answered_at=now if reason is None else self.health.answered_at,
         )
 
@@ -143,14 +151,10 @@ class Attribution:
         return taken
 
     def health(self) -> tuple[SchedulerHealth, ...]:
-        """The health of the schedulers; with `optional`, without those that are absent or have not answered yet."""
-        hidden = SchedulerReason.ABSENT if self._polling.optional else None
+        """The health of the schedulers; with `optional`, without those of which nothing was seen."""
+        hidden = _UNSEEN if self._polling.optional else ()
         found = [poller.health for poller in self._pollers]
-        return tuple(
-            health
-            for health in found
-            if hidden is None or health.reason not in (hidden, SchedulerReason.STARTING)
-        )
+        return tuple(health for health in found if health.reason not in hidden)
 
     def _heard(self) -> None:
         with self._lock:

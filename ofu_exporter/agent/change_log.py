@@ -20,6 +20,12 @@ def log_changes(before: Snapshot | None, after: Snapshot) -> None:
         old = known.get(view.gpu.key)
         if old is None or old.reason != view.reason:
             _log_reason(view)
+        if view.share.basis == "instances" and (old is None or old.share.basis != "instances"):
+            log.warning(
+                "%s: its slices are not known; it counts as %.3f GPUs, one part of as many as there are instances",
+                _gpu_name(view),
+                view.share.ratio,
+            )
         if len(view.holders) > 1 and (old is None or old.holders != view.holders):
             holders = ", ".join(sorted(job.job_id for job in view.holders))
             log.warning(
@@ -78,13 +84,6 @@ def _log_reason(view: GpuView) -> None:
     name = _gpu_name(view)
     if view.reason is None:
         log.info("%s is measured", name)
-        if view.rating is not None and view.rating.origin == "estimated":
-            log.warning(
-                "%s: model %r is not in the table; its OFU is estimated against its own "
-                "maximum SM clock. Add a row under `gpus` in the configuration.",
-                name,
-                view.gpu.name,
-            )
     elif view.reason not in (Reason.STARTING, Reason.PAUSED):
         detail = f": {view.detail}" if view.detail else ""
         log.warning(

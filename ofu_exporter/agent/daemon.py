@@ -18,6 +18,7 @@ from ofu_exporter.errors import DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import resumed
+from ofu_exporter.ofu.owners import OwnerState
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
@@ -27,8 +28,10 @@ from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.page import LiveCounts, Page
 from ofu_exporter.serving.server import Server
 from ofu_exporter.settings import Configured, Settings
+from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.support.systemd import Notifier
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 
@@ -51,7 +54,7 @@ class Daemon:
         """`load` reads the settings anew; it raises ConfigError when they cannot be used."""
         self._configured = configured
         self._load = load
-        self._page = Page(time.monotonic, self._counts)
+        self._page = Page(time.monotonic, self._counts, unix=time.time)
         self._node = platform.node()
         self._access = build_access(configured.settings)
         self._listeners = Listeners(configured.settings)
@@ -89,12 +92,17 @@ class Daemon:
         """The state that an earlier agent left in the file."""
         if self._state_writer is None:
             return State()
-        saved, now = self._state_writer.open(), time.monotonic()
-        jobs = [resumed(job, now) for job in saved.running]
-        for job in saved.running:
+        saved, now = self._state_writer.open(), Instant(time.monotonic(), time.time())
+        jobs = [resumed(job, now) for job in saved.jobs]
+        for job in saved.jobs:
             if job.reported is not None:
                 self._reports.resume((job.scheduler, job.job_id), job.uid, job.reported)
-        return State(jobs={job.job.key: job for job in jobs}, counted_before=saved.counted_until)
+        _log_gap(saved.watched_until)
+        return State(
+            jobs={job.job.key: job for job in jobs},
+            owners=OwnerState(watched_until=saved.watched_until),
+            counted_before=saved.counted_until,
+        )
 
     def _build(self, configured: Configured, state: State) -> tuple[Attribution, Sampler]:
         attribution = build_attribution(configured)
@@ -202,7 +210,10 @@ class Daemon:
             log.warning("a new state file needs a restart; the old one is still written")
         self._configured = configured
         self._reports.policy = report_policy(configured.settings)
-        self._sampler.stop(RELEASE_SECONDS)
+        if not self._sampler.stop(RELEASE_SECONDS):
+            log.warning(
+                "a call of the old source did not return in time; what it brings is dropped"
+            )
         self._attribution.stop(RELEASE_SECONDS)
         self._attribution, self._sampler = self._build(configured, self._sampler.state)
         self._attribution.start(self._sampler.cut)
@@ -242,6 +253,14 @@ def _any_ended(before: Snapshot | None, after: Snapshot) -> bool:
     """Whether a job ended between two snapshots."""
     running = {view.job.key for view in before.jobs if view.ended is None} if before else set()
     return any(view.ended is not None and view.job.key in running for view in after.jobs)
+
+
+def _log_gap(watched_until: float | None) -> None:
+    if watched_until is not None and (seconds := time.time() - watched_until) > 0:
+        log.info(
+            "nobody has watched this node for %s: what jobs held meanwhile counts as held and not observed",
+            duration(seconds),
+        )
 
 
 def _who_may_write(settings: Settings) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import queue
+import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)
+
+WITHOUT_COUNTERS = frozenset(
+    {Reason.NOT_SUPPORTED, Reason.DRIVER_TOO_OLD, Reason.VGPU, Reason.NO_TENSOR_PIPES}
+)
+"""Reasons why a GPU has no counters that seldom go away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +58,29 @@ class Beat(NamedTuple):
 
 
 class Deadlines:
-    """Deadlines on a fixed grid: no drift, and a missed one is counted, never caught up in a burst."""
+    """Deadlines on a grid: no drift, and a missed one is counted, never caught up in a burst.
 
-    def __init__(self, start: float, step_seconds: float) -> None:
+    Windows end on the grid. What lies between is up to half a step off, by chance: a load of the step's own period
+    would else look the same at each (stratified sampling).
+    """
+
+    def __init__(self, start: float, step_seconds: float, per_window: int = 1) -> None:
         self._start = start
         self._step = step_seconds
+        self._per_window = per_window
         self._number = -1
-
-    @property
-    def next_at(self) -> float:
-        return self._start + (self._number + 1) * self._step
+        self.next_at = start
 
     def beat(self, now: float) -> Beat:
         """Take the latest deadline that has passed by `now`."""
         latest = max(self._number + 1, int((now - self._start) / self._step))
         missed = latest - self._number - 1
         self._number = latest
+        self.next_at = self._start + (latest + 1 + self._off(latest + 1)) * self._step
         return Beat(latest, missed)
+
+    def _off(self, number: int) -> float:
+        return random.uniform(-0.5, 0.5) if number % self._per_window else 0.0
 
 
 class Delivery(NamedTuple):
@@ -123,7 +135,8 @@ class Lane:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        deadlines = Deadlines(self._clock(), self._pace.step_seconds)
+        pace = self._pace
+        deadlines = Deadlines(self._clock(), pace.step_seconds, pace.reads_per_window)
         while not self._stopping:
             if self._wake.wait(max(0.0, self._next_at(deadlines) - self._clock())):
                 self._wake.clear()
@@ -157,7 +170,7 @@ class Lane:
 
     def _is_resting(self, now: float) -> bool:
         """Whether the GPU has no counters and is tried again only later: it seldom gets them."""
-        return self.failure is Reason.NOT_SUPPORTED and now < self._read_at + self._pace.reprobe
+        return self.failure in WITHOUT_COUNTERS and now < self._read_at + self._pace.reprobe
 
     def _read(self, now: float) -> None:
         self._cut = False

@@ -81,6 +81,9 @@ class Sampler:
         self._is_shown_paused = False
         self._snapshot: Snapshot | None = None
         self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._silent = False
+        """It was stopped: a thread that goes on all the same changes and publishes nothing."""
         self._thread = threading.Thread(target=self._run, name="ofu-sampler", daemon=True)
         self.tap: Callable[[Sequence[Reading | Fault], SourceHealth], None] | None = None
         """Called with every batch of readings and faults before the tick takes it in."""
@@ -90,13 +93,18 @@ class Sampler:
         self._thread.start()
 
     def stop(self, timeout: float = 0.5) -> bool:
-        """Release every handle; False when a call that hangs kept one past `timeout` seconds."""
+        """Release every handle; False when a call that hangs kept one past `timeout` seconds.
+
+        Once it has returned, nothing is published any more and `state` stays as it is, whatever hangs.
+        """
         deadline = self._clock() + timeout
         self._stop.set()
         self._wake_up()
         self._sources.stop()
         self._thread.join(max(0.0, deadline - self._clock()))
         released = all([sources.close(deadline) for sources in [self._sources, *self._left]])
+        with self._lock:
+            self._silent = True
         return released and not self._thread.is_alive()
 
     def set_paused(self, paused: bool) -> None:
@@ -160,6 +168,7 @@ class Sampler:
     def _pass_pause(self) -> None:
         """Let go of everything and show that, until the next window is due or something changes."""
         if self._sources.holds:
+            self._sources.stop()
             self._left.append(self._sources)
             self._sources = self._fresh_sources()
         deadline = self._clock() + LET_GO_SECONDS
@@ -218,9 +227,12 @@ class Sampler:
             other_sources=seen.others,
             readers=seen.readers,
         )
-        self.state, snapshot = step(self.state, tick)
+        state, snapshot = step(self.state, tick)
         if self._is_shown_paused:
             snapshot = replace(snapshot, paused=True, released=not self._left)
-        log_changes(self._snapshot, snapshot)
-        self._snapshot = snapshot
-        self._publish(snapshot)
+        with self._lock:
+            if self._silent:
+                return
+            log_changes(self._snapshot, snapshot)
+            self.state, self._snapshot = state, snapshot
+            self._publish(snapshot)

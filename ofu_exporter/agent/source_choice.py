@@ -8,7 +8,16 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
-UNABLE = frozenset({Reason.NOT_SUPPORTED, Reason.NO_PERMISSION, Reason.NO_TENSOR_COUNTER})
+UNABLE = frozenset(
+    {
+        Reason.NOT_SUPPORTED,
+        Reason.DRIVER_TOO_OLD,
+        Reason.VGPU,
+        Reason.NO_TENSOR_PIPES,
+        Reason.NO_PERMISSION,
+        Reason.NO_TENSOR_COUNTER,
+    }
+)
 """Reasons why a source cannot measure a GPU that another may measure. Passing troubles are not among them."""
 
 Named = Mapping[str, Sequence[Gpu]]

@@ -41,6 +41,8 @@ class SourceOpening:
         self._opened: OpenProbes | None = None
         self._error: SourceError | None = None
         self._given_up = False
+        self._over = threading.Event()
+        """Nobody has to wait any longer: it has ended, or nobody wants it."""
         self._thread = threading.Thread(target=self._run, name="ofu-opening", daemon=True)
         self._thread.start()
 
@@ -50,26 +52,33 @@ class SourceOpening:
         return self._clock() - self._began
 
     def result(self, patience: float) -> OpenProbes | None:
-        """The open source; None when it is not open within `patience` seconds. Raises SourceError."""
-        self._thread.join(patience)
+        """The open source; None when it is not open within `patience` seconds, or given up. Raises SourceError."""
+        self._over.wait(patience)
         if self._error is not None:
             raise self._error
         return self._opened
-
-    @property
-    def ended(self) -> bool:
-        """Whether the attempt is over, so that it holds nothing that was given up."""
-        return not self._thread.is_alive()
 
     def give_up(self) -> None:
         """Give the attempt up: a source that it opens, or has opened, is closed."""
         with self._lock:
             self._given_up = True
             opened, self._opened = self._opened, None
+        self._over.set()
         if opened is not None:
             opened.close()
 
+    def join(self, timeout: float) -> bool:
+        """Wait for the thread; False when the call has not returned."""
+        self._thread.join(max(0.0, timeout))
+        return not self._thread.is_alive()
+
     def _run(self) -> None:
+        try:
+            self._open()
+        finally:
+            self._over.set()
+
+    def _open(self) -> None:
         try:
             opened = _opened(self._candidate)
         except SourceError as error:

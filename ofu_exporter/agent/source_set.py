@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -60,6 +61,9 @@ class SourceSet:
         self._pace = pace
         self._inbox = inbox
         self._clock = clock
+        self._lock = threading.Lock()
+        """Between the sampler's thread, which opens, and the thread that stops it."""
+        self._stopped = False
         self._choice = SourceChoice()
         self._open: list[OpenedSource] = []
         self._try_at: dict[str, float] = {}
@@ -83,7 +87,9 @@ class SourceSet:
         if self._choice.waits(self._named()):
             return True
         untried = [name for name, _ in self._candidates if name not in self._try_at]
-        untried += [name for name, opening in self._opening.items() if not self._hangs(opening)]
+        untried += [
+            name for name, opening in list(self._opening.items()) if not self._hangs(opening)
+        ]
         return bool(untried) and bool(self._choice.unmeasured(self._named()))
 
     def open_first(self) -> bool:
@@ -98,7 +104,8 @@ class SourceSet:
                 errors.append((candidate[0], SourceError(Reason.HUNG, NOT_OPENED)))
             except SourceError as error:
                 errors.append((candidate[0], error))
-        self._note_unusable(errors)
+        if not self._stopped:
+            self._note_unusable(errors)
         return False
 
     def take(self, delivery: Delivery) -> Sequence[Told]:
@@ -155,16 +162,19 @@ class SourceSet:
             self._open[0].count_failure(reason)
 
     def stop(self) -> None:
-        """Tell every lane to end; `close` waits for them."""
+        """Open nothing any more and tell every lane to end; `close` waits for them."""
+        with self._lock:
+            self._stopped = True
+        for opening in list(self._opening.values()):
+            opening.give_up()
         for source in list(self._open):
             source.stop()
 
     def close(self, deadline: float) -> bool:
-        """Release everything; False when a call hangs, and then it may be tried again."""
-        for opening in self._opening.values():
-            opening.give_up()
-        closed = all([source.close(deadline) for source in list(self._open)])
-        return closed and all(opening.ended for opening in self._opening.values())
+        """Release everything, after `stop`; False when a call hangs, and then it may be tried again."""
+        openings = list(self._opening.values())
+        ended = [opening.join(deadline - self._clock()) for opening in openings]
+        return all([*ended, *[source.close(deadline) for source in list(self._open)]])
 
     def _named(self) -> dict[str, Sequence[Gpu]]:
         return {source.name: source.gpus for source in self._open}
@@ -172,23 +182,37 @@ class SourceSet:
     def _begin(self, candidate: Candidate, patience: float) -> bool:
         """Begin to read a source; False when it is not open yet. Raises SourceError."""
         name = candidate[0]
-        opening = self._opening.get(name)
+        opening = self._attempt(candidate)
         if opening is None:
-            self._try_at[name] = self._clock() + self._pace.reprobe
-            opening = self._opening[name] = SourceOpening(candidate, self._clock)
+            return False
         try:
-            opened = opening.result(0.0 if self._hangs(opening) else patience)
+            opening.result(0.0 if self._hangs(opening) else patience)
+            return self._adopt(name, opening)
         except SourceError:
             del self._opening[name]
             raise
-        if opened is None:
-            return False
-        del self._opening[name]
-        lanes = [Lane(probe, self._pace, self._inbox, self._clock) for probe in opened.probes]
-        source = OpenedSource(name, opened.source, lanes, self._pace, self._clock)
+
+    def _attempt(self, candidate: Candidate) -> SourceOpening | None:
+        """The attempt to open a source that is under way, or a new one; None after `stop`."""
+        name = candidate[0]
+        with self._lock:
+            if not self._stopped and name not in self._opening:
+                self._try_at[name] = self._clock() + self._pace.reprobe
+                self._opening[name] = SourceOpening(candidate, self._clock)
+            return None if self._stopped else self._opening[name]
+
+    def _adopt(self, name: str, opening: SourceOpening) -> bool:
+        """Read what was opened; False when nothing is yet, or after `stop`, which closes what was."""
+        with self._lock:
+            opened = None if self._stopped else opening.result(0.0)
+            if opened is None:
+                return False
+            del self._opening[name]
+            lanes = [Lane(probe, self._pace, self._inbox, self._clock) for probe in opened.probes]
+            source = OpenedSource(name, opened.source, lanes, self._pace, self._clock)
+            order = [each for each, _ in self._candidates]
+            self._open = sorted([*self._open, source], key=lambda each: order.index(each.name))
         log.info("reading source %s", name)
-        order = [each for each, _ in self._candidates]
-        self._open = sorted([*self._open, source], key=lambda each: order.index(each.name))
         self._unusable.pop(name, None)
         return True
 
@@ -199,7 +223,9 @@ class SourceSet:
         """Try another candidate; whether the next one has to wait, which it has not when this one hangs."""
         name = candidate[0]
         try:
-            if self._begin(candidate, QUICK_SECONDS) or not self._hangs(self._opening[name]):
+            is_open = self._begin(candidate, QUICK_SECONDS)
+            opening = self._opening.get(name)
+            if is_open or opening is None or not self._hangs(opening):
                 return True
             self._note_further(name, SourceError(Reason.HUNG, NOT_OPENED))
         except SourceError as error:

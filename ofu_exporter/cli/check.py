@@ -126,7 +126,7 @@ def error_budget(view: GpuView) -> dict[str, Any] | None:
     return {
         "clock_interval_95_points": 196 * (window.stderr or 0.0) if is_known else None,
         "window_seconds": window.seconds,
-        "observed_seconds": view.observed_seconds,
+        "observed_seconds": view.observed_seconds / view.share.ratio,
         "tensor_clock": rating.origin,
         "tiles": "counted",  # by OFU, not by MFU; how much they add depends on the job: see `profile`
     }
@@ -178,7 +178,7 @@ def _cells(view: GpuView) -> tuple[str, ...]:
     window, rating = view.window, view.rating
     clocks = sorted(set(rating.tensor_clock_hz.values())) if rating else []
     rated = "/".join(f"{hz / 1e6:.0f}" for hz in clocks)
-    rated += f" MHz{'*' * (rating.origin == 'estimated')}" if rating else "-"
+    rated += " MHz" if rating else "-"
     if window is None:
         return (_index(view), view.gpu.name or "-", "-", "-", "-", rated, "-", "-", _jobs(view))
     stderr = "" if window.stderr is None else f" ±{window.stderr:.2%}"
@@ -244,9 +244,4 @@ def _notes(snapshot: Snapshot) -> list[str]:
         if len(view.holders) > 1:
             notes.append(f"GPU {_index(view)}: several jobs have it; its OFU is credited to none")
     notes += [note for health in snapshot.schedulers for note in _scheduler_notes(health)]
-    if any(view.rating and view.rating.origin == "estimated" for view in snapshot.gpus):
-        notes.append(
-            "* estimated: the model is not in the table; measured against its own maximum SM clock. "
-            "Add a row under `gpus` in the configuration."
-        )
     return notes

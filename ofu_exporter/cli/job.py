@@ -103,9 +103,15 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 @job.command(cls=_Hook)
 @hook_flags
-def start(job_id: str, node: hooks.Node, squeue: _OptionalSqueue) -> None:
+@click.option(
+    "--noted",
+    type=float,
+    metavar="UNIX",
+    help="When hook.sh wrote the job's file, which is completed if it is still there.",
+)
+def start(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, noted: float | None) -> None:
     """Write the file that says which GPUs the job has, and its token; a job without a GPU gets none."""
-    hooks.start(node, job_id, os.environ, squeue.ask, time.time())
+    hooks.start(node, job_id, os.environ, squeue.ask, time.time(), noted)
     squeue.print_problem()
 
 
@@ -118,7 +124,7 @@ agent_flag = click.option(
 @hook_flags
 @agent_flag
 def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str) -> None:
-    """Remove the file of the job and its token, and say what its GPUs did if the agent tells in time."""
+    """Put the file of the job aside, remove its token, and say what its GPUs did if the agent tells in time."""
     deadline = time.monotonic() + STOP_SECONDS
     had_gpus = hooks.stop(node, job_id, squeue.ask, time.time())
     squeue.print_problem()

@@ -249,7 +249,7 @@ def _findings(
     from ofu_exporter.validation.accuracy import Bounds
 
     extra = rows(configured.settings.gpus)
-    rating = gpu_models.rate(header.gpu, extra)
+    rating = gpu_models.rate(header.gpu, extra) or gpu_models.estimate(header.gpu)
     if rating is None:
         raise GpuError(Reason.UNKNOWN_MODEL, header.gpu.name)
     if options["clocks"]:

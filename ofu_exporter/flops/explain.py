@@ -189,12 +189,14 @@ def _alone(facts: CauseFacts) -> list[_Combined]:
 
 
 def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
-    """Every cause with one other, but for pairs that are too rare."""
+    """Every cause with one other, but for pairs that are too rare or cannot both be true."""
     right = facts.step.flops() if facts.step else 1.0
     for one, other in combinations(alone, 2):
         both = _Combined((*one.tried, *other.tried))
-        slugs = {each.cause.slug for each in both.tried}
-        if len(slugs) == 2 and both.rarity <= RAREST_PAIR:
+        first, second = both.tried
+        if first.cause is second.cause or first.hypothesis.contradicts(second.hypothesis):
+            continue
+        if both.rarity <= RAREST_PAIR:
             yield _together(facts, right, one, other)
 
 

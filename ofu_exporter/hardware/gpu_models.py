@@ -6,12 +6,14 @@ containing another: a wrong row makes every figure of that GPU wrong; an unknown
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware.gpu_rows import PRECISIONS, ROWS, Chip, GpuModel
+from ofu_exporter.hardware.gpu_rows import ROWS
+from ofu_exporter.hardware.gpu_spec import PRECISIONS, Chip, GpuModel
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION, Gpu, Rating
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Chip",
     "GpuModel",
     "custom_row",
+    "estimate",
     "find",
     "markdown",
     "normalise",
@@ -30,14 +33,20 @@ SM_COUNT_TOLERANCE = 0.10
 """Bins of one model differ by less than this; the nearest other model under one name differed by 43 %."""
 MEMORY_TOLERANCE = 0.05
 CLOCK_TOLERANCE = 0.01
+_DOUBT = " †"
+"""Marks a peak that is disputed, and a clock that is not the one the published peak implies."""
 
 _SEPARATORS = re.compile(r"[\W_]+")
+_VENDOR = re.compile(r"^nvidia (?=.)")
+"""Drivers before R470 name most cards without it."""
 _MIG_SUFFIX = re.compile(r" mig (\d+c )?\d+g \d+gb( [a-z]+)*$")
 
 
+@functools.lru_cache(maxsize=4096)
 def normalise(name: str) -> str:
-    """The form in which names are compared: without case, punctuation and a MIG profile at the end."""
-    return _MIG_SUFFIX.sub("", _SEPARATORS.sub(" ", name.casefold()).strip())
+    """The form in which names are compared: without case, punctuation, the vendor, and a MIG profile at the end."""
+    words = _SEPARATORS.sub(" ", name.casefold()).strip()
+    return _VENDOR.sub("", _MIG_SUFFIX.sub("", words))
 
 
 def custom_row(
@@ -84,18 +93,21 @@ def find(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> GpuModel | None:
 
 
 def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
-    """What a device is measured against; None = the card is unknown and does not report its maximum SM clock."""
+    """What a device is measured against; None = no row has a clock for it."""
     row = find(gpu, extra)
     if row is None or row.tensor_clock_hz is None:
-        if not gpu.max_sm_clock_hz:
-            return None
-        own = gpu.max_sm_clock_hz
-        return Rating({LOW_PRECISION: own, FP64: own}, {}, "estimated")
+        return None
     low = _tensor_clock_hz(row, row.tensor_clock_hz, gpu)
     fp64 = low if row.fp64_clock_hz is None else row.fp64_clock_hz
     clocks = {LOW_PRECISION: low, FP64: fp64}
     peaks = _peaks(row, low, gpu)
     return Rating(clocks, peaks, row.origin, row.key, row.max_sm_clock_hz, row.sm_count)
+
+
+def estimate(gpu: Gpu) -> Rating | None:
+    """The card's own maximum SM clock for want of a row: for finding out a row's figures, not for an OFU."""
+    own = gpu.max_sm_clock_hz
+    return Rating({LOW_PRECISION: own, FP64: own}, {}, "estimated") if own else None
 
 
 def _has_id(row: GpuModel, gpu: Gpu) -> bool:
@@ -211,7 +223,7 @@ def _markdown_row(row: GpuModel) -> str:
     cells = (
         row.key,
         "-" if row.sm_count is None else str(row.sm_count),
-        "-" if row.tensor_clock_hz is None else f"{row.tensor_clock_hz / 1e6:.0f}",
+        _clock_cell(row),
         "-" if fp64_hz is None else f"{fp64_hz / 1e6:.0f}",
         bf16,
         _peak_cell(row, "fp8"),
@@ -221,11 +233,17 @@ def _markdown_row(row: GpuModel) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _clock_cell(row: GpuModel) -> str:
+    if row.tensor_clock_hz is None:
+        return "-"
+    return f"{row.tensor_clock_hz / 1e6:.0f}{'' if row.has_implied_clock else _DOUBT}"
+
+
 def _peak_cell(row: GpuModel, precision: str) -> str:
     peak = row.peak_flops(precision)
     if peak is None:
         return "-"
-    mark = " †" if precision in row.disputed else ""
+    mark = _DOUBT if precision in row.disputed else ""
     return f"{peak / 1e12:.1f}{mark}"
 
 

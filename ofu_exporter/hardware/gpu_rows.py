@@ -2,87 +2,15 @@
 
 To add a model, add a row. Peaks are dense, never sparse, and per device: one GPU of a board that has several.
 A peak is SMs * FLOPs per cycle per SM * tensor clock; the clock of a row is the one that its published peak
-implies, which is often lower than the maximum SM clock that the driver reports.
+implies, which is often lower than the maximum SM clock that the driver reports. Where it is another clock, the
+table in the documentation marks it by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
-PRECISIONS: Final = (
-    "fp64",
-    "tf32",
-    "bf16",
-    "fp16",
-    "fp16_acc16",
-    "fp8",
-    "fp8_acc16",
-    "int8",
-    "int4",
-    "fp6",
-    "fp4",
-)
-"""Every precision a row may have. `_acc16` accumulates in 16 bits; bf16, fp16 and fp8 without it in 32."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """What the models of one architecture variant share."""
-
-    arch: str
-    compute_capability: tuple[int, int] | None
-    """The capability that CUDA reports. NVML may report another one on a relabelled card."""
-    flops_per_cycle_per_sm: Mapping[str, int]
-    """Dense, two per multiply-add, per precision."""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuModel:
-    """One GPU model. None or empty = not known."""
-
-    key: str
-    chip: Chip
-    names: tuple[str, ...]
-    """Names as NVML reports them."""
-    pci_device_ids: tuple[str, ...]
-    """Four hexadecimal digits, lower case, of NVIDIA's vendor id 10de."""
-    sm_count: int | None = None
-    tensor_clock_hz: float | None = None
-    """Rated clock of the tensor pipe for everything but FP64."""
-    fp64_clock_hz: float | None = None
-    """Rated clock of FP64 tensor instructions; None = the same as tensor_clock_hz."""
-    max_sm_clock_hz: float | None = None
-    """Maximum SM clock as NVML reports it; not what the peak is quoted at."""
-    memory_gib: tuple[int, ...] = ()
-    published_peak_flops: Mapping[str, float] = field(default_factory=dict)
-    """Dense FLOP/s as published; peaks are recomputed from it only where FLOPs per cycle are not known."""
-    source: str = ""
-    confidence: str = ""
-    """high, medium or low: how well the sources agree."""
-    note: str = ""
-    disputed: Mapping[str, str] = field(default_factory=dict)
-    """Precision -> why its peak is in doubt; a peak in doubt may differ from the published one."""
-    relabelled: bool = False
-    """Whether this model is known to be sold under a name that belongs to another model's family."""
-    origin: str = "published"
-
-    def clock_hz(self, precision: str) -> float | None:
-        """The rated clock of the domain that the precision runs in."""
-        if precision == "fp64" and self.fp64_clock_hz is not None:
-            return self.fp64_clock_hz
-        return self.tensor_clock_hz
-
-    def peak_flops(self, precision: str) -> float | None:
-        """Dense FLOP/s: computed, or as published for a part whose FLOPs per cycle are not known."""
-        rate = self.chip.flops_per_cycle_per_sm.get(precision)
-        clock_hz = self.clock_hz(precision)
-        if rate is None:
-            return self.published_peak_flops.get(precision)
-        if self.sm_count is None or clock_hz is None:
-            return None
-        return self.sm_count * rate * clock_hz
+from ofu_exporter.hardware.gpu_spec import Chip, GpuModel
 
 
 def _tflops(**peaks: float) -> dict[str, float]:
@@ -129,6 +57,7 @@ _A100 = _tflops(fp64=19.5, tf32=156, bf16=312, int8=624)
 _H100_SXM = _tflops(fp64=67, tf32=494.7, bf16=989.4, fp8=1978.9, int8=1978.9)
 _H100_NVL = _tflops(fp64=60, tf32=417.5, bf16=835.5, fp8=1670.5, int8=1670.5)
 
+_SHEET = "GPU databases; peaks of data sheets, second-hand"
 _NAMES = "names and PCI ids of NVIDIA's open kernel modules"
 _A800_NOTE = "An A100 with fewer NVLinks."
 _L40S_BF16 = "the data sheet's 362.05 implies 2490 MHz, its FP8 and FP32 figures imply 2520"
@@ -157,20 +86,33 @@ ROWS: Final[tuple[GpuModel, ...]] = (
         None, 1380e6, (16, 32), _tflops(fp16=112), "framework tables; GPU database", "high"),
     GpuModel("V100S-PCIe", VOLTA, ("Tesla V100S-PCIE-32GB",), ("1df6",), 80, 1597e6, None, 1597e6, (32,),
         _tflops(fp16=130), "framework tables", "high"),
+    GpuModel("Quadro-GV100", VOLTA, ("Quadro GV100",), (), 80, 1447e6, None, None, (32,), _tflops(fp16=118.5),
+        "recalled, not read again", "medium"),
     GpuModel("T4", TURING, ("Tesla T4",), ("1eb8",), 40, 1590e6, None, 1590e6, (16,),
         _tflops(fp16=65, int8=130, int4=260), "framework tables; GPU database", "high",
         "The 70 W limit keeps it below 1590 MHz under load."),
+    GpuModel("Quadro-RTX-8000", TURING, ("Quadro RTX 8000",), ("1e30", "1e78"), 72, 1770e6, None, None, (48,),
+        _tflops(fp16=130.5), _SHEET, "high"),
+    GpuModel("Quadro-RTX-6000", TURING, ("Quadro RTX 6000",), ("1e30", "1e36", "1e78"), 72, 1770e6, None, None, (24,),
+        _tflops(fp16=130.5), _SHEET, "high"),
+    GpuModel("TITAN-RTX", TURING, ("NVIDIA TITAN RTX",), ("1e02",), 72, 1770e6, None, None, (24,),
+        _tflops(fp16=130.5), _SHEET, "high"),
+    GpuModel("Quadro-RTX-5000", TURING, ("Quadro RTX 5000",), ("1eb0",), 48, 1815e6, None, None, (16,),
+        _tflops(fp16=89.2), _SHEET, "high"),
 
-    GpuModel("A100-SXM4-40GB", AMPERE, ("NVIDIA A100-SXM4-40GB",), ("20b0",), 108, 1410e6, None, 1410e6, (40,),
-        _A100, f"{_NAMES}; framework tables", "high"),
-    GpuModel("A100-SXM4-80GB", AMPERE, ("NVIDIA A100-SXM4-80GB",), ("20b2",), 108, 1410e6, None, 1410e6, (80,),
-        _A100, f"{_NAMES}; framework tables", "high"),
+    GpuModel("A100-SXM4-40GB", AMPERE, ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-PG509-200"), ("20b0",), 108, 1410e6,
+        None, 1410e6, (40,), _A100, f"{_NAMES}; framework tables", "high"),
+    GpuModel("A100-SXM4-80GB", AMPERE, ("NVIDIA A100-SXM4-80GB", "NVIDIA PG509-210"), ("20b2",), 108, 1410e6, None,
+        1410e6, (80,), _A100, f"{_NAMES}; framework tables", "high"),
     GpuModel("A100-PCIe-40GB", AMPERE, ("NVIDIA A100-PCIE-40GB",), ("20f1", "20b1"), 108, 1410e6, None, 1410e6,
         (40,), _A100, f"{_NAMES}; framework tables", "high"),
     GpuModel("A100-PCIe-80GB", AMPERE, ("NVIDIA A100 80GB PCIe",), ("20b5",), 108, 1410e6, None, 1410e6, (80,),
         _A100, f"{_NAMES}; framework tables", "high"),
-    GpuModel("A100-SXM-64GB", AMPERE, ("NVIDIA A100-SXM-64GB",), ("20b3",), 124, 1395e6, None, 1410e6, (64,), {},
-        _NAMES, "low", "Leonardo's custom part; SM count and clock are not verified, and no peak was found.",
+    GpuModel("A100-PG506", AMPERE, ("NVIDIA A100-PG506-207", "NVIDIA A100-PG506-217"), ("20f0", "20f2"), 108, 1410e6,
+        None, 1410e6, (40,), _A100, _NAMES, "low", "Made for single customers; taken to be rated like other A100s."),
+    GpuModel("A100-SXM-64GB", AMPERE, ("NVIDIA A100-SXM-64GB", "NVIDIA PG506-242", "NVIDIA PG506-243"), ("20b3",), 124,
+        1395e6, None, 1410e6, (64,), {}, _NAMES, "low",
+        "Leonardo's custom part; SM count and clock are not verified, and no peak was found.",
         {p: "computed from an SM count and a clock that are not verified" for p in AMPERE.flops_per_cycle_per_sm}),
     GpuModel("A800-SXM4-80GB", AMPERE, ("NVIDIA A800-SXM4-80GB",), ("20f3",), 108, 1410e6, None, 1410e6, (80,),
         _A100, f"{_NAMES}; framework tables", "high", _A800_NOTE),
@@ -200,6 +142,24 @@ ROWS: Final[tuple[GpuModel, ...]] = (
     GpuModel("RTX-3090", AMPERE_GEFORCE, ("NVIDIA GeForce RTX 3090",), ("2204",), 82, 1695e6, None, 2100e6, (24,),
         _tflops(tf32=35.6, bf16=71.2, fp16_acc16=142, int8=284.7), "framework tables; GPU database", "high",
         "The maximum SM clock is not verified. 142 in some tables is with 16-bit accumulation."),
+    GpuModel("RTX-A5500", AMPERE_PRO, ("NVIDIA RTX A5500",), ("2233",), 80, 1665e6, None, None, (24,),
+        _tflops(bf16=136.4), _SHEET, "high"),
+    GpuModel("RTX-A5000", AMPERE_PRO, ("NVIDIA RTX A5000",), ("2231",), 64, 1695e6, None, None, (24,),
+        _tflops(bf16=111.1), _SHEET, "high"),
+    GpuModel("RTX-A4500", AMPERE_PRO, ("NVIDIA RTX A4500",), ("2232",), 56, 1650e6, None, None, (20,),
+        _tflops(bf16=94.6), _SHEET, "high"),
+    GpuModel("RTX-A4000", AMPERE_PRO, ("NVIDIA RTX A4000",), ("24b0",), 48, 1560e6, None, None, (16,),
+        _tflops(bf16=76.7), _SHEET, "high"),
+    GpuModel("RTX-A2000", AMPERE_PRO, ("NVIDIA RTX A2000",), ("2531",), 26, 1200e6, None, None, (6,),
+        _tflops(bf16=31.9), _SHEET, "high"),
+    GpuModel("RTX-A2000-12GB", AMPERE_PRO, ("NVIDIA RTX A2000 12GB",), ("2571",), 26, 1200e6, None, None, (12,),
+        _tflops(bf16=31.9), _SHEET, "high"),
+    GpuModel("RTX-3090-Ti", AMPERE_GEFORCE, ("NVIDIA GeForce RTX 3090 Ti",), ("2203",), 84, 1860e6, None, None, (24,),
+        _tflops(bf16=80.0), _SHEET, "high"),
+    GpuModel("RTX-3080", AMPERE_GEFORCE, ("NVIDIA GeForce RTX 3080",), ("2206",), 68, 1710e6, None, None, (10,),
+        _tflops(bf16=59.5), _SHEET, "high", "The card with 10 GB."),
+    GpuModel("RTX-3080-12GB", AMPERE_GEFORCE, (), ("220a",), 70, 1710e6, None, None, (12,), _tflops(bf16=61.3),
+        "GPU database; peak computed", "medium", "Has the name of the card with 10 GB."),
 
     GpuModel("L4", ADA_PRO, ("NVIDIA L4",), ("27b8",), 58, 2040e6, None, 2040e6, (24,),
         _tflops(tf32=60, bf16=121, fp8=242.5, int8=242.5), "framework tables; device probes", "high",
@@ -221,10 +181,36 @@ ROWS: Final[tuple[GpuModel, ...]] = (
         _tflops(tf32=82.6, bf16=165.2, fp16_acc16=330.3, fp8=330.3, fp8_acc16=660.6, int8=660.6),
         "framework tables", "high",
         "The maximum SM clock is not verified. 330 for FP16 in some tables is with 16-bit accumulation."),
+    GpuModel("RTX-5000-Ada", ADA_PRO, ("NVIDIA RTX 5000 Ada Generation",), ("26b2",), 100, 2550e6, None, None, (32,),
+        _tflops(bf16=261.1), _SHEET, "high"),
+    GpuModel("RTX-4500-Ada", ADA_PRO, ("NVIDIA RTX 4500 Ada Generation",), ("27b1",), 60, 2580e6, None, None, (24,),
+        _tflops(bf16=158.5), _SHEET, "high"),
+    GpuModel("RTX-4000-Ada", ADA_PRO, ("NVIDIA RTX 4000 Ada Generation",), ("27b2",), 48, 2175e6, None, None, (20,),
+        _tflops(bf16=106.9), "GPU databases; peak of the data sheet", "medium",
+        "Some sheets say 327.6 for sparse FP8, where 427.6 fits."),
+    GpuModel("RTX-4000-SFF-Ada", ADA_PRO, ("NVIDIA RTX 4000 SFF Ada Generation",), ("27b0",), 48, 1560e6, None, None,
+        (20,), _tflops(bf16=76.7), _SHEET, "high"),
+    GpuModel("RTX-2000-Ada", ADA_PRO, ("NVIDIA RTX 2000 Ada Generation",), ("28b0",), 22, 2130e6, None, None, (16,),
+        _tflops(bf16=48.0), _SHEET, "high"),
+    GpuModel("RTX-5880-Ada", ADA_PRO, ("NVIDIA RTX 5880 Ada Generation",), ("26b3",), 110, 2460e6, None, None, (48,),
+        _tflops(bf16=277.1), "GPU databases; peak of the data sheet", "medium"),
+    GpuModel("RTX-4080", ADA_GEFORCE, ("NVIDIA GeForce RTX 4080",), ("2704",), 76, 2505e6, None, None, (16,),
+        _tflops(bf16=97.5), _SHEET, "high"),
+    GpuModel("RTX-4080-SUPER", ADA_GEFORCE, ("NVIDIA GeForce RTX 4080 SUPER",), ("2702",), 80, 2550e6, None, None,
+        (16,), _tflops(bf16=104.4), _SHEET, "high"),
+    GpuModel("RTX-4090-D", ADA_GEFORCE, ("NVIDIA GeForce RTX 4090 D",), ("2685",), 114, 2520e6, None, None, (24,),
+        _tflops(bf16=147.1), _SHEET, "high"),
 
     GpuModel("RTX-5090", BLACKWELL_GEFORCE, ("NVIDIA GeForce RTX 5090",), ("2b85",), 170, 2407e6, None, 3090e6,
         (32,), _tflops(tf32=104.8, bf16=209.5, fp16_acc16=419, fp8=419, fp8_acc16=838, int8=838, fp4=1676),
         "framework tables; GPU database", "high", "The maximum SM clock is not verified. 3352 is sparse FP4."),
+    GpuModel("RTX-5080", BLACKWELL_GEFORCE, ("NVIDIA GeForce RTX 5080",), ("2c02",), 84, 2617e6, None, None, (16,),
+        _tflops(bf16=112.6), _SHEET, "high"),
+    GpuModel("RTX-5070-Ti", BLACKWELL_GEFORCE, ("NVIDIA GeForce RTX 5070 Ti",), ("2c05",), 70, 2452e6, None, None,
+        (16,), _tflops(bf16=87.9), _SHEET, "high"),
+    GpuModel("RTX-5090-D", BLACKWELL_GEFORCE, ("NVIDIA GeForce RTX 5090 D",), ("2b87",), 170, 2407e6, None, None,
+        (32,), _tflops(bf16=209.5), "GPU databases; peak of the data sheet", "medium",
+        disputed={p: "AI rates are cut on this card" for p in BLACKWELL_GEFORCE.flops_per_cycle_per_sm}),
 
     GpuModel("H100-SXM5-80GB", HOPPER, ("NVIDIA H100 80GB HBM3",), ("2330",), 132, 1830e6, 1980e6, 1980e6, (80,),
         _H100_SXM, "the paper, eq. 6; H100 white paper, second-hand; framework tables", "high",
@@ -298,11 +284,17 @@ ROWS: Final[tuple[GpuModel, ...]] = (
         "public benchmark; peaks computed at 2430 MHz", "low",
         disputed={p: "three sources, three clocks: 2430, 2493 and 2617 MHz" for p in _BLACKWELL_RTX}),
     GpuModel("RTX-PRO-5000", BLACKWELL_PRO, ("NVIDIA RTX PRO 5000 Blackwell", "NVIDIA RTX PRO 5000 72GB Blackwell"),
-        ("2bb3",), 110, 2377e6, None, None, (48, 72), _tflops(bf16=267.7), "GPU database; peak computed",
-        "low"),
+        ("2bb3",), 110, 2290e6, None, None, (48, 72), _tflops(bf16=258, fp4=1032),
+        "spec sheet: 2064 TOPS of sparse FP4, 65 TFLOP/s of FP32", "medium",
+        "FP32 implies 2308 MHz. 2377 MHz in databases is not what either figure implies."),
     GpuModel("RTX-PRO-4500", BLACKWELL_PRO,
         ("NVIDIA RTX PRO 4500 Blackwell", "NVIDIA RTX PRO 4500 Blackwell Server Edition"), ("2c31", "2c3a"), 82,
         2407e6, None, None, (32,), _tflops(bf16=202.1, fp4=808), "GPU database; peaks computed", "low",
         disputed={p: "the data sheet's 54.9 TFLOP/s of FP32 implies 2617 MHz" for p in _BLACKWELL_RTX}),
+    GpuModel("RTX-PRO-4000", BLACKWELL_PRO, ("NVIDIA RTX PRO 4000 Blackwell",), ("2c34",), 70, 2617e6, None, None,
+        (24,), _tflops(bf16=187.6), "GPU databases; peak of the data sheet", "medium",
+        "The peak follows from 46.9 TFLOP/s of FP32."),
+    GpuModel("RTX-PRO-2000", BLACKWELL_PRO, ("NVIDIA RTX PRO 2000 Blackwell",), ("2d30",), 34, 1955e6, None, None,
+        (16,), _tflops(bf16=68), "GPU database; peak computed", "low"),
 )
 # fmt: on

@@ -48,7 +48,10 @@ def ask(agent: str, job_id: str, seconds: float = ANSWER_SECONDS) -> NodeAnswer:
         request = urllib.request.Request(path, headers={"Accept": "application/json"})
         with _OPENER.open(request, timeout=seconds) as answer:
             body = answer.read(MAX_ANSWER_BYTES)
-        return NodeAnswer(JobTotals.model_validate_json(body))
+        totals = JobTotals.model_validate_json(body)
+        if totals.counts_instances_whole:
+            return NodeAnswer(None, "counts a MIG instance as a whole GPU: its agent is older")
+        return NodeAnswer(totals)
     except urllib.error.HTTPError as error:
         with error:
             knows_nothing = error.code == 404 and b"is known on this node" in error.read(4096)
@@ -74,9 +77,9 @@ def gather(nodes: Sequence[str], port: int, job_id: str, wait: float) -> Gathere
                 for node in waiting
                 if (totals := answers[node].totals) is not None and totals.ended is None
             ]
-            if time.monotonic() + AGAIN_SECONDS > deadline:
+            if not waiting or time.monotonic() + AGAIN_SECONDS > deadline:
                 break
-            time.sleep(AGAIN_SECONDS if waiting else 0.0)
+            time.sleep(AGAIN_SECONDS)
     return Gathered(
         totals=tuple(answer.totals for answer in answers.values() if answer.totals is not None),
         problems={

@@ -33,26 +33,35 @@ class JobBook:
         return [totals_of(view, self._node, snapshot.source.simulated) for view in snapshot.jobs]
 
     def find(self, job_id: str) -> JobTotals | None:
-        """One job with all its runs here; None when nothing is known of it."""
-        runs = {
-            (run.scheduler, run.uid, run.began): run
-            for run in [
+        """One job with all records of its last run here; None when nothing is known of it.
+
+        A record holds every run that began while the one before it was still shown.
+        """
+        records = {
+            (record.scheduler, record.began): record
+            for record in [
                 *map(_with_end, self._remembered(job_id)),
                 *(job for job in self.current() if job.job_id == job_id),
             ]
         }
-        if not runs:
+        if not records:
             return None
-        latest = max(runs.values(), key=lambda run: run.updated)
+        latest = max(records.values(), key=lambda record: record.updated)
         return merged(
             [
-                run
-                for run in runs.values()
-                if (run.scheduler, run.uid) == (latest.scheduler, latest.uid)
+                record
+                for record in records.values()
+                if (record.scheduler, record.uid) == (latest.scheduler, latest.uid)
             ]
         )
 
 
-def _with_end(run: JobTotals) -> JobTotals:
-    """A run from the file. One without an end ended while no agent watched, when it was last seen."""
-    return run if run.ended is not None else run.model_copy(update={"ended": run.updated})
+def _with_end(record: JobTotals) -> JobTotals:
+    """A record from the file. One without an end ended while no agent watched, when it was last seen."""
+    if record.ended is not None:
+        return record
+    runs = tuple(
+        run if run.ended is not None else run.model_copy(update={"ended": record.updated})
+        for run in record.runs
+    )
+    return record.model_copy(update={"ended": record.updated, "runs": runs})

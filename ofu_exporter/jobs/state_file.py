@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +13,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.gpu import GpuKey
 
@@ -35,6 +36,7 @@ CREATE INDEX IF NOT EXISTS jobs_by_time ON jobs (updated);
 CREATE TABLE IF NOT EXISTS gpus (
     uuid TEXT, instance TEXT, boot_id TEXT, counted_until REAL, PRIMARY KEY (uuid, instance)
 );
+CREATE TABLE IF NOT EXISTS watched (one INTEGER PRIMARY KEY, until REAL);
 """
 _VERSION = 1
 
@@ -43,10 +45,12 @@ _VERSION = 1
 class Saved:
     """What a state file remembers for the agent that opens it."""
 
-    running: tuple[JobTotals, ...]
-    """Jobs that had not ended when the file was last written."""
+    jobs: tuple[JobTotals, ...]
+    """Jobs that had not ended when the file was last written, or that ended so short a time ago that they are shown."""
     counted_until: Mapping[GpuKey, float]
     """Monotonic time up to which each GPU was counted; empty after a reboot of the node."""
+    watched_until: float | None = None
+    """Unix time of the last snapshot in the file: who held what after that, nobody has seen."""
 
 
 class StateFile:
@@ -77,15 +81,22 @@ class StateFile:
             self._db.executescript(_TABLES)
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
-    def load(self) -> Saved:
-        """The jobs to go on with if they still run, and up to where the GPUs are counted."""
-        rows = self._db.execute("SELECT report, ended FROM jobs WHERE ended IS NULL").fetchall()
+    def load(self, unix: float) -> Saved:
+        """The jobs to go on with if they still run or come back, and up to where the GPUs are counted."""
+        rows = self._db.execute(
+            "SELECT report, ended FROM jobs WHERE ended IS NULL OR ended > ? ORDER BY began",
+            (unix - GRACE_SECONDS,),
+        ).fetchall()
         marks = self._db.execute(
             "SELECT uuid, instance, counted_until FROM gpus WHERE boot_id = ?", (boot_id(),)
         ).fetchall()
-        return Saved(_readable(rows), {(uuid, instance): until for uuid, instance, until in marks})
+        watched = self._db.execute("SELECT until FROM watched").fetchone()
+        counted = {(uuid, instance): until for uuid, instance, until in marks}
+        return Saved(_readable(rows), counted, watched[0] if watched else None)
 
-    def save(self, jobs: Iterable[JobTotals], counted_until: Mapping[GpuKey, float]) -> None:
+    def save(
+        self, jobs: Iterable[JobTotals], counted_until: Mapping[GpuKey, float], watched_until: float
+    ) -> None:
         """Write the totals of some jobs, and up to where the GPUs are counted, all or nothing."""
         boot = boot_id()
         with self._db:
@@ -100,6 +111,7 @@ class StateFile:
                 "INSERT OR REPLACE INTO gpus VALUES (?, ?, ?, ?)",
                 [(uuid, instance, boot, at) for (uuid, instance), at in counted_until.items()],
             )
+            self._db.execute("INSERT OR REPLACE INTO watched VALUES (0, ?)", (watched_until,))
 
     def prune(self, unix: float) -> None:
         """Drop jobs that ended long ago, and the oldest above MOST_ROWS; a job that nobody sees any more has ended."""
@@ -145,9 +157,16 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
     for row, ended in rows:
         try:
             job = JobTotals.model_validate_json(row)
-            readable.append(job.model_copy(update={"ended": ended}))
         except ValidationError:
             log.warning("a job in the state file cannot be read and is left out")
+            continue
+        if job.counts_instances_whole:
+            log.warning(
+                "job %s: sums of an older version, in which a MIG instance is a whole GPU, are left out",
+                job.job_id,
+            )
+            continue
+        readable.append(job.model_copy(update={"ended": ended}))
     return tuple(readable)
 
 
@@ -160,14 +179,14 @@ def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
         db.close()
 
 
-def open_store(path: Path) -> tuple[StateFile, Path | None]:
-    """Open a state file. A damaged one is set aside first; its new path is returned too.
+def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:
+    """Open a state file. A damaged one is set aside first; `set_aside` is told its new path.
 
     Raises sqlite3.Error, OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return StateFile(path), None
+        return StateFile(path)
     except sqlite3.OperationalError:
         raise  # no permission, no space, a lock: the file itself may be sound
     except sqlite3.DatabaseError as error:
@@ -175,4 +194,5 @@ def open_store(path: Path) -> tuple[StateFile, Path | None]:
         path.rename(aside)
         path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
         log.error("state file %s is damaged (%s): set aside as %s", path, error, aside.name)
-        return StateFile(path), aside
+        set_aside(aside)
+        return StateFile(path)

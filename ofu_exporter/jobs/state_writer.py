@@ -7,7 +7,7 @@ import math
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ofu_exporter.jobs.state_file import (
@@ -23,8 +23,8 @@ from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
 
-_Run = tuple[str, str, float]
-"""Scheduler, job id, and when the job was first seen."""
+_Record = tuple[str, str, float, float | None]
+"""Scheduler, job id, when the job was first seen, and when its last run ended."""
 
 
 class StateWriter:
@@ -42,16 +42,18 @@ class StateWriter:
         self._wake = threading.Event()
         self._stopping = False
         self._pruned_at = -math.inf
-        self._problem = ""
-        self._ended: set[_Run] = set()
+        self._problem: str | None = None
+        self._ended: set[_Record] = set()
         """Jobs whose last totals are in the file."""
+        self._left_out: set[_Record] = set()
+        """Jobs whose totals cannot be written."""
         self._thread = threading.Thread(target=self._run, name="ofu-state", daemon=True)
         self.writes: dict[str, int] = {"written": 0, "failed": 0}
         self.set_aside = 0
 
     def open(self) -> Saved:
         """Read what an earlier agent left; empty where there is no file or it cannot be read."""
-        return self._attempt(StateFile.load, Saved((), {}))
+        return self._attempt(lambda store: store.load(time.time()), Saved((), {}))
 
     def start(self) -> None:
         self._thread.start()
@@ -74,9 +76,11 @@ class StateWriter:
         return self._attempt(lambda store: store.find(job_id), (), patience=BUSY_SECONDS)
 
     def _run(self) -> None:
-        while not self._stopping:
+        last = False
+        while not last:
             self._wake.wait(self._interval)
             self._wake.clear()
+            last = self._stopping
             snapshot = self._current()
             if snapshot is not None:
                 self._write(snapshot)
@@ -86,19 +90,34 @@ class StateWriter:
     def _write(self, snapshot: Snapshot) -> None:
         if self._attempt(lambda store: self._save(store, snapshot), False):
             self.writes["written"] += 1
-            self._ended = {_run_of(view) for view in snapshot.jobs if view.ended is not None}
+            self._ended = {_record_of(view) for view in snapshot.jobs if view.ended is not None}
 
     def _save(self, store: StateFile, snapshot: Snapshot) -> bool:
-        news = [view for view in snapshot.jobs if _run_of(view) not in self._ended]
-        reports = [totals_of(view, self._node, snapshot.source.simulated) for view in news]
+        news = [view for view in snapshot.jobs if _record_of(view) not in self._ended]
+        reports = self._totals(news, snapshot.source.simulated)
         marks = {
             view.gpu.key: view.sampled_at for view in snapshot.gpus if view.sampled_at is not None
         }
-        store.save(reports, marks)
+        store.save(reports, marks, time.time() - (time.monotonic() - snapshot.at))
         if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
             store.prune(time.time())
             self._pruned_at = time.monotonic()
         return True
+
+    def _totals(self, views: Sequence[JobView], simulated: bool) -> list[JobTotals]:
+        """The jobs as documents. A job with a value that cannot be is left out and costs no other job anything."""
+        made: list[JobTotals] = []
+        left_out: set[_Record] = set()
+        for view in views:
+            try:
+                made.append(totals_of(view, self._node, simulated))
+            except ValueError as error:
+                left_out.add(_record_of(view))
+                self.writes["failed"] += 1
+                if _record_of(view) not in self._left_out:
+                    log.error("job %s is left out of the state file: %s", view.job.job_id, error)
+        self._left_out = left_out
+        return made
 
     def _attempt(
         self, work: Callable[[StateFile], ResultT], otherwise: ResultT, patience: float = -1
@@ -111,11 +130,11 @@ class StateWriter:
             return otherwise
         try:
             result = work(self._opened())
-        except (sqlite3.Error, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - logged there; whatever goes wrong, the next write is tried
             self._fail(error)
             return otherwise
         else:
-            self._problem = ""
+            self._problem = None
             return result
         finally:
             self._lock.release()
@@ -127,9 +146,11 @@ class StateWriter:
             self._close()
         if self._store is None:
             self._ended.clear()
-            self._store, aside = open_store(self._path)
-            self.set_aside += aside is not None
+            self._store = open_store(self._path, self._count_aside)
         return self._store
+
+    def _count_aside(self, _: Path) -> None:
+        self.set_aside += 1
 
     def _close(self) -> None:
         if self._store is not None:
@@ -139,10 +160,11 @@ class StateWriter:
     def _fail(self, error: Exception) -> None:
         self.writes["failed"] += 1
         if str(error) != self._problem:
-            log.error("state file %s cannot be used: %s", self._path, error)
+            is_known = isinstance(error, (sqlite3.Error, OSError))
+            log.error("state file %s cannot be used: %s", self._path, error, exc_info=not is_known)
         self._problem = str(error)
         self._close()
 
 
-def _run_of(view: JobView) -> _Run:
-    return (*view.job.key, view.began)
+def _record_of(view: JobView) -> _Record:
+    return (*view.job.key, view.began, view.ended)

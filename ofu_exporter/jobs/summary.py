@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, ReportedMfu
+from datetime import UTC, datetime
+
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.reported import ErrorMethod
 
 
 def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
@@ -16,7 +20,7 @@ def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
         "ofu": percent(job.utilization_ratio),
         **percentiles,
         **_reported_words(job.reported),
-        "gpus": str(len(job.gpus)),
+        "gpus": _count(job.gpu_count),
         "gpu_hours": f"{job.gpu_seconds / 3600:.2f}",
         "observed": percent(job.observed_ratio),
         "nodes": f"{len(job.nodes)}/{of_nodes}" if of_nodes else str(len(job.nodes)),
@@ -51,8 +55,7 @@ def text(job: JobTotals) -> str:
         f"Job {job.job_id}{''.join(', ' + word for word in about)} ({state})"
         + (" SIMULATED, no GPU was measured" if job.simulated else ""),
         f"OFU {percent(job.utilization_ratio)} over {job.gpu_seconds / 3600:.2f} GPU-hours, "
-        f"{percent(job.observed_ratio)} of the time it had {len(job.gpus)} "
-        f"GPU{'s' if len(job.gpus) != 1 else ''} on {', '.join(job.nodes)}",
+        f"{percent(job.observed_ratio)} of the time it had {_devices(job)} on {', '.join(job.nodes)}",
     ]
     if job.waiting_gpu_seconds:
         hours = f"{job.waiting_gpu_seconds / 3600:.2f}"
@@ -65,7 +68,20 @@ def text(job: JobTotals) -> str:
     if job.reported is not None:
         lines += _reported_lines(job.reported)
     lines += [_gpu_line(gpu) for gpu in job.gpus]
+    if len(job.runs) > len(job.nodes):
+        lines += [_run_line(run) for run in job.runs]
     return "\n".join(lines)
+
+
+def _count(gpus: float) -> str:
+    """How many GPUs, to a hundredth where MIG instances are among them."""
+    return f"{round(gpus, 2):g}"
+
+
+def _devices(job: JobTotals) -> str:
+    instances = sum(1 for gpu in job.gpus if gpu.gpu_instance)
+    parts = f" ({instances} MIG instance{'s' * (instances != 1)})" if instances else ""
+    return f"{_count(job.gpu_count)} GPU{'s' * (job.gpu_count != 1)}{parts}"
 
 
 def _reported_lines(reported: ReportedMfu) -> list[str]:
@@ -80,6 +96,7 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
     lines = [
         f"Reported MFU {percent(reported.mfu_ratio)}, OFU of the same seconds "
         f"{percent(reported.utilization_ratio)}: {reported.verdict.value} ({counts})",
+        *_error_lines(reported),
         *adjusted,
     ]
     if reported.causes is None:
@@ -89,6 +106,17 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
         return [*lines, "No known cause fits"]
     like = f" (the numbers do not tell it from {others} other{'s' * (others > 1)})"
     return [*lines, f"Likeliest cause{like * (others > 0)}: {first.cause}: {first.evidence}"]
+
+
+def _error_lines(reported: ReportedMfu) -> list[str]:
+    """What is said of an error that was not measured."""
+    wider = "so the limits of the verdict are wider"
+    if reported.stderr_method is ErrorMethod.ESTIMATED:
+        error = percent(reported.stderr_ratio)
+        return [f"This OFU may be {error} off, by the spread of its clock reads, {wider}"]
+    if reported.stderr_method is ErrorMethod.UNKNOWN:
+        return [f"How far this OFU may be off is not known yet, {wider}"]
+    return []
 
 
 def _adjusted_lines(reported: ReportedMfu) -> list[str]:
@@ -103,9 +131,21 @@ def _adjusted_lines(reported: ReportedMfu) -> list[str]:
     ]
 
 
-def _gpu_line(gpu: GpuTotals) -> str:
-    instance = f"/{gpu.gpu_instance}" if gpu.gpu_instance else ""
+def _run_line(run: RunTotals) -> str:
+    began = datetime.fromtimestamp(run.began, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    length = "still running" if run.ended is None else f"{run.ended - run.began:.0f} s long"
     return (
-        f"  {gpu.node} GPU {gpu.gpu}{instance} ({gpu.uuid}): OFU {percent(gpu.utilization_ratio)}, "
-        f"observed {gpu.observed_seconds:.0f} of {gpu.held_seconds:.0f} s"
+        f"  {run.node} run since {began} UTC, {length}: OFU {percent(run.utilization_ratio)}, "
+        f"observed {run.observed_seconds:.0f} of {run.held_seconds:.0f} GPU-seconds"
+    )
+
+
+def _gpu_line(gpu: GpuTotals) -> str:
+    name, unit = f"GPU {gpu.gpu} ({gpu.uuid})", "s"
+    if gpu.gpu_instance:
+        name = f"GPU {gpu.gpu}/{gpu.gpu_instance} ({gpu.uuid}, {_count(gpu.share)} GPUs)"
+        unit = "GPU-seconds"
+    return (
+        f"  {gpu.node} {name}: OFU {percent(gpu.utilization_ratio)}, "
+        f"observed {gpu.observed_seconds:.0f} of {gpu.held_seconds:.0f} {unit}"
     )

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, computed_field
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, computed_field
 
-from ofu_exporter.ofu import divergence
+from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio, reported_of
 from ofu_exporter.ofu.job_state import STEP, JobState
 from ofu_exporter.values.gpu import GpuKey
-from ofu_exporter.values.job import GpuUsage, Job
-from ofu_exporter.values.reported import Adjusted, Causes, Compared, ReportsView, Verdict
+from ofu_exporter.values.instant import Instant
+from ofu_exporter.values.job import GpuUsage, Job, Run
 from ofu_exporter.values.snapshot import JobView
 
 PERCENTILES = (10, 50, 90)
 
 
 class GpuTotals(BaseModel):
-    """What one job had of one GPU."""
+    """What one job had of one GPU or MIG instance. Seconds are GPU-seconds: time x share of the GPU."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -29,73 +27,52 @@ class GpuTotals(BaseModel):
     uuid: str
     gpu_instance: str = ""
     node: str = ""
+    share_ratio: PositiveFloat | None = None
+    """Part of a whole GPU that the device counted as last; None of a MIG instance in totals of versions that counted
+    it as a whole GPU."""
     held_seconds: NonNegativeFloat
     observed_seconds: NonNegativeFloat
     utilization_seconds: NonNegativeFloat
     waiting_seconds: NonNegativeFloat | None = None
-    """Part of the held time in which no program of the job had started; None where nobody says whether one had."""
+    """Part of the held GPU-seconds before a program of the job had started; None where nobody says when that was."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def utilization_ratio(self) -> float | None:
         """Mean OFU; None when nothing was observed."""
-        return _ratio(self.utilization_seconds, self.observed_seconds)
+        return ratio(self.utilization_seconds, self.observed_seconds)
 
     @property
     def key(self) -> GpuKey:
         return (self.uuid, self.gpu_instance)
 
+    @property
+    def share(self) -> float:
+        return 1.0 if self.share_ratio is None else self.share_ratio
 
-class ReportedMfu(BaseModel):
-    """What a job reported of itself, and how it compares with OFU over the same seconds."""
+
+class RunTotals(BaseModel):
+    """One run of a job on one node: a scheduler may begin a job anew under the same id."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    mfu_seconds: NonNegativeFloat = 0.0
-    """Integral of the reported MFU over the compared GPU-seconds."""
-    utilization_seconds: NonNegativeFloat = 0.0
-    """Integral of OFU over the same GPU-seconds."""
-    gpu_seconds: NonNegativeFloat = 0.0
-    """GPU-seconds that a report and OFU both cover."""
-    variance: NonNegativeFloat = 0.0
-    """Variance of the utilization seconds; s^2."""
-    last: float | None = None
-    """Unix time up to which the job has reported."""
-    peak_flops: float | None = None
-    """Dense peak of one GPU that the MFU divides by."""
-    precision: dict[str, float] | None = None
-    """Shares of the FLOPs that the job reported, and that this peak is for."""
-    recent_mfu_ratio: float | None = None
-    """Mean reported MFU over the last minutes."""
-    recent_verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """Verdict on the last minutes."""
-    verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """Verdict on all that was compared; of several nodes together by the default thresholds."""
-    causes: Causes | None = None
-    """Causes of the recent verdict."""
-    outcomes: dict[str, int] = Field(default_factory=dict)
-    """Reports by what became of them."""
-    adjusted: Adjusted | None = None
-    """None where the job has not reported what tiles add."""
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def mfu_ratio(self) -> float | None:
-        """Mean reported MFU; None where no OFU was observed beside it."""
-        return _ratio(self.mfu_seconds, self.gpu_seconds)
+    uid: str = ""
+    """What the scheduler tells runs apart by."""
+    node: str = ""
+    began: float
+    """Unix time at which the run was first seen."""
+    ended: float | None = None
+    """Unix time at which it was no longer seen; None while it holds a GPU."""
+    held_seconds: NonNegativeFloat
+    """The run's own GPU-seconds, as are the next two."""
+    observed_seconds: NonNegativeFloat
+    utilization_seconds: NonNegativeFloat
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def utilization_ratio(self) -> float | None:
-        """Mean OFU over the same GPU-seconds."""
-        return _ratio(self.utilization_seconds, self.gpu_seconds)
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def adjusted_utilization_ratio(self) -> float | None:
-        """Mean OFU without what tiles add, since that is known; at most so much where the overhead is a lower bound."""
-        sums = self.adjusted
-        return _ratio(sums.utilization_seconds, sums.gpu_seconds) if sums else None
+        """Mean OFU; None when nothing was observed."""
+        return ratio(self.utilization_seconds, self.observed_seconds)
 
 
 class JobTotals(BaseModel):
@@ -122,8 +99,10 @@ class JobTotals(BaseModel):
     ended: float | None = None
     updated: float
     gpus: tuple[GpuTotals, ...] = ()
+    runs: tuple[RunTotals, ...] = ()
+    """Every run that the totals are of, on every node, in the order in which they began."""
     distribution: dict[int, NonNegativeFloat] = Field(default_factory=dict)
-    """Observed seconds by the OFU of their window, in steps of half a percentage point."""
+    """Observed GPU-seconds by the OFU of their window, in steps of half a percentage point."""
     reported: ReportedMfu | None = None
     """None where the job has reported nothing."""
 
@@ -131,27 +110,36 @@ class JobTotals(BaseModel):
     @property
     def utilization_ratio(self) -> float | None:
         """Mean OFU over all observed GPU-seconds; None when nothing was observed."""
-        return _ratio(_sum(gpu.utilization_seconds for gpu in self.gpus), self.gpu_seconds)
+        return ratio(math.fsum(gpu.utilization_seconds for gpu in self.gpus), self.gpu_seconds)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def gpu_seconds(self) -> float:
         """GPU-seconds in which OFU was measured."""
-        return _sum(gpu.observed_seconds for gpu in self.gpus)
+        return math.fsum(gpu.observed_seconds for gpu in self.gpus)
+
+    @property
+    def gpu_count(self) -> float:
+        """How many GPUs the job had; a MIG instance is a part of one."""
+        return math.fsum(gpu.share for gpu in self.gpus)
+
+    @property
+    def counts_instances_whole(self) -> bool:
+        """Whether a MIG instance counts as a whole GPU in these sums, as in versions that did not weigh."""
+        return any(gpu.gpu_instance and gpu.share_ratio is None for gpu in self.gpus)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def observed_ratio(self) -> float | None:
         """Share of the time for which the job had its GPUs, without that before it ran, in which OFU was measured."""
-        ran = _sum(gpu.held_seconds - (gpu.waiting_seconds or 0.0) for gpu in self.gpus)
-        return _ratio(self.gpu_seconds, ran)
+        ran = math.fsum(gpu.held_seconds - (gpu.waiting_seconds or 0.0) for gpu in self.gpus)
+        return ratio(self.gpu_seconds, ran)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def waiting_gpu_seconds(self) -> float | None:
         """GPU-seconds for which the job had GPUs before a program of it started; None where nobody says."""
-        known = [gpu.waiting_seconds for gpu in self.gpus if gpu.waiting_seconds is not None]
-        return _sum(known) if known else None
+        return _known_sum(gpu.waiting_seconds for gpu in self.gpus)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -163,7 +151,7 @@ class JobTotals(BaseModel):
 
     def _percentile(self, percent: int) -> float:
         ordered = sorted(self.distribution.items())
-        wanted = percent / 100 * _sum(self.distribution.values())
+        wanted = percent / 100 * math.fsum(self.distribution.values())
         passed = 0.0
         for step, seconds in ordered:
             passed += seconds
@@ -197,6 +185,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
                 uuid=usage.key[0],
                 gpu_instance=usage.key[1],
                 node=node,
+                share_ratio=usage.share,
                 held_seconds=usage.held_seconds,
                 observed_seconds=usage.observed_seconds,
                 utilization_seconds=usage.utilization_seconds,
@@ -204,28 +193,15 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
             )
             for usage in view.usage
         ),
+        runs=tuple(RunTotals(node=node, **run._asdict()) for run in view.runs),
         distribution=dict(view.distribution),
-        reported=None if view.reports is None else _reported(view.reports),
+        reported=None if view.reports is None else reported_of(view.reports),
     )
 
 
-def _reported(reports: ReportsView) -> ReportedMfu:
-    return ReportedMfu(
-        **reports.total._asdict(),
-        last=reports.at,
-        peak_flops=reports.peak_flops,
-        precision=None if reports.precision is None else dict(reports.precision),
-        recent_mfu_ratio=reports.mfu,
-        recent_verdict=reports.verdict,
-        verdict=reports.total_verdict,
-        causes=reports.causes,
-        outcomes=dict(reports.outcomes),
-        adjusted=reports.adjusted,
-    )
-
-
-def resumed(job: JobTotals, monotonic: float) -> JobState:
+def resumed(job: JobTotals, now: Instant) -> JobState:
     """The state of a job as an earlier agent left it; the job counts as ended until a scheduler claims it."""
+    runs = [_run(run) for run in job.runs]
     return JobState(
         job=Job(
             scheduler=job.scheduler,
@@ -240,6 +216,8 @@ def resumed(job: JobTotals, monotonic: float) -> JobState:
             uid=job.uid,
         ),
         began=job.began,
+        earlier=tuple(runs[:-1]),
+        run_began=runs[-1].began if runs else None,
         usage={
             gpu.key: GpuUsage(
                 index=gpu.gpu,
@@ -248,14 +226,19 @@ def resumed(job: JobTotals, monotonic: float) -> JobState:
                 observed_seconds=gpu.observed_seconds,
                 utilization_seconds=gpu.utilization_seconds,
                 waiting_seconds=gpu.waiting_seconds,
+                share=gpu.share,
             )
             for gpu in job.gpus
         },
         distribution=dict(job.distribution),
-        ended=job.updated,
-        ended_at=monotonic,
-        unseen_since=job.updated,
+        ended=job.updated if job.ended is None else job.ended,
+        ended_at=now.monotonic if job.ended is None else now.at_unix(job.ended).monotonic,
+        unseen_since=job.updated if job.ended is None else None,
     )
+
+
+def _run(run: RunTotals) -> Run:
+    return Run(*(getattr(run, name) for name in Run._fields))
 
 
 def merged(parts: Sequence[JobTotals]) -> JobTotals:
@@ -263,12 +246,15 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
     latest = max(parts, key=lambda one: one.updated)
     gpus: dict[GpuKey, GpuTotals] = {}
     distribution: dict[int, float] = {}
+    runs = [run for one in parts for run in one.runs]
     for one in parts:
         for gpu in one.gpus:
             gpus[gpu.key] = _added(gpus[gpu.key], gpu) if gpu.key in gpus else gpu
         for step, seconds in one.distribution.items():
             distribution[step] = distribution.get(step, 0.0) + seconds
     running = any(one.ended is None for one in parts)
+    gpu_count = math.fsum(gpu.share for gpu in gpus.values())
+    reported = [one.reported for one in parts if one.reported]
     return latest.model_copy(
         update={
             "nodes": tuple(dict.fromkeys(node for one in parts for node in one.nodes)),
@@ -276,55 +262,23 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
             "began": min(one.began for one in parts),
             "ended": None if running else max(one.ended or 0.0 for one in parts),
             "gpus": tuple(gpus.values()),
+            "runs": tuple(sorted(runs, key=lambda run: (run.began, run.node))),
             "distribution": distribution,
-            "reported": _merged_reported([one.reported for one in parts if one.reported]),
+            "reported": merged_reported(reported, min(gpu_count, 1.0)),
         }
     )
 
 
-def _merged_reported(parts: Sequence[ReportedMfu]) -> ReportedMfu | None:
-    """Sums are added; what describes a moment is from the part with the last report."""
-    if not parts:
-        return None
-    ordered = sorted(parts, key=lambda one: one.last or 0.0)
-    latest = ordered[-1]
-    if len(parts) == 1:
-        return latest
-    outcomes: Counter[str] = Counter()
-    for one in parts:
-        outcomes.update(one.outcomes)
-    sums = {name: _sum(getattr(one, name) for one in parts) for name in Compared._fields}
-    verdict = divergence.verdict(Compared(**sums))
-    adjusted = _merged_adjusted([one.adjusted for one in ordered if one.adjusted])
-    return latest.model_copy(
-        update={**sums, "outcomes": dict(outcomes), "verdict": verdict, "adjusted": adjusted}
-    )
-
-
-def _merged_adjusted(parts: Sequence[Adjusted]) -> Adjusted | None:
-    """Sums are added, the overhead is the last one; one lower bound makes the whole a lower bound."""
-    if not parts:
-        return None
-    return replace(
-        parts[-1],
-        bound="lower" if any(one.bound == "lower" for one in parts) else parts[-1].bound,
-        utilization_seconds=_sum(one.utilization_seconds for one in parts),
-        gpu_seconds=_sum(one.gpu_seconds for one in parts),
-    )
-
-
 def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
-    known = [one.waiting_seconds for one in (first, second) if one.waiting_seconds is not None]
     sums = {
         name: getattr(first, name) + getattr(second, name)
         for name in ("held_seconds", "observed_seconds", "utilization_seconds")
     }
-    return second.model_copy(update={**sums, "waiting_seconds": _sum(known) if known else None})
+    waiting = _known_sum(one.waiting_seconds for one in (first, second))
+    return second.model_copy(update={**sums, "waiting_seconds": waiting})
 
 
-def _ratio(numerator: float, denominator: float) -> float | None:
-    return numerator / denominator if denominator > 0 else None
-
-
-def _sum(values: Iterable[float]) -> float:
-    return math.fsum(values)
+def _known_sum(values: Iterable[float | None]) -> float | None:
+    """The sum of the values that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if known else None

@@ -7,14 +7,18 @@ the any-tensor ratio first, and used only after they have agreed several windows
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from ofu_exporter.values.reading import CycleTotals
 
 AGREEING_WINDOWS = 3
 """Windows in a row that must agree before the counters are used."""
 CLOCK_TOLERANCE = 0.03
-"""Polled and counted clock may differ by this much, relative, while trust is being built."""
+"""Polled and counted cycles may differ by this much, relative. Trust takes as many windows as it takes to know the
+polled ones as well as that."""
+CLOCK_ERRORS = 3.0
+"""In one window they may differ by this many standard errors of the polled clock more."""
 ACTIVITY_TOLERANCE = 0.02
 """Counted and measured tensor activity may differ by this much, absolute."""
 
@@ -27,10 +31,19 @@ class CycleTrust:
     scale: float = 1.0
     """How many SMs the counters are summed over, as far as they have shown."""
     agreed: int = 0
+    """Windows in a row that agreed, and over them:"""
+    counted: float = 0.0
+    """cycles, as counted,"""
+    polled: float = 0.0
+    """cycles, by the polled clock,"""
+    variance: float = 0.0
+    """and the square of the standard error of the latter."""
 
     @property
     def earned(self) -> bool:
-        return self.agreed >= AGREEING_WINDOWS
+        known = 2 * math.sqrt(self.variance) <= CLOCK_TOLERANCE * self.polled
+        near = abs(self.counted - self.polled) <= CLOCK_TOLERANCE * self.polled
+        return self.agreed >= AGREEING_WINDOWS and known and near
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,8 @@ class Expected:
     seconds: float
     tensor_active: float
     sm_clock_hz: float
+    clock_error_hz: float | None
+    """Standard error of the polled clock; None when it is unknown, and nothing can be judged by it."""
     clock_limit_hz: float
     sm_count: int | None
 
@@ -62,24 +77,49 @@ def judge(trust: CycleTrust, totals: CycleTotals | None, expected: Expected) -> 
     if totals is None:
         return CycleVerdict(CycleTrust())
     if trust.previous is None:
-        return CycleVerdict(CycleTrust(totals, trust.scale, trust.agreed))
+        return CycleVerdict(CycleTrust(totals))
     elapsed = totals.elapsed - trust.previous.elapsed
     tensor = totals.tensor - trust.previous.tensor
     scale = trust.scale if trust.earned else _scale(elapsed, expected)
     if scale is None or not _possible(elapsed, tensor, scale, expected):
         return CycleVerdict(CycleTrust(totals), implausible=True)
-    agreed = trust.agreed + 1 if scale == trust.scale or trust.agreed == 0 else 1
-    grown = CycleTrust(totals, scale, agreed)
-    if not trust.earned:
-        return CycleVerdict(grown)
-    return CycleVerdict(grown, tensor / elapsed, elapsed / scale / expected.seconds)
+    if trust.earned:
+        trust = replace(trust, previous=totals)
+        return CycleVerdict(trust, tensor / elapsed, elapsed / scale / expected.seconds)
+    grown = _grown(trust if scale == trust.scale else CycleTrust(scale=scale), elapsed, expected)
+    astray = _has_gone_astray(grown)
+    return CycleVerdict(
+        replace(CycleTrust() if astray else grown, previous=totals), implausible=astray
+    )
+
+
+def _grown(trust: CycleTrust, elapsed: float, expected: Expected) -> CycleTrust:
+    """The trust after a window that agreed; one whose polled clock has no known error shows nothing."""
+    if expected.clock_error_hz is None:
+        return trust
+    error = expected.clock_error_hz * expected.seconds
+    return replace(
+        trust,
+        agreed=trust.agreed + 1,
+        counted=trust.counted + elapsed / trust.scale,
+        polled=trust.polled + expected.sm_clock_hz * expected.seconds,
+        variance=trust.variance + error**2,
+    )
+
+
+def _has_gone_astray(trust: CycleTrust) -> bool:
+    """Whether windows that each may agree do not agree together."""
+    allowed = CLOCK_TOLERANCE * trust.polled + CLOCK_ERRORS * math.sqrt(trust.variance)
+    return abs(trust.counted - trust.polled) > allowed
 
 
 def _scale(elapsed: float, expected: Expected) -> float | None:
     """The number of SMs that makes the counted clock the polled one; None if neither does."""
+    allowed_hz = CLOCK_TOLERANCE * expected.sm_clock_hz
+    allowed_hz += CLOCK_ERRORS * (expected.clock_error_hz or 0.0)
     for scale in (1.0, float(expected.sm_count or 1)):
         counted_hz = elapsed / scale / expected.seconds
-        if abs(counted_hz - expected.sm_clock_hz) <= CLOCK_TOLERANCE * expected.sm_clock_hz:
+        if abs(counted_hz - expected.sm_clock_hz) <= allowed_hz:
             return scale
     return None
 

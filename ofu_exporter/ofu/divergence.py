@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.values.reported import Compared, Verdict
+from ofu_exporter.values.reported import NO_ERROR, Compared, ErrorMethod, StandardError, Verdict
 
 MFU_LIMIT = 10.0
 """A wrong peak or GPU count makes an MFU of several times 1; beyond this it's a percentage."""
@@ -32,7 +32,9 @@ class Thresholds:
     """The same as a share of OFU."""
     below_relative: float = 0.0
     standard_errors: float = 2.0
-    """Standard errors of OFU that are added to what MFU may be above it."""
+    """Standard errors of OFU that are added to what MFU may be above it; where they are not measured, also below it."""
+    widest: float = 0.1
+    """Points by which an error that is not measured may widen the limits; beyond them, to agree says nothing."""
     hysteresis: float = 0.8
     """A verdict ends when the difference falls below this share of the threshold that began it."""
     observed_seconds: float = 60.0
@@ -59,6 +61,8 @@ class Divergence:
     relative: float | None
     """|MFU - OFU| / OFU; None where OFU is 0."""
     verdict: Verdict
+    error: StandardError = NO_ERROR
+    """The standard error of the OFU that the verdict was made with."""
 
 
 def compare(
@@ -80,43 +84,50 @@ def compare(
     check(mfu, ofu, standard_error)
     if math.isnan(observed_seconds) or observed_seconds < 0:
         raise ConfigError(f"observed_seconds: {observed_seconds!r} is not a number from 0 on")
-    means = _Means(mfu, ofu, standard_error, observed_seconds)
+    error = StandardError(ErrorMethod.MEASURED, standard_error)
+    means = _Means(mfu, ofu, error, observed_seconds)
     return _divergence(means, thresholds, previous)
 
 
 class _Means(NamedTuple):
     mfu: float
     ofu: float
-    standard_error: float
+    error: StandardError
     observed_seconds: float
 
 
 def _divergence(means: _Means, thresholds: Thresholds, previous: Verdict | None) -> Divergence:
-    mfu, ofu, standard_error, observed_seconds = means
+    mfu, ofu, error, observed_seconds = means
     difference = mfu - ofu
     relative = abs(difference) / ofu if ofu else None
     if observed_seconds < thresholds.observed_seconds:
-        return Divergence(difference, relative, Verdict.INSUFFICIENT_DATA)
-    above = max(thresholds.above, thresholds.above_relative * ofu)
-    above += thresholds.standard_errors * standard_error
+        return Divergence(difference, relative, Verdict.INSUFFICIENT_DATA, error)
+    is_measured = error.method is ErrorMethod.MEASURED
+    wider = thresholds.standard_errors * min(error.largest, 1.0)
+    above = max(thresholds.above, thresholds.above_relative * ofu) + wider
     below = max(thresholds.below, thresholds.below_relative * ofu)
+    below += 0.0 if is_measured else wider
     above *= thresholds.hysteresis if previous is Verdict.MFU_ABOVE_OFU else 1
     below *= thresholds.hysteresis if previous is Verdict.MFU_BELOW_OFU else 1
+    kept = thresholds.hysteresis if previous is Verdict.AGREE else 1
     verdict = Verdict.AGREE
     if difference > above:
         verdict = Verdict.MFU_ABOVE_OFU
     elif difference < -below:
         verdict = Verdict.MFU_BELOW_OFU
-    return Divergence(difference, relative, verdict)
+    elif not is_measured and wider * kept > thresholds.widest:
+        verdict = Verdict.INSUFFICIENT_DATA
+    return Divergence(difference, relative, verdict, error)
 
 
 def compare_sums(
     sums: Compared,
-    gpus: int = 1,
+    gpus: float = 1.0,
     thresholds: Thresholds = DEFAULT,
     previous: Verdict | None = None,
 ) -> Divergence | None:
-    """Compare sums; None where nothing was observed. `gpus` is the number of GPUs that the GPU-seconds are of.
+    """Compare sums; None where nothing was observed. `gpus` is how many GPUs the GPU-seconds are of; a MIG
+    instance is a part of one.
 
     A measured OFU is compared as it is, also far above 1: with a wrong row in the configuration the GPU shows
     such an OFU, and no report is at fault.
@@ -124,17 +135,17 @@ def compare_sums(
     mfu, ofu = sums.mfu, sums.ofu
     if mfu is None or ofu is None:
         return None
-    means = _Means(mfu, ofu, min(sums.standard_error, 1.0), sums.gpu_seconds / max(gpus, 1))
+    means = _Means(mfu, ofu, sums.error(gpus), sums.gpu_seconds / (gpus or 1.0))
     return _divergence(means, thresholds, previous)
 
 
-def verdict(sums: Compared, gpus: int = 1, thresholds: Thresholds = DEFAULT) -> Verdict:
+def verdict(sums: Compared, gpus: float = 1.0, thresholds: Thresholds = DEFAULT) -> Verdict:
     """The verdict on sums."""
     found = compare_sums(sums, gpus, thresholds)
     return found.verdict if found else Verdict.INSUFFICIENT_DATA
 
 
-def check(mfu: float, ofu: float, standard_error: float = 0.0) -> None:
+def check(mfu: float, ofu: float, standard_error: float) -> None:
     """Raise ConfigError for a number that is negative, not finite or a percentage; it names the field."""
     for name, value, limit in (("mfu", mfu, MFU_LIMIT), ("ofu", ofu, OFU_LIMIT)):
         if isinstance(value, bool) or not math.isfinite(value) or value < 0:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from ofu_exporter.ofu.holders import HANDOVER_SECONDS
-from ofu_exporter.ofu.job_state import HeldGpu, Jobs, JobState, credit, hold
+from ofu_exporter.ofu.job_state import JobGpu, Jobs, JobState, credit, hold
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey
@@ -27,7 +27,7 @@ def credit_or_set_aside(state: JobState, gpu: Gpu, window: Window) -> JobState:
     """
     if state.ended_at is not None and window.end > state.ended_at + HANDOVER_SECONDS:
         return state
-    if state.unsure_since is None or window.end <= state.unsure_since:
+    if state.unsure_since is None or window.end <= state.unsure_since.monotonic:
         return credit(state, gpu, window)
     if len(state.aside) >= MOST_ASIDE:
         return state
@@ -43,29 +43,29 @@ def _marked(state: JobState, unsure: Set[str], now: Instant) -> JobState:
     in_doubt = state.job.scheduler in unsure and state.ended_at is None
     if in_doubt == (state.unsure_since is not None):
         return state
-    return replace(state, unsure_since=now.monotonic if in_doubt else None, aside=())
+    return replace(state, unsure_since=now if in_doubt else None, aside=())
 
 
-def settle(
-    jobs: Jobs, unsure: Set[str], kept: Iterable[HeldGpu], now: Instant
+def confirmed(
+    jobs: Jobs, unsure: Set[str], kept: Iterable[JobGpu], now: Instant
 ) -> dict[JobKey, JobState]:
     """The jobs whose schedulers answer again, with what was set aside for the GPUs that they kept."""
-    of_job: dict[JobKey, list[HeldGpu]] = {}
+    of_job: dict[JobKey, list[JobGpu]] = {}
     for one in kept:
         of_job.setdefault(one.job.key, []).append(one)
     return {
-        key: _settled(state, of_job[key], now)
+        key: _confirmed(state, of_job[key], now)
         if state.unsure_since is not None and state.job.scheduler not in unsure and key in of_job
         else state
         for key, state in jobs.items()
     }
 
 
-def _settled(state: JobState, kept: list[HeldGpu], now: Instant) -> JobState:
+def _confirmed(state: JobState, kept: list[JobGpu], now: Instant) -> JobState:
     assert state.unsure_since is not None
     key, sure = state.job.key, replace(state, unsure_since=None, aside=())
-    after = hold({key: sure}, kept, now.at(state.unsure_since), now.monotonic)[key]
-    keys = {one.gpu.key for one in kept}
+    after = hold({key: sure}, kept, state.unsure_since, now.monotonic)[key]
+    keys = {one.held.gpu.key for one in kept}
     for gpu, window in state.aside:
         if gpu.key in keys:
             after = credit(after, gpu, window)

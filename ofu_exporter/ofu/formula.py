@@ -46,15 +46,3 @@ def utilization_over_domains(
         )
         for domain, active in activity.items()
     )
-
-
-def standard_error(
-    utilization: float, sm_clock_hz: float, clock_std_hz: float, samples: float
-) -> float:
-    """Standard error of an OFU whose clock is the mean of `samples` independent point reads.
-
-    The paper, section IV-C: activity is averaged by the hardware and exact, so the only noise is
-    the clock's. OFU is proportional to the clock, hence TPA * s / (sqrt(n) * f_T) written through
-    the OFU itself, which also holds when several domains were busy.
-    """
-    return utilization / sm_clock_hz * clock_std_hz / math.sqrt(samples)

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ofu_exporter.hardware import unrated
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu import plausibility
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS, Suspicion
 from ofu_exporter.ofu.window import measure
-from ofu_exporter.values.gpu import Gpu, Rating
+from ofu_exporter.values.gpu import WHOLE, Gpu, Rating, Share
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading, Window
 from ofu_exporter.values.reasons import Reason, Rejection
@@ -25,7 +26,10 @@ class GpuState:
 
     gpu: Gpu
     rating: Rating | None
-    seen_at: float
+    seen_at: float = 0.0
+    """When the source last named the GPU, on the monotonic clock."""
+    share: Share = WHOLE
+    """The part of a whole GPU that the device counts as."""
     rows: Sequence[GpuModel] = ()
     """The user's rows that `rating` was found with."""
     window: Window | None = None
@@ -36,6 +40,8 @@ class GpuState:
     observed_seconds: float = 0.0
     rejected: Mapping[str, int] = field(default_factory=dict)
     trust: CycleTrust = field(default_factory=CycleTrust)
+    clock_variance: float | None = None
+    """Of a read of the SM clock, over the last windows."""
     suspicion: Suspicion = field(default_factory=Suspicion)
     sampled_at: float | None = None
     counted_before: float = -math.inf
@@ -44,11 +50,12 @@ class GpuState:
 
 def take_fault(state: GpuState, fault: Fault) -> GpuState:
     """The state after a fault: a GPU that cannot be read shows nothing of what it showed before."""
+    reason, detail = unrated.explain(state.gpu, fault.reason, fault.detail)
     return replace(
         state,
         window=None,
-        reason=fault.reason,
-        detail=fault.detail,
+        reason=reason,
+        detail=detail,
         trust=CycleTrust(),
         suspicion=Suspicion(),
     )
@@ -68,27 +75,30 @@ def take_reading(
     state = replace(state, suspicion=verdict.suspicion)
     if verdict.rejection is not None:
         return _disbelieve(state, verdict.rejection, verdict.detail), None
-    rating = state.rating
-    assert rating is not None
     gap = state.sampled_at is None or reading.start > state.sampled_at + OVERLAP_SECONDS
-    outcome = measure(reading, rating, CycleTrust() if gap else state.trust)
-    state = reject(replace(state, trust=outcome.trust), outcome.rejected)
-    window = outcome.window
-    if window is None:
+    trust = CycleTrust() if gap else state.trust
+    outcome = measure(reading, state.rating, trust, state.clock_variance)
+    known = outcome.clock_variance if outcome.clock_variance is not None else state.clock_variance
+    state = reject(replace(state, trust=outcome.trust, clock_variance=known), outcome.rejected)
+    if outcome.window is None:
         return replace(state, window=None, reason=outcome.reason, detail=outcome.detail), None
+    window = replace(outcome.window, share=state.share.ratio)
+    reason, detail = outcome.reason, outcome.detail
+    if reason is not None:
+        reason, detail = unrated.explain(state.gpu, reason, detail)
     state = replace(
         state,
         window=window,
-        reason=outcome.reason,
-        detail=outcome.detail,
+        reason=reason,
+        detail=detail,
         fresh_until=window.end + 2.5 * max(interval, window.seconds, reading.pace) + 1.0,
     )
-    if window.utilization is None:
+    if window.utilization is None or not reading.counts:
         return state, None
     counted = replace(
         state,
-        utilization_seconds=state.utilization_seconds + window.utilization * window.seconds,
-        observed_seconds=state.observed_seconds + window.seconds,
+        utilization_seconds=state.utilization_seconds + window.utilization * window.gpu_seconds,
+        observed_seconds=state.observed_seconds + window.gpu_seconds,
         sampled_at=window.end,
     )
     return counted, window
@@ -99,10 +109,8 @@ def _refused(state: GpuState, reading: Reading) -> GpuState | None:
     if plausibility.runs_backwards(reading, state.sampled_at):
         return _disbelieve(state, Rejection.TIME_BACKWARDS, "the source's time runs backwards")
     until = state.counted_before if state.sampled_at is None else state.sampled_at
-    if reading.start < until - OVERLAP_SECONDS:
+    if reading.counts and reading.start < until - OVERLAP_SECONDS:
         return reject(state, [Rejection.OVERLAP])
-    if state.rating is None:
-        return take_fault(state, Fault(reading.gpu, reading.end, Reason.UNKNOWN_MODEL))
     return None
 
 
@@ -135,6 +143,7 @@ def view(state: GpuState, holders: tuple[Job, ...], source: str) -> GpuView:
     return GpuView(
         gpu=state.gpu,
         rating=state.rating,
+        share=state.share,
         window=state.window,
         reason=state.reason,
         detail=state.detail,

@@ -52,13 +52,15 @@ NOBODY = Resolved({}, (), ())
 
 
 def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
-    """Find the GPUs that the claims name."""
+    """Find the GPUs that the claims name. What a job has given back is not held."""
     holders: dict[GpuKey, list[Job]] = {}
     whole: dict[GpuKey, int] = {}
     unknown: list[tuple[Job, str]] = []
     waiting: set[GpuKey] = set()
     in_use: set[GpuKey] = set()
     for claim in claims:
+        if claim.ended is not None:
+            continue
         exclusive: set[GpuKey] = set()
         for name in claim.devices:
             device = device_names.parse(name)
@@ -83,7 +85,7 @@ def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
 
 def changed(history: History, now: Holding) -> History:
     """The history with the holding that begins now, without those that no window can reach back to."""
-    if history and _runs(history[-1]) == _runs(now):
+    if history and _are_same(history[-1], now):
         return history
     kept = [*history, now]
     while len(kept) > 1 and kept[1].since <= now.since - MEMORY_SECONDS:
@@ -91,8 +93,10 @@ def changed(history: History, now: Holding) -> History:
     return tuple(kept[-MOST_CHANGES:])
 
 
-def _runs(holding: Holding) -> tuple[bool, list[tuple[str, str, str]]]:
-    return holding.waits, [(*job.key, job.uid) for job in holding.jobs]
+def _are_same(before: Holding, now: Holding) -> bool:
+    if (before.waits, len(before.jobs)) != (now.waits, len(now.jobs)):
+        return False
+    return all(map(Job.is_same_run, before.jobs, now.jobs))
 
 
 def sole_holder(history: History, start: float, end: float) -> Job | None:

@@ -8,7 +8,16 @@ from typing import NamedTuple
 
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import GpuUsage, Job, JobKey, Stretch
+from ofu_exporter.values.job import (
+    NO_POINTS,
+    GpuUsage,
+    Job,
+    JobKey,
+    PointReads,
+    Run,
+    Stretch,
+    current_run,
+)
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import JobView
 
@@ -16,6 +25,8 @@ STEP = 0.005
 """The OFU of a window is remembered to half a percentage point."""
 GRACE_SECONDS = 300.0
 """The last values of a job that ended are shown this long: any scrape interval in use sees them."""
+MOST_RUNS = 32
+"""Most runs of a job that are told apart; beyond them the first two become one."""
 MOST_ENDED = 256
 """Most ended jobs that are shown; above this number the oldest give way."""
 RECENT_SECONDS = 1260.0
@@ -32,7 +43,11 @@ class JobState:
 
     job: Job
     began: float
-    """Unix time."""
+    """Unix time; the totals are of everything since then."""
+    earlier: tuple[Run, ...] = ()
+    """The runs before the current one."""
+    run_began: float | None = None
+    """Unix time at which the current run began; None = with the job."""
     usage: Mapping[GpuKey, GpuUsage] = field(default_factory=dict)
     distribution: Mapping[int, float] = field(default_factory=dict)
     ended: float | None = None
@@ -40,20 +55,35 @@ class JobState:
     ended_at: float | None = None
     """The same instant on the monotonic clock."""
     unseen_since: float | None = None
-    """Unix time since which nobody has watched the job; None when this process watches it."""
-    unsure_since: float | None = None
-    """Monotonic time since which the job's scheduler does not answer; None when it does."""
+    """Unix time since which nobody had watched the job; None where that time is counted."""
+    counted: frozenset[GpuKey] = frozenset()
+    """The GPUs for which the time since then is counted: a GPU may be found later than its neighbours."""
+    unsure_since: Instant | None = None
+    """When the job's scheduler ceased to answer; None when it answers."""
     aside: tuple[tuple[Gpu, Window], ...] = ()
     """Windows since then: they count once the scheduler says that the job had the GPU all the while."""
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether this process has watched the job, and not an earlier agent only."""
+        return self.unseen_since is None or bool(self.counted)
 
 
 Jobs = Mapping[JobKey, JobState]
 
 
-class HeldGpu(NamedTuple):
-    """A GPU that one job alone has."""
+class Held(NamedTuple):
+    """A GPU or MIG instance that a job may hold."""
 
     gpu: Gpu
+    share: float
+    """Part of a whole GPU that it counts as."""
+
+
+class JobGpu(NamedTuple):
+    """A GPU that one job alone has."""
+
+    held: Held
     job: Job
     waits: bool
     """Whether no program of the job has started yet."""
@@ -65,7 +95,8 @@ class Observed(NamedTuple):
     gpu_seconds: float
     utilization_seconds: float
     variance: float
-    """Variance of the utilization seconds; s^2."""
+    """Variance of the utilization seconds, where it is known; s^2."""
+    points: PointReads
 
 
 def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKey, JobState]:
@@ -74,74 +105,108 @@ def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKe
     after = {key: _ended(state, now) for key, state in jobs.items() if key not in holding}
     for key, job in holding.items():
         known = jobs.get(key)
-        if known is None or another_run(known.job, job):
+        if known is None:
             after[key] = JobState(job, now.unix, unseen_since=job.started)
+        elif not known.job.is_same_run(job):
+            after[key] = _begun_anew(_ended(known, now), job, now)
         else:
             after[key] = _going_on(known, job)
     return after
 
 
-def another_run(before: Job, now: Job) -> bool:
-    """Whether a job is another one than an earlier job of the same id."""
-    return bool(before.uid and now.uid) and before.uid != now.uid
-
-
 def _going_on(state: JobState, job: Job) -> JobState:
     """A job that goes on. One that began before it seemed to end was there all the while, and nobody watched it."""
-    unseen = state.unseen_since
-    if state.ended is not None and job.started is not None and job.started < state.ended:
-        unseen = state.ended
-    return replace(state, job=job, ended=None, ended_at=None, unseen_since=unseen)
+    after = replace(state, job=job, ended=None, ended_at=None)
+    if state.ended is None or job.started is None or job.started >= state.ended:
+        return after
+    return replace(after, unseen_since=state.ended, counted=frozenset())
+
+
+def _begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
+    """A job with a new run: its totals go on, so that no counter on the page goes back."""
+    ended = now.unix if state.ended is None else state.ended
+    began = state.began if state.run_began is None else state.run_began
+    last = current_run(state.job.uid, (began, ended), state.usage.values(), state.earlier)
+    earlier = [*state.earlier, last]
+    if len(earlier) >= MOST_RUNS:
+        earlier[:2] = [_joined(*earlier[:2])]
+    return replace(
+        state,
+        job=job,
+        earlier=tuple(earlier),
+        run_began=now.unix,
+        ended=None,
+        ended_at=None,
+        unseen_since=None if job.started is None else max(job.started, ended),
+        counted=frozenset(),
+    )
+
+
+def _joined(first: Run, second: Run) -> Run:
+    sums = (one + other for one, other in zip(first[3:], second[3:], strict=True))
+    return Run(second.uid, first.began, second.ended, *sums)
 
 
 def _ended(state: JobState, now: Instant) -> JobState:
     """A job that has ended: when its scheduler last knew of it, if that does not know when."""
     if state.ended_at is not None:
         return state
-    end = now if state.unsure_since is None else now.at(state.unsure_since)
+    end = state.unsure_since or now
     return replace(state, ended=end.unix, ended_at=end.monotonic, unsure_since=None, aside=())
 
 
-def hold(jobs: Jobs, held: Iterable[HeldGpu], begin: Instant, end: float) -> dict[JobKey, JobState]:
-    """Count the time from `begin` to `end` for every GPU that one job alone held.
+def hold(jobs: Jobs, given: Iterable[JobGpu], begin: Instant, end: float) -> dict[JobKey, JobState]:
+    """Count the GPU-seconds from `begin` to `end` for every GPU that one job alone held.
 
     For a job that this process sees for the first time, the time since its start counts too, as
     held and not observed. A job whose scheduler does not answer waits until it does.
     """
     after = dict(jobs)
-    for one in held:
-        known, key = after[one.job.key], one.gpu.key
+    for one in given:
+        known, key = after[one.job.key], one.held.gpu.key
         if known.unsure_since is not None:
             continue
-        unseen = jobs[one.job.key].unseen_since
-        gap = _gap(unseen, begin.unix) if unseen is not None else 0.0
-        usage = known.usage.get(key) or GpuUsage(one.gpu.index, key)
-        waited = _waited(one, end - begin.monotonic, begin.unix - gap, gap)
-        grown = replace(
-            usage,
-            held_seconds=usage.held_seconds + end - begin.monotonic + gap,
-            waiting_seconds=_added(usage.waiting_seconds, waited),
-        )
-        after[one.job.key] = replace(known, usage={**known.usage, key: grown}, unseen_since=None)
+        before = 0.0
+        if known.unseen_since is not None and key not in known.counted:
+            before = gap(known.unseen_since, begin.unix)
+            known = replace(known, counted=known.counted | {key})
+        now = end - begin.monotonic
+        waited = _waited(one, now, begin.unix - before, before)
+        after[one.job.key] = with_held(known, one.held, before + now, waited)
     return after
 
 
-def _gap(since: float, unix: float) -> float:
-    gap = unix - since
-    return gap if 0.0 < gap < _LONGEST_GAP_SECONDS else 0.0
-
-
-def _waited(held: HeldGpu, seconds: float, unseen: float, gap: float) -> float | None:
-    """How much of some held time, and of the gap before it that began at Unix time `unseen`, the job waited."""
-    if held.waits:
-        return seconds + gap
-    if held.job.running_since is None:
+def _waited(one: JobGpu, seconds: float, unseen: float, before: float) -> float | None:
+    """How much of some held time, and of the time before it that began at Unix time `unseen`, the job waited."""
+    if one.waits:
+        return seconds + before
+    if one.job.running_since is None:
         return None
-    return min(max(held.job.running_since - unseen, 0.0), gap)
+    return min(max(one.job.running_since - unseen, 0.0), before)
 
 
-def _added(before: float | None, more: float | None) -> float | None:
-    return before if more is None else (before or 0.0) + more
+def with_held(state: JobState, held: Held, seconds: float, waited: float | None = None) -> JobState:
+    """Count time for which the job had a GPU, and the part of it in which it waited, where that is known."""
+    gpu, share = held
+    usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
+    grown = replace(usage, held_seconds=usage.held_seconds + seconds * share, share=share)
+    if waited is not None:
+        grown = replace(grown, waiting_seconds=(usage.waiting_seconds or 0.0) + waited * share)
+    return replace(state, usage={**state.usage, gpu.key: grown})
+
+
+def all_counted(jobs: Jobs) -> dict[JobKey, JobState]:
+    """The jobs once every GPU is known: one that a job gets from now on was not held before."""
+    return {
+        key: replace(state, unseen_since=None, counted=frozenset()) if state.counted else state
+        for key, state in jobs.items()
+    }
+
+
+def gap(since: float, unix: float) -> float:
+    """Seconds between two instants of the wall clock; 0 where that cannot be."""
+    seconds = unix - since
+    return seconds if 0.0 < seconds < _LONGEST_GAP_SECONDS else 0.0
 
 
 def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
@@ -149,14 +214,16 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
     if window.utilization is None:
         return state
     usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
+    gpu_seconds = window.gpu_seconds
     grown = replace(
         usage,
-        observed_seconds=usage.observed_seconds + window.seconds,
-        utilization_seconds=usage.utilization_seconds + window.utilization * window.seconds,
+        observed_seconds=usage.observed_seconds + gpu_seconds,
+        utilization_seconds=usage.utilization_seconds + window.utilization * gpu_seconds,
         recent=_with_window(usage.recent, window, window.utilization),
+        share=window.share,
     )
     step = round(window.utilization / STEP)
-    distribution = {**state.distribution, step: state.distribution.get(step, 0.0) + window.seconds}
+    distribution = {**state.distribution, step: state.distribution.get(step, 0.0) + gpu_seconds}
     return replace(state, usage={**state.usage, gpu.key: grown}, distribution=distribution)
 
 
@@ -164,33 +231,54 @@ def _with_window(
     recent: tuple[Stretch, ...], window: Window, utilization: float
 ) -> tuple[Stretch, ...]:
     """The stretches with one window more, and without those that are too old."""
-    seconds = window.seconds
-    new = Stretch(
-        window.start, window.end, utilization * seconds, ((window.stderr or 0.0) * seconds) ** 2
-    )
+    new = _stretch(window, utilization)
     oldest = window.end - RECENT_SECONDS
     first = next((place for place, each in enumerate(recent) if each.end > oldest), len(recent))
     last = recent[-1] if recent else None
     if last and last.end == new.start and new.end - last.start <= GRAIN_SECONDS:
-        sums = last.utilization_seconds + new.utilization_seconds, last.variance + new.variance
-        return (*recent[first:-1], Stretch(last.start, new.end, *sums))
+        return (*recent[first:-1], _joined_stretch(last, new))
     return (*recent[first:], new)
 
 
+def _joined_stretch(first: Stretch, second: Stretch) -> Stretch:
+    return Stretch(
+        first.start,
+        second.end,
+        first.utilization_seconds + second.utilization_seconds,
+        first.variance + second.variance,
+        first.gpu_seconds + second.gpu_seconds,
+        first.points.plus(second.points),
+    )
+
+
+def _stretch(window: Window, utilization: float) -> Stretch:
+    """A window as a stretch. An OFU of 0 is exact: no clock makes another of it."""
+    seconds = window.gpu_seconds
+    variance, points = 0.0, NO_POINTS
+    if window.stderr is not None:
+        variance = (window.stderr * seconds) ** 2
+    elif utilization and window.sm_clock_hz:
+        hz = window.sm_clock_hz
+        points = PointReads(seconds, utilization * seconds, 1.0, hz, hz * hz)
+    return Stretch(window.start, window.end, utilization * seconds, variance, seconds, points)
+
+
 def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
-    """What was observed on some GPUs from `start` to `end`; a stretch that is partly inside counts by its share."""
+    """What was observed on some GPUs from `start` to `end`; a stretch that is partly inside counts in part."""
     seconds = utilization = variance = 0.0
+    points = NO_POINTS
     for each in usage:
         for stretch in reversed(each.recent):
             if stretch.end <= start:
                 break
             inside = min(end, stretch.end) - max(start, stretch.start)
             if inside > 0:
-                share = inside / (stretch.end - stretch.start)
-                seconds += inside
-                utilization += share * stretch.utilization_seconds
-                variance += share * share * stretch.variance
-    return Observed(seconds, utilization, variance)
+                part = inside / (stretch.end - stretch.start)
+                seconds += part * stretch.gpu_seconds
+                utilization += part * stretch.utilization_seconds
+                variance += part * part * stretch.variance
+                points = points.plus(stretch.points, part)
+    return Observed(seconds, utilization, variance, points)
 
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
@@ -208,7 +296,7 @@ def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
     return kept
 
 
-def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
+def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
     """What may be shown of every job; a job that only an earlier agent saw is left out."""
     return tuple(
         JobView(
@@ -217,12 +305,10 @@ def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
             distribution=state.distribution,
             began=state.began,
             ended=state.ended,
-            updated=state.ended or _known_until(state, now),
+            updated=state.ended or (state.unsure_since.unix if state.unsure_since else unix),
+            earlier=state.earlier,
+            run_began=state.run_began,
         )
         for state in sorted(jobs, key=lambda state: state.job.key)
-        if state.ended_at is None or state.unseen_since is None
+        if state.ended_at is None or state.is_seen
     )
-
-
-def _known_until(state: JobState, now: Instant) -> float:
-    return now.unix if state.unsure_since is None else now.at(state.unsure_since).unix

@@ -16,10 +16,10 @@ from ofu_exporter.ofu.holders import (
     resolve,
     sole_holder,
 )
-from ofu_exporter.ofu.job_state import HeldGpu, Jobs, another_run, hold, take_holders
-from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.ofu.job_state import Held, JobGpu, Jobs, hold, take_holders
+from ofu_exporter.values.gpu import Gpu, GpuKey, Share
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import Job, JobKey, Ownership
+from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection
 from ofu_exporter.values.snapshot import SchedulerHealth
@@ -42,21 +42,28 @@ class OwnerState:
     counted_until: float | None = None
     """Monotonic time up to which the time that jobs held GPUs has been counted."""
     rejected: Counts = field(default_factory=dict)
+    watched_until: float | None = None
+    """Unix time up to which an earlier agent watched this node; None where none has left word."""
+    settled: frozenset[Claim] = frozenset()
+    """Claims of jobs that ended, whose unwatched time is counted."""
     unknown: frozenset[tuple[JobKey, str]] = frozenset()
     """Devices that are no GPU of this node, and have been counted as such."""
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return self.said.claims
+
+    def given(self, held: Mapping[GpuKey, Held]) -> list[JobGpu]:
+        """The GPUs that one job alone has now."""
+        return [
+            JobGpu(held[key], job, key in self.resolved.waiting)
+            for key, job in self.resolved.sole.items()
+            if key in held
+        ]
 
     def holders(self, key: GpuKey) -> tuple[Job, ...]:
         """The jobs that have a GPU now."""
         return self.resolved.holders.get(key, ())
-
-    def held(self) -> list[HeldGpu]:
-        """The GPUs that one job alone has now."""
-        sole, waiting = self.resolved.sole, self.resolved.waiting
-        return [
-            HeldGpu(gpu, sole[gpu.key], gpu.key in waiting)
-            for gpu in self.resolved_for
-            if gpu.key in sole
-        ]
 
     def sole_holder(self, key: GpuKey, window: Window) -> Job | None:
         """The job that alone held a GPU for all of a window, if there is one."""
@@ -64,29 +71,39 @@ class OwnerState:
 
 
 def take_changes(
-    state: OwnerState, jobs: Jobs, gpus: tuple[Gpu, ...], changes: Sequence[Ownership], now: Instant
+    state: OwnerState,
+    jobs: Jobs,
+    shares: Mapping[Gpu, Share],
+    changes: Sequence[Ownership],
+    now: Instant,
 ) -> tuple[OwnerState, Jobs]:
-    """Count the time for which every job held its GPUs, change by change until now."""
+    """Count the GPU-seconds for which every job held its GPUs, change by change until now.
+
+    `shares` are of every GPU and MIG instance that there is.
+    """
+    gpus = tuple(shares)
+    held = {gpu.key: Held(gpu, share.ratio) for gpu, share in shares.items()}
     if gpus != state.resolved_for:  # a job may already have a GPU that was just found
-        state, jobs = _resolve(state, jobs, state.said, gpus, now)
+        state, jobs = _resolve(state, jobs, state.said, held, now)
     for change in changes:
         at = now.at(min(max(change.at, state.counted_until or change.at), now.monotonic))
-        state, jobs = _count_held(state, jobs, at)
-        state, jobs = _resolve(state, jobs, change, gpus, at)
-    return _count_held(state, jobs, now)
+        state, jobs = _count_held(state, jobs, held, at)
+        state, jobs = _resolve(state, jobs, change, held, at)
+    return _count_held(state, jobs, held, now)
 
 
 def _resolve(
-    state: OwnerState, jobs: Jobs, said: Ownership, gpus: tuple[Gpu, ...], at: Instant
+    state: OwnerState, jobs: Jobs, said: Ownership, held: Mapping[GpuKey, Held], at: Instant
 ) -> tuple[OwnerState, Jobs]:
     """What the claims mean for these GPUs, from `at` on."""
+    gpus = tuple(one.gpu for one in held.values())
     resolved = resolve(said.claims, gpus)
     history = {
-        gpu.key: changed(
-            state.history.get(gpu.key, ()),
-            Holding(at.monotonic, resolved.holders.get(gpu.key, ()), gpu.key in resolved.waiting),
+        key: changed(
+            state.history.get(key, ()),
+            Holding(at.monotonic, resolved.holders.get(key, ()), key in resolved.waiting),
         )
-        for gpu in gpus
+        for key in held
     }
     after = replace(
         state,
@@ -96,27 +113,27 @@ def _resolve(
         history=history,
         rejected=_count_contested(state, resolved),
     )
-    jobs = doubt.settle(jobs, said.unsure, _kept(state, after), at)
+    jobs = doubt.confirmed(jobs, said.unsure, _kept(state, after, held), at)
     holders = (job for jobs in resolved.holders.values() for job in jobs)
     return after, doubt.marked(take_holders(jobs, holders, at), said.unsure, at)
 
 
-def _kept(before: OwnerState, after: OwnerState) -> list[HeldGpu]:
+def _kept(before: OwnerState, after: OwnerState, held: Mapping[GpuKey, Held]) -> list[JobGpu]:
     """The GPUs that a job alone had before, and has now."""
-    had, has = before.resolved.sole, after.resolved.sole
+    has = after.resolved.sole
     return [
         one
-        for one in before.held()
-        if one.gpu.key in has
-        and has[one.gpu.key].key == one.job.key
-        and not another_run(had[one.gpu.key], has[one.gpu.key])
+        for one in before.given(held)
+        if (key := one.held.gpu.key) in has and one.job.is_same_run(has[key])
     ]
 
 
-def _count_held(state: OwnerState, jobs: Jobs, until: Instant) -> tuple[OwnerState, Jobs]:
-    """Count the time up to `until` for the jobs that hold GPUs now."""
+def _count_held(
+    state: OwnerState, jobs: Jobs, held: Mapping[GpuKey, Held], until: Instant
+) -> tuple[OwnerState, Jobs]:
+    """Count the GPU-seconds up to `until` for the jobs that hold GPUs now."""
     begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
-    after = hold(jobs, state.held(), begin, until.monotonic)
+    after = hold(jobs, state.given(held), begin, until.monotonic)
     return replace(state, counted_until=until.monotonic), after
 
 

@@ -1,11 +1,14 @@
 """Judges whether counters that could each be true can be true together, and window after window.
 
-Three things are not believed:
+Four things are not believed:
 
 - A clock that is 0 in every read of a window: what runs has a clock, and what does not has no window.
 - Tensor activity of 0 while the GPU draws power, its engine is busy, and no other pipe did anything
   either: any kernel has integer instructions, so the counters stand still. Work that really leaves
   the tensor pipes alone keeps another pipe busy, and its 0 is a fact.
+- 0 in every profiling counter, the engine's too, while the driver's own utilization and the power draw show
+  work: all profiling counters are dead at once. Utilization is sampled apart from the counters, so one
+  short window at the edge of some work may show this too.
 - Tensor activity and its split exactly the same window after window. A live counter is a share of
   billions of cycles, and a window ends somewhere in a kernel: of a load as steady as can be, whose
   activity scatters by one part in 100,000, two windows agree in the sixth digit (the last of a
@@ -23,7 +26,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ofu_exporter.values.reading import Evidence, Reading
+from ofu_exporter.values.reading import ABSURD_CLOCK_HZ, Evidence, Reading
 from ofu_exporter.values.reasons import Rejection
 
 FROZEN_WINDOWS, FROZEN_SECONDS = 12, 60.0
@@ -32,8 +35,15 @@ UNCHANGED_SECONDS = 3600.0
 """Seconds with one value of many digits while nothing changed, from which on it is doubted: no work is that even."""
 DEAD_WINDOWS = 3
 """Windows in a row with work that no pipe counted, from which on the counters are not believed."""
-BUSY_GRAPHICS, BUSY_POWER = 0.5, 0.5
+CONTRADICTION_SECONDS = 3.0
+"""Seconds of zeros against utilization and power, from which on the counters are not believed.
+
+The driver's utilization trails by a second and may be a second old.
+"""
+BUSY_GRAPHICS, BUSY_UTILIZATION, BUSY_POWER = 0.5, 0.5, 0.5
 """The engine was busy half of the time, and the power draw is half of its limit: no idle GPU."""
+BUSY_WATTS = 200.0
+"""Where the limit is not known, no idle GPU draws this much."""
 GRAPHICS_CHANGE = 0.05
 """The work has changed when the engine's activity changed by this much, absolute,"""
 CLOCK_CHANGE = 0.25
@@ -66,6 +76,8 @@ class Suspicion:
     """The clock in these windows, each window's mean."""
     dead_windows: int = 0
     """How many windows in a row showed work that no pipe counted."""
+    contradicted_since: float | None = None
+    """Seconds: the start of the first of the windows in a row whose zeros utilization and power contradict."""
 
 
 class Judgement(NamedTuple):
@@ -90,6 +102,10 @@ def judge(suspicion: Suspicion, reading: Reading) -> Judgement:
     if suspicion.dead_windows >= DEAD_WINDOWS:
         detail = "power and engine show work, but no pipe counted any instruction"
         return Judgement(suspicion, Rejection.ZERO_WHILE_BUSY, detail)
+    since = suspicion.contradicted_since
+    if since is not None and reading.end - since >= CONTRADICTION_SECONDS:
+        detail = "utilization and power show work, but every profiling counter is 0"
+        return Judgement(suspicion, Rejection.ZERO_WHILE_BUSY, detail)
     if _is_frozen(suspicion, reading.end):
         detail = f"tensor activity was exactly {suspicion.activity[0]:.9g} in {suspicion.windows} windows"
         return Judgement(suspicion, Rejection.FROZEN, detail)
@@ -97,22 +113,48 @@ def judge(suspicion: Suspicion, reading: Reading) -> Judgement:
 
 
 def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
-    dead = suspicion.dead_windows + 1 if _is_dead(reading) else 0
     if not reading.tensor_active:
-        return Suspicion(dead_windows=dead)
+        return Suspicion(
+            dead_windows=suspicion.dead_windows + 1 if _is_dead(reading) else 0,
+            contradicted_since=_contradicted_since(suspicion, reading),
+        )
     pipes = (reading.pipes[pipe] for pipe in sorted(reading.pipes))
     activity = (reading.tensor_active, *pipes)
     if not _same(activity, suspicion.activity):
         suspicion = Suspicion(activity, reading.end)
     engine = (reading.evidence or Evidence()).graphics_active
-    clocks = [sample.hz for sample in reading.clocks]
+    # A read that is no clock says nothing of the work: a clock that comes back has not changed.
+    clocks = [sample.hz for sample in reading.clocks if 0 < sample.hz <= ABSURD_CLOCK_HZ]
     return replace(
         suspicion,
         windows=suspicion.windows + 1,
         graphics=_wider(suspicion.graphics, engine),
         clock_hz=_wider(suspicion.clock_hz, math.fsum(clocks) / len(clocks) if clocks else None),
-        dead_windows=dead,
     )
+
+
+def _contradicted_since(suspicion: Suspicion, reading: Reading) -> float | None:
+    if not contradicts_zeros(reading.tensor_active, reading.evidence or Evidence()):
+        return None
+    return reading.start if suspicion.contradicted_since is None else suspicion.contradicted_since
+
+
+def contradicts_zeros(tensor_active: float | None, known: Evidence) -> bool:
+    """Whether utilization and power show work while the tensor pipes and all that is known beside them are 0."""
+    others = [each for each in (known.graphics_active, known.other_active) if each is not None]
+    counted_nothing = tensor_active == 0 and bool(others) and not any(others)
+    return (
+        counted_nothing
+        and (known.utilization_ratio or 0.0) >= BUSY_UTILIZATION
+        and draws_power(known)
+    )
+
+
+def draws_power(known: Evidence) -> bool:
+    """Whether the power draw is that of a GPU that works; False where nothing is known of it."""
+    if known.power is not None:
+        return known.power >= BUSY_POWER
+    return known.power_watts is not None and known.power_watts >= BUSY_WATTS
 
 
 def _wider(span: Span, value: float | None) -> Span:
@@ -128,9 +170,9 @@ def _same(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 def _is_dead(reading: Reading) -> bool:
     """Whether the other counters show work and no pipe counted one instruction."""
     known = reading.evidence or Evidence()
-    if known.graphics_active is None or known.other_active is None or known.power is None:
+    if known.graphics_active is None or known.other_active is None:
         return False
-    busy = known.graphics_active >= BUSY_GRAPHICS and known.power >= BUSY_POWER
+    busy = known.graphics_active >= BUSY_GRAPHICS and draws_power(known)
     return busy and reading.tensor_active == 0 and known.other_active == 0
 
 

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.hardware.gpu_models import GpuModel, rate
+from ofu_exporter.hardware.mig_shares import shares
 from ofu_exporter.ofu.doubt import credit_or_set_aside
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading, view
-from ofu_exporter.ofu.job_state import Jobs, JobState, forget, views
+from ofu_exporter.ofu.job_state import Jobs, JobState, all_counted, forget, views
 from ofu_exporter.ofu.owners import OwnerState, count_unknown, take_changes, with_rejected
+from ofu_exporter.ofu.unwatched import settle
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey, Ownership
@@ -71,7 +73,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     state = _watch_clock(state, tick)
     named = _gpus_by_key(tick)
     gpus = _present(state, named, tick)
-    found = tuple(known.gpu for known in gpus.values())
+    found = {known.gpu: known.share for known in gpus.values()}
     now = Instant(tick.now, tick.unix)
     owners, held_jobs = take_changes(state.owners, state.jobs, found, tick.owners, now)
     jobs = dict(held_jobs)
@@ -88,6 +90,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     gpus = {key: expire(known, tick.now) for key, known in gpus.items()}
     if gpus and all(known.reason is not Reason.STARTING for known in gpus.values()):
         owners = count_unknown(owners)  # every GPU has been read, so all names are known
+        owners, jobs = settle(owners, all_counted(jobs), found, now)
     state = replace(state, gpus=gpus, jobs=forget(jobs, tick.now), owners=owners)
     return state, _snapshot(state, tick)
 
@@ -116,11 +119,12 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
             for key, known in state.gpus.items()
         ),
         source=tick.source,
-        jobs=views(state.jobs.values(), Instant(tick.now, tick.unix)),
+        jobs=views(state.jobs.values(), tick.unix),
         schedulers=tuple(with_rejected(state.owners, health) for health in tick.schedulers),
         unknown_devices=tuple(sorted(state.owners.unknown)),
         other_sources=tick.other_sources,
         clock_steps=state.clock_steps,
+        unix=tick.unix,
     )
 
 
@@ -138,21 +142,25 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
     The old parts of a GPU that is divided anew, or the whole of one that is divided now, are forgotten at once:
     the GPU is there, this part of it is not, and another part may be made with its id.
     """
-    states: dict[GpuKey, GpuState] = {}
     there = {gpu.uuid for gpu in named.values()}
-    for key, gpu in named.items():
-        known = state.gpus.get(key)
-        if known is None:
-            before = state.counted_before.get(key, -math.inf)
-            rating = rate(gpu, tick.rows)
-            states[key] = GpuState(gpu, rating, tick.now, tick.rows, counted_before=before)
-        elif known.gpu != gpu or known.rows != tick.rows:
-            rating = rate(gpu, tick.rows)
-            states[key] = replace(known, gpu=gpu, rating=rating, seen_at=tick.now, rows=tick.rows)
-        else:
-            states[key] = replace(known, seen_at=tick.now)
+    parts = shares(named.values(), tick.rows)
+    states = {
+        key: replace(_described(state, gpu, tick.rows), share=parts[key], seen_at=tick.now)
+        for key, gpu in named.items()
+    }
     for key, known in state.gpus.items():
         remembered = known.observed_seconds > 0 and tick.now - known.seen_at < FORGET_AFTER_SECONDS
         if key not in states and remembered and known.gpu.uuid not in there:
             states[key] = known
     return states
+
+
+def _described(state: State, gpu: Gpu, rows: Sequence[GpuModel]) -> GpuState:
+    """What is remembered of a GPU, as its source describes it now."""
+    known = state.gpus.get(gpu.key)
+    if known is None:
+        before = state.counted_before.get(gpu.key, -math.inf)
+        return GpuState(gpu, rate(gpu, rows), rows=rows, counted_before=before)
+    if known.gpu == gpu and known.rows == rows:
+        return known
+    return replace(known, gpu=gpu, rating=rate(gpu, rows), rows=rows)

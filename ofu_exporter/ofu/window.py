@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ofu_exporter.ofu import cycles, formula
+from ofu_exporter.ofu.clock import ClockCurve, Weighed, clock_curve
 from ofu_exporter.ofu.cycles import CycleTrust, Expected
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import (
+    ABSURD_CLOCK_HZ,
     LONGEST_WINDOW_SECONDS,
+    LOWEST_CLOCK_HZ,
     MAX_RATIO,
     SHORTEST_WINDOW_SECONDS,
     ClockSample,
+    Part,
     Reading,
     Window,
 )
@@ -22,22 +25,24 @@ from ofu_exporter.values.reasons import Reason, Rejection
 
 CLOCK_HEADROOM = 1.1
 """NVML's maximum clock may be off by a few MHz; a clock above this multiple is another field's value."""
-ABSURD_CLOCK_HZ = 4e9
-"""No SM runs this fast; this is the bound where nothing is known of the card."""
+TILED_SECONDS = 1e-3
+"""The parts of a window may leave this much of it out, by the rounding of their times."""
 
 # A late thread makes a window longer than was asked for; the mean over it is still true.
 _ACCEPTED_SECONDS = (0.9 * SHORTEST_WINDOW_SECONDS, 2 * LONGEST_WINDOW_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
-class ClockMean:
-    """The SM clock over one window, from point reads."""
+class Polled:
+    """What the activity and the polled clock say of a window."""
 
+    tensor_active: float
+    """Share of the elapsed cycles, as the hardware would have it of the whole window."""
+    pipes: Mapping[str, float]
     hz: float
-    std_hz: float | None
-    """Sample standard deviation; None with fewer than two reads."""
-    samples: float
-    """Effective number of reads: (sum of weights)^2 / sum of squared weights."""
+    hz_error: float | None
+    """Standard errors of the clock and of the OFU; None when unknown."""
+    error: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,119 +54,150 @@ class Outcome:
     reason: Reason | None = None
     detail: str = ""
     rejected: tuple[Rejection, ...] = ()
+    clock_variance: float | None = None
+    """Of a clock read, in this window and those before; the next window's error counts with it."""
 
 
-def mean_clock(samples: Sequence[ClockSample], start: float, end: float) -> ClockMean | None:
-    """Time-weighted mean of the point reads that belong to (start, end]; None without a read.
-
-    A read stands for the time that is nearer to it than to any other read, inside the window; so
-    a burst of reads after a stall does not outweigh the time without reads. A read a moment outside
-    the window, beside the counter read that bounds it, counts as one at the window's edge.
-    """
-    if not samples:
-        return None
-    inside = sorted(ClockSample(min(max(s.at, start), end), s.hz) for s in samples)
-    edges = [start, *((a.at + b.at) / 2 for a, b in itertools.pairwise(inside)), end]
-    weights = [right - left for left, right in itertools.pairwise(edges)]
-    total = math.fsum(weights)
-    if total <= 0:
-        return None
-    if len(inside) == 1:
-        return ClockMean(inside[0].hz, None, 1.0)  # as it was read, without a rounding
-    mean = math.fsum(w * s.hz for w, s in zip(weights, inside, strict=True)) / total
-    count = total**2 / math.fsum(w * w for w in weights)
-    spread = math.fsum((s.hz - mean) ** 2 for s in inside) / (len(inside) - 1)
-    return ClockMean(mean, math.sqrt(spread), count)
-
-
-def measure(reading: Reading, rating: Rating, trust: CycleTrust) -> Outcome:
-    """Check every value of a reading and compute its OFU.
+def measure(
+    reading: Reading, rating: Rating | None, trust: CycleTrust, clock_variance: float | None = None
+) -> Outcome:
+    """Check every value of a reading and compute its OFU, which needs a rating.
 
     An impossible value is never clamped or replaced: it is named in `rejected`, and the window is
-    refused when nothing believable is left of what it needs.
+    refused when nothing believable is left of what it needs. `clock_variance` is what the last outcome said.
     """
     length = _length_rejection(reading)
     if length is not None:
-        return _refused(reading, [length])
-    impossible = _ratio_rejection(reading.tensor_active)
+        return _untimely(reading, length)
+    impossible = _activity_rejection(reading)
     if impossible is not None:
         return _refused(reading, [impossible])
-    clocks, refused = _believable_clocks(reading.clocks, clock_limit_hz(reading, rating))
-    clock = mean_clock(clocks, reading.start, reading.end)
+    limit_hz = clock_limit_hz(reading, rating)
+    clocks, refused = _believable_clocks(reading.clocks, limit_hz)
+    clock = clock_curve(clocks, (reading.start, reading.end), limit_hz, clock_variance)
     if clock is None and refused:
         return _refused(reading, refused)
-    if reading.tensor_active is None or clock is None:
+    if reading.tensor_active is None or clock is None or rating is None:
         return _incomplete(reading, clock, refused)
-    return _computed(reading, rating, trust, clock, refused)
+    polled, refused_pipes = _polled(reading, rating, clock)
+    outcome = _computed(reading, rating, trust, polled)
+    rejected = (*refused, *refused_pipes, *outcome.rejected)
+    return replace(outcome, rejected=rejected, clock_variance=clock.variance)
 
 
-def _incomplete(reading: Reading, clock: ClockMean | None, refused: list[Rejection]) -> Outcome:
+def _incomplete(reading: Reading, clock: ClockCurve | None, refused: list[Rejection]) -> Outcome:
     """A window with what was measured, and the reason why that makes no OFU."""
     window = Window(
         start=reading.start,
         end=reading.end,
         tensor_active=reading.tensor_active,
-        pipes=_believable_pipes(reading.pipes)[0],
-        sm_clock_hz=clock.hz if clock else None,
+        pipes=_believable_pipes(reading)[0],
+        sm_clock_hz=_mean_hz(clock, reading) if clock else None,
     )
-    reason = Reason.NO_TENSOR_COUNTER if reading.tensor_active is None else Reason.NO_CLOCK
+    reason = Reason.UNKNOWN_MODEL if clock else Reason.NO_CLOCK
+    if reading.tensor_active is None:
+        reason = Reason.NO_TENSOR_COUNTER
     return Outcome(window, CycleTrust(reading.cycles), reason, rejected=tuple(refused))
 
 
-def clock_limit_hz(reading: Reading, rating: Rating) -> float:
+def _mean_hz(clock: ClockCurve, reading: Reading) -> float:
+    (cycles,) = clock.cycles([(reading.start, reading.end)])
+    return cycles / (reading.end - reading.start)
+
+
+def clock_limit_hz(reading: Reading, rating: Rating | None) -> float:
     """The highest SM clock that is believed of this card."""
-    known = [hz for hz in (reading.gpu.max_sm_clock_hz, rating.max_sm_clock_hz) if hz]
+    of_model = rating.max_sm_clock_hz if rating else None
+    known = [hz for hz in (reading.gpu.max_sm_clock_hz, of_model) if hz]
     return CLOCK_HEADROOM * max(known) if known else ABSURD_CLOCK_HZ
 
 
-def _computed(
-    reading: Reading,
-    rating: Rating,
-    trust: CycleTrust,
-    clock: ClockMean,
-    refused: list[Rejection],
-) -> Outcome:
-    tensor_active = reading.tensor_active or 0.0
+def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled, list[Rejection]]:
+    """What activity and polled clock say: each part of the window is multiplied by the clock of its own time."""
+    believed, refused = _believable_pipes(reading)
+    parts = _parts(reading, believed)
+    elapsed = clock.cycles(part[:2] for part in parts)
+
+    def share(activity: Iterable[float]) -> float:
+        return math.fsum(a * n for a, n in zip(activity, elapsed, strict=True)) / math.fsum(elapsed)
+
+    weights = [
+        Weighed(part.start, part.end, _per_hz(part.tensor_active, part.pipes, rating))
+        for part in parts
+    ]
+    seconds = reading.end - reading.start
+    every_hz = [Weighed(reading.start, reading.end, 1.0)]
+    polled = Polled(
+        tensor_active=share(part.tensor_active for part in parts),
+        pipes={name: share(part.pipes[name] for part in parts) for name in believed},
+        hz=_mean_hz(clock, reading),
+        hz_error=_over(clock.error(every_hz), seconds),
+        error=_over(clock.error(weights), seconds),
+    )
+    return polled, refused
+
+
+def _parts(reading: Reading, believed: Mapping[str, float]) -> list[Part]:
+    """The parts of a window with the pipes that are believed; the whole window where they leave some of it out."""
+    whole = Part(reading.start, reading.end, reading.tensor_active or 0.0, reading.pipes)
+    covered = math.fsum(part.end - part.start for part in reading.parts)
+    tiled = abs(covered - (reading.end - reading.start)) <= TILED_SECONDS
+    return [
+        part._replace(pipes={name: part.pipes[name] for name in believed})
+        for part in (reading.parts if tiled else (whole,))
+    ]
+
+
+def _over(error: float | None, seconds: float) -> float | None:
+    return None if error is None else error / seconds
+
+
+def _per_hz(tensor_active: float, pipes: Mapping[str, float], rating: Rating) -> float:
+    """The OFU for each hertz of the SM clock."""
+    domains = formula.activity_by_domain(tensor_active, pipes)
+    return formula.utilization_over_domains(domains, 1.0, rating.tensor_clock_hz)
+
+
+def _computed(reading: Reading, rating: Rating, trust: CycleTrust, polled: Polled) -> Outcome:
     expected = Expected(
         seconds=reading.end - reading.start,
-        tensor_active=tensor_active,
-        sm_clock_hz=clock.hz,
+        tensor_active=polled.tensor_active,
+        sm_clock_hz=polled.hz,
+        clock_error_hz=polled.hz_error,
         clock_limit_hz=clock_limit_hz(reading, rating),
         sm_count=reading.gpu.sm_count or (None if reading.gpu.instance else rating.sm_count),
     )
     verdict = cycles.judge(trust, reading.cycles, expected)
-    if verdict.implausible:
-        refused = [*refused, Rejection.CYCLES_IMPLAUSIBLE]
-    counted = verdict.sm_clock_hz is not None and verdict.tensor_active is not None
-    hz = verdict.sm_clock_hz if verdict.sm_clock_hz is not None else clock.hz
-    active = verdict.tensor_active if verdict.tensor_active is not None else tensor_active
-    pipes, refused_pipes = _believable_pipes(reading.pipes)
-    refused = [*refused, *refused_pipes]
-    domains = formula.activity_by_domain(active, pipes)
-    value = formula.utilization_over_domains(domains, hz, rating.tensor_clock_hz)
-    if counted:
+    hz, active = polled.hz, polled.tensor_active
+    method, stderr = "point" if polled.error is None else "polled", polled.error
+    if verdict.sm_clock_hz is not None and verdict.tensor_active is not None:
+        hz, active = verdict.sm_clock_hz, verdict.tensor_active
         method, stderr = "cycles", 0.0
-    elif clock.std_hz is None:
-        method, stderr = "point", None
-    else:
-        method = "polled"
-        stderr = formula.standard_error(value, hz, clock.std_hz, clock.samples)
     window = Window(
         start=reading.start,
         end=reading.end,
         tensor_active=active,
-        pipes=pipes,
+        pipes=polled.pipes,
         sm_clock_hz=hz,
-        utilization=value,
+        utilization=_per_hz(active, polled.pipes, rating) * hz,
         stderr=stderr,
         clock_method=method,
     )
-    return Outcome(window, verdict.trust, rejected=tuple(refused))
+    refused = (Rejection.CYCLES_IMPLAUSIBLE,) if verdict.implausible else ()
+    return Outcome(window, verdict.trust, rejected=refused)
 
 
 def _refused(reading: Reading, rejected: list[Rejection]) -> Outcome:
     names = ", ".join(rejection.value for rejection in rejected)
     return Outcome(None, CycleTrust(reading.cycles), Reason.IMPOSSIBLE, names, tuple(rejected))
+
+
+def _untimely(reading: Reading, rejection: Rejection) -> Outcome:
+    """No value is at fault where a window has the wrong length: the agent, or its source, was held up."""
+    if rejection is Rejection.NOT_A_NUMBER:
+        return _refused(reading, [rejection])
+    detail = f"a window of {reading.end - reading.start:.3g} s: {rejection.value}"
+    return Outcome(None, CycleTrust(reading.cycles), Reason.STALE, detail, (rejection,))
 
 
 def _length_rejection(reading: Reading) -> Rejection | None:
@@ -182,11 +218,23 @@ def _ratio_rejection(value: float | None) -> Rejection | None:
     return None if 0.0 <= value <= MAX_RATIO else Rejection.TENSOR_OUT_OF_RANGE
 
 
-def _believable_pipes(pipes: Mapping[str, float]) -> tuple[dict[str, float], list[Rejection]]:
-    """The pipe ratios that can be true, and a rejection for each other: a bad one costs itself, not the window."""
-    judged = {pipe: _ratio_rejection(value) for pipe, value in pipes.items()}
-    kept = {pipe: pipes[pipe] for pipe, rejection in judged.items() if rejection is None}
-    return kept, [rejection for rejection in judged.values() if rejection is not None]
+def _activity_rejection(reading: Reading) -> Rejection | None:
+    """Why the tensor activity cannot be true, of the window or of any part of it."""
+    values = (reading.tensor_active, *(part.tensor_active for part in reading.parts))
+    return next(filter(None, map(_ratio_rejection, values)), None)
+
+
+def _believable_pipes(reading: Reading) -> tuple[dict[str, float], list[Rejection]]:
+    """The pipes whose ratios can be true, and a rejection for each other: a bad one costs itself, not the window."""
+    kept, refused = {}, []
+    for pipe, value in reading.pipes.items():
+        values = (value, *(part.pipes.get(pipe, math.nan) for part in reading.parts))
+        rejection = next(filter(None, map(_ratio_rejection, values)), None)
+        if rejection is None:
+            kept[pipe] = value
+        else:
+            refused.append(rejection)
+    return kept, refused
 
 
 def _believable_clocks(
@@ -196,9 +244,9 @@ def _believable_clocks(
     kept: list[ClockSample] = []
     refused: list[Rejection] = []
     for sample in samples:
-        if not math.isfinite(sample.hz):
+        if not (math.isfinite(sample.hz) and math.isfinite(sample.at)):
             refused.append(Rejection.NOT_A_NUMBER)
-        elif not 0.0 < sample.hz <= limit_hz:
+        elif not LOWEST_CLOCK_HZ <= sample.hz <= limit_hz:
             refused.append(Rejection.CLOCK_OUT_OF_RANGE)
         else:
             kept.append(sample)

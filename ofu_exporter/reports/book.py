@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter
@@ -12,12 +11,12 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ofu_exporter.errors import OfuError, ReportError
-from ofu_exporter.jobs.totals import ReportedMfu
+from ofu_exporter.errors import ReportError
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports import model_count
-from ofu_exporter.reports.causes import likely_causes
+from ofu_exporter.reports.causes import causes_or_none
 from ofu_exporter.reports.coverage import Coverage, extended, sums_of
 from ofu_exporter.reports.entry import Entry, Policy
 from ofu_exporter.reports.interval import Interval, interval_of
@@ -26,15 +25,13 @@ from ofu_exporter.reports.owner import Owner, owner_of
 from ofu_exporter.reports.stated import Hardware, Stated, hardware_of, stated_mfu
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import Job, JobKey
+from ofu_exporter.values.job import Job, JobKey, is_another_run
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
-log = logging.getLogger(__name__)
-
-EXPLAIN_SECONDS = 30.0
-"""Time after which a divergence that lasts is explained anew."""
+EXPLAINED_AT_ONCE = 2
+"""Most jobs whose causes are looked for in one tick, which the others wait for."""
 REPORTS_PER_SECOND = 200.0
 """Most reports of one job."""
 REPORTS_AT_ONCE = 400
@@ -90,16 +87,22 @@ class ReportBook:
         now = Instant(self._clock(), self._unix())
         sums = Compared(*(getattr(reported, name) for name in Compared._fields))
         until = None if reported.last is None else now.at_unix(reported.last).monotonic
+        adjusted = reported.adjusted
         self._entries[key] = Entry(
             run,
             Coverage(life=sums, reported_until=until),
             Counter(reported.outcomes),
-            # A profile reports the precisions once; a training loop repeats its facts in every report.
-            facts=MfuReport.model_construct(job_id=key[1], precision=reported.precision),
+            # A profile reports these once; a training loop repeats its facts in every report.
+            facts=MfuReport.model_construct(
+                job_id=key[1],
+                precision=reported.precision,
+                tile_overhead=adjusted.tile_overhead if adjusted else None,
+                tile_overhead_bound=adjusted.bound if adjusted else None,
+            ),
             peak_flops=reported.peak_flops,
             at=reported.last,
             heard_at=now.monotonic,
-            adjusted=reported.adjusted,
+            adjusted=adjusted,
         )
 
     def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:
@@ -174,7 +177,7 @@ class ReportBook:
         facts, hardware, stated = taken
         interval = None
         if stated.mfu is not None:
-            began = owner.view.began if owner.view else None
+            began = owner.view.runs[-1].began if owner.view else None
             until = entry.coverage.reported_until
             interval = interval_of(report, until, began, now, entry.at)
             entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
@@ -199,60 +202,49 @@ class ReportBook:
         return Entry(owner.run)
 
     def _entry_of(self, owner: Owner) -> Entry | None:
-        """The entry of a job; None where only an earlier run of the job has one."""
+        """The entry of a job; the sums of its earlier runs go on."""
         known = self._entries.get(owner.key)
-        return known if known is not None and known.run == owner.run else None
+        if known is not None and is_another_run(known.run, owner.run):
+            known = self._entries[owner.key] = known.next_run(owner.run)
+        if known is not None:
+            known.run = owner.run or known.run
+        return known
 
     def is_unexplained(self, receipt: Receipt) -> bool:
         """Whether the job's divergence is one whose causes have not been looked for."""
         with self._lock:
             entry = self._entries.get(receipt.owner.key)
-            if entry is None or not entry.verdict.diverged or entry.is_being_explained:
-                return False
-            if entry.explained is None:
-                return True
-            verdict, at, facts = entry.explained
-            facts_now = entry.facts.facts() if entry.facts else ()
-            same = verdict is entry.verdict and facts == facts_now
-            return not same or self._clock() - at > EXPLAIN_SECONDS
+            return entry is not None and entry.is_unexplained(self._clock())
 
     def explain(self, receipt: Receipt) -> None:
+        """Look for the causes of a job's divergence."""
+        self._explain(receipt.owner.key)
+
+    def _explain(self, key: JobKey) -> None:
         """Look for the causes of a job's divergence: 1 to 40 ms of work, none of it under the lock."""
         with self._lock:
-            entry = self._entries.get(receipt.owner.key)
-            if entry is None or entry.divergence is None or entry.facts is None:
-                return
-            if entry.is_being_explained:  # one of a hundred reports at once is enough
-                return
-            entry.is_being_explained = True
-            found, sums, facts = entry.divergence, entry.horizon, entry.facts
-            hardware, peak = entry.hardware, entry.peak_flops
-        causes = Causes()
-        try:
-            causes = likely_causes(sums, found, facts, hardware, peak)
-        except OfuError as error:
-            log.warning("job %s: no causes looked for: %s", receipt.owner.key[1], error)
-        except Exception:  # a configuration is anybody's text; the verdict stands without a cause
-            log.exception("job %s: no causes found", receipt.owner.key[1])
+            entry = self._entries.get(key)
+            question = entry.ask_for_causes() if entry else None
+        if entry is None or question is None:
+            return
+        causes = causes_or_none(key[1], question)
         with self._lock:
-            entry.is_being_explained = False
-            entry.causes = causes
-            entry.explained = (found.verdict, self._clock(), facts.facts())
+            entry.take_causes(question, causes, self._clock())
 
     def answer(self, receipt: Receipt) -> MfuAnswer:
         """The answer to a report: what the hardware did in its interval, and over the horizon."""
-        now = Instant(self._clock(), self._unix())
+        now = self._unix()
         owner, stated, interval = receipt
-        since = now.unix - self.policy.horizon
         own = None
         if interval is not None and stated.mfu is not None:
             sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage)
-            found = compare_sums(sums, len(owner.gpus), self.policy.thresholds)
+            found = compare_sums(sums, owner.gpu_count, self.policy.thresholds)
             own = Comparison.of(interval.unix_start, interval.unix_end, sums, found)
         with self._lock:
             # The job may have got its first GPU since the report was taken; then its entry begins anew.
             entry = self._entry_of(owner) or Entry(owner.run)
-            horizon = Comparison.of(since, now.unix, entry.horizon, entry.divergence)
+            since = now - self.policy.horizon
+            horizon = Comparison.of(since, now, entry.horizon, entry.divergence)
             causes = entry.current_causes or Causes()
             adjusted = entry.adjusted
         return MfuAnswer(
@@ -269,13 +261,22 @@ class ReportBook:
         )
 
     def reviewed(self, snapshot: Snapshot) -> Snapshot:
-        """A snapshot with what its jobs have reported; jobs that left the snapshot are forgotten."""
+        """A snapshot with what its jobs have reported; jobs that left the snapshot are forgotten.
+
+        Causes of a verdict that has turned are looked for here, so that both are shown at once.
+        """
         now = snapshot.at
         with self._lock:
             if not self._entries:
                 return snapshot
             self._forget(snapshot)
-            jobs = tuple(self._reviewed(view, snapshot, now) for view in snapshot.jobs)
+            for view in snapshot.jobs:
+                self._compare(view, snapshot)
+            turned = [key for key, entry in self._entries.items() if entry.has_turned]
+        for key in turned[:EXPLAINED_AT_ONCE]:
+            self._explain(key)
+        with self._lock:
+            jobs = tuple(self._reviewed(view, now) for view in snapshot.jobs)
             unowned = tuple(
                 (key[1], entry.shown(self.policy, now))
                 for key, entry in self._entries.items()
@@ -283,12 +284,15 @@ class ReportBook:
             )
         return replace(snapshot, jobs=jobs, unowned_reports=unowned)
 
-    def _reviewed(self, view: JobView, snapshot: Snapshot, now: float) -> JobView:
+    def _compare(self, view: JobView, snapshot: Snapshot) -> None:
+        owner = owner_of(view, snapshot)
+        entry = self._entry_of(owner)
+        if entry is not None:
+            entry.compare(owner, self.policy, snapshot.at)
+
+    def _reviewed(self, view: JobView, now: float) -> JobView:
         entry = self._entries.get(view.job.key)
-        if entry is None or entry.run != view.job.uid:
-            return view
-        entry.compare(owner_of(view, snapshot), self.policy, now)
-        return replace(view, reports=entry.shown(self.policy, now))
+        return view if entry is None else replace(view, reports=entry.shown(self.policy, now))
 
     def _forget(self, snapshot: Snapshot) -> None:
         """Forget jobs that left the snapshot, and entries without a GPU of jobs that now have one.
@@ -316,7 +320,7 @@ def _anybody(job: Job | None) -> None:
 def _taken(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _TakenReport:
     """A report with earlier facts, and the MFU that it comes to. Raises ReportError."""
     whole = report if facts is None else report.with_facts(facts)
-    hardware = hardware_of(owner.gpus)
+    hardware = hardware_of(owner.gpus, owner.present)
     stated = stated_mfu(whole, hardware)
     if report.model is not None and (problem := model_count.problem(report.model)):
         # The report's MFU needs no model: it is compared all the same.

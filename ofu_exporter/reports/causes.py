@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from typing import NamedTuple
+
 from ofu_exporter import flops
+from ofu_exporter.errors import OfuError
 from ofu_exporter.flops import explain
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu.divergence import Divergence
@@ -10,6 +14,30 @@ from ofu_exporter.reports.messages import MfuReport, out_of_range
 from ofu_exporter.reports.model_count import UNCOUNTABLE, counted_step, flops_per_token
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.values.reported import Causes, Compared, LikelyCause
+
+log = logging.getLogger(__name__)
+
+
+class Question(NamedTuple):
+    """What the causes of one divergence are looked for with."""
+
+    sums: Compared
+    divergence: Divergence
+    report: MfuReport
+    """The facts that the job reported."""
+    hardware: Hardware
+    peak_flops: float | None
+
+
+def causes_or_none(job_id: str, question: Question) -> Causes:
+    """The likely causes of a job's divergence; none where the search fails, which is logged."""
+    try:
+        return likely_causes(*question)
+    except OfuError as error:
+        log.warning("job %s: no causes looked for: %s", job_id, error)
+    except Exception:  # a configuration is anybody's text; the verdict stands without a cause
+        log.exception("job %s: no causes found", job_id)
+    return Causes()
 
 
 def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) -> CauseFacts:
@@ -22,6 +50,7 @@ def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) ->
         forward_only=None if report.model is None else report.model.forward_only,
         recompute=None if recompute is None else flops.Recompute(recompute),
         gpu=hardware.name if hardware.is_in_table else None,
+        present=hardware.present,
         gpus=report.gpus,
         precision=report.shares(),
         peak_flops=peak_flops if is_peak_known else None,
@@ -43,7 +72,7 @@ def likely_causes(
     """
     if not sums.mfu or not sums.ofu:
         return Causes()
-    error = max(explain.POINT, min(sums.standard_error, 1.0))
+    error = max(explain.POINT, min(divergence.error.largest, 1.0))
     observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))
     try:
         found = explain.explain(observation, facts_of(report, hardware, peak), verdict=divergence)

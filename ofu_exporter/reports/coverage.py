@@ -32,6 +32,8 @@ class Span:
     end: float
     mfu: float
     """Mean reported MFU over the span, against the right peak."""
+    seconds: float
+    """How much of the span reports cover: not the pauses between reports that were joined."""
     sums: Compared = NOTHING
 
 
@@ -61,13 +63,12 @@ def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Covera
         last = spans[-1]
         follows = start - last.end <= SLACK_SECONDS
         if follows and end - last.start <= GRAIN_SECONDS:
-            old, new = last.end - last.start, end - max(start, last.end)
-            mean = (last.mfu * old + mfu * new) / (old + new)
-            span = Span(last.start, end, mean)
+            seconds, mean = _joined(last, mfu, end - max(start, last.end))
+            span = Span(last.start, end, mean, seconds)
             return replace(coverage, spans=(*spans[:-1], span), reported_until=end)
     if coverage.reported_until is not None:
         start = max(start, coverage.reported_until)
-    return replace(coverage, spans=(*spans, Span(start, end, mfu)), reported_until=end)
+    return replace(coverage, spans=(*spans, Span(start, end, mfu, end - start)), reported_until=end)
 
 
 def summed(
@@ -95,15 +96,20 @@ def _append(done: list[Span], span: Span, longest: float) -> None:
     if last is None or span.end - last.start > longest:
         done.append(span)
         return
-    old, new = last.end - last.start, span.end - span.start
-    mean = (last.mfu * old + span.mfu * new) / (old + new)
-    done[-1] = Span(last.start, span.end, mean, last.sums.plus(span.sums))
+    seconds, mean = _joined(last, span.mfu, span.seconds)
+    done[-1] = Span(last.start, span.end, mean, seconds, last.sums.plus(span.sums))
+
+
+def _joined(last: Span, mfu: float, seconds: float) -> tuple[float, float]:
+    """The seconds that reports cover and their mean MFU, when these seconds at this MFU are added to a span."""
+    whole = last.seconds + seconds
+    return whole, (last.mfu * last.seconds + mfu * seconds) / whole
 
 
 def sums_of(mfu: float, start: float, end: float, usage: Iterable[GpuUsage]) -> Compared:
     """The sums over the seconds of a reported MFU that have been observed until now."""
-    seconds, utilization, variance = observed(usage, start, end)
-    return Compared(mfu * seconds, utilization, seconds, variance)
+    seconds, utilization, variance, points = observed(usage, start, end)
+    return Compared(mfu * seconds, utilization, seconds, variance, *points)
 
 
 def recent(coverage: Coverage, now: float, horizon: float) -> Compared:
@@ -112,12 +118,11 @@ def recent(coverage: Coverage, now: float, horizon: float) -> Compared:
 
 
 def _sum(sums: Iterable[Compared]) -> Compared:
-    columns = [*zip(*sums, strict=True)]
-    return Compared(*map(math.fsum, columns)) if columns else NOTHING
+    return Compared(*map(math.fsum, zip(*sums, strict=True)))
 
 
 def time_mean(coverage: Coverage, now: float, horizon: float) -> float | None:
     """The reported MFU over the time that reports cover, whether OFU was observed then or not."""
     spans = [span for span in coverage.spans if span.end > now - horizon]
-    seconds = sum(span.end - span.start for span in spans)
-    return sum(span.mfu * (span.end - span.start) for span in spans) / seconds if spans else None
+    seconds = math.fsum(span.seconds for span in spans)
+    return math.fsum(span.mfu * span.seconds for span in spans) / seconds if spans else None

@@ -6,15 +6,26 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
+from ofu_exporter.reports.causes import Question
 from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.values.job import GpuUsage
-from ofu_exporter.values.reported import NOTHING, Adjusted, Causes, Compared, ReportsView, Verdict
+from ofu_exporter.values.reported import (
+    NO_ERROR,
+    NOTHING,
+    Adjusted,
+    Causes,
+    Compared,
+    ReportsView,
+    Verdict,
+)
 from ofu_exporter.values.snapshot import JobView
+
+EXPLAIN_SECONDS = 30.0
+"""Time after which a divergence that lasts is explained anew, when the job reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +60,8 @@ class Entry:
     horizon: Compared = NOTHING
     divergence: Divergence | None = None
     """Divergence over the horizon."""
-    total_verdict: Verdict = Verdict.INSUFFICIENT_DATA
+    total_divergence: Divergence | None = None
+    """Divergence over all reports."""
     causes: Causes = field(default_factory=Causes)
     explained: tuple[Verdict, float, tuple[object, ...]] | None = None
     """The verdict that the causes are for, when they were looked for, and the facts they were looked for with."""
@@ -68,6 +80,37 @@ class Entry:
         """The causes of the current verdict; None where they are of another verdict, or none were looked for."""
         return self.causes if self.explained and self.explained[0] is self.verdict else None
 
+    @property
+    def has_turned(self) -> bool:
+        """Whether the verdict is a divergence of which no causes were looked for yet."""
+        if self.is_being_explained or self.facts is None:
+            return False
+        is_new = self.explained is None or self.explained[0] is not self.verdict
+        return self.verdict.diverged and is_new
+
+    def is_unexplained(self, now: float) -> bool:
+        """Whether causes should be looked for: of a new verdict, with new facts, or after a while."""
+        if not self.verdict.diverged or self.is_being_explained:
+            return False
+        if self.explained is None or self.has_turned:
+            return True
+        _, at, facts = self.explained
+        facts_now = self.facts.facts() if self.facts else ()
+        return facts != facts_now or now - at > EXPLAIN_SECONDS
+
+    def ask_for_causes(self) -> Question | None:
+        """What causes are looked for with; None where there is nothing to look for, or somebody is at it."""
+        if self.divergence is None or self.facts is None or self.is_being_explained:
+            return None
+        self.is_being_explained = True
+        return Question(self.horizon, self.divergence, self.facts, self.hardware, self.peak_flops)
+
+    def take_causes(self, question: Question, causes: Causes, now: float) -> None:
+        """Keep the causes that were found."""
+        self.is_being_explained = False
+        self.causes = causes
+        self.explained = (question.divergence.verdict, now, question.report.facts())
+
     def compare(self, owner: Owner, policy: Policy, now: float) -> None:
         """Compare the reports anew with what has been observed until now."""
         anew = owner.usage is not self.usage
@@ -77,25 +120,36 @@ class Entry:
         previous = self.divergence.verdict if self.divergence else None
         if owner.view is not None:
             self._adjust(owner.view)
-        number, thresholds = len(owner.gpus), policy.thresholds
+        number, thresholds = owner.gpu_count, policy.thresholds
         self.divergence = compare_sums(self.horizon, number, thresholds, previous)
-        self.total_verdict = divergence.verdict(self.coverage.total, number, thresholds)
+        self.total_divergence = compare_sums(self.coverage.total, number, thresholds)
+
+    def next_run(self, run: str) -> Entry:
+        """The entry of another run of the job: sums and counts go on, what the run before said of itself does not."""
+        return Entry(
+            run,
+            Coverage(life=self.coverage.total),
+            Counter(self.outcomes),
+            heard_at=self.heard_at,
+            adjusted=self.adjusted,
+        )
 
     def _adjust(self, view: JobView) -> None:
         """Count what was observed since the last call; nothing from before the overhead was known."""
         totals, before, known = _totals(view), self.adjusted_until, self.adjusted
         self.adjusted_until = totals
-        if self.facts is not None and self.facts.tile_overhead is not None:
-            overhead = self.facts.tile_overhead
-            self.adjusted = (known or Adjusted(overhead)).with_overhead(
-                overhead, self.facts.tile_overhead_bound
-            )
-        if known is not None and before is not None and self.adjusted is not None:
+        if self.facts is None or self.facts.tile_overhead is None:
+            return
+        overhead = self.facts.tile_overhead
+        self.adjusted = (known or Adjusted(overhead)).with_overhead(
+            overhead, self.facts.tile_overhead_bound
+        )
+        if known is not None and before is not None:
             self.adjusted = self.adjusted.plus(totals[0] - before[0], totals[1] - before[1])
 
     def shown(self, policy: Policy, now: float) -> ReportsView:
         """What may be shown of the job's reports."""
-        mfu = self.horizon.mfu
+        mfu, total = self.horizon.mfu, self.total_divergence
         return ReportsView(
             outcomes=dict(self.outcomes),
             at=self.at,
@@ -106,7 +160,9 @@ class Entry:
             settled=self.coverage.life,
             total=self.coverage.total,
             verdict=self.verdict,
-            total_verdict=self.total_verdict,
+            error=self.divergence.error if self.divergence else NO_ERROR,
+            total_verdict=total.verdict if total else Verdict.INSUFFICIENT_DATA,
+            total_error=total.error if total else NO_ERROR,
             causes=self.current_causes,
             adjusted=self.adjusted,
         )

@@ -73,7 +73,7 @@ def interval_of(
 
 def _overlap(field: str, ahead: float) -> ReportError:
     detail = (
-        f"is {max(-ahead, 0.0):.1f} s before the end of the job's report before: two processes report, "
+        f"is {max(0.0, -ahead):.1f} s before the end of the job's report before: two processes report, "
         "or one report was sent twice"
     )
     return ReportError(ReportRejection.OVERLAP, field, detail)

@@ -23,7 +23,7 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.ofu.divergence import MFU_LIMIT, Divergence
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Bound, Compared, LikelyCause, Verdict
+from ofu_exporter.values.reported import Bound, Compared, ErrorMethod, LikelyCause, Verdict
 
 UNIX_LIMIT = 1e11
 """Seconds: the year 5138. Milliseconds since 1970 are above the limit."""
@@ -104,7 +104,7 @@ def _config(value: dict[str, Any]) -> dict[str, Any]:
     while waiting:
         name, item, depth = waiting.pop()
         values += 1
-        if values + len(waiting) > MOST_VALUES:
+        if values > MOST_VALUES:
             raise ValueError(f"has more than {MOST_VALUES} values")
         if depth > DEEPEST:
             raise ValueError(f"{name} is nested more than {DEEPEST} deep")
@@ -203,7 +203,9 @@ class MfuReport(_Body):
     )
     tile_overhead_bound: Bound | None = Field(
         default=None,
-        description='Of tile_overhead: "lower" where it is at least so much, and "exact"; null: not said.',
+        description=(
+            'Kind of tile_overhead: "lower" for a lower bound, "exact" for the exact value; null: not said.'
+        ),
     )
 
     @field_validator("end")
@@ -277,7 +279,11 @@ class Comparison(BaseModel):
     observed_seconds: float = Field(description="GPU-seconds in which OFU was measured.")
     difference: float | None = Field(description="MFU - OFU.")
     relative: float | None = Field(description="|MFU - OFU| / OFU.")
-    stderr: float | None = Field(description="Standard error of OFU from the clock samples.")
+    stderr: float | None = Field(description="Standard error of OFU; null where it is not known.")
+    stderr_method: ErrorMethod | None = Field(
+        description='"measured" from the clock samples of each window, "estimated" from the spread of the clocks of '
+        'windows with one read each, or "unknown"; the last two widen the limits of the verdict.'
+    )
     verdict: Verdict
 
     @classmethod
@@ -293,7 +299,8 @@ class Comparison(BaseModel):
             observed_seconds=sums.gpu_seconds,
             difference=divergence.difference if divergence else None,
             relative=divergence.relative if divergence else None,
-            stderr=sums.standard_error if sums.gpu_seconds > 0 else None,
+            stderr=divergence.error.ratio if divergence else None,
+            stderr_method=divergence.error.method if divergence else None,
             verdict=divergence.verdict if divergence else Verdict.INSUFFICIENT_DATA,
         )
 
@@ -308,7 +315,7 @@ class MfuAnswer(BaseModel):
     horizon: Comparison | None = Field(description="Over the last minutes.")
     causes: tuple[LikelyCause, ...] = Field(description="Likeliest first; of the horizon.")
     tied: int = Field(
-        description="So many of them, from the first on, the numbers cannot tell apart."
+        description="How many of the causes, from the first on, the numbers cannot tell apart."
     )
     tile_overhead: float | None = Field(
         description="What OFU is adjusted by, as it was told last; null: never told."

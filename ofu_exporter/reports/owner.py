@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,11 +16,18 @@ class Owner(NamedTuple):
     key: JobKey
     view: JobView | None = None
     gpus: tuple[GpuView, ...] = ()
+    present: frozenset[str] = frozenset()
+    """The names of all GPUs of the node."""
 
     @property
     def run(self) -> str:
         """Tells runs of one job id apart."""
         return self.view.job.uid if self.view else ""
+
+    @property
+    def gpu_count(self) -> float:
+        """How many GPUs the job has; a MIG instance is a part of one."""
+        return math.fsum(view.share.ratio for view in self.gpus)
 
     @property
     def usage(self) -> Sequence[GpuUsage]:
@@ -33,4 +41,4 @@ def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
         gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)
     else:
         gpus = tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
-    return Owner(view.job.key, view, gpus)
+    return Owner(view.job.key, view, gpus, frozenset(gpu.gpu.name for gpu in snapshot.gpus))

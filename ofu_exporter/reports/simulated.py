@@ -12,7 +12,6 @@ from typing import Any
 from ofu_exporter.errors import OfuError
 from ofu_exporter.ofu.job_state import observed
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
@@ -103,13 +102,11 @@ class SimulatedReports:
             return
         latest = max(back)
         sums = observed(view.usage, latest - (end - start), latest)
-        if sums.gpu_seconds <= 0:
-            return
         mfu = sums.utilization_seconds / sums.gpu_seconds * reporting.ratio
         mfu *= 1 + self._random.gauss(0, NOISE)
-        report = MfuReport(job_id=view.job.job_id, mfu=mfu, start=start, end=end, **reporting.facts)
+        told = {"job_id": view.job.job_id, "mfu": mfu, "start": start, "end": end}
         try:
-            self._book.report(report, lambda _: None)
+            self._book.submit({**told, **reporting.facts})
             self._until[view.job.job_id] = end
         except OfuError as error:
             log.warning("simulated report of job %s: %s", view.job.job_id, error)

@@ -30,6 +30,8 @@ class Hardware:
     number: int = 0
     name: str = ""
     """The GPUs' name in NVML; "" where their names differ."""
+    present: frozenset[str] = frozenset()
+    """The names of all GPUs of the node, of other jobs too."""
     peaks: Mapping[str, float] = field(default_factory=dict)
     """Dense FLOP/s of one GPU, in each precision that all of them have; the mean where they differ."""
 
@@ -50,14 +52,15 @@ class Stated:
     warnings: tuple[str, ...]
 
 
-def hardware_of(views: Iterable[GpuView]) -> Hardware:
-    """The GPUs of a job, as far as its reports are concerned."""
+def hardware_of(views: Iterable[GpuView], present: frozenset[str] = frozenset()) -> Hardware:
+    """The GPUs of a job, as far as its reports are concerned; `present` are the names of all GPUs of the node."""
     found = list(views)
     rated = [view.rating.peak_flops if view.rating else {} for view in found]
     common = set.intersection(*({*peaks} for peaks in rated)) if rated else set()
     peaks = {name: math.fsum(each[name] for each in rated) / len(rated) for name in sorted(common)}
     names = {view.gpu.name for view in found}
-    return Hardware(len(found), names.pop() if len(names) == 1 else "", peaks)
+    name = names.pop() if len(names) == 1 else ""
+    return Hardware(len(found), name, present, peaks)
 
 
 def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:

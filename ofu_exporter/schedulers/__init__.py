@@ -33,10 +33,10 @@ class Scheduler(Protocol):
         """Everything of its answers that was not believed, counted by `ClaimRejection`."""
 
     def claims(self) -> Sequence[Claim]:
-        """Every job that holds a device of this node now.
+        """Every job that holds a device of this node now; also, with their end, jobs that held one before.
 
         Raises SchedulerError when nobody knows; it is asked again, and opens what it needs again by
-        itself. With reason `absent` it is no scheduler of this node.
+        itself. With reason `absent` it is no scheduler of this node, with `no_job_yet` perhaps none.
         """
 
     def close(self) -> None:

@@ -122,7 +122,7 @@ def unready(snapshot: Snapshot | None) -> str | None:
     """One sentence on why no GPU has a fresh sample; None when one has."""
     if snapshot is None:
         return "starting: no snapshot yet"
-    if any(view.reason is None for view in snapshot.gpus):
+    if any(view.reason is None or view.window is not None for view in snapshot.gpus):
         return None
     source = snapshot.source
     if source.reason is not None:

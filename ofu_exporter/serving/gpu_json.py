@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ofu_exporter.values.snapshot import GpuView
+from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 
 class WindowJson(BaseModel):
@@ -27,25 +27,39 @@ class GpuJson(BaseModel):
     uuid: str
     gpu_instance: str
     name: str
+    mig_uuid: str = Field(description="Name of the MIG instance in CUDA; empty for a whole GPU.")
+    share_ratio: float = Field(description="Part of a whole GPU that it counts as in sums.")
+    share_basis: str = Field(description="What that goes by: whole, slices or instances.")
+    sampled: float | None = Field(
+        description="Unix time at which the last window with an OFU ended."
+    )
     jobs: tuple[str, ...] = Field(description="Ids of the jobs that have it now.")
     unavailable: str | None = Field(description="Why OFU is not measured; null while it is.")
-    utilization_seconds: float = Field(description="Integral of OFU over the observed time.")
-    observed_seconds: float = Field(description="Time in which OFU was measured.")
+    detail: str = Field(description="More of why, such as the row of an unknown model to write.")
+    utilization_seconds: float = Field(description="Integral of OFU over the observed GPU-seconds.")
+    observed_seconds: float = Field(
+        description="GPU-seconds in which OFU was measured: time x share."
+    )
     tensor_clock_hz: dict[str, float] = Field(description="By clock domain.")
     peak_flops: dict[str, float] = Field(description="Dense FLOP/s by precision.")
     window: WindowJson | None
 
 
-def gpu_state(view: GpuView) -> GpuJson:
-    """The JSON of a GPU now."""
+def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
+    """The JSON of a GPU of a snapshot."""
     window, rating = view.window, view.rating
     return GpuJson(
         gpu=view.gpu.index,
         uuid=view.gpu.uuid,
         gpu_instance=view.gpu.instance,
         name=view.gpu.name,
+        mig_uuid=view.gpu.mig_uuid,
+        share_ratio=view.share.ratio,
+        share_basis=view.share.basis,
+        sampled=None if view.sampled_at is None else snapshot.unix_at(view.sampled_at),
         jobs=tuple(job.job_id for job in view.holders),
         unavailable=None if view.reason is None else view.reason.value,
+        detail=view.detail if view.reason is not None else "",
         utilization_seconds=view.utilization_seconds,
         observed_seconds=view.observed_seconds,
         tensor_clock_hz=dict(rating.tensor_clock_hz) if rating else {},

@@ -39,4 +39,4 @@ def add_job_routes(app: FastAPI, page: Page, book: JobBook) -> None:
     @app.get("/v1/gpus", summary="The GPUs of this node, and what was measured last")
     def gpus() -> list[GpuJson]:
         snapshot = page.snapshot()
-        return [gpu_state(view) for view in snapshot.gpus] if snapshot else []
+        return [gpu_state(view, snapshot) for view in snapshot.gpus] if snapshot else []

@@ -7,6 +7,7 @@ import platform
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
@@ -19,6 +20,7 @@ from prometheus_client.metrics_core import (
 
 from ofu_exporter import __version__
 from ofu_exporter.ofu.freshness import fresh, stale
+from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
 from ofu_exporter.serving.metrics.agent import (
     BUILD_INFO,
     CLOCK_STEPS,
@@ -28,15 +30,15 @@ from ofu_exporter.serving.metrics.agent import (
     RELEASED,
     RELOADS,
     REQUESTS,
-    SCHEDULER_AGE,
     SCHEDULER_METRICS,
-    SNAPSHOT_AGE,
+    SCHEDULER_TIMESTAMP,
+    SNAPSHOT_TIMESTAMP,
     SOURCE_METRICS,
     STATE_SET_ASIDE,
     STATE_WRITES,
     SourceMetric,
 )
-from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_AGE
+from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_TIMESTAMP
 from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
@@ -154,7 +156,7 @@ class LiveCounts(NamedTuple):
 
 
 class Page:
-    """The last snapshot, rendered once per format and completed at each scrape with ages and counts.
+    """The last snapshot, rendered once per format and completed at each scrape with times and counts.
 
     A scrape touches no driver, no disk of the node's and no lock that the sampler holds for long.
     """
@@ -164,9 +166,14 @@ class Page:
         clock: Callable[[], float],
         counts: Callable[[], LiveCounts] = LiveCounts,
         process: bool = True,
+        unix: Callable[[], float] | None = None,
     ) -> None:
-        """`counts` is called at each scrape. `process` is whether the page has the metrics of this process."""
+        """`counts` is called at each scrape. `process` is whether the page has the metrics of this process.
+
+        `unix` is the node's clock; without it nobody notices when that is set between two snapshots.
+        """
         self._clock = clock
+        self._unix = unix
         self._counts = counts
         self._snapshot: Snapshot | None = None
         self._cache: dict[str, bytes] = {}
@@ -221,14 +228,19 @@ class Page:
             cache[content_type] = body.removesuffix(b"# EOF\n")
         return cache[content_type]
 
+    def _dated(self, snapshot: Snapshot, now: float) -> Snapshot:
+        """The snapshot by a node's clock that was set back since: no old value may look new because of that."""
+        if self._unix is None or not snapshot.unix:
+            return snapshot
+        unix = self._unix() - (now - snapshot.at)
+        return (
+            replace(snapshot, unix=unix) if unix < snapshot.unix - CLOCK_STEP_SECONDS else snapshot
+        )
+
     def _live(self, now: float) -> Iterator[Metric]:
         """The metrics that differ at every scrape."""
         if self._snapshot is not None:
-            yield sample_ages(self._snapshot, now)
-            age = _family(SNAPSHOT_AGE)
-            age.add_metric((), now - self._snapshot.at)
-            yield age
-            yield answer_ages(self._snapshot, now)
+            yield from timestamps(self._dated(self._snapshot, now))
         build = _family(BUILD_INFO)
         build.add_metric((__version__, platform.python_version()), 1)
         yield build
@@ -255,19 +267,18 @@ def _counted(spec: MetricSpec, counts: Mapping[Any, int]) -> Metric:
     return family
 
 
-def sample_ages(snapshot: Snapshot, now: float) -> Metric:
-    """How old each GPU's last complete window is."""
-    family = _family(SAMPLE_AGE)
-    for view in snapshot.gpus:
-        if view.sampled_at is not None:
-            family.add_metric(_gpu_labels(view), now - view.sampled_at)
-    return family
+def timestamps(snapshot: Snapshot) -> Iterator[Metric]:
+    """When each GPU's last window ended, when the snapshot was made and when each scheduler last answered."""
+    windows = ((_gpu_labels(view), view.sampled_at) for view in snapshot.gpus)
+    answers = (((health.name,), health.answered_at) for health in snapshot.schedulers)
+    yield _dated_family(SAMPLE_TIMESTAMP, snapshot, windows)
+    yield _dated_family(SNAPSHOT_TIMESTAMP, snapshot, [((), snapshot.at)])
+    yield _dated_family(SCHEDULER_TIMESTAMP, snapshot, answers)
 
 
-def answer_ages(snapshot: Snapshot, now: float) -> Metric:
-    """How old each scheduler's last answer is."""
-    family = _family(SCHEDULER_AGE)
-    for health in snapshot.schedulers:
-        if health.answered_at is not None:
-            family.add_metric((health.name,), now - health.answered_at)
-    return family
+def _dated_family(
+    spec: MetricSpec, snapshot: Snapshot, rows: Iterable[tuple[tuple[str, ...], float | None]]
+) -> Metric:
+    """A family of Unix times from monotonic ones; a row whose time is not known is left out."""
+    dated = ((labels, None if at is None else snapshot.unix_at(at)) for labels, at in rows)
+    return _filled(spec, ((labels, unix) for labels, unix in dated if unix is not None))

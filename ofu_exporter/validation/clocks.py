@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import yaml
 
 from ofu_exporter.hardware import gpu_models
-from ofu_exporter.hardware.gpu_rows import GpuModel
+from ofu_exporter.hardware.gpu_spec import GpuModel
 from ofu_exporter.validation import Trial
 from ofu_exporter.validation.results import Result, steady_windows
 from ofu_exporter.values.gpu import Gpu, Rating

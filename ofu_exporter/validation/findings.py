@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ofu_exporter.hardware.gpu_rows import GpuModel
+from ofu_exporter.hardware.gpu_spec import GpuModel
 from ofu_exporter.validation import Product, Trial, accuracy, clocks, noise
 from ofu_exporter.validation.accuracy import AccuracyRow, Bounds, CurvePoint, Errors
 from ofu_exporter.validation.clocks import Domain

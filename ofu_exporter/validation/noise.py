@@ -98,6 +98,6 @@ def spreads(series: Sequence[float], step_seconds: float) -> tuple[Spread, ...]:
 def expected_std(utilization: float, clock_ratio: float, reads: float) -> float:
     """Standard error, in points, of an OFU over `reads` independent reads; `clock_ratio` is std over mean.
 
-    The formula is that of `ofu.formula.standard_error`.
+    The formula is the paper's (section IV-C): TPA * s / (sqrt(n) * f_T).
     """
     return 100 * utilization * clock_ratio / math.sqrt(reads)

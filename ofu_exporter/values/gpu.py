@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 LOW_PRECISION = "low_precision"
 """Clock domain of FP8, FP16, BF16, TF32, INT8 and everything else that is not FP64."""
@@ -34,10 +35,24 @@ class Gpu:
     minor: int | None = None
     """N of /dev/nvidiaN, by which Slurm and some device plugins name the GPU."""
     mig_uuid: str = ""
+    is_vgpu: bool = False
+    """Whether the driver says that this is a vGPU inside a virtual machine."""
 
     @property
     def key(self) -> GpuKey:
         return (self.uuid, self.instance)
+
+
+class Share(NamedTuple):
+    """The part of a whole GPU that a device counts as, wherever GPUs are added up."""
+
+    ratio: float
+    basis: Literal["whole", "slices", "instances"]
+    """How it is known: a whole GPU, the slices of a MIG instance, or, where these are not known, one part of as many as
+    there are instances."""
+
+
+WHOLE = Share(1.0, "whole")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +64,8 @@ class Rating:
     peak_flops: Mapping[str, float]
     """Dense peak per precision; empty when not known."""
     origin: str
-    """Where the rating is from: published (the table), configured (the user's row) or estimated (from the card's own
-    maximum SM clock)."""
+    """Where the rating is from: published (the table), configured (the user's row), or estimated (from the card's own
+    maximum SM clock, by which `validate` looks for a row's figures)."""
     model: str = ""
     """Key of the row, "" when estimated."""
     max_sm_clock_hz: float | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,6 +43,15 @@ class Job:
     def key(self) -> JobKey:
         return (self.scheduler, self.job_id)
 
+    def is_same_run(self, other: Job) -> bool:
+        """Whether the two may be one: a run of which the uid is not known yet is no other run."""
+        return self.key == other.key and not is_another_run(self.uid, other.uid)
+
+
+def is_another_run(before: str, now: str) -> bool:
+    """Whether two uids of one job id are of two runs; "" = not known."""
+    return bool(before and now) and before != now
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -49,6 +60,8 @@ class Claim:
     job: Job
     devices: tuple[str, ...]
     """The names that the scheduler uses; `device_names.parse` says which forms are understood."""
+    ended: float | None = None
+    """Unix time at which the job gave the devices back; None while it has them."""
     waiting: frozenset[str] = frozenset()
     """Those of the devices that no program of the job can use yet, since none has started."""
 
@@ -64,6 +77,42 @@ class Ownership:
     """The schedulers that do not answer now. Their claims are those of the last answer, and may be over."""
 
 
+class Run(NamedTuple):
+    """One run of a job on this node: a scheduler may begin a job anew under the same id."""
+
+    uid: str
+    began: float
+    """Unix time at which the run was first seen here."""
+    ended: float | None
+    """Unix time at which the run was no longer seen; None while it holds a GPU."""
+    held_seconds: float
+    """GPU-seconds, as are the next two: the run's own, over all GPUs of this node."""
+    observed_seconds: float
+    utilization_seconds: float
+
+
+class PointReads(NamedTuple):
+    """Sums over the windows whose clock is one point read, so that their error is not known."""
+
+    seconds: float = 0.0
+    """GPU-seconds of these windows."""
+    utilization_seconds: float = 0.0
+    """Integral of OFU over them."""
+    reads: float = 0.0
+    """How many reads there are."""
+    hz: float = 0.0
+    """Sum of the clocks that were read."""
+    hz_squares: float = 0.0
+    """Sum of their squares."""
+
+    def plus(self, other: PointReads, share: float = 1.0) -> PointReads:
+        """The sums with a share of others."""
+        return PointReads(*(one + share * more for one, more in zip(self, other, strict=True)))
+
+
+NO_POINTS = PointReads()
+
+
 class Stretch(NamedTuple):
     """A stretch of time in which one GPU was observed for one job."""
 
@@ -73,22 +122,40 @@ class Stretch(NamedTuple):
     utilization_seconds: float
     """Integral of OFU over the stretch."""
     variance: float
-    """Variance of that integral, from the clock samples; s^2."""
+    """Variance of that integral, from the clock samples of the windows that have several; s^2."""
+    gpu_seconds: float
+    """The length of the stretch times the share of the GPU, as the two sums above are."""
+    points: PointReads = NO_POINTS
 
 
 @dataclass(frozen=True, slots=True)
 class GpuUsage:
-    """What one job had of one GPU of this node."""
+    """What one job had of one GPU or MIG instance of this node. Seconds are GPU-seconds: time x share of the GPU."""
 
     index: str
     key: GpuKey
     held_seconds: float = 0.0
-    """Time for which the job had the GPU, measured or not."""
+    """GPU-seconds for which the job had the GPU, measured or not."""
     observed_seconds: float = 0.0
-    """Part of that time in which OFU was measured."""
+    """Part of these in which OFU was measured."""
     utilization_seconds: float = 0.0
-    """Integral of OFU over the observed time."""
+    """Integral of OFU over the observed GPU-seconds."""
     recent: tuple[Stretch, ...] = ()
     """The last minutes of the observed time, oldest first."""
+    share: float = 1.0
+    """Part of a whole GPU that the device counted as last."""
     waiting_seconds: float | None = None
-    """Part of the held time in which no program of the job had started; None where nobody says whether one had."""
+    """Part of the held GPU-seconds before a program of the job had started; None where nobody says when that was."""
+
+
+def current_run(
+    uid: str, lasted: tuple[float, float | None], usage: Iterable[GpuUsage], earlier: Iterable[Run]
+) -> Run:
+    """The current run of a job: what is in its totals and in none of its earlier runs."""
+    of_all = [(gpu.held_seconds, gpu.observed_seconds, gpu.utilization_seconds) for gpu in usage]
+    before = [run[3:] for run in earlier]
+    held, observed, utilization = (
+        max(0.0, math.fsum(row[place] for row in of_all) - math.fsum(row[place] for row in before))
+        for place in range(3)
+    )
+    return Run(uid, *lasted, held, observed, utilization)

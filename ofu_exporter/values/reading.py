@@ -15,6 +15,8 @@ SHORTEST_WINDOW_SECONDS = 0.1
 """The hardware refreshes its counters at best this often; a value that is read sooner is invalid."""
 LONGEST_WINDOW_SECONDS = 30.0
 """Over a longer window DCGM's ratio is an average of averages (arXiv:2605.20799, section IV-C)."""
+LOWEST_CLOCK_HZ, ABSURD_CLOCK_HZ = 1e6, 4e9
+"""No SM that runs is slower or faster than this, whatever the card: such a value is in another unit."""
 MAX_RATIO = 1.001
 """Activity may exceed 1 by this rounding: it is made of two counters that are not read in one instant."""
 
@@ -43,6 +45,19 @@ class Evidence(NamedTuple):
     """Activity of the busiest pipe besides the tensor pipes: integer, FP64, FP32 and FP16 are all known."""
     power: float | None = None
     """Power draw at the end of the window, as a share of the limit in force."""
+    utilization_ratio: float | None = None
+    """Share of the time in which a kernel ran, as `nvidia-smi` shows it: no profiling counter."""
+    power_watts: float | None = None
+    """Power draw at the end of the window, for a source that does not know the limit."""
+
+
+class Part(NamedTuple):
+    """One sample of the activity, where a source takes several in a window: each has a clock of its own."""
+
+    start: float
+    end: float
+    tensor_active: float
+    pipes: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +76,10 @@ class Reading:
     pace: float = 0.0
     """Seconds within which the source has its next reading, where that is not the sampler's interval."""
     evidence: Evidence | None = None
+    parts: tuple[Part, ...] = ()
+    """The samples that the activity is the mean of, one after another; none where the hardware made the mean."""
+    counts: bool = True
+    """False for time before the source was first read: the window is shown, and added to no total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +104,19 @@ class Window:
     utilization: float | None = None
     """OFU over the window; above 1 is legal when the clock ran above the tensor clock."""
     stderr: float | None = None
-    """Standard error of the OFU from the clock samples; 0 with cycle counters, None when unknown."""
+    """Standard error of the OFU from the clock samples: twice this holds the truth in 95 of 100 windows.
+
+    0 with cycle counters, None when unknown."""
     clock_method: str = ""
     """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
+    share: float = 1.0
+    """Part of a whole GPU that the window counts as."""
 
     @property
     def seconds(self) -> float:
         return self.end - self.start
+
+    @property
+    def gpu_seconds(self) -> float:
+        """What the window adds to sums over GPUs: its length times the share."""
+        return self.seconds * self.share

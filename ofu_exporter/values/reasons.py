@@ -13,6 +13,7 @@ class Reason(str, Enum):
     NO_DRIVER = "no_driver"
     DRIVER_MISMATCH = "driver_mismatch"
     DRIVER_REPLACED = "driver_replaced"
+    DRIVER_TOO_OLD = "driver_too_old"
     NO_PERMISSION = "no_permission"
     NO_GPU = "no_gpu"
     NOT_SUPPORTED = "not_supported"
@@ -28,6 +29,8 @@ class Reason(str, Enum):
     IMPOSSIBLE = "impossible"
     IMPLAUSIBLE = "implausible"
     UNKNOWN_MODEL = "unknown_model"
+    NO_TENSOR_PIPES = "no_tensor_pipes"
+    VGPU = "vgpu"
     DUPLICATE = "duplicate_uuid"
     UNREACHABLE = "unreachable"
     NOT_METRICS = "not_metrics"
@@ -58,9 +61,14 @@ ADVICE: dict[Reason, str] = {
         "The driver was unloaded or replaced under the running agent, which ends with exit code 6: "
         "let its supervisor (systemd, Kubernetes) start it anew."
     ),
+    Reason.DRIVER_TOO_OLD: (
+        "The driver's library lacks the function that the detail names: update the driver "
+        "(GPM counters came with R520), or read the GPU through DCGM or dcgm-exporter."
+    ),
     Reason.NO_PERMISSION: (
         "Give the agent access to /dev/nvidia*; GPUs before Hopper also need root "
-        "or NVreg_RestrictProfilingToAdminUsers=0."
+        "or NVreg_RestrictProfilingToAdminUsers=0. Where the detail names the socket of a host engine, give "
+        "the agent's user write access to it, or reach the host engine by TCP."
     ),
     Reason.NO_GPU: "No GPU is visible here: check the node, the container's devices or the exporter.",
     Reason.NOT_SUPPORTED: (
@@ -80,7 +88,10 @@ ADVICE: dict[Reason, str] = {
         "A call of the source does not return: with nvml look for Xid messages in `dmesg` and drain "
         "the node, with dcgm restart nv-hostengine, with dcgm-exporter restart that exporter."
     ),
-    Reason.STALE: "No new sample came in time: see ofu_exporter_read_failures_total and the log.",
+    Reason.STALE: (
+        "No new sample came in time: see ofu_exporter_read_failures_total and the log, and whether the agent "
+        "itself was stopped or got no CPU time."
+    ),
     Reason.UNCHANGED: (
         "The other exporter has repeated the same values for too long to be believed: restart it, "
         "and keep energy or power among its counters so that a live GPU is seen to be alive."
@@ -104,8 +115,16 @@ ADVICE: dict[Reason, str] = {
         "restart the source (DCGM, or the driver), and compare with `nvidia-smi dmon`."
     ),
     Reason.UNKNOWN_MODEL: (
-        "The tensor clock of this model is not known and the source tells no maximum SM clock: "
-        "add a row under `gpus` in the configuration."
+        "The tensor clock of this model is not known, so that its activity and clock give no OFU: "
+        "write the row that the detail shows into the configuration file."
+    ),
+    Reason.NO_TENSOR_PIPES: (
+        "This GPU has no tensor pipes (GPUs before Volta and GeForce GTX have none), so it has no OFU: "
+        "nothing is wrong."
+    ),
+    Reason.VGPU: (
+        "A vGPU has no profiling counters unless it owns a whole MIG instance: measure on the host, "
+        "or give the virtual machine the whole GPU (passthrough)."
     ),
     Reason.DUPLICATE: "Two GPUs claim this uuid: the first is measured, fix the source that names them.",
     Reason.UNREACHABLE: (
@@ -128,6 +147,7 @@ class SchedulerReason(str, Enum):
 
     STARTING = "starting"
     ABSENT = "absent"
+    NO_JOB_YET = "no_job_yet"
     UNREACHABLE = "unreachable"
     SETTLING = "settling"
     NO_PERMISSION = "no_permission"
@@ -148,6 +168,9 @@ SCHEDULER_ADVICE: dict[SchedulerReason, str] = {
     SchedulerReason.STARTING: "Wait: the scheduler has not been asked yet.",
     SchedulerReason.ABSENT: (
         "This node has no such scheduler: mount its socket or directory, or leave it out of --scheduler."
+    ),
+    SchedulerReason.NO_JOB_YET: (
+        "No job with a GPU has begun here since the node's boot, or Slurm's prolog is not set up (docs/slurm.md)."
     ),
     SchedulerReason.UNREACHABLE: "Nothing answers: see whether kubelet runs, and that its socket is mounted.",
     SchedulerReason.SETTLING: (
@@ -268,5 +291,7 @@ REPORT_ADVICE: dict[ReportRejection, str] = {
     ReportRejection.TOO_LARGE: "Send one report per request, 256 KiB at most.",
     ReportRejection.TOO_SLOW: "Send the whole body within 10 seconds.",
     ReportRejection.TOO_MANY: "Wait as long as Retry-After says, and report less often.",
-    ReportRejection.TOO_MANY_JOBS: "Wait until jobs have ended: the agent keeps reports of so many at once, no more.",
+    ReportRejection.TOO_MANY_JOBS: (
+        "Wait until jobs have ended: the agent keeps reports of a limited number of jobs at once."
+    ),
 }

@@ -25,6 +25,17 @@ class Verdict(str, Enum):
         return self in (Verdict.MFU_ABOVE_OFU, Verdict.MFU_BELOW_OFU)
 
 
+class ErrorMethod(str, Enum):
+    """How the standard error of an OFU is known."""
+
+    MEASURED = "measured"
+    """From the clock samples of each window."""
+    ESTIMATED = "estimated"
+    """From the spread of the clocks of windows that have one read each."""
+    UNKNOWN = "unknown"
+    """There are too few of these reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class LikelyCause:
     """What may have made a reported MFU differ from OFU."""
@@ -52,6 +63,26 @@ class Causes:
         return self.fitting[0] if self.fitting else None
 
 
+class StandardError(NamedTuple):
+    """The standard error of an OFU, and how it is known."""
+
+    method: ErrorMethod | None = None
+    """None where no OFU was observed."""
+    largest: float = 0.0
+    """The error to reckon with. Where it is unknown, a window of one clock read may be off by an OFU of 1."""
+
+    @property
+    def ratio(self) -> float | None:
+        """The standard error; None where it is not known."""
+        return None if self.method in (None, ErrorMethod.UNKNOWN) else self.largest
+
+
+NO_ERROR = StandardError()
+FEWEST_READS = 8
+"""Fewest point reads of a GPU's clock whose spread is believed: of a clock that has two values in equal shares, so
+many reads are all alike once in 128 times."""
+
+
 class Compared(NamedTuple):
     """Sums over GPU-seconds that a report and OFU both cover."""
 
@@ -60,7 +91,17 @@ class Compared(NamedTuple):
     utilization_seconds: float = 0.0
     gpu_seconds: float = 0.0
     variance: float = 0.0
-    """Variance of the utilization seconds, from the clock samples; s^2."""
+    """Variance of the utilization seconds, from the clock samples of the windows that have several; s^2."""
+    point_seconds: float = 0.0
+    """GPU-seconds of the windows whose clock is one point read."""
+    point_utilization_seconds: float = 0.0
+    """Their utilization seconds."""
+    point_reads: float = 0.0
+    """How many such reads there are."""
+    point_hz: float = 0.0
+    """Sum of their clocks."""
+    point_hz_squares: float = 0.0
+    """Sum of the squares of their clocks."""
 
     @property
     def mfu(self) -> float | None:
@@ -71,10 +112,29 @@ class Compared(NamedTuple):
     def ofu(self) -> float | None:
         return self.utilization_seconds / self.gpu_seconds if self.gpu_seconds > 0 else None
 
-    @property
-    def standard_error(self) -> float:
-        """Standard error of the OFU."""
-        return math.sqrt(self.variance) / self.gpu_seconds if self.gpu_seconds > 0 else 0.0
+    def error(self, gpus: float = 1.0) -> StandardError:
+        """The standard error of the OFU. `gpus` is how many GPUs the sums are of; a MIG instance is a part of one.
+
+        GPUs of one job work and rest together, and a load may follow the beat of the reads. So the errors of point
+        reads are added up as if each were the same: more reads make their spread better known and not smaller.
+        """
+        if self.gpu_seconds <= 0:
+            return NO_ERROR
+        method, points = ErrorMethod.MEASURED, 0.0
+        if self.point_reads >= FEWEST_READS * max(gpus, 1.0):
+            method = ErrorMethod.ESTIMATED
+            points = self.point_utilization_seconds * self._point_spread()
+        elif self.point_seconds > 0:
+            method, points = ErrorMethod.UNKNOWN, self.point_seconds
+        return StandardError(
+            method, math.hypot(math.sqrt(self.variance), points) / self.gpu_seconds
+        )
+
+    def _point_spread(self) -> float:
+        """Standard deviation of the clocks that were read, as a share of their mean."""
+        squares = self.point_hz_squares - self.point_hz**2 / self.point_reads
+        deviation = math.sqrt(max(squares, 0.0) / (self.point_reads - 1))
+        return deviation * self.point_reads / self.point_hz
 
     def plus(self, other: Compared) -> Compared:
         return Compared(*(one + another for one, another in zip(self, other, strict=True)))
@@ -133,8 +193,12 @@ class ReportsView:
     """Sums since the first report, with what is already known of the last minute."""
     verdict: Verdict = Verdict.INSUFFICIENT_DATA
     """Verdict on the horizon."""
+    error: StandardError = NO_ERROR
+    """Of the OFU over the horizon."""
     total_verdict: Verdict = Verdict.INSUFFICIENT_DATA
     """Verdict on the total."""
+    total_error: StandardError = NO_ERROR
+    """Of the OFU over the total."""
     causes: Causes | None = None
     """Causes of this verdict; None where none were looked for."""
     adjusted: Adjusted | None = None
@@ -143,5 +207,10 @@ class ReportsView:
     def of_the_past(self) -> ReportsView:
         """What still holds when no report has been compared for a while: sums and counts, no verdict."""
         return replace(
-            self, mfu=None, horizon=NOTHING, verdict=Verdict.INSUFFICIENT_DATA, causes=None
+            self,
+            mfu=None,
+            horizon=NOTHING,
+            verdict=Verdict.INSUFFICIENT_DATA,
+            error=NO_ERROR,
+            causes=None,
         )

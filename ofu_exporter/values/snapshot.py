@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ofu_exporter.values.gpu import Gpu, Rating
-from ofu_exporter.values.job import GpuUsage, Job, JobKey
+from ofu_exporter.values.gpu import WHOLE, Gpu, Rating, Share
+from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import Reason, SchedulerReason
 from ofu_exporter.values.reported import ReportsView
@@ -25,7 +25,9 @@ class GpuView:
     """Why there is no OFU; None exactly when the window has one."""
     detail: str = ""
     utilization_seconds: float = 0.0
+    """Integral of OFU over the observed GPU-seconds."""
     observed_seconds: float = 0.0
+    """GPU-seconds in which OFU was measured: time x share."""
     rejected: Mapping[str, int] = field(default_factory=dict)
     sampled_at: float | None = None
     """End of the last window that had an OFU; it stays when the window itself is gone."""
@@ -33,6 +35,8 @@ class GpuView:
     """After this instant the window must not be shown any more."""
     source: str = ""
     """Name of the source that reads the GPU; "" = the snapshot's first source."""
+    share: Share = WHOLE
+    """The part of a whole GPU that the device counts as."""
     holders: tuple[Job, ...] = ()
     """The jobs that have the GPU now; its OFU is credited to a job only while it has just one."""
 
@@ -62,15 +66,26 @@ class JobView:
     usage: tuple[GpuUsage, ...]
     """What the job had of every GPU that it holds, or held, here."""
     distribution: Mapping[int, float]
-    """Observed seconds by the OFU of their window, in steps of `job_state.STEP`."""
+    """Observed GPU-seconds by the OFU of their window, in steps of `job_state.STEP`."""
     began: float
-    """Unix time at which the job was first seen here."""
+    """Unix time at which the first of the job's runs was first seen here."""
     ended: float | None
     """Unix time at which the job was no longer seen; None while it holds a GPU."""
     updated: float
     """Unix time of this view."""
     reports: ReportsView | None = None
     """None while the job has reported nothing."""
+    earlier: tuple[Run, ...] = ()
+    """The runs before the current one; the totals are of all runs."""
+    run_began: float | None = None
+    """Unix time at which the current run was first seen here; None = with the job."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Every run, the current one last."""
+        began = self.began if self.run_began is None else self.run_began
+        lasted = (began, self.ended)
+        return (*self.earlier, current_run(self.job.uid, lasted, self.usage, self.earlier))
 
     @property
     def observed_seconds(self) -> float:
@@ -112,6 +127,7 @@ class Snapshot:
     """One consistent state of the agent; replaced as a whole, never changed."""
 
     at: float
+    """Seconds, on the monotonic clock of the readings."""
     gpus: tuple[GpuView, ...]
     source: SourceHealth
     """The first source; GPUs that it cannot measure may be read by another."""
@@ -129,3 +145,9 @@ class Snapshot:
     """Whether it has: it holds nothing of a GPU, of the driver or of a host engine."""
     clock_steps: int = 0
     """How often somebody set the node's clock while the agent ran."""
+    unix: float = 0.0
+    """Unix time at `at`; 0 = not known."""
+
+    def unix_at(self, instant: float) -> float | None:
+        """Unix time at an instant of the monotonic clock, by the node's clock as of this snapshot; None = not known."""
+        return self.unix - (self.at - instant) if self.unix else None

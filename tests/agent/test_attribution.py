@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from ofu_exporter.agent import attribution
 from ofu_exporter.agent.attribution import Attribution, Polling
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers import Scheduler
@@ -50,13 +51,30 @@ def _itself(scheduler: Scheduler) -> Scheduler:
     return scheduler
 
 
+class Unbuildable:
+    """Builds a scheduler only once a test lets it."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error: Exception | None = error
+        self.tried = 0
+
+    def __call__(self) -> Scheduler:
+        self.tried += 1
+        if self.error is not None:
+            raise self.error
+        return FakeScheduler(ONE)
+
+
 class Listening:
     """An attribution, and everything it has said."""
 
-    def __init__(self, optional: bool = False, **schedulers: Scheduler) -> None:
+    def __init__(self, optional: bool = False, **schedulers: Scheduler | Unbuildable) -> None:
         self.clock = FakeClock()
         asked = Polling(
-            [(name, partial(_itself, scheduler)) for name, scheduler in schedulers.items()],
+            [
+                (name, each if isinstance(each, Unbuildable) else partial(_itself, each))
+                for name, each in schedulers.items()
+            ],
             max_age=300.0,
             optional=optional,
         )
@@ -178,6 +196,61 @@ def test_an_unexpected_error_is_named_and_the_scheduler_asked_again(
     listening.until(ONE)
 
 
+@pytest.mark.parametrize(
+    ("error", "reason", "detail"),
+    [
+        (ValueError("no such thing"), SchedulerReason.FAILED, "ValueError: no such thing"),
+        (
+            SchedulerError(SchedulerReason.NO_LIBRARY, "no h2"),
+            SchedulerReason.NO_LIBRARY,
+            "no h2",
+        ),
+    ],
+)
+def test_a_scheduler_that_cannot_be_built_says_why_and_is_built_anew(
+    error: Exception,
+    reason: SchedulerReason,
+    detail: str,
+    started: list[Listening],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attribution, "FIRST_RETRY_SECONDS", 0.005)
+    unbuildable = Unbuildable(error)
+    listening = Listening(slurm=unbuildable, kubernetes=FakeScheduler(TWO))
+    started.append(listening)
+    until(lambda: unbuildable.tried > 2)
+    health = listening.health("slurm")
+    assert (health.up, health.reason, health.detail) == (False, reason, detail)
+    assert health.failures[reason.value] >= 2
+    listening.until(TWO)
+    unbuildable.error = None
+    listening.until(ONE, TWO)
+    assert listening.health("slurm").up
+
+
+def test_a_scheduler_that_was_never_built_is_let_go_of() -> None:
+    listening = Listening(slurm=Unbuildable(ValueError("no")))
+    until(lambda: listening.health("slurm").reason is SchedulerReason.FAILED)
+    listening.attribution.stop(5.0)
+    assert all(thread.name != "ofu-slurm" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize(
+    "failing", [FakeScheduler(error=ValueError("no")), Unbuildable(ValueError("no"))]
+)
+def test_however_often_it_has_failed_a_scheduler_is_asked_again_within_a_bounded_time(
+    failing: FakeScheduler | Unbuildable,
+    started: list[Listening],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twice as long after each failure without an end would be 43 minutes after the 19th."""
+    monkeypatch.setattr(attribution, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(attribution, "SLOWEST_RETRY_SECONDS", 0.02)
+    listening = Listening(slurm=failing)
+    started.append(listening)
+    until(lambda: listening.health("slurm").failures.get("failed", 0) >= 20)
+
+
 def test_a_scheduler_nobody_asked_for_and_that_is_absent_is_not_shown(
     started: list[Listening],
 ) -> None:
@@ -187,6 +260,23 @@ def test_a_scheduler_nobody_asked_for_and_that_is_absent_is_not_shown(
     listening.until(ONE)
     until(lambda: absent.asked)
     assert [health.name for health in listening.attribution.health()] == ["slurm"]
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_a_scheduler_that_had_no_job_yet_is_up_from_its_first_one(
+    started: list[Listening], optional: bool
+) -> None:
+    """It is asked on as often as ever, for the first job is not to wait, and that it had none is no failure."""
+    slurm = FakeScheduler(ONE, error=SchedulerError(SchedulerReason.NO_JOB_YET, "/run/jobs"))
+    listening = Listening(optional=optional, slurm=slurm)
+    started.append(listening)
+    until(lambda: slurm.asked > 20)
+    shown = [(health.up, health.reason) for health in listening.attribution.health()]
+    assert shown == ([] if optional else [(False, SchedulerReason.NO_JOB_YET)])
+    slurm.error = None
+    listening.until(ONE)
+    assert listening.health("slurm").up
+    assert not listening.health("slurm").failures
 
 
 def test_a_scheduler_that_was_asked_for_and_is_absent_is_shown(started: list[Listening]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
@@ -153,6 +154,26 @@ def test_a_reload_puts_new_settings_in_force_and_keeps_the_totals(tmp_path: Path
         until(lambda: measured(running) == 3)
         assert (running.value("ofu_gpu_observed_seconds_total", gpu="0") or 0) >= before
         assert running.value("ofu_exporter_config_reloads_total", outcome="applied") == 1
+
+
+def test_a_source_that_hangs_while_it_is_opened_is_let_go_of_at_a_reload(tmp_path: Path) -> None:
+    """A recording that is a pipe: opening it waits for a writer, as a file on a server that hangs does."""
+    pipe, file = tmp_path / "hangs.jsonl", tmp_path / "ofu.yaml"
+    os.mkfifo(pipe)
+    file.write_text(f"source: replay\npath: {pipe}\n")
+    with agent("run", "--config", str(file)) as running:
+        until(lambda: running.value("ofu_exporter_source_unavailable", source="replay") is None)
+        file.write_text("source: simulate\nsimulated_gpus: 1\ninterval: 30s\n")
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.value("ofu_exporter_source_up", source="simulate"))
+        pipe.write_text("")  # the call returns: nobody has written a recording
+        for _ in range(20):
+            time.sleep(0.05)
+            assert running.value("ofu_exporter_source_up", source="simulate") == 1
+            assert running.values("ofu_exporter_source_up", source="replay") == []
+        assert sum("did not return in time" in line for line in running.log) == 1
+        assert not running.logged("no source can be used")
+        assert running.stop() == 0
 
 
 def test_a_bad_reload_leaves_the_last_good_settings(tmp_path: Path) -> None:

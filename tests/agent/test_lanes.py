@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import random
 import threading
 import time
 from collections.abc import Sequence
@@ -29,6 +30,45 @@ def test_deadlines_do_not_drift_and_count_what_was_missed(step: float, late: lis
         assert number == beats - 1
         assert deadlines.next_at == pytest.approx(7.0 + beats * step)
         assert now - (7.0 + number * step) < step * 1.001
+
+
+def beats(per_window: int, seed: int) -> list[float]:
+    """The times of the beats of a hundred windows, in steps, each taken on time."""
+    random.seed(seed)
+    deadlines, found = Deadlines(0.0, 1.0, per_window), []
+    for _ in range(100 * per_window):
+        found.append(deadlines.next_at)
+        deadlines.beat(found[-1])
+    return found
+
+
+@pytest.mark.parametrize("per_window", [1, 2, 10])
+def test_windows_end_on_the_grid_and_polls_anywhere_about_it(per_window: int) -> None:
+    found = beats(per_window, seed=1)
+    off = [at - number for number, at in enumerate(found)]
+    assert [each for number, each in enumerate(off) if number % per_window == 0] == [0.0] * 100
+    assert found == sorted(found)
+    polls = [each for number, each in enumerate(off) if number % per_window]
+    if polls:
+        assert min(polls) == pytest.approx(-0.5, abs=0.05)
+        assert max(polls) == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_seed_makes_the_same_polls_again() -> None:
+    assert beats(10, seed=1) == beats(10, seed=1) != beats(10, seed=2)
+
+
+@given(st.floats(0.05, 5), st.integers(2, 60), st.lists(st.floats(0, 100), min_size=1, max_size=30))
+def test_polls_at_chance_places_are_neither_missed_nor_taken_twice(
+    step: float, per_window: int, late: list[float]
+) -> None:
+    deadlines, now, numbers = Deadlines(7.0, step, per_window), 7.0, [-1]
+    for delay in late:
+        now = max(now, deadlines.next_at) + delay
+        number, missed = deadlines.beat(now)
+        assert number == numbers[-1] + 1 + missed
+        numbers.append(number)
+        assert abs(deadlines.next_at - 7.0 - (number + 1) * step) <= 0.5001 * step
 
 
 class Stopwatch:

@@ -16,6 +16,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
+from tests.helpers.agent import until
 from tests.helpers.values import gpu
 
 PACE = SamplingPace(interval=0.1, clock_interval=0.05, reprobe=0.3)
@@ -57,10 +58,13 @@ class FakeSource:
         self.probes = probes
         self.error = error
         self.closed = threading.Event()
+        self.answers = threading.Event()
+        self.answers.set()
         self.opened = 0
 
     def open(self) -> Sequence[FakeProbe]:
         self.opened += 1
+        self.answers.wait(SOON)
         if self.error is not None:
             raise self.error
         return self.probes
@@ -75,6 +79,10 @@ class Watch:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._snapshots: list[Snapshot] = []
+
+    @property
+    def published(self) -> int:
+        return len(self._snapshots)
 
     def publish(self, snapshot: Snapshot) -> None:
         with self._condition:
@@ -201,6 +209,85 @@ def test_a_hanging_call_does_not_hold_up_the_stop(watch: Watch) -> None:
     assert not agent.stop(0.2)
     assert not source.closed.is_set(), "the library must not be shut under a call"
     release.set()
+
+
+def threads_end(before: set[threading.Thread]) -> None:
+    """Wait for every thread that was started since."""
+    for thread in set(threading.enumerate()) - before:
+        thread.join(SOON)
+        assert not thread.is_alive(), thread.name
+
+
+@pytest.mark.parametrize("outcome", [None, SourceError(Reason.NO_DRIVER)])
+def test_a_source_that_hangs_while_it_is_opened_shows_nothing_after_the_stop(
+    watch: Watch, outcome: SourceError | None
+) -> None:
+    before = set(threading.enumerate())
+    slow = FakeSource(FakeProbe(gpu(0)), error=outcome)
+    next_one = FakeSource(FakeProbe(gpu(0)))
+    slow.answers.clear()
+    agent = sampler(watch, ("slow", slow), ("next", next_one))
+    agent.start()
+    until(lambda: slow.opened)
+    assert not agent.stop(0.1), "the call has not returned"
+    published, state = watch.published, agent.state
+    slow.answers.set()
+    threads_end(before)
+    assert (watch.published, agent.state) == (published, state)
+    assert (slow.opened, next_one.opened) == (1, 0), "nothing is opened after the stop"
+    assert slow.closed.is_set() == (outcome is None), "what was opened is closed"
+
+
+def test_the_next_source_is_read_where_the_opening_of_the_first_hangs(watch: Watch) -> None:
+    slow = FakeSource(FakeProbe(gpu(0)))
+    slow.answers.clear()
+    agent = sampler(watch, ("slow", slow), ("next", FakeSource(FakeProbe(gpu(0)))))
+    agent.start()
+    watch.until(lambda s: reasons(s) == {"0": None} and s.source.name == "next")
+    slow.answers.set()
+    assert agent.stop()
+
+
+def test_a_source_whose_opening_hangs_is_reported_as_hung(watch: Watch) -> None:
+    slow = FakeSource(FakeProbe(gpu(0)))
+    slow.answers.clear()
+    agent = sampler(watch, ("slow", slow))
+    agent.start()
+    snapshot = watch.until(lambda s: s.source.reason is Reason.HUNG)
+    assert snapshot.source.detail == "slow: opening it does not end"
+    slow.answers.set()
+    watch.until(lambda s: reasons(s) == {"0": None})
+    assert agent.stop()
+
+
+def test_the_sampler_itself_ends_at_once_where_the_opening_of_a_source_hangs(watch: Watch) -> None:
+    slow = FakeSource(FakeProbe(gpu(0)))
+    slow.answers.clear()
+    agent = sampler(watch, ("slow", slow), pace=SamplingPace(30.0, 30.0))
+    agent.start()
+    until(lambda: slow.opened)
+    agent.stop(0.0)
+    until(lambda: all(each.name != "ofu-sampler" for each in threading.enumerate()), SOON / 2)
+    slow.answers.set()
+
+
+def test_a_tick_that_outlasts_the_stop_is_neither_shown_nor_remembered(watch: Watch) -> None:
+    before = set(threading.enumerate())
+    entered, release = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> None:
+        entered.set()
+        release.wait(SOON)
+
+    agent = sampler(watch, ("fake", FakeSource(FakeProbe(gpu(0)))))
+    agent.tap = hang
+    agent.start()
+    assert entered.wait(SOON)
+    assert not agent.stop(0.1)
+    published, state = watch.published, agent.state
+    release.set()
+    threads_end(before)
+    assert (watch.published, agent.state) == (published, state)
 
 
 def test_no_usable_source_is_a_reason_that_names_each(watch: Watch) -> None:

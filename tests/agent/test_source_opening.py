@@ -88,3 +88,17 @@ def test_a_source_that_nobody_wants_any_more_is_closed(is_open: bool) -> None:
     opening.give_up()
     source.answers.set()
     until(lambda: source.closed)
+
+
+def test_who_waits_for_a_source_goes_on_when_nobody_wants_it_any_more() -> None:
+    source = SlowSource()
+    opening = SourceOpening(("slow", lambda: source), FakeClock(0.0))
+    results: list[object] = []
+    waiting = threading.Thread(target=lambda: results.append(opening.result(3600.0)), daemon=True)
+    waiting.start()
+    opening.give_up()
+    waiting.join(20.0)
+    assert results == [None]
+    assert not opening.join(0.0), "the call itself has not returned"
+    source.answers.set()
+    assert opening.join(20.0)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.ofu import window
+from ofu_exporter.ofu.clock import clock_curve
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.sources.simulate.driver import STEP_SECONDS, LoadPhase, Options, Probe, Source
 from ofu_exporter.validation.noise import TABLE_SECONDS, TWO_SIDED_95, expected_std
@@ -105,9 +106,10 @@ def mean_hz(reading: Reading, way: Way) -> float:
     """Of a window: of its reads, or the one at its end."""
     if way.reads == 1:
         return reading.clocks[-1].hz
-    found = window.mean_clock(reading.clocks, reading.start, reading.end)
+    found = clock_curve(reading.clocks, (reading.start, reading.end), highest_hz=2e9)
     assert found is not None
-    return found.hz
+    (cycles,) = found.cycles([(reading.start, reading.end)])
+    return cycles / (reading.end - reading.start)
 
 
 def interval_95(way: Way, tensor_active: float, seeds: Sequence[int]) -> float:

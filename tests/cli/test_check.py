@@ -87,13 +87,25 @@ def test_the_table_is_for_people() -> None:
     assert "GPU 2: no_tensor_counter. The source has no tensor activity" in text
 
 
-def test_an_estimate_is_marked(tmp_path: Path) -> None:
+def test_a_gpu_without_a_row_shows_activity_and_clock_and_the_row_to_write(tmp_path: Path) -> None:
     node = Scenario(tmp_path / "nvml")
-    node.gpu(0, name="NVIDIA Z999", device_id=0x1234, tensor=0.5, clock_mhz=990)
+    node.gpu(0, name="NVIDIA Z999", device_id="1234", tensor=0.5, hmma=0.5, clock_mhz=990)
     quick = ("--source", "nvml", "--interval", "0.3s", "--clock-interval", "0.1s")
     text = call("check", *quick, env=node.environment()).stdout
-    assert "1980 MHz*" in text
-    assert "* estimated: the model is not in the table" in text
+    assert "NVIDIA Z999  50.0%   hmma 50.0%  990 MHz   -             -" in text
+    row = 'gpus: [{name: "NVIDIA Z999", pci_device_id: "1234", tensor_clock_hz: HZ}]'
+    assert "GPU 0: unknown_model (the model is not in the table; write `" + row in text
+    assert "at most 1980000000" in text
+
+
+def test_a_vgpu_says_that_it_is_one(tmp_path: Path) -> None:
+    node = Scenario(tmp_path / "nvml")
+    node.gpu(0, name="NVIDIA H100-8C", device_id="1234", gpm=0, virtualization=2)
+    quick = ("--source", "nvml", "--interval", "0.3s", "--clock-interval", "0.1s")
+    text = call("check", *quick, env=node.environment()).stdout
+    assert "GPU 0: vgpu (NVIDIA H100-8C is a vGPU, not a whole GPU). A vGPU has no" in text
+    assert "add a row" not in text
+    assert "gpus:" not in text
 
 
 def test_without_driver_or_page_each_source_is_named() -> None:

@@ -52,7 +52,7 @@ class Hook:
         return done.stderr
 
     def files(self) -> dict[str, dict[str, object]]:
-        return {path.name: json.loads(path.read_text()) for path in self.jobs.iterdir()}
+        return {path.name: json.loads(path.read_text()) for path in self.jobs.glob("*.json")}
 
 
 @pytest.fixture

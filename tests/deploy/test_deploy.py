@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ofu_exporter import sources
@@ -18,6 +21,8 @@ from ofu_exporter.cli import cli
 from ofu_exporter.cli.settings import load
 from ofu_exporter.settings import Settings, host_and_port
 from tests.deploy.chart import need, run
+from tests.doubles.nvml import Scenario
+from tests.helpers.agent import agent, until
 
 ROOT = Path(__file__).parents[2]
 SYSTEMD = ROOT / "deploy" / "systemd"
@@ -75,9 +80,10 @@ def test_a_reload_reaches_the_agent_on_a_system_without_procps() -> None:
         assert process.wait(10) == -signal.SIGHUP
 
 
-def in_force(folder: Path) -> Path:
-    """The unit as it would be installed, with a program that is here."""
+def in_force(folder: Path, stricter: str = "") -> Path:
+    """The unit as it would be installed, with a program that is here, and more lines of its section Service."""
     text = (SYSTEMD / "ofu-exporter.service").read_text()
+    text = text.replace("[Install]", f"{stricter}\n[Install]")
     file = folder / "ofu-exporter.service"
     file.write_text(text.replace("/opt/ofu-exporter/bin/ofu-exporter", "/bin/true"))
     return file
@@ -89,12 +95,47 @@ def test_systemd_has_nothing_to_say_of_the_unit(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_unit_is_as_closed_as_the_documentation_says(tmp_path: Path) -> None:
-    (said,) = re.findall(r"exposure of (\d\.\d)", (ROOT / "SECURITY.md").read_text())
+STRICTER = (SYSTEMD / "ofu-exporter.service.d" / "stricter.conf").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "stricter"),
+    [("an exposure of", ""), ("the exposure is", STRICTER.partition("[Service]\n")[2])],
+)
+def test_the_unit_is_as_closed_as_the_documentation_says(
+    words: str, stricter: str, tmp_path: Path
+) -> None:
+    (said,) = re.findall(rf"{words} (\d\.\d)", (ROOT / "SECURITY.md").read_text())
     limit = str(round(float(said) * 10))
     analyse = [need("systemd-analyze"), "security", "--offline=true", f"--threshold={limit}"]
-    done = run(*analyse, in_force(tmp_path))
+    done = run(*analyse, in_force(tmp_path, stricter))
     assert done.returncode == 0, done.stdout
+    assert f": {said} OK" in done.stdout
+    verified = run(need("systemd-analyze"), "verify", "--man=no", in_force(tmp_path, stricter))
+    assert (verified.returncode, verified.stderr) == (0, "")
+
+
+NO_WRITABLE_CODE = """
+import ctypes
+PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN = 65, 1
+if ctypes.CDLL(None).prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0):
+    raise SystemExit("this kernel has no such limit")
+"""
+"""What MemoryDenyWriteExecute= comes to, from Linux 6.3 on; prctl(2)."""
+
+
+def test_the_agent_needs_no_memory_that_is_both_written_and_executed(tmp_path: Path) -> None:
+    """With the stand-in of NVML, not with the driver's library."""
+    (tmp_path / "sitecustomize.py").write_text(NO_WRITABLE_CODE)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    if subprocess.run([sys.executable, "-c", ""], env=environment, check=False).returncode:
+        pytest.skip("needs Linux 6.3")
+    scenario = Scenario(tmp_path / "nvml")
+    scenario.gpu(0)
+    environment = {**scenario.environment(), "PYTHONPATH": str(tmp_path)}
+    flags = ["--source", "nvml", "--interval", "0.2s", "--clock-interval", "0.1s"]
+    with agent("run", *flags, env=environment) as running:
+        until(lambda: running.values("ofu_gpu_up") == [1])
 
 
 def test_the_watchdog_waits_longer_than_the_sampler_between_two_tries() -> None:

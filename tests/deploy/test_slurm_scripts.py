@@ -7,13 +7,13 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.agent import until
-from tests.helpers.slurm_cluster import DEPLOYED, PROGRAM, processes
+from tests.helpers.hook_node import HookNode
+from tests.helpers.slurm_cluster import DEPLOYED
 
 pytestmark = pytest.mark.slow
 
@@ -32,68 +32,20 @@ without_systemd = pytest.mark.skipif(
 )
 
 
-class Node:
-    """Where the scripts find everything, and one job after the other that they are called for."""
-
-    def __init__(self, root: Path) -> None:
-        self.jobs = root / "jobs"
-        self.state = root / "state"
-        self.log = root / "agent.log"
-        self.config = root / "config.yaml"
-        self.config.write_text("source: simulate\nlisten: 127.0.0.1:0\n")
-        self.settings = {
-            "OFU_JOB_DIR": str(self.jobs),
-            "OFU_EXPORTER_PROGRAM": str(PROGRAM),
-            "OFU_EXPORTER_HOOK_SECONDS": "20",
-            "OFU_EXPORTER_STATE": str(self.state),
-            "OFU_EXPORTER_CONFIG": str(self.config),
-            "OFU_EXPORTER_LOG": str(self.log),
-            "OFU_EXPORTER_LINGER": "0",
-        }
-
-    def call(self, script: Path | str, job_id: int, **settings: str) -> None:
-        """As Slurm does: nothing but a few variables, and whatever is left in its group is killed."""
-        environ = {"SLURM_JOB_ID": str(job_id), "SLURM_JOB_GPUS": str(job_id)}
-        process = subprocess.Popen(
-            [DEPLOYED / script, "--no-ask"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**environ, **self.settings, **settings},
-            start_new_session=True,
-        )
-        output, _ = process.communicate(timeout=60)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        assert (process.returncode, output) == (0, b"")
-
-    def agents(self) -> list[int]:
-        """The agents that run."""
-        return processes("cmdline", str(self.config))
-
-    def is_quiet(self) -> bool:
-        """Whether everything has been done that the hooks left to be done."""
-        return not processes("environ", f"OFU_EXPORTER_STATE={self.state}\0")
-
-    def started(self) -> int:
-        """How many agents there have been."""
-        return self.log.read_text().count("serving on") if self.log.exists() else 0
-
-
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path)
+def node(tmp_path: Path) -> Iterator[HookNode]:
+    made = HookNode(tmp_path)
     yield made
     until(made.is_quiet)
     for process in made.agents():
         os.kill(process, signal.SIGKILL)
 
 
-def test_the_hooks_note_a_job_and_forget_it(node: Node) -> None:
+def test_the_hooks_note_a_job_and_forget_it(node: HookNode) -> None:
     node.call("prolog.sh", 7)
-    assert [path.name for path in node.jobs.iterdir()] == ["7.json"]
+    assert (node.files(), node.ended()) == (["7"], [])
     node.call("epilog.sh", 7)
-    assert list(node.jobs.iterdir()) == []
+    assert (node.files(), node.ended()) == ([], ["7"])
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda path: path.name)
@@ -105,24 +57,27 @@ def test_the_hooks_note_a_job_and_forget_it(node: Node) -> None:
         ("sleep 1000", "0.1"),
         ("trap '' TERM; sleep 1000 & wait; wait", "0.1"),
         ("echo what; echo else >&2", "20"),
+        ("setsid sleep 5 & exit 0", "0.1"),
         (None, "20"),
     ],
-    ids=["fails", "is killed", "hangs", "ignores SIGTERM", "talks", "is missing"],
+    ids=["fails", "is killed", "hangs", "ignores SIGTERM", "talks", "leaves a child", "is missing"],
 )
 def test_whatever_the_program_does_the_hook_ends_well(
-    node: Node, tmp_path: Path, hook: Path, program: str | None, limit: str
+    node: HookNode, tmp_path: Path, hook: Path, program: str | None, limit: str
 ) -> None:
     path = tmp_path / "program"
     if program is not None:
         path.write_text(f"#!/bin/sh\n{program}\n")
         path.chmod(0o755)
-    node.call(hook, 7, OFU_EXPORTER_PROGRAM=str(path), OFU_EXPORTER_HOOK_SECONDS=limit)
+    limits = {"OFU_EXPORTER_HOOK_SECONDS": limit, "OFU_EXPORTER_WORK_SECONDS": limit}
+    node.call(hook, 7, OFU_EXPORTER_PROGRAM=str(path), **limits)
+    assert node.files() == (["7"] if hook.name.startswith("prolog") else [])
 
 
 @pytest.mark.skipif(
     Path("/run/systemd/system").exists(), reason="the unit of this node would start"
 )
-def test_the_agent_runs_from_the_first_job_to_the_last(node: Node) -> None:
+def test_the_agent_runs_from_the_first_job_to_the_last(node: HookNode) -> None:
     node.call("prolog-agent.sh", 1)
     until(node.started)
     agents = node.agents()
@@ -141,7 +96,7 @@ def test_the_agent_runs_from_the_first_job_to_the_last(node: Node) -> None:
 
 
 @without_systemd
-def test_prologs_at_once_start_one_agent(node: Node) -> None:
+def test_prologs_at_once_start_one_agent(node: HookNode) -> None:
     calls = [
         subprocess.Popen(
             [DEPLOYED / "prolog-agent.sh", "--no-ask"],
@@ -156,7 +111,7 @@ def test_prologs_at_once_start_one_agent(node: Node) -> None:
 
 
 @without_systemd
-def test_jobs_that_end_at_once_leave_no_agent(node: Node) -> None:
+def test_jobs_that_end_at_once_leave_no_agent(node: HookNode) -> None:
     for job_id in range(1, 5):
         node.call("prolog-agent.sh", job_id)
         node.call("epilog-agent.sh", job_id)
@@ -165,7 +120,7 @@ def test_jobs_that_end_at_once_leave_no_agent(node: Node) -> None:
 
 
 @without_systemd
-def test_an_agent_that_was_killed_is_started_anew(node: Node) -> None:
+def test_an_agent_that_was_killed_is_started_anew(node: HookNode) -> None:
     node.call("prolog-agent.sh", 1)
     until(node.started)
     for process in node.agents():

@@ -15,11 +15,14 @@ FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "
 
 
 @functools.cache
-def build(source: Path, soname: str) -> Path:
-    """The compiled library, compiled once for each content of its source and of the headers beside it."""
+def build(source: Path, soname: str, hidden: str = "") -> Path:
+    """The compiled library, compiled once for each content of its source and of the headers beside it.
+
+    It lacks the functions that `hidden` matches, as an older one does.
+    """
     texts = [source, *sorted(source.parent.glob("*.h"))]
     flags = (*FLAGS, f"-Wl,-soname,{soname}")
-    content = b"".join(text.read_bytes() for text in texts) + " ".join(flags).encode()
+    content = b"".join(text.read_bytes() for text in texts) + " ".join((*flags, hidden)).encode()
     digest = hashlib.sha256(content).hexdigest()[:16]
     root = Path(tempfile.gettempdir()) / f"ofu-exporter-test-{os.getuid()}"
     folder = root / f"{source.stem}-{digest}"
@@ -33,8 +36,11 @@ def build(source: Path, soname: str) -> Path:
     # Test processes may do this at once: each compiles its own, and the last rename wins.
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         fresh = Path(scratch) / soname
+        script = Path(scratch) / "symbols"
+        shown = f"global: *; local: {hidden};" if hidden else "global: *;"
+        script.write_text(f"{{ {shown} }};\n", encoding="utf-8")
         done = subprocess.run(
-            [compiler, *flags, "-o", str(fresh), str(source)],
+            [compiler, *flags, f"-Wl,--version-script={script}", "-o", str(fresh), str(source)],
             capture_output=True,
             text=True,
             check=False,

@@ -23,8 +23,10 @@
  *   gpu N curve PATH             instead of these and of clock_mhz: from here on what the file says (curve.h)
  *   gpu N power|power_limit WATTS
  *   gpu N cycles auto|per_sm|summed|none
- *   gpu N gpm|mig|lost|nan|strict_ids|mute 0|1    strict_ids: one unknown metric id fails the whole
- *                                call; mute: nvmlGpmMetricsGet succeeds and fills nothing in
+ *   gpu N gpm|mig|lost|nan|strict_ids|mute|dead 0|1    strict_ids: one unknown metric id fails the
+ *                                whole call; mute: nvmlGpmMetricsGet succeeds and fills nothing in;
+ *                                dead: the GPU works, and every metric is 0 or stands still
+ *   gpu N virtualization MODE    nvmlGpuVirtualizationMode_t: 0 bare metal, 1 passthrough, 2 a vGPU
  *   gpu N instance ID PROFILE SMS [PARTS [SLICES]]   there is a GPU instance with so many SMs and
  *                                compute instances (1), which fill so many of its slices (all)
  *   gpu N instance ID gone
@@ -323,6 +325,34 @@ unsigned nvmlDeviceGetEnforcedPowerLimit(device *handle, unsigned *milliwatts) {
     return leave(code);
 }
 
+struct utilization {
+    unsigned gpu, memory; /* percent of the time in which a kernel ran, or memory was used */
+};
+
+/* "On MIG-enabled GPUs, querying device utilization rates is not currently supported." The real value
+ * is of a past sample period of 1/6 to 1 second, this one of now. */
+unsigned nvmlDeviceGetUtilizationRates(device *handle, struct utilization *utilization) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS && gpu_of(handle)->mig)
+        code = NOT_SUPPORTED;
+    if (code == SUCCESS) {
+        struct gpu *gpu = &world.gpus[handle->index];
+        double busy = gpu->engines[WHOLE].active[GRAPHICS];
+        if (gpu->curve.all != NULL)
+            busy = stretch_now(&gpu->curve, integrated_until)->tensor > 0.0;
+        *utilization = (struct utilization){(unsigned)(100.0 * busy + 0.5), 0};
+    }
+    return leave(code);
+}
+
+/* For Kepler or newer (nvml.h); the binding hands over 64 bits, the library fills an enum. */
+unsigned nvmlDeviceGetVirtualizationMode(device *handle, unsigned *mode) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS)
+        *mode = gpu_of(handle)->virtualization;
+    return leave(code);
+}
+
 unsigned nvmlDeviceGetMigMode(device *handle, unsigned *current, unsigned *pending) {
     unsigned code = enter_gpu(handle, __func__);
     if (code == SUCCESS)
@@ -507,15 +537,15 @@ static unsigned measure(struct gpm_metric *metric, const sample *first, const sa
     if (metric->id >= GRAPHICS && metric->id < PIPES) {
         double all = second->totals.all - first->totals.all;
         double busy = second->totals.active[metric->id] - first->totals.active[metric->id];
-        metric->value = gpu->nan ? NAN : 100.0 * busy / all;
+        metric->value = gpu->nan ? NAN : gpu->dead ? 0.0 : 100.0 * busy / all;
         return SUCCESS;
     }
     if (metric->id != CYCLES_ELAPSED && metric->id != CYCLES_TENSOR)
         return INVALID_ARGUMENT;
     if (!has_cycles(gpu) || second->engine != WHOLE)
         return NOT_SUPPORTED;
-    metric->value = CYCLES_BEFORE + (metric->id == CYCLES_ELAPSED ? second->totals.elapsed
-                                                                  : second->totals.tensor);
+    double cycles = metric->id == CYCLES_ELAPSED ? second->totals.elapsed : second->totals.tensor;
+    metric->value = CYCLES_BEFORE + (gpu->dead ? 0.0 : cycles);
     return SUCCESS;
 }
 

@@ -16,9 +16,9 @@ SOURCE = Path(__file__).with_suffix(".c")
 Value = str | int | float | Sequence[int | float]
 
 
-def build() -> Path:
-    """The compiled library."""
-    return native.build(SOURCE, SONAME)
+def build(hidden: str = "") -> Path:
+    """The compiled library, without the functions that `hidden` matches."""
+    return native.build(SOURCE, SONAME, hidden)
 
 
 def load() -> ctypes.CDLL:
@@ -93,11 +93,14 @@ class Scenario:
                     return True
         return False
 
-    def environment(self) -> dict[str, str]:
-        """What a new process needs in its environment to find the library and this file."""
+    def environment(self, hidden: str = "") -> dict[str, str]:
+        """What a new process needs in its environment to find the library and this file.
+
+        The library lacks the functions that `hidden` matches.
+        """
         return {
             **os.environ,
-            "LD_LIBRARY_PATH": str(build().parent),
+            "LD_LIBRARY_PATH": str(build(hidden).parent),
             SCENARIO_VARIABLE: str(self.path),
         }
 

@@ -140,6 +140,8 @@ static bool set_number(struct gpu *gpu, const char *word, const char *value) {
         {"nan", &gpu->nan},
         {"strict_ids", &gpu->strict_ids},
         {"mute", &gpu->mute},
+        {"dead", &gpu->dead},
+        {"virtualization", &gpu->virtualization},
     };
     return set_one_number(numbers, sizeof numbers / sizeof *numbers, word, value, 10);
 }

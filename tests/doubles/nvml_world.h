@@ -49,7 +49,7 @@ struct gpu {
     unsigned device_id, max_clock_mhz, cores, device_file;
     unsigned long long memory;
     int major, minor;
-    unsigned gpm, mig, lost, nan, strict_ids, mute;
+    unsigned gpm, mig, lost, nan, strict_ids, mute, dead, virtualization;
     enum cycles cycles;
     double hang_seconds, power, power_limit;
     struct engine engines[ENGINES];

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-Answer = tuple[int, dict[str, Any], dict[str, str]]
+Answer = tuple[int, dict[str, Any] | bytes, dict[str, str]]
 """Status, body, headers."""
 
 
@@ -66,7 +66,8 @@ def report_server() -> Iterator[ReportServer]:
             report = json.loads(body)
             status, answer, headers = state.answer(report)
             state.tokens.append(self.headers["Authorization"])
-            content = json.dumps(answer).encode()
+            state.reports.append(report)
+            content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -74,14 +75,13 @@ def report_server() -> Iterator[ReportServer]:
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
-            state.reports.append(report)
 
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         state.url = f"http://127.0.0.1:{server.server_port}"
         try:
             yield state

@@ -68,6 +68,11 @@ ONE_GPU: list[tuple[Reason, Callable[[Scenario], None], Callable[[Scenario], Non
         lambda s: s.gpu(1, tensor=0, graphics=1, power=600),
         lambda s: s.gpu(1, tensor=0.5),
     ),
+    (
+        Reason.IMPLAUSIBLE,
+        lambda s: s.gpu(1, dead=1, graphics=1, power=650),
+        lambda s: s.gpu(1, dead=0),
+    ),
 ]
 
 

@@ -1,7 +1,8 @@
 """A job's OFU over many nodes, asked of a real Prometheus, is the one computed by hand.
 
-The scenario is two jobs on four nodes that hold different numbers of GPUs: one grows, moves and
-shrinks, the other shares a node with it, and both end between two scrapes.
+The scenario is three jobs on four nodes that hold different numbers of GPUs: one grows, moves and
+shrinks, the second shares a node with it, and both end between two scrapes. The third is requeued twice,
+and every agent is restarted from its state file meanwhile.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ofu_exporter.jobs.totals import JobTotals, resumed, totals_of
+from ofu_exporter.ofu.job_state import JobState
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.serving.page import Page
-from ofu_exporter.values.job import Claim, Job, Ownership
+from ofu_exporter.values.instant import Instant
+from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
 from ofu_exporter.values.reading import Reading
-from ofu_exporter.values.snapshot import SchedulerHealth
+from ofu_exporter.values.snapshot import JobView, SchedulerHealth
 from tests.helpers.agent import until
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.values import FakeClock, gpu, health, reading
@@ -27,11 +31,13 @@ from tests.helpers.values import FakeClock, gpu, health, reading
 pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("job_prometheus")]
 
 SCENARIO = json.loads(
-    (Path(__file__).parents[1] / "scenarios" / "four-nodes-two-jobs.json").read_text()
+    (Path(__file__).parents[1] / "scenarios" / "four-nodes-three-jobs.json").read_text()
 )
 EPOCH = 1_790_000_000
 WINDOW = 5
 SCRAPE = 15
+RESTARTED_AT = 1380
+"""When every agent starts anew with what its state file has."""
 HZ = 1400e6
 TENSOR_HZ = 1830e6
 
@@ -52,6 +58,12 @@ def owned(node: str, at: float) -> Owned:
         past = [change for change in changes if change["at"] <= at]
         found[job] = frozenset(past[-1]["holds"].get(node, [])) if past else frozenset()
     return found
+
+
+def run(job: str, at: float) -> str:
+    """Which run of a job it is at a time; "" where the scheduler does not say."""
+    past = [change for change in SCENARIO["jobs"][job] if change["at"] <= at]
+    return str(past[-1].get("run", "")) if past else ""
 
 
 def windows(node: str) -> Iterator[tuple[float, float]]:
@@ -86,7 +98,7 @@ def pages(node: str, gpus: int) -> Iterator[tuple[int, str]]:
         for index, device in enumerate(devices):
             events.append(reading(start, stop, tensor(node, index, start), [HZ] * 3, device=device))
         now = owned(node, start)
-        changes = (Ownership(start, claims(now)),) if now != before else ()
+        changes = (Ownership(start, claims(now, start)),) if now != before else ()
         before = now
         clock.now = stop
         tick = Tick(
@@ -101,13 +113,23 @@ def pages(node: str, gpus: int) -> Iterator[tuple[int, str]]:
         )
         state, snapshot = step(state, tick)
         page.publish(snapshot)
+        if stop == RESTARTED_AT:
+            state, before = State(jobs=left_behind(snapshot.jobs, stop)), {}
         if stop % SCRAPE == 0:
             yield EPOCH + int(stop), page.render().body.decode()
 
 
-def claims(now: Owned) -> tuple[Claim, ...]:
+def left_behind(jobs: Iterable[JobView], at: float) -> dict[JobKey, JobState]:
+    """The jobs as they come out of a state file."""
+    rows = [totals_of(view, "n", simulated=True).model_dump_json() for view in jobs]
+    totals = [JobTotals.model_validate_json(row) for row in rows]
+    states = [resumed(each, Instant(at, EPOCH + at)) for each in totals]
+    return {state.job.key: state for state in states}
+
+
+def claims(now: Owned, at: float) -> tuple[Claim, ...]:
     return tuple(
-        Claim(Job("slurm", job), tuple(str(index) for index in sorted(held)))
+        Claim(Job("slurm", job, uid=run(job, at)), tuple(str(index) for index in sorted(held)))
         for job, held in now.items()
         if held
     )
@@ -160,9 +182,9 @@ def ratio(job: str, seconds: int) -> str:
     )
 
 
-@pytest.mark.parametrize("job", ["a", "b"])
+@pytest.mark.parametrize("job", ["a", "b", "c"])
 def test_the_ofu_of_a_whole_job_is_exact(prometheus: Prometheus, job: str) -> None:
-    """Also of nodes that it left long ago, and though its end fell between two scrapes."""
+    """Also of nodes that it left long ago, of every run, and though its end fell between two scrapes."""
     last = 'max_over_time({}{{job_id="{}"}}[30m])'
     used = last.format("ofu_job_utilization_seconds_total", job)
     seen = last.format("ofu_job_gpu_seconds_total", job)

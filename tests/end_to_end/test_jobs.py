@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.jobs.summary import text
 from ofu_exporter.jobs.totals import JobTotals
 from tests.helpers.agent import Agent, agent, until
 from tests.helpers.job_node import SYNC, WINDOW, Node, seconds
@@ -86,6 +87,41 @@ def test_a_job_that_ended_while_the_agent_was_away_is_remembered_and_not_shown(n
         assert report(running).ended is not None
 
 
+def held(job: JobTotals) -> float:
+    return sum(gpu.held_seconds for gpu in job.gpus)
+
+
+def test_jobs_that_ended_while_the_agent_was_away_are_told_with_what_they_held(node: Node) -> None:
+    """One was watched before, the other came and went meanwhile."""
+    began = time.time()
+    node.start("7", "0", "1")
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 4 * WINDOW)
+        running.stop()
+    left = time.time()
+    time.sleep(1.0)
+    node.start("8", "2")
+    time.sleep(2.0)
+    node.end("7")
+    node.end("8")
+    ended = time.time()
+    with agent(*node.flags()) as running:
+        until(lambda: running.value("ofu_job_held_gpu_seconds_total", job_id="8"))
+        assert running.logged("nobody has watched this node for")
+        seven, eight = report(running), report(running, "8")
+        assert 2 * (ended - left - 1.0) < held(seven) <= 2 * (ended - began + 1.0)
+        assert seven.observed_ratio is not None
+        assert seven.observed_ratio < 0.8
+        assert eight.observed_ratio == 0.0
+        assert 1.0 <= held(eight) <= ended - left + 1.0
+        assert running.value("ofu_job_gpu_seconds_total", job_id="8") == 0.0
+        before = held(seven)
+        running.stop()
+    with agent(*node.flags()) as running:
+        until(lambda: running.value("ofu_gpu_up", gpu="0") == 1)
+        assert held(report(running)) == before, "the next agent counts it no second time"
+
+
 def test_two_jobs_claiming_one_gpu_harm_no_third(node: Node) -> None:
     with agent(*node.flags()) as running:
         node.start("7", "0")
@@ -113,3 +149,37 @@ def test_a_damaged_state_file_is_set_aside_and_nothing_else_happens(node: Node) 
         until(lambda: seconds(running) > 2 * WINDOW)
         assert running.value("ofu_exporter_state_files_set_aside_total") == 1
         assert list(node.state.parent.glob("state.sqlite.damaged-*"))
+
+
+def test_a_requeued_job_goes_on_and_its_runs_are_shown(node: Node) -> None:
+    """Its second run begins on another GPU, and the agent is restarted between its second and its third."""
+    node.start("7", "0", "1")
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 4 * WINDOW)
+        node.stop("7")
+        until(lambda: report(running).ended)
+        first = seconds(running)
+        time.sleep(1.1)  # a run is known by the second in which it started
+        node.start("7", "2")
+        until(lambda: report(running).ended is None)
+        assert seconds(running) >= first
+        until(lambda: seconds(running) > first + 2 * WINDOW)
+        node.stop("7")
+        until(lambda: report(running).ended)
+        second = seconds(running)
+        assert running.stop() == 0
+    with agent(*node.flags()) as running:
+        until(lambda: running.value("ofu_job_gpu_seconds_total", job_id="7"))
+        assert seconds(running) == pytest.approx(second), "its series has not ended"
+        node.start("7", "3")
+        until(lambda: seconds(running) > second + 2 * WINDOW)
+        (listed,) = json.loads(running.get("/v1/jobs")[1])
+        runs = listed["runs"]
+        assert [run["ended"] is None for run in runs] == [False, False, True]
+        assert len({run["uid"] for run in runs}) == 3
+        assert runs[0]["began"] < runs[0]["ended"] < runs[1]["began"] < runs[1]["ended"]
+        assert runs[0]["observed_seconds"] == pytest.approx(first)
+        assert runs[1]["observed_seconds"] == pytest.approx(second - first)
+        assert sum(run["observed_seconds"] for run in runs) == pytest.approx(listed["gpu_seconds"])
+        assert {gpu["gpu"] for gpu in listed["gpus"]} == {"0", "1", "2", "3"}
+        assert text(report(running)).count("run since") == 3

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ofu_exporter.jobs.totals import JobTotals
+from tests.doubles import dcgm
 from tests.doubles.nvml import Scenario
-from tests.helpers.agent import agent, until
+from tests.helpers.agent import agent, page_server, until
 from tests.helpers.job_node import Node, seconds
 
 FIRST = "MIG-00000000-0000-0000-0001-000000000000"
@@ -23,9 +27,9 @@ def divided(tmp_path: Path) -> Scenario:
     return scenario
 
 
-def flags(node: Node) -> list[str]:
+def flags(node: Node, source: str = "nvml") -> list[str]:
     return [
-        *("run", "--source", "nvml", "--interval", "0.2s", "--clock-interval", "0.1s"),
+        *("run", "--source", source, "--interval", "0.2s", "--clock-interval", "0.1s"),
         *("--scheduler", "slurm", "--job-dir", str(node.jobs), "--slurm-poll", "0.05s"),
     ]
 
@@ -57,3 +61,95 @@ def test_the_page_has_the_instances_that_there_are_and_no_other(tmp_path: Path) 
         until(lambda: running.value("ofu_gpu_utilization_ratio", gpu_instance="5"))
         assert running.value("ofu_gpu_up", gpu_instance="2") is None
         assert running.values("ofu_gpu_up", gpu_instance="") == []
+
+
+SEVENTHS = range(1, 8)
+Started = tuple[list[str], dict[str, str] | None]
+"""The flags of a source, and the environment that it needs."""
+
+
+@contextlib.contextmanager
+def cut_in_seven_through_nvml(folder: Path) -> Iterator[Started]:
+    scenario = Scenario(folder / "nvml", 2)
+    scenario.gpu(0, mig=1, clock_mhz=[915])
+    scenario.gpu(1, tensor=0.4, clock_mhz=[915])
+    for number in SEVENTHS:
+        scenario.instance(0, number, "1g.10gb", sms=16, tensor=0.4)
+    yield [], scenario.environment()
+
+
+@contextlib.contextmanager
+def cut_in_seven_through_dcgm(folder: Path) -> Iterator[Started]:
+    scenario = dcgm.Scenario(folder / "dcgm", 2)
+    scenario.gpu(0, clock_mhz=[915], graphics=1, power=600)
+    scenario.gpu(1, tensor=0.4, clock_mhz=[915], graphics=1, power=600)
+    for number in SEVENTHS:
+        scenario.instance(0, number, "1g.10gb")
+        scenario.set_instance(0, number, "tensor 0.4")
+    yield ["--dcgm-interval", "0.1s"], scenario.environment()
+
+
+def exporters_page() -> str:
+    """What dcgm-exporter shows of instances, in the form of `tests/pages/mig.prom`; a total of the whole besides."""
+    lines = []
+    parts = [f',GPU_I_PROFILE="1g.10gb",GPU_I_ID="{number}"' for number in SEVENTHS]
+    for gpu, part in [(0, ""), *((0, part) for part in parts), (1, "")]:
+        labels = f'gpu="{gpu}",UUID="GPU-{gpu}",modelName="NVIDIA H100 80GB HBM3"{part}'
+        lines.append(f"DCGM_FI_DEV_SM_CLOCK{{{labels}}} 915")
+        lines.append(f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{{labels}}} 0.4")
+    return "\n".join(lines) + "\n"
+
+
+@contextlib.contextmanager
+def cut_in_seven_on_a_page(folder: Path) -> Iterator[Started]:
+    with page_server(exporters_page) as url:
+        yield ["--url", url, "--collect-interval", "0.2s"], None
+
+
+@pytest.mark.parametrize(
+    ("source", "node_of"),
+    [
+        ("nvml", cut_in_seven_through_nvml),
+        ("dcgm", cut_in_seven_through_dcgm),
+        ("dcgm-exporter", cut_in_seven_on_a_page),
+    ],
+    ids=["nvml", "dcgm", "page"],
+)
+def test_a_gpu_cut_in_seven_is_one_gpu_beside_a_whole_one(
+    tmp_path: Path,
+    source: str,
+    node_of: Callable[[Path], contextlib.AbstractContextManager[Started]],
+) -> None:
+    node = Node(tmp_path)
+    node.start("7", "0")
+    node.start("8", "1")
+    with (
+        node_of(tmp_path) as (extra, environment),
+        agent(*flags(node, source), *extra, env=environment) as running,
+    ):
+        until(lambda: running.values("ofu_gpu_up") == [1] * 8)
+        until(lambda: min(seconds(running, "7"), seconds(running, "8")) > 1.0)
+        assert sum(running.values("ofu_gpu_share_ratio")) == pytest.approx(2)
+        assert len(running.values("ofu_gpu_info", share_basis="slices", mig_profile="1g.10gb")) == 7
+        for name in ("ofu_job_gpu_seconds_total", "ofu_job_held_gpu_seconds_total"):
+            parts, whole = (running.value(name, job_id=job) or 0.0 for job in ("7", "8"))
+            assert 0.5 < parts / whole < 2  # seven if each part were a GPU
+        report = JobTotals.model_validate_json(running.get("/v1/jobs/7")[1])
+        assert report.utilization_ratio == pytest.approx(0.2, abs=1e-3)
+        assert report.gpu_count == pytest.approx(1)
+        stamps = running.values("ofu_gpu_sample_timestamp_seconds")
+        listed = json.loads(running.get("/v1/gpus")[1])
+        assert {gpu["share_basis"] for gpu in listed} == {"slices", "whole"}
+        assert sum(gpu["share_ratio"] for gpu in listed) == pytest.approx(2)
+        assert all(gpu["sampled"] >= min(stamps) for gpu in listed)
+        assert not running.logged("its slices are not known")
+
+
+def test_a_share_that_is_only_guessed_is_said(tmp_path: Path) -> None:
+    """A GPU that no row names, as the page of a new card is before anybody has added the row."""
+    page = exporters_page().replace("NVIDIA H100 80GB HBM3", "NVIDIA Z999")
+    flags = ("--source", "dcgm-exporter", "--interval", "0.2s", "--scheduler", "none")
+    with page_server(lambda: page) as url, agent("run", *flags, "--url", url) as running:
+        until(lambda: len(running.values("ofu_gpu_info", share_basis="instances")) == 7)
+        assert sum(running.values("ofu_gpu_share_ratio", gpu="0")) == pytest.approx(1)
+        until(lambda: running.logged("its slices are not known"))

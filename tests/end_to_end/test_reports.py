@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.jobs.totals import JobTotals, ReportedMfu
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
+from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.reports.book import REPORTS_AT_ONCE
 from tests.helpers.agent import SOON, Agent, agent, until
 from tests.helpers.job_node import Node, seconds

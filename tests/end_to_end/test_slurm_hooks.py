@@ -48,8 +48,13 @@ def load(path: Path) -> dict[str, Any] | None:
     return content
 
 
+def complete(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """The files to which Slurm's answer was added; a shell writes them first."""
+    return {job_id: file for job_id, file in files(cluster).items() if "name" in file}
+
+
 def file_of(cluster: Cluster, job_id: str) -> dict[str, Any]:
-    until(lambda: job_id in files(cluster))
+    until(lambda: job_id in complete(cluster))
     return files(cluster)[job_id]
 
 
@@ -73,7 +78,7 @@ def test_a_batch_job(cluster: Cluster, gate: str) -> None:
 def test_an_interactive_job_without_a_time_limit(cluster: Cluster, gate: str) -> None:
     command = f"while [ ! -e {cluster.gate(gate)} ]; do sleep 0.02; done"
     with cluster.popen("srun", "--gres=gpu:3", "--job-name=look", "sh", "-c", command) as srun:
-        until(lambda: files(cluster) != {})
+        until(lambda: complete(cluster))
         ((_, file),) = files(cluster).items()
         assert (file["gpus"], file["name"], file["user"]) == (["0", "1", "2"], "look", "root")
         cluster.open(gate)
@@ -190,7 +195,7 @@ def test_an_array_cannot_forge_the_line_of_its_last_task(cluster: Cluster, gate:
     name = f"x\n{job_id}|R|1|N/A|1|1|root|root"
     array = cluster.submit("--gres=gpu:1", "--array=0-2", f"--job-name={name}", until_open=gate)
     assert array == job_id
-    until(lambda: len(files(cluster)) == 3)
+    until(lambda: len(complete(cluster)) == 3)
     tasks = {file["array_task_id"] for file in files(cluster).values()}
     assert tasks == {"0", "1", "2"}
     assert files(cluster)[array]["account"] == ""

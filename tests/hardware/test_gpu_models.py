@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from ofu_exporter.hardware.gpu_models import (
     ROWS,
     GpuModel,
     custom_row,
+    estimate,
     find,
     markdown,
     normalise,
@@ -27,12 +27,11 @@ from ofu_exporter.hardware.gpu_models import (
 from ofu_exporter.values.gpu import Gpu, Rating
 
 REPO = Path(__file__).parents[2]
-FACTS = REPO.parent / "shared" / "facts" / "gpus.csv"
 
 BY_KEY = {row.key: row for row in ROWS}
 NAMED = [(row, name) for row in ROWS for name in row.names]
 IDENTIFIED = [(row, device_id) for row in ROWS for device_id in row.pci_device_ids]
-SHARED_IDS = {"25b6"}
+SHARED_IDS = {"25b6", "1e30", "1e78"}
 KNOWN_NAMES = {normalise(name) for _, name in NAMED}
 MIB = 2**20
 
@@ -184,8 +183,13 @@ def test_a_pci_id_resolves_to_its_row(row: GpuModel, device_id: str) -> None:
     name = row.names[0] if row.names else ""
     assert find(device(name, device_id)) is row
     assert find(device(name, device_id.upper())) is row
-    alone = find(device("", device_id, row.sm_count, row.chip.compute_capability))
-    assert alone is (None if device_id in SHARED_IDS else row)
+    gpu = device("", device_id, row.sm_count, row.chip.compute_capability)
+    if device_id not in SHARED_IDS:
+        assert find(gpu) is row
+    elif device_id == "25b6":
+        assert find(gpu) is None
+    else:  # two boards with one chip and one rating
+        assert rated(gpu).tensor_clock_hz == rated(device(name)).tensor_clock_hz
 
 
 def test_only_the_known_pci_ids_are_shared() -> None:
@@ -217,7 +221,24 @@ def test_an_unknown_pci_id_leaves_it_to_the_name() -> None:
         ("NVIDIA A10G", "A10G"),
         ("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"),
         ("NVIDIA A100", None),
-        ("A10", None),
+        ("A10", "A10"),
+        ("NVIDIA NVIDIA A10", None),
+        ("A100", None),
+        ("A100-SXM4-40GB", "A100-SXM4-40GB"),
+        ("A100-PCIE-40GB MIG 1g.5gb", "A100-PCIe-40GB"),
+        ("GeForce RTX 3090", "RTX-3090"),
+        ("RTX A6000", "RTX-A6000"),
+        ("NVIDIA Tesla T4", "T4"),
+        ("NVIDIA A100-PG509-200", "A100-SXM4-40GB"),
+        ("A100-PG509-200", "A100-SXM4-40GB"),
+        ("NVIDIA PG509-210", "A100-SXM4-80GB"),
+        ("NVIDIA PG506-242", "A100-SXM-64GB"),
+        ("NVIDIA A100-PG506-207", "A100-PG506"),
+        ("NVIDIA PG506-230", None),
+        ("Quadro RTX 6000", "Quadro-RTX-6000"),
+        ("NVIDIA RTX 6000", None),
+        ("NVIDIA GeForce RTX 3080", "RTX-3080"),
+        ("NVIDIA GeForce RTX 3080 Ti", None),
         ("NVIDIA L4", "L4"),
         ("NVIDIA L40", "L40"),
         ("NVIDIA L40S", "L40S"),
@@ -243,7 +264,7 @@ def test_an_unknown_pci_id_leaves_it_to_the_name() -> None:
         ("NVIDIA GB10", "GB10"),
         ("NVIDIA B300", None),
         ("NVIDIA GeForce RTX 4090", "RTX-4090"),
-        ("NVIDIA GeForce RTX 4090 D", None),
+        ("NVIDIA GeForce RTX 4090 D", "RTX-4090-D"),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
         ("RTX 4090", None),
         ("", None),
@@ -333,16 +354,77 @@ def test_a_mig_instance_has_the_clocks_but_no_peak() -> None:
 
 
 @pytest.mark.parametrize("name", ["NVIDIA Z1", "NVIDIA L2", "NVIDIA H20 NVL16"])
-def test_a_card_without_a_rated_clock_is_measured_against_its_own(name: str) -> None:
+def test_a_card_without_a_rated_clock_has_no_rating(name: str) -> None:
+    """Its own maximum SM clock is no substitute: an H100's would make OFU 7.6 % too low."""
     assert rate(device(name)) is None
-    assert rate(device(name, max_sm_clock_hz=0.0)) is None
-    own = rated(device(name, sm_count=58, max_sm_clock_hz=2e9))
-    assert own == Rating({"low_precision": 2e9, "fp64": 2e9}, {}, "estimated", "")
+    assert rate(device(name, sm_count=58, max_sm_clock_hz=2e9)) is None
+
+
+def test_an_estimate_is_the_cards_own_maximum_for_both_domains() -> None:
+    gpu = device("NVIDIA Z1", max_sm_clock_hz=2e9)
+    assert estimate(gpu) == Rating({"low_precision": 2e9, "fp64": 2e9}, {}, "estimated", "")
+    assert estimate(device("NVIDIA Z1")) is None
+    assert estimate(device("NVIDIA Z1", max_sm_clock_hz=0.0)) is None
 
 
 def test_b100_is_known_but_not_rated() -> None:
     assert key_of(device("", "2920")) == "B100"
-    assert rated(device("", "2920", max_sm_clock_hz=1.8e9)).origin == "estimated"
+    assert rate(device("", "2920", max_sm_clock_hz=1.8e9)) is None
+
+
+def test_a_3080_is_told_by_its_pci_id_from_the_one_with_other_memory() -> None:
+    assert key_of(device("NVIDIA GeForce RTX 3080", "2206")) == "RTX-3080"
+    assert key_of(device("NVIDIA GeForce RTX 3080", "220a")) == "RTX-3080-12GB"
+
+
+def test_rtx_pro_5000_has_the_clock_of_its_published_figures() -> None:
+    """2064 TOPS of sparse FP4 on 110 SMs are 2290 MHz, 65 TFLOP/s of FP32 are 2308."""
+    from_fp4 = 2064e12 / 2 / (110 * 4096)
+    from_fp32 = 65e12 / (110 * 128 * 2)
+    clock_hz = rated(device("NVIDIA RTX PRO 5000 Blackwell")).tensor_clock_hz["low_precision"]
+    assert from_fp4 - 1e6 <= clock_hz <= from_fp32
+
+
+def clock_marks() -> dict[str, bool]:
+    """Whether the table marks the clock of each model that has one."""
+    rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in markdown().splitlines()[2:]]
+    return {cells[0]: "†" in cells[2] for cells in rows if cells[2] != "-"}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_a_clock_that_its_published_peak_does_not_imply_is_marked(row: GpuModel) -> None:
+    """Implied by the figure as published, which may be rounded to whole TFLOP/s."""
+    if row.tensor_clock_hz is None:
+        assert row.key not in clock_marks()
+        return
+    precision = "bf16" if "bf16" in row.published_peak_flops else "fp16"
+    published = row.published_peak_flops.get(precision)
+    flops = row.chip.flops_per_cycle_per_sm.get(precision)
+    if published is None or flops is None or precision in row.disputed:
+        assert clock_marks()[row.key]
+        return
+    assert row.sm_count is not None
+    implied_hz = published / (row.sm_count * flops)
+    rounding = 0.5e12 / published if published % 1e12 == 0 else 0.0
+    off = abs(row.tensor_clock_hz / implied_hz - 1)
+    assert clock_marks()[row.key] == (off > max(0.005, rounding))
+
+
+def test_the_marked_clocks() -> None:
+    assert {key for key, marked in clock_marks().items() if marked} == {
+        "V100-SXM3",
+        "V100-PCIe",
+        "V100S-PCIe",
+        "A100-SXM-64GB",
+        "L40S",
+        "L20",
+        "RTX-5090-D",
+        "H20",
+        "H20-3e",
+        "GB10",
+        "RTX-PRO-6000-Server",
+        "RTX-PRO-4500",
+    }
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
@@ -439,7 +521,7 @@ def test_no_device_makes_it_fail(gpu: Gpu) -> None:
     assert rating is None or all(value > 0 for value in rating.tensor_clock_hz.values())
 
 
-# The table in the documentation, and the facts it was made of.
+# The table in the documentation.
 
 
 def test_the_page_shows_what_the_command_prints(regenerate: bool) -> None:
@@ -470,42 +552,3 @@ def test_the_page_names_every_disputed_model() -> None:
     page = (REPO / "docs" / "gpus.md").read_text(encoding="utf-8")
     section = page.split("## Disputed figures")[1].split("\n## ")[0]
     assert [row.key for row in ROWS if row.disputed and row.key not in section] == []
-
-
-def facts() -> list[dict[str, str]]:
-    if not FACTS.exists():
-        pytest.skip(f"{FACTS.name} is not beside this checkout")
-    with FACTS.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def test_the_table_has_every_fact() -> None:
-    rows = facts()
-    assert {fact["key"] for fact in rows} == set(BY_KEY)
-    for fact in rows:
-        row = BY_KEY[fact["key"]]
-        mhz = fact["rated_tensor_clock_mhz_used_for_published_peak"]
-        assert row.tensor_clock_hz == (float(mhz) * 1e6 if mhz else None), row.key
-        assert row.sm_count == (int(fact["sm_count"]) if fact["sm_count"] else None), row.key
-        assert row.chip.arch == fact["arch"]
-        assert row.chip.compute_capability == tuple(map(int, fact["compute_capability"].split(".")))
-        ids = {i for i in fact["pci_device_ids_10de"].split("|") if "not confirmed" not in i}
-        assert set(row.pci_device_ids) == {i.split()[0] for i in ids}, row.key
-        names = {name for name in fact["nvml_names"].split("|") if name and "(" not in name}
-        assert set(row.names) == names
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_the_table_has_every_fact_about(precision: str) -> None:
-    for fact in facts():
-        row = BY_KEY[fact["key"]]
-        if precision in row.disputed:
-            continue
-        flops = fact[f"flops_per_cycle_per_sm_{precision}"]
-        peak = fact[f"peak_dense_{precision}_tflops"]
-        if precision == "fp16":  # the facts give FP16 only where a model has no BF16
-            flops = flops or fact["flops_per_cycle_per_sm_bf16"]
-            peak = peak or fact["peak_dense_bf16_tflops"]
-        assert row.chip.flops_per_cycle_per_sm.get(precision) == (int(flops) if flops else None)
-        published = row.published_peak_flops.get(precision)
-        assert published == (pytest.approx(float(peak) * 1e12) if peak else None), row.key

@@ -153,7 +153,7 @@ def page_server(page: Callable[[], str], content_type: str = "text/plain") -> It
             """Quiet."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/metrics"
         finally:

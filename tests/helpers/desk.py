@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,12 +57,18 @@ class Desk:
         self.node.give(self.clock.now, whole(job, *devices))
         self.show()
 
-    def run(self, seconds: float, tensor: float = 0.5, window: float = 5.0) -> None:
+    def run(
+        self,
+        seconds: float,
+        tensor: float = 0.5,
+        window: float = 5.0,
+        hz: Sequence[float] = (1400e6,) * 10,
+    ) -> None:
         """Time goes by; every window's tick is reviewed, as the agent does."""
         end = self.clock.now + seconds
         while self.clock.now < end - 1e-9:
             stop = min(self.clock.now + window, end)
-            self.node.run(self.clock.now, stop, tensor, window)
+            self.node.run(self.clock.now, stop, tensor, window, hz)
             self.clock.now = stop
             self.show()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ofu_exporter.schedulers.slurm import job_files
+from ofu_exporter.schedulers.slurm import ended_files, job_files
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
@@ -29,7 +29,12 @@ class Node:
         job_files.write(self.jobs, JobFile(Claim(job, gpus), None, boot_id()))
 
     def stop(self, job_id: str) -> None:
+        """The job's file goes as that of a job whose end nobody has noted."""
         job_files.remove(self.jobs, job_id)
+
+    def end(self, job_id: str) -> None:
+        """The job ends by its epilog."""
+        ended_files.put_aside(self.jobs, job_id, time.time())
 
     def flags(self) -> list[str]:
         return [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Claim, Job, Ownership
@@ -40,16 +42,24 @@ class Node:
             source=health(),
             unix=self.epoch + now,
             owners=owners,
-            schedulers=(SchedulerHealth("slurm", up=True, reason=None),),
+            schedulers=(SchedulerHealth("slurm", up=True, reason=None, answered_at=now),),
         )
         self.state, self.last = step(self.state, tick)
         return self.last
 
-    def run(self, start: float, end: float, tensor: float = 0.5, window: float = 5.0) -> Snapshot:
-        """Windows of every GPU from start to end."""
+    def run(
+        self,
+        start: float,
+        end: float,
+        tensor: float = 0.5,
+        window: float = 5.0,
+        hz: Sequence[float] = (1400e6,) * 10,
+    ) -> Snapshot:
+        """Windows of every GPU from start to end, each with these clock reads."""
         while start < end - 1e-9:
             stop = min(start + window, end)
-            self.tick(stop, *(reading(start, stop, tensor, device=device) for device in self.gpus))
+            windows = (reading(start, stop, tensor, hz, device=device) for device in self.gpus)
+            self.tick(stop, *windows)
             start = stop
         return self.last
 
@@ -66,5 +76,6 @@ def whole(job: Job, *devices: str) -> Claim:
 
 def snapshot_of(*events: Reading | Fault, source: SourceHealth | None = None) -> Snapshot:
     """The snapshot of one tick at 5 s, in which the GPUs of these events are there."""
-    tick = Tick(5.0, 5.0, [event.gpu for event in events], events, source or health())
+    gpus = [event.gpu for event in events]
+    tick = Tick(5.0, 5.0, gpus, events, source or health(), unix=EPOCH + 5.0)
     return step(State(), tick)[1]

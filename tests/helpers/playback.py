@@ -9,6 +9,7 @@ from ofu_exporter.sources.replay import recording
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
+from tests.helpers.node import EPOCH
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
@@ -30,7 +31,7 @@ def play(path: Path, interval: float = 5.0) -> Snapshot:
             rejected={"damaged_line": len(played.damaged)} if played.damaged else {},
         )
         now = max(snapshot.at, end(event))
-        tick = Tick(now, interval, list(gpus), [event], health)
+        tick = Tick(now, interval, list(gpus), [event], health, unix=EPOCH + now)
         state, snapshot = step(state, tick)
     return snapshot
 

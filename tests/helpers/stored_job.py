@@ -1,4 +1,4 @@
-"""A job that tests put into a state file, and the file as others find it."""
+"""A job as a page shows it and a state file keeps it, and looks at such a file from outside."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from ofu_exporter.jobs.state_file import Saved, open_store
+from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import JobView
 
@@ -19,10 +21,17 @@ VIEW = JobView(
     ended=None,
     updated=NOW,
 )
+TOTALS = totals_of(VIEW, "n1", simulated=False)
 
 
 def change(path: Path, statement: str) -> None:
-    """Change the file behind its owner's back."""
+    """Change a state file behind its owner's back."""
     with closing(sqlite3.connect(path)) as db:
         db.execute(statement)
         db.commit()
+
+
+def saved(path: Path) -> Saved:
+    """What the next agent would find."""
+    with closing(open_store(path)) as store:
+        return store.load(NOW)

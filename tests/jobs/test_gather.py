@@ -5,15 +5,32 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from ofu_exporter.jobs.gather import gather
-from ofu_exporter.jobs.totals import JobTotals, merged
+from ofu_exporter.jobs.gather import NodeAnswer, ask, gather
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged
 
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n",), began=1.0, updated=2.0, ended=2.0)
+
+OLDER = JOB.model_copy(
+    update={
+        "gpus": (
+            GpuTotals(
+                gpu="0",
+                uuid="GPU-0",
+                gpu_instance="3",
+                held_seconds=9.0,
+                observed_seconds=9.0,
+                utilization_seconds=1.0,
+            ),
+        )
+    }
+)
+"""What an agent answers that does not weigh MIG instances."""
 
 Answer = Callable[[], tuple[int, bytes]]
 
@@ -24,6 +41,11 @@ def known(job: JobTotals = JOB) -> Answer:
 
 def unknown() -> tuple[int, bytes]:
     return 404, json.dumps({"detail": "no job '7' is known on this node"}).encode()
+
+
+def ending_at(length: int) -> bytes:
+    """An agent's own 404 whose telling words end after so many bytes."""
+    return unknown()[1].removesuffix(b'"}').rjust(length)
 
 
 @contextlib.contextmanager
@@ -39,11 +61,18 @@ def nodes(**answers: Answer) -> Iterator[tuple[list[str], int, dict[str, str]]]:
         yield list(addresses.values()), port, addresses
 
 
+class IPv6Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+
+
 @contextlib.contextmanager
 def _server(address: str, port: int, answer: Answer) -> Iterator[http.server.ThreadingHTTPServer]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            assert self.path == "/v1/jobs/7"
+            assert self.requestline == "GET /v1/jobs/7 HTTP/1.1"  # as it was sent
+            assert self.headers["Accept"] == "application/json"
+            host = f"[{address}]" if ":" in address else address
+            assert self.headers["Host"] == f"{host}:{server.server_port}"
             status, body = answer()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
@@ -54,7 +83,8 @@ def _server(address: str, port: int, answer: Answer) -> Iterator[http.server.Thr
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""
 
-    with http.server.ThreadingHTTPServer((address, port), Handler) as server:
+    kind = IPv6Server if ":" in address else http.server.ThreadingHTTPServer
+    with kind((address, port), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield server
@@ -87,8 +117,17 @@ def test_a_job_that_has_not_ended_everywhere_is_waited_for() -> None:
 
 
 def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
-    with nodes(a=known(JOB.model_copy(update={"ended": None}))) as (hosts, port, _):
+    asked = []
+
+    def never_ends() -> tuple[int, bytes]:
+        asked.append(1)
+        return known(JOB.model_copy(update={"ended": None}))()
+
+    with nodes(a=never_ends) as (hosts, port, _):
         found = gather(hosts, port, "7", wait=0.1)
+        assert len(asked) == 1, "the next question would come too late"
+        gather(hosts, port, "7", wait=1.2)
+        assert 2 <= len(asked) <= 4, "a node is not asked without a pause"
     assert merged(found.totals).ended is None
 
 
@@ -98,11 +137,30 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
         (unknown, "knows nothing of the job"),
         (lambda: (404, b"Not Found"), "answers 404"),
         (lambda: (500, b""), "answers 500"),
+        (
+            known(OLDER),
+            "counts a MIG instance as a whole GPU: its agent is older",
+        ),
         (lambda: (200, b"<html>"), "answers with something else than a job's totals"),
         (lambda: (200, b"[" * 100_000), "answers with something else than a job's totals"),
-        (lambda: (200, b" " * (5 << 20)), "answers with something else than a job's totals"),
+        (
+            lambda: (200, b" " * (5 << 20) + JOB.model_dump_json().encode()),
+            "answers with something else than a job's totals",
+        ),
+        (lambda: (404, ending_at(4096)), "knows nothing of the job"),
+        (lambda: (404, ending_at(4097)), "answers 404"),
     ],
-    ids=["unknown", "another server", "failing", "html", "deep", "huge"],
+    ids=[
+        "unknown",
+        "another server",
+        "failing",
+        "older",
+        "html",
+        "deep",
+        "huge",
+        "long",
+        "too long",
+    ],
 )
 def test_a_node_that_does_not_help_is_named_and_costs_no_other(
     answer: Answer, problem: str
@@ -118,4 +176,34 @@ def test_a_node_that_is_away_is_named() -> None:
         found = gather([*hosts, "127.0.0.99", "no such host"], port, "7", wait=0.0)
     assert len(found.totals) == 1
     assert set(found.problems) == {"127.0.0.99", "no such host"}
-    assert "refused" in found.problems["127.0.0.99"]
+    assert found.problems["127.0.0.99"] == "does not answer: Connection refused"
+
+
+def test_a_node_that_says_nothing_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        agent = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert ask(agent, "7", seconds=0.2) == NodeAnswer(None, "does not answer: timed out")
+
+
+def test_a_node_that_hangs_up_is_named() -> None:
+    def hang_up() -> None:
+        with server.accept()[0] as connection:
+            connection.recv(65536)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        answer = ask(f"http://127.0.0.1:{server.getsockname()[1]}", "7")
+        thread.join()
+    why = "does not answer: Remote end closed connection without response"
+    assert answer == NodeAnswer(None, why)
+
+
+def test_the_address_of_an_agent_may_end_in_a_slash() -> None:
+    with nodes(a=known()) as ((host,), port, _):
+        assert ask(f"http://{host}:{port}/", "7").totals == JOB
+
+
+def test_a_node_may_be_named_by_its_ipv6_address() -> None:
+    with _server("::1", 0, known()) as server:
+        assert gather(["::1"], server.server_port, "7", wait=0.0).totals == (JOB,)

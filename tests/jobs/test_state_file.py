@@ -17,24 +17,25 @@ from ofu_exporter.jobs.state_file import (
     find_in_file,
     open_store,
 )
-from ofu_exporter.jobs.totals import totals_of
-from tests.helpers.stored_job import NOW, VIEW, change
-
-TOTALS = totals_of(VIEW, "n1", simulated=False)
+from ofu_exporter.jobs.totals import resumed
+from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.values.instant import Instant
+from tests.helpers.stored_job import NOW, TOTALS, change
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "deep" / "state.sqlite"
+    return tmp_path / "deep" / "deeper" / "state.sqlite"
 
 
 _OPENED: list[StateFile] = []
 
 
 def opened(path: Path) -> tuple[StateFile, Path | None]:
-    store, aside = open_store(path)
+    aside: list[Path] = []
+    store = open_store(path, aside.append)
     _OPENED.append(store)
-    return store, aside
+    return store, next(iter(aside), None)
 
 
 def stored(path: Path) -> StateFile:
@@ -50,54 +51,71 @@ def _closed_at_the_end() -> Iterator[None]:
 
 def test_a_running_job_is_what_the_next_agent_goes_on_with(path: Path) -> None:
     first = stored(path)
-    first.save([TOTALS], {("GPU-0", ""): 77.0})
+    first.save([TOTALS], {("GPU-0", ""): 77.0}, NOW)
     first.close()
-    saved = stored(path).load()
-    assert saved.running == (TOTALS,)
+    saved = stored(path).load(NOW)
+    assert saved.jobs == (TOTALS,)
     assert saved.counted_until == {("GPU-0", ""): 77.0}
 
 
-def test_a_job_that_ended_is_found_and_not_gone_on_with(path: Path) -> None:
+def test_a_job_that_ended_is_gone_on_with_while_it_is_shown_and_is_found_later(path: Path) -> None:
     store = stored(path)
-    store.save([TOTALS.model_copy(update={"ended": NOW})], {})
-    assert store.load().running == ()
+    ended = TOTALS.model_copy(update={"ended": NOW})
+    store.save([ended], {}, NOW)
+    assert store.load(NOW + GRACE_SECONDS - 1).jobs == (ended,)
+    assert store.load(NOW + GRACE_SECONDS).jobs == ()
     assert [run.ended for run in store.find("12")] == [NOW]
     assert store.find("13") == ()
 
 
 def test_an_agent_that_dies_at_its_start_costs_the_next_one_nothing(path: Path) -> None:
     first = stored(path)
-    first.save([TOTALS], {})
+    first.save([TOTALS], {}, NOW)
     for _ in range(3):
-        assert stored(path).load().running == (TOTALS,)
+        assert stored(path).load(NOW).jobs == (TOTALS,)
 
 
 def test_a_job_that_does_not_come_back_has_ended(path: Path) -> None:
     store = stored(path)
-    store.save([TOTALS], {})
+    store.save([TOTALS], {}, NOW)
     store.prune(TOTALS.updated + PRUNE_SECONDS - 1)
-    assert store.load().running == (TOTALS,)
+    assert store.load(NOW).jobs == (TOTALS,)
     store.prune(TOTALS.updated + PRUNE_SECONDS + 1)
-    assert store.load().running == ()
+    assert store.load(TOTALS.updated + PRUNE_SECONDS + 1).jobs == ()
     assert [run.ended for run in store.find("12")] == [TOTALS.updated]
+
+
+def test_the_file_says_up_to_when_somebody_watched(path: Path) -> None:
+    store = stored(path)
+    assert store.load(NOW).watched_until is None
+    store.save([], {}, NOW)
+    store.save([], {}, NOW + 15)
+    assert stored(path).load(NOW).watched_until == NOW + 15
+
+
+def test_a_file_of_an_agent_that_did_not_say_so_is_read_all_the_same(path: Path) -> None:
+    stored(path).save([TOTALS], {}, NOW)
+    change(path, "DROP TABLE watched")
+    saved = stored(path).load(NOW)
+    assert (saved.jobs, saved.watched_until) == ((TOTALS,), None)
 
 
 def test_saving_again_replaces_and_adds_nothing(path: Path) -> None:
     store = stored(path)
     for updated in (NOW, NOW + 15, NOW + 30):
-        store.save([TOTALS.model_copy(update={"updated": updated})], {})
+        store.save([TOTALS.model_copy(update={"updated": updated})], {}, NOW)
     assert [run.updated for run in store.find("12")] == [NOW + 30]
 
 
 def test_monotonic_time_of_another_boot_is_not_used(path: Path) -> None:
-    stored(path).save([], {("GPU-0", ""): 77.0})
+    stored(path).save([], {("GPU-0", ""): 77.0}, NOW)
     change(path, "UPDATE gpus SET boot_id = 'another'")
-    assert stored(path).load().counted_until == {}
+    assert stored(path).load(NOW).counted_until == {}
 
 
 def test_what_ended_long_ago_is_dropped(path: Path) -> None:
     store = stored(path)
-    store.save([TOTALS.model_copy(update={"ended": NOW})], {})
+    store.save([TOTALS.model_copy(update={"ended": NOW})], {}, NOW)
     store.prune(NOW + KEEP_SECONDS - 1)
     assert store.find("12")
     store.prune(NOW + KEEP_SECONDS + 1)
@@ -110,7 +128,7 @@ def test_the_file_holds_a_bounded_number_of_jobs(path: Path) -> None:
         TOTALS.model_copy(update={"job_id": str(number), "updated": float(number), "ended": 1.0})
         for number in range(MOST_ROWS + 10)
     ]
-    store.save(many, {})
+    store.save(many, {}, NOW)
     store.prune(0.0)
     assert not store.find("9")
     assert store.find("10")
@@ -128,15 +146,15 @@ def test_the_file_holds_a_bounded_number_of_jobs(path: Path) -> None:
 )
 def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> None:
     store = stored(path)
-    store.save([TOTALS.model_copy(update={"job_id": str(n)}) for n in range(100)], {})
+    store.save([TOTALS.model_copy(update={"job_id": str(n)}) for n in range(100)], {}, NOW)
     store.close()
     assert callable(damage)
     damage(path)
     again, aside = opened(path)
     assert aside is not None
     assert aside.exists()
-    assert again.load().running == ()
-    again.save([TOTALS], {})
+    assert again.load(NOW).jobs == ()
+    again.save([TOTALS], {}, NOW)
     assert again.find("12") == (TOTALS,)
 
 
@@ -148,14 +166,41 @@ def test_a_file_of_a_later_version_is_set_aside(path: Path) -> None:
 
 def test_a_row_that_cannot_be_read_costs_itself(path: Path) -> None:
     store = stored(path)
-    store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {})
+    store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {}, NOW)
     change(path, "UPDATE jobs SET report = '{}' WHERE job_id = '12'")
-    assert [job.job_id for job in store.load().running] == ["13"]
+    assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
+
+
+def test_sums_of_before_instances_were_weighed_are_left_out_and_the_log_says_so(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A version that counted a MIG instance as a whole GPU wrote no share. Whole GPUs counted as they do now."""
+    store = stored(path)
+    other = TOTALS.model_copy(update={"job_id": "13"})
+    store.save([TOTALS, other], {}, NOW)
+    change(path, "UPDATE jobs SET report = json_remove(report, '$.gpus[0].share_ratio')")
+    assert {job.job_id for job in store.load(NOW).jobs} == {"12", "13"}
+    instance = "json_set(report, '$.gpus[0].gpu_instance', '3')"
+    change(path, f"UPDATE jobs SET report = {instance} WHERE job_id = '12'")
+    assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
+    assert store.find("12") == ()
+    assert "job 12: sums of an older version" in caplog.text
+
+
+def test_the_share_of_an_instance_comes_back(path: Path) -> None:
+    (gpu,) = TOTALS.gpus
+    part = gpu.model_copy(update={"gpu_instance": "3", "share_ratio": 3 / 7})
+    store = stored(path)
+    store.save([TOTALS.model_copy(update={"gpus": (part,)})], {}, NOW)
+    (job,) = store.load(NOW).jobs
+    assert job.gpus == (part,)
+    (usage,) = resumed(job, Instant(0.0, NOW)).usage.values()
+    assert (usage.share, usage.observed_seconds) == (3 / 7, 90.0)
 
 
 def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path) -> None:
     store = stored(path)
-    store.save([TOTALS], {})
+    store.save([TOTALS], {}, NOW)
     assert find_in_file(path, "12") == (TOTALS,)
     with pytest.raises(sqlite3.Error):
         find_in_file(path.with_name("none.sqlite"), "12")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -11,37 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, resumed, totals_of
-from ofu_exporter.ofu.job_state import views
+from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import (
     Adjusted,
-    Bound,
-    Causes,
     Compared,
-    LikelyCause,
-    ReportsView,
+    ErrorMethod,
     Verdict,
 )
 from ofu_exporter.values.snapshot import JobView
-
-VIEW = JobView(
-    job=Job("slurm", "12", name="llama", user="ada", array_job_id="10", array_task_id="2"),
-    usage=(
-        GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
-        GpuUsage("1", ("GPU-1", ""), 100.0, 60.0, 6.0),
-    ),
-    distribution={100: 90.0, 20: 60.0},
-    began=1000.0,
-    ended=None,
-    updated=1100.0,
-)
-
-
-def made(node: str = "n1", **changes: Any) -> JobTotals:
-    return totals_of(VIEW, node, simulated=False).model_copy(update=changes)
+from tests.helpers.documents import REPORTS, VIEW, made, reporting
 
 
 def test_the_mean_is_a_sum_over_a_sum() -> None:
@@ -114,48 +98,6 @@ def test_merging_in_any_order_gives_the_same(steps: list[int]) -> None:
     assert math.fsum(one.distribution.values()) == len(steps)
 
 
-def test_a_simulated_node_makes_the_whole_simulated() -> None:
-    both = merged([made(), made("n2", simulated=True)])
-    assert one_line(both).endswith("simulated=yes")
-    assert "SIMULATED" in text(both)
-
-
-def test_the_line_for_a_comment_field() -> None:
-    assert one_line(made()) == (
-        "ofu=34.0% p10=10.0% p50=50.0% p90=50.0% gpus=2 gpu_hours=0.04 observed=75.0% nodes=1"
-    )
-
-
-def test_the_text_for_people() -> None:
-    assert text(made(ended=1100.0)) == (
-        "Job 12, name llama, user ada, array 10_2 (ended)\n"
-        "OFU 34.0% over 0.04 GPU-hours, 75.0% of the time it had 2 GPUs on n1\n"
-        "OFU of its windows: p10 10.0%, p50 50.0%, p90 50.0%\n"
-        "  n1 GPU 0 (GPU-0): OFU 50.0%, observed 90 of 100 s\n"
-        "  n1 GPU 1 (GPU-1): OFU 10.0%, observed 60 of 100 s"
-    )
-
-
-FIRST = LikelyCause("fp8_peak_for_bf16", 2.0, 0.3, "the peak of fp8 is twice that of bf16")
-REPORTS = ReportsView(
-    outcomes={"accepted": 5, "overlap": 1},
-    at=1095.0,
-    peak_flops=989.4e12,
-    mfu=0.42,
-    horizon=Compared(21.0, 17.0, 50.0),
-    settled=Compared(16.0, 13.0, 40.0, 0.1),
-    total=Compared(40.0, 34.0, 100.0, 0.5),
-    verdict=Verdict.MFU_ABOVE_OFU,
-    total_verdict=Verdict.AGREE,
-    causes=Causes((FIRST,), 1),
-)
-
-
-def reporting(node: str = "n1", **changes: Any) -> JobTotals:
-    view = replace(VIEW, reports=replace(REPORTS, **changes))
-    return totals_of(view, node, simulated=False)
-
-
 def test_what_a_job_reported_goes_with_it() -> None:
     reported = reporting().reported
     assert reported is not None
@@ -182,6 +124,20 @@ def test_reports_of_several_nodes_are_added_as_numerator_and_denominator() -> No
     assert merged([made(), made("n2")]).reported is None
 
 
+def test_of_three_nodes_the_one_that_was_told_last_speaks_for_the_moment() -> None:
+    """And one that has reported nothing that could be used does not."""
+    nodes = [
+        reporting("n1", at=1200.0, mfu=0.5, adjusted=Adjusted(0.03, "exact", 1.0, 1.0)),
+        reporting("n2", at=None, mfu=None, adjusted=Adjusted(0.01, None, 1.0, 1.0)),
+        reporting("n3", at=1100.0, mfu=0.3, adjusted=Adjusted(0.02, None, 1.0, 1.0)),
+    ]
+    for order in itertools.permutations(nodes):
+        both = merged(order).reported
+        assert both is not None
+        assert (both.last, both.recent_mfu_ratio) == (1200.0, 0.5)
+        assert both.adjusted == Adjusted(0.03, "exact", 3.0, 3.0)
+
+
 def test_numbers_that_no_node_could_have_are_merged_all_the_same() -> None:
     """A wrong row in the configuration shows an OFU far above 1; the API must not fail for it."""
     odd = reporting("n2", total=Compared(2000.0, 700.0, 100.0))
@@ -190,22 +146,37 @@ def test_numbers_that_no_node_could_have_are_merged_all_the_same() -> None:
     assert both.verdict is Verdict.MFU_ABOVE_OFU
 
 
-def test_a_summary_says_what_was_reported_and_why_it_may_differ() -> None:
-    assert "mfu=40.0% verdict=agree cause=fp8_peak_for_bf16" in one_line(reporting())
-    lines = text(reporting()).splitlines()
-    assert (
-        "Reported MFU 40.0%, OFU of the same seconds 34.0%: agree (5 reports, 1 refused)" in lines
-    )
-    assert f"Likeliest cause: {FIRST.cause}: {FIRST.evidence}" in lines
-    several = text(reporting(causes=Causes((FIRST, FIRST, FIRST), 3)))
-    assert "Likeliest cause (the numbers do not tell it from 2 others): fp8" in several
-    assert "No known cause fits" in text(reporting(causes=Causes()))
+POINTS = Compared(40.0, 34.0, 100.0, 0.0, 100.0, 34.0, 10.0, 1.7e10, 2.9e19)
 
 
-def test_a_summary_of_what_was_not_compared_says_so() -> None:
-    early = reporting(total=Compared(), outcomes={"accepted": 1}, causes=None)
-    assert "Reported MFU 42.0%, not compared yet (1 report)" in text(early)
-    assert "mfu=" not in one_line(early)
+def test_how_an_error_is_known_goes_with_the_verdict() -> None:
+    """Also through the state file: the sums are enough to make the error again."""
+    view = replace(VIEW, reports=replace(REPORTS, total=POINTS, total_error=POINTS.error()))
+    before = totals_of(view, "n1", simulated=False)
+    reported = JobTotals.model_validate_json(before.model_dump_json()).reported
+    assert reported is not None
+    assert reported.stderr_method is ErrorMethod.ESTIMATED
+    assert reported.stderr_ratio == POINTS.error().ratio
+    assert Compared(*(getattr(reported, name) for name in Compared._fields)) == POINTS
+    both = merged([before, before]).reported
+    assert both is not None
+    assert both.stderr_ratio == pytest.approx(POINTS.error().ratio, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("reads", "line"),
+    [
+        (10.0, "This OFU may be 2.0% off, by the spread of its clock reads, so the limits"),
+        (2.0, "How far this OFU may be off is not known yet, so the limits"),
+    ],
+)
+def test_a_summary_says_where_an_error_was_not_measured(reads: float, line: str) -> None:
+    hz = reads * 1.7e9
+    squares = reads * 1.7e9**2 + (reads - 1) * (0.1e9) ** 2
+    total = POINTS._replace(point_reads=reads, point_hz=hz, point_hz_squares=squares)
+    said = text(reporting(total=total, total_error=total.error()))
+    assert line in said
+    assert "may be" not in text(reporting(total_error=Compared(40.0, 34.0, 100.0, 0.5).error()))
 
 
 def test_ofu_without_tiles_is_added_too_and_one_bound_is_enough() -> None:
@@ -214,34 +185,92 @@ def test_ofu_without_tiles_is_added_too_and_one_bound_is_enough() -> None:
     both = merged([exact, lower, reporting("n3")]).reported
     assert both is not None
     assert both.adjusted == Adjusted(0.02, "lower", 40.0, 150.0)
+    unsaid = reporting("n2", adjusted=Adjusted(0.01, None, 10.0, 50.0), at=1300.0)
+    without = merged([exact, unsaid]).reported
+    assert without is not None
+    assert without.adjusted == Adjusted(0.01, None, 40.0, 150.0), "nobody said lower"
     assert both.adjusted_utilization_ratio == pytest.approx(40 / 150)
     assert JobTotals.model_validate_json(lower.model_dump_json()) == lower
 
 
-@pytest.mark.parametrize(
-    ("bound", "line"),
-    [
-        ("exact", "OFU without what tiles add 30.0%, over 10.00 GPU-hours: they add 2.4%"),
-        (None, "OFU without what tiles add 30.0%, over 10.00 GPU-hours: they add 2.4%"),
-        (
-            "lower",
-            "OFU without what tiles add, at most 30.0%, over 10.00 GPU-hours: they add at least 2.4%",
-        ),
-    ],
+EVERYTHING = JobView(
+    job=Job(
+        *("slurm", "12", "llama", "ada", "physics", "gpu", "ml", "10", "2"),
+        uid="a run's own",
+    ),
+    usage=(
+        GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
+        GpuUsage("1", ("GPU-1", "3"), 80.0, 60.0, 6.0),
+    ),
+    distribution={100: 90.0, 20: 60.0},
+    began=1000.0,
+    ended=1090.0,
+    updated=1100.0,
 )
-def test_a_summary_says_ofu_without_tiles_and_whether_it_is_a_bound(
-    bound: Bound | None, line: str
-) -> None:
-    adjusted = Adjusted(0.024, bound, 10800.0, 36000.0)
-    assert line in text(reporting(adjusted=adjusted)).splitlines()
-    assert line in text(reporting(adjusted=adjusted, total=Compared())).splitlines()
-    assert "without what tiles add" not in text(reporting())
+
+
+def test_all_that_is_known_of_a_job_survives_the_file() -> None:
+    document = totals_of(EVERYTHING, "n1", simulated=True).model_dump_json()
+    again = resumed(JobTotals.model_validate_json(document), Instant(5.0, 1100.0))
+    assert again == JobState(
+        job=EVERYTHING.job,
+        began=1000.0,
+        usage={usage.key: usage for usage in EVERYTHING.usage},
+        distribution=EVERYTHING.distribution,
+        run_began=1000.0,
+        ended=1090.0,
+        ended_at=-5.0,
+    )
+
+
+def test_a_document_says_which_node_and_whether_it_was_simulated_and_over() -> None:
+    document = totals_of(EVERYTHING, "n1", simulated=True)
+    assert (document.nodes, document.simulated, document.ended) == (("n1",), True, 1090.0)
+    assert [gpu.node for gpu in document.gpus] == ["n1", "n1"]
+    assert not made().simulated
+    reported = reporting(precision={"bf16": 0.3, "fp8": 0.7}).reported
+    assert reported is not None
+    assert (reported.peak_flops, reported.last) == (989.4e12, 1095.0)
+    assert reported.precision == {"bf16": 0.3, "fp8": 0.7}
 
 
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:
-    left = resumed(made(), monotonic=5.0)
+    left = resumed(made(), Instant(5.0, 1100.0))
     assert left.unseen_since == 1100.0
-    assert views([left], Instant(6.0, 1200.0)) == ()
+    assert views([left], 1200.0) == ()
+
+
+def on_instances() -> JobTotals:
+    """A job on three MIG instances of one GPU, and on a whole GPU."""
+    usage = [
+        GpuUsage("0", ("GPU-0", number), 200 * share, 100 * share, 50 * share, share=share)
+        for number, share in (("1", 3 / 7), ("2", 3 / 7), ("5", 1 / 7))
+    ]
+    whole = GpuUsage("1", ("GPU-1", ""), 200.0, 100.0, 20.0)
+    view = JobView(Job("slurm", "1"), (*usage, whole), {}, began=0.0, ended=None, updated=200.0)
+    return totals_of(view, "n1", simulated=False)
+
+
+def test_a_job_on_instances_has_parts_of_gpus() -> None:
+    job = on_instances()
+    assert job.gpu_count == pytest.approx(2)
+    assert job.gpu_seconds == pytest.approx(200)
+    assert job.utilization_ratio == pytest.approx(0.35)
+    assert job.observed_ratio == pytest.approx(0.5)
+    assert not job.counts_instances_whole
+
+
+def test_a_minute_of_reports_on_an_instance_is_enough_for_a_verdict() -> None:
+    """The GPU-seconds of a seventh of a GPU come seven times as slowly."""
+    (_, _, part, _) = on_instances().gpus
+    reports = ReportedMfu(mfu_seconds=16.0, utilization_seconds=8.0, gpu_seconds=20.0)
+    both = merged([made(gpus=(part,), reported=reports), made("n2", gpus=(), reported=reports)])
+    assert both.reported is not None
+    assert both.reported.verdict is Verdict.MFU_ABOVE_OFU
+    whole = made(gpus=(part.model_copy(update={"share_ratio": 1.0}),), reported=reports)
+    on_a_whole_gpu = merged([whole, made("n2", gpus=(), reported=reports)]).reported
+    assert on_a_whole_gpu is not None
+    assert on_a_whole_gpu.verdict is Verdict.INSUFFICIENT_DATA
 
 
 def waited(seconds: float | None) -> JobTotals:
@@ -265,9 +294,16 @@ def test_where_nobody_says_whether_a_job_ran_the_waiting_is_unknown() -> None:
 
 
 def test_waiting_goes_on_after_a_restart_and_an_older_file_has_none() -> None:
-    kept = resumed(JobTotals.model_validate_json(waited(100.0).model_dump_json()), 0.0)
+    kept = resumed(
+        JobTotals.model_validate_json(waited(100.0).model_dump_json()), Instant(0.0, 1100.0)
+    )
     assert kept.usage["GPU-0", ""].waiting_seconds == 100.0
     older = waited(100.0).model_dump()
     for gpu in older["gpus"]:
         del gpu["waiting_seconds"]
-    assert resumed(JobTotals.model_validate(older), 0.0).usage["GPU-0", ""].waiting_seconds is None
+    assert (
+        resumed(JobTotals.model_validate(older), Instant(0.0, 1100.0))
+        .usage["GPU-0", ""]
+        .waiting_seconds
+        is None
+    )

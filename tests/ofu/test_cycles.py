@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -12,19 +13,28 @@ from ofu_exporter.ofu.cycles import AGREEING_WINDOWS, CycleTrust, CycleVerdict, 
 from ofu_exporter.values.reading import CycleTotals
 
 EXPECTED = Expected(
-    seconds=5.0, tensor_active=0.6, sm_clock_hz=1400e6, clock_limit_hz=2178e6, sm_count=132
+    seconds=5.0,
+    tensor_active=0.6,
+    sm_clock_hz=1400e6,
+    clock_error_hz=5e6,
+    clock_limit_hz=2178e6,
+    sm_count=132,
 )
 
 
 def after(
-    windows: int, scale: float = 1.0, hz: float = 1400e6, active: float = 0.6
+    windows: int,
+    scale: float = 1.0,
+    hz: float = 1400e6,
+    active: float = 0.6,
+    expected: Expected = EXPECTED,
 ) -> CycleVerdict:
     """The verdict on the last of so many steady windows."""
     trust = CycleTrust()
     verdict = CycleVerdict(trust)
     for number in range(windows + 1):
         elapsed = 7e15 + number * hz * 5.0 * scale
-        verdict = judge(verdict.trust, CycleTotals(elapsed, elapsed * active), EXPECTED)
+        verdict = judge(verdict.trust, CycleTotals(elapsed, elapsed * active), expected)
     return verdict
 
 
@@ -33,6 +43,44 @@ def test_counters_per_sm_and_summed_over_sms_are_both_understood(scale: float) -
     verdict = after(AGREEING_WINDOWS + 1, scale, hz=1404e6)
     assert verdict.sm_clock_hz == pytest.approx(1404e6)
     assert verdict.tensor_active == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("active", [0.0, 1.0])
+def test_an_idle_gpu_and_one_that_is_never_idle_are_believed(active: float) -> None:
+    told = after(
+        AGREEING_WINDOWS + 1, active=active, expected=replace(EXPECTED, tensor_active=active)
+    )
+    assert told.tensor_active == active
+
+
+def test_what_the_polls_have_missed_is_believed_of_trusted_counters() -> None:
+    """The clock was 7 % lower than the polled one for this window: the counters are there to tell."""
+    trusted = after(AGREEING_WINDOWS + 1).trust
+    assert trusted.previous is not None
+    slower = CycleTotals(
+        trusted.previous.elapsed + 5 * 1300e6, trusted.previous.tensor + 0.6 * 5 * 1300e6
+    )
+    assert judge(trusted, slower, EXPECTED).sm_clock_hz == pytest.approx(1300e6)
+
+
+def test_more_tensor_cycles_than_cycles_are_never_believed() -> None:
+    busy = replace(EXPECTED, tensor_active=1.0)
+    trusted = after(AGREEING_WINDOWS + 1, active=1.0, expected=busy).trust
+    assert trusted.previous is not None
+    elapsed = 5 * 1400e6
+    more = CycleTotals(trusted.previous.elapsed + elapsed, trusted.previous.tensor + 1.01 * elapsed)
+    assert judge(trusted, more, busy).implausible
+
+
+def test_counters_that_stand_still_are_not_believed() -> None:
+    trusted = after(AGREEING_WINDOWS + 1).trust
+    assert judge(trusted, trusted.previous, EXPECTED).implausible
+
+
+def test_where_the_number_of_sms_is_not_known_no_sum_is_made_out() -> None:
+    unknown = replace(EXPECTED, sm_count=None)
+    assert after(20, scale=2.0, expected=unknown).implausible
+    assert after(20, scale=1.0, expected=unknown).sm_clock_hz is not None
 
 
 def test_nothing_is_used_before_enough_windows_agree() -> None:
@@ -59,6 +107,20 @@ def test_a_missing_counter_ends_the_trust() -> None:
     assert judge(after(9).trust, None, EXPECTED) == CycleVerdict(CycleTrust())
 
 
+def test_counters_that_change_what_they_are_summed_over_have_to_agree_anew() -> None:
+    """From one SM to all of them, as after a change of driver: until it has held for long, neither is believed."""
+    trust = after(AGREEING_WINDOWS - 1).trust
+    assert trust.previous is not None
+    elapsed = trust.previous.elapsed
+    used = []
+    for _ in range(AGREEING_WINDOWS + 1):
+        elapsed += 132 * 1400e6 * 5.0
+        verdict = judge(trust, CycleTotals(elapsed, 0.6 * elapsed), EXPECTED)
+        trust = verdict.trust
+        used.append(verdict.sm_clock_hz)
+    assert used == [None] * AGREEING_WINDOWS + [pytest.approx(1400e6)]
+
+
 def test_an_impossible_clock_is_refused_even_from_trusted_counters() -> None:
     trusted = after(AGREEING_WINDOWS + 1).trust
     assert trusted.previous is not None
@@ -73,3 +135,41 @@ def test_whatever_the_counters_say_what_is_used_can_be(elapsed: float, tensor: f
     if verdict.sm_clock_hz is not None and verdict.tensor_active is not None:
         assert 0 < verdict.sm_clock_hz <= EXPECTED.clock_limit_hz
         assert 0 <= verdict.tensor_active <= 1
+
+
+def under_noise(windows: int, error_hz: float, counted: float = 1.0) -> list[CycleVerdict]:
+    """The verdicts where the polled clock is off by chance; `counted` is how much of the truth is counted."""
+    chance = random.Random(11)
+    verdicts, trust, elapsed = [], CycleTrust(), 7e15
+    for _ in range(windows + 1):
+        polled = replace(
+            EXPECTED, sm_clock_hz=1400e6 + chance.gauss(0, error_hz), clock_error_hz=error_hz
+        )
+        verdicts.append(judge(trust, CycleTotals(elapsed, 0.6 * elapsed), polled))
+        trust = verdicts[-1].trust
+        elapsed += counted * 1400e6 * 5.0
+    return verdicts
+
+
+def test_trust_is_earned_under_loads_that_the_polls_hardly_know() -> None:
+    """One window's clock is known to 8 %: no window shows much, and a hundred of them enough."""
+    verdicts = under_noise(100, error_hz=112e6)
+    assert not any(verdict.implausible for verdict in verdicts)
+    assert not verdicts[10].trust.earned
+    assert verdicts[-1].sm_clock_hz == pytest.approx(1400e6)
+
+
+@pytest.mark.parametrize("counted", [0.5, 0.88, 1.12, 2.0])
+def test_noise_hides_no_counter_that_is_off(counted: float) -> None:
+    verdicts = under_noise(200, error_hz=112e6, counted=counted)
+    assert not any(verdict.trust.earned for verdict in verdicts)
+    assert any(verdict.implausible for verdict in verdicts)
+
+
+def test_a_clock_without_a_known_error_shows_nothing() -> None:
+    unknown = replace(EXPECTED, clock_error_hz=None)
+    trust = CycleTrust()
+    for number in range(20):
+        elapsed = 7e15 + number * 7e9
+        trust = judge(trust, CycleTotals(elapsed, 0.6 * elapsed), unknown).trust
+    assert not trust.earned

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.ofu.divergence import Thresholds, compare
-from ofu_exporter.values.reported import Verdict
+from ofu_exporter.ofu.divergence import Thresholds, check, compare, compare_sums, verdict
+from ofu_exporter.values.reported import Compared, ErrorMethod, Verdict
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,61 @@ def test_a_difference_at_the_threshold_does_not_flap() -> None:
 def test_too_little_is_no_verdict() -> None:
     assert compare(0.9, 0.1, observed_seconds=59).verdict is Verdict.INSUFFICIENT_DATA
     assert compare(0.9, 0.1, observed_seconds=60).verdict is Verdict.MFU_ABOVE_OFU
+    little = compare(0.9, 0.1, observed_seconds=0)
+    assert little.verdict is Verdict.INSUFFICIENT_DATA
+    assert little.difference == pytest.approx(0.8)
+    assert little.relative == pytest.approx(8.0)
+
+
+def test_a_difference_of_just_the_threshold_is_none() -> None:
+    wide = Thresholds(above=0.25, below=0.25)
+    assert compare(0.75, 0.5, thresholds=wide).verdict is Verdict.AGREE
+    assert compare(0.25, 0.5, thresholds=wide).verdict is Verdict.AGREE
+
+
+def over(seconds: float, mfu: float, ofu: float, error: float = 0.0) -> Compared:
+    """The sums of so many GPU-seconds."""
+    return Compared(mfu * seconds, ofu * seconds, seconds, (error * seconds) ** 2)
+
+
+def test_sums_are_compared_by_their_means() -> None:
+    found = compare_sums(over(600.0, 0.43, 0.40))
+    assert found is not None
+    assert found.difference == pytest.approx(0.03)
+    assert found.verdict is verdict(over(600.0, 0.43, 0.40)) is Verdict.MFU_ABOVE_OFU
+    unsure = over(600.0, 0.43, 0.40, error=0.006)
+    assert verdict(unsure) is Verdict.AGREE
+
+
+def test_where_nothing_was_observed_nothing_is_compared() -> None:
+    assert compare_sums(Compared()) is None
+    assert verdict(Compared()) is Verdict.INSUFFICIENT_DATA
+
+
+def test_the_time_that_a_verdict_takes_is_that_of_each_gpu() -> None:
+    """Sixty seconds of eight GPUs are 480 GPU-seconds; a job whose GPUs are not known is taken for one."""
+    assert verdict(over(60.0, 0.9, 0.1)) is Verdict.MFU_ABOVE_OFU
+    assert verdict(over(60.0, 0.9, 0.1), gpus=0) is Verdict.MFU_ABOVE_OFU
+    assert verdict(over(479.0, 0.9, 0.1), gpus=8) is Verdict.INSUFFICIENT_DATA
+    assert verdict(over(480.0, 0.9, 0.1), gpus=8) is Verdict.MFU_ABOVE_OFU
+    found = compare_sums(over(60.0, 0.9, 0.1))
+    assert found is not None
+    assert found.verdict is Verdict.MFU_ABOVE_OFU
+
+
+def test_sums_are_compared_by_the_thresholds_and_from_the_verdict_before() -> None:
+    near = over(600.0, 0.417, 0.40)
+    assert verdict(near) is Verdict.AGREE
+    assert verdict(near, thresholds=Thresholds(above=0.01)) is Verdict.MFU_ABOVE_OFU
+    left = compare_sums(near, previous=Verdict.MFU_ABOVE_OFU)
+    assert left is not None
+    assert left.verdict is Verdict.MFU_ABOVE_OFU
+
+
+def test_an_error_as_large_as_the_whole_scale_is_taken_for_that() -> None:
+    """Two standard errors of 1: an MFU 3 above OFU is still above it, whatever noise the clocks had."""
+    assert verdict(over(600.0, 3.4, 0.4, error=50.0)) is Verdict.MFU_ABOVE_OFU
+    assert verdict(over(600.0, 2.3, 0.4, error=50.0)) is Verdict.AGREE
 
 
 def test_an_idle_gpu_has_no_relative_difference() -> None:
@@ -110,6 +166,7 @@ def test_numbers_that_are_none(mfu: float, ofu: float, error: float, match: str)
 
 
 def test_observed_time_that_is_none() -> None:
+    check(10.0, 1.5, 1.0)  # the largest that are some
     with pytest.raises(ConfigError, match="observed_seconds"):
         compare(0.3, 0.3, observed_seconds=-1)
 
@@ -118,5 +175,72 @@ def test_observed_time_that_is_none() -> None:
 def test_thresholds_that_are_none(value: float) -> None:
     with pytest.raises(ConfigError, match="below_relative"):
         Thresholds(below_relative=value)
+    assert Thresholds(hysteresis=1).hysteresis == 1
     with pytest.raises(ConfigError, match="hysteresis: 2 is above 1"):
         Thresholds(hysteresis=2)
+
+
+def points(hz: list[float], mfu: float = 0.4, ofu: float = 0.4, gpus: int = 1) -> Compared:
+    """Sums over windows of 30 s, each with one clock read, on every GPU."""
+    reads = hz * gpus
+    seconds = 30.0 * len(reads)
+    squares = math.fsum(each * each for each in reads)
+    clocks = float(len(reads)), math.fsum(reads), squares
+    return Compared(mfu * seconds, ofu * seconds, seconds, 0.0, seconds, ofu * seconds, *clocks)
+
+
+NOISY = [1700e6, 1760e6] * 10
+"""A clock whose deviation is 1.8 % of its mean."""
+ASLEEP = [1905e6, 345e6] * 10
+
+
+def test_an_error_that_is_not_measured_is_the_spread_of_the_clock_reads() -> None:
+    deviation = statistics.stdev(NOISY) / statistics.mean(NOISY)
+    found = compare_sums(points(NOISY))
+    assert found is not None
+    assert found.error.method is ErrorMethod.ESTIMATED
+    assert found.error.ratio == pytest.approx(0.4 * deviation, rel=1e-6)
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_more_gpus_make_an_estimated_error_no_smaller(gpus: int) -> None:
+    """The GPUs of a job work and rest together."""
+    error = points(NOISY, gpus=gpus).error(gpus)
+    assert error.ratio == pytest.approx(points(NOISY).error().ratio, rel=0.03)
+
+
+def test_an_estimated_error_widens_both_limits() -> None:
+    """It is 0.7 points: 2 + 1.4 above, 5 + 1.4 below."""
+    verdicts = [
+        verdict(points(NOISY, mfu)) for mfu in (0.4 + 0.033, 0.4 + 0.036, 0.4 - 0.063, 0.4 - 0.066)
+    ]
+    assert verdicts == [
+        Verdict.AGREE,
+        Verdict.MFU_ABOVE_OFU,
+        Verdict.AGREE,
+        Verdict.MFU_BELOW_OFU,
+    ]
+
+
+def test_to_agree_says_nothing_where_the_limits_are_too_wide() -> None:
+    assert verdict(points(ASLEEP, mfu=0.45)) is Verdict.INSUFFICIENT_DATA
+    assert verdict(points(ASLEEP, mfu=1.5)) is Verdict.MFU_ABOVE_OFU
+
+
+@pytest.mark.parametrize("reads", [1, 2, 7])
+def test_too_few_reads_tell_no_error_and_make_no_verdict(reads: int) -> None:
+    found = compare_sums(points([1755e6] * reads, mfu=0.9), 1, Thresholds(observed_seconds=0))
+    assert found is not None
+    assert (found.error.ratio, found.error.method) == (None, ErrorMethod.UNKNOWN)
+    assert found.verdict is Verdict.INSUFFICIENT_DATA
+
+
+def test_one_window_without_an_error_costs_no_verdict() -> None:
+    """One of 120: were its OFU wrong by 1, the mean were by 0.8 points."""
+    known = Compared(0.5 * 595, 0.4 * 595, 595.0, 0.0)
+    one = Compared(0.5 * 5, 0.4 * 5, 5.0, 0.0, 5.0, 0.4 * 5, 1.0, 1755e6, 1755e6**2)
+    found = compare_sums(known.plus(one))
+    assert found is not None
+    assert found.verdict is Verdict.MFU_ABOVE_OFU
+    assert found.error.ratio is None
+    assert found.error.largest == pytest.approx(5 / 600)

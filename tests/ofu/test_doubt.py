@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ofu_exporter.jobs.totals import resumed, totals_of
 from ofu_exporter.ofu import doubt
 from ofu_exporter.ofu.tick import State
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, Ownership
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import gpu, reading
@@ -93,13 +94,16 @@ def test_what_the_next_job_did_meanwhile_is_nobodys() -> None:
     assert seconds(node, "ns/2") == pytest.approx((10.0, 10.0))
 
 
-def test_another_run_under_the_same_name_inherits_nothing() -> None:
+def test_another_run_under_the_same_name_gets_nothing_of_what_was_set_aside() -> None:
     node = Node(1)
     running(node, whole(POD, "0"))
     silent(node, 10.0, whole(POD, "0"))
     node.run(10.0, 60.0)
     node.give(60.0, whole(replace(POD, uid="w", started=EPOCH + 55.0), "0"))
-    assert seconds(node) == pytest.approx((5.0, 0.0))
+    assert seconds(node) == pytest.approx((15.0, 10.0))
+    (run,) = node.job("ns/1").earlier
+    assert (run.uid, run.ended) == ("u", EPOCH + 10.0)
+    assert (run.held_seconds, run.observed_seconds) == pytest.approx((10.0, 10.0))
 
 
 def test_of_a_job_that_lost_a_gpu_only_the_other_one_counts() -> None:
@@ -151,7 +155,7 @@ def test_an_agent_that_ends_in_between_counts_the_gap_as_held_and_not_observed()
     node.run(10.0, 40.0)
     left = totals_of(node.job("ns/1"), "n1", simulated=False)
     after = Node(1)
-    after.state = State(jobs={POD.key: resumed(left, 0.0)})
+    after.state = State(jobs={POD.key: resumed(left, Instant(0.0, EPOCH + 50.0))})
     after.epoch = EPOCH + 50.0
     after.give(0.0, whole(POD, "0"))
     after.run(0.0, 10.0)

@@ -70,10 +70,3 @@ def test_a_model_without_an_fp64_clock_uses_its_only_one() -> None:
     assert formula.utilization_over_domains(activity, 1e9, {LOW_PRECISION: 2e9}) == pytest.approx(
         0.15
     )
-
-
-def test_standard_error_is_tpa_times_the_clocks_error_over_the_tensor_clock() -> None:
-    """The paper's section IV-C: 32 MHz spread, 10 reads, activity 0.74."""
-    value = formula.utilization(0.74, 1352e6, 1830e6)
-    expected = 0.74 * 32e6 / (10**0.5 * 1830e6)
-    assert formula.standard_error(value, 1352e6, 32e6, 10) == pytest.approx(expected)

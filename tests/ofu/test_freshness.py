@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.ofu.freshness import fresh, stale
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import Reason
-from ofu_exporter.values.reported import Verdict
+from ofu_exporter.values.reported import Causes, Compared, ReportsView, Verdict
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.desk import Desk
 from tests.helpers.node import snapshot_of
@@ -32,6 +33,7 @@ def test_a_snapshot_is_shown_as_it_is_while_it_is_fresh() -> None:
     until = min(view.fresh_until for view in snapshot.gpus)
     assert fresh(snapshot, until) is snapshot
     assert stale(snapshot, until) == frozenset()
+    assert fresh(snapshot, until + 0.001) != snapshot
 
 
 @given(st.floats(0.0, 100.0), st.floats(0.0, 100.0))
@@ -81,3 +83,34 @@ def test_a_comparison_goes_with_the_last_window_and_its_sums_stay() -> None:
     assert later.reports.mfu is None
     assert later.reports.verdict is Verdict.INSUFFICIENT_DATA
     assert later.reports.total == now.reports.total
+
+
+@pytest.mark.parametrize("beside", [[], [100.0], [None]], ids=["alone", "another", "unmeasured"])
+def test_where_every_window_is_old_nothing_is_compared_any_more(
+    beside: list[float | None],
+) -> None:
+    """Neither of jobs with GPUs here nor of those without; a GPU that was never measured changes nothing."""
+    reports = ReportsView(
+        outcomes={"accepted": 3}, mfu=0.5, horizon=Compared(30.0, 15.0, 60.0), causes=Causes()
+    )
+    measured = snapshot_of(reading()).gpus[0]
+    gpus = [
+        replace(measured, fresh_until=until or 0.0, window=measured.window if until else None)
+        for until in (10.0, *beside)
+    ]
+    snapshot = replace(compared(), gpus=tuple(gpus), unowned_reports=(("2", reports),))
+    ((_, later),) = fresh(snapshot, LATER).unowned_reports
+    assert (later.mfu, later.causes, later.outcomes) == (None, None, reports.outcomes)
+
+
+def test_a_job_that_reports_nothing_stays_one() -> None:
+    desk = Desk(1)
+    desk.give(Job("slurm", "41"), "0")
+    desk.run(10.0)
+    (job,) = fresh(desk.shown, LATER).jobs
+    assert job.reports is None
+
+
+def test_where_nothing_was_measured_nothing_becomes_old() -> None:
+    snapshot = snapshot_of(fault(5, Reason.LOST))
+    assert fresh(snapshot, 1e9) == snapshot

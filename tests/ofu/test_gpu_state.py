@@ -12,7 +12,7 @@ from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading, view
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Job
-from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reading import Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from tests.helpers.values import fault, gpu, reading
 
@@ -62,7 +62,15 @@ def test_a_fault_ends_the_window_and_keeps_the_totals() -> None:
 
 def test_a_gpu_that_comes_back_goes_on_counting() -> None:
     known = after(reading(0, 5), fault(6), reading(20, 25))
-    assert (known.reason, known.observed_seconds) == (None, 10)
+    assert (known.reason, known.detail, known.observed_seconds) == (None, "", 10)
+
+
+def test_a_window_without_an_ofu_is_shown_with_the_reason_and_counts_nothing() -> None:
+    known = after(fault(0), reading(0, 5, tensor=None))
+    assert known.window is not None
+    assert (known.reason, known.detail) == (Reason.NO_TENSOR_COUNTER, "")
+    assert (known.observed_seconds, known.sampled_at) == (0.0, None)
+    assert going_on(known, reading(5, 10, hz=[])).reason is Reason.NO_CLOCK
 
 
 # How long a window is shown.
@@ -97,6 +105,19 @@ def test_time_is_never_counted_twice() -> None:
     assert known.rejected == {Rejection.OVERLAP.value: 1}
 
 
+def test_a_window_from_before_the_source_was_first_read_is_shown_and_not_counted() -> None:
+    known = after()
+    known = replace(known, counted_before=3.0)
+    before = replace(reading(-25.0, 5.0), counts=False)
+    known, counted = take_reading(known, before, INTERVAL)
+    assert counted is None
+    assert known.window is not None
+    assert (known.observed_seconds, known.rejected, known.reason) == (0.0, {}, None)
+    known, counted = take_reading(known, reading(5.0, 10.0), INTERVAL)
+    assert counted is not None
+    assert known.observed_seconds == 5.0
+
+
 def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:
     known = replace(after(), counted_before=30.0)
     known = going_on(known, reading(5, 35), reading(35, 40))
@@ -105,10 +126,25 @@ def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:
 
 
 def test_what_cannot_be_is_counted_and_nothing_is_shown_any_more() -> None:
-    known = after(reading(0, 5), reading(5, 10, tensor=7.0))
+    known = after(reading(0, 5), reading(5, 10, tensor=7.0), reading(10, 15, tensor=8.0))
     assert (known.window, known.reason) == (None, Reason.IMPOSSIBLE)
-    assert known.rejected == {Rejection.TENSOR_OUT_OF_RANGE.value: 1}
+    assert known.detail == Rejection.TENSOR_OUT_OF_RANGE.value
+    assert known.rejected == {Rejection.TENSOR_OUT_OF_RANGE.value: 2}
     assert known.observed_seconds == 5
+
+
+def test_a_window_without_length_is_too_short_and_not_backwards() -> None:
+    assert after(reading(5, 5)).rejected == {Rejection.WINDOW_TOO_SHORT.value: 1}
+
+
+def test_what_made_counters_suspicious_is_forgotten_with_a_fault() -> None:
+    def dead(number: int) -> Reading:
+        busy = Evidence(1.0, 0.0, 0.9)
+        return replace(reading(5 * number, 5 * number + 5, tensor=0.0), evidence=busy)
+
+    known = after(dead(0), dead(1), fault(10), dead(2), dead(3))
+    assert known.reason is None
+    assert going_on(known, dead(4)).reason is Reason.IMPLAUSIBLE
 
 
 def test_rejections_add_up_by_reason() -> None:
@@ -120,18 +156,44 @@ def test_rejections_add_up_by_reason() -> None:
 # What it is measured against.
 
 
-def test_an_unknown_model_is_estimated_against_its_own_maximum() -> None:
-    unknown = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
-    known = after(reading(0, 5, tensor=0.5, hz=[1000e6] * 4, device=unknown))
-    assert known.rating is not None
-    assert known.rating.origin == "estimated"
+UNKNOWN = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
+
+
+def test_an_unknown_model_has_its_activity_and_clock_and_no_ofu() -> None:
+    known = after(reading(0, 5, 0.5, [1000e6] * 4, device=UNKNOWN, pipes={"hmma": 0.5}))
+    assert (known.reason, known.observed_seconds) == (Reason.UNKNOWN_MODEL, 0.0)
     assert known.window is not None
-    assert known.window.utilization == pytest.approx(0.25)
+    assert known.window.tensor_active == 0.5
+    assert known.window.pipes == {"hmma": 0.5}
+    assert known.window.sm_clock_hz == 1000e6
+    assert (known.window.utilization, known.window.stderr) == (None, None)
+    assert 'gpus: [{name: "NVIDIA Z999", tensor_clock_hz: HZ}]' in known.detail
 
 
-def test_an_unknown_model_without_a_clock_says_so() -> None:
-    known = after(reading(0, 5, device=Gpu("0", "GPU-u", name="NVIDIA Z999")))
-    assert (known.window, known.reason) == (None, Reason.UNKNOWN_MODEL)
+def test_nothing_of_an_unknown_model_is_credited() -> None:
+    known = after(device=UNKNOWN)
+    assert take_reading(known, reading(0, 5, device=UNKNOWN), INTERVAL)[1] is None
+
+
+def test_an_unknown_models_impossible_values_are_refused_too() -> None:
+    known = after(reading(0, 5, 7.0, device=UNKNOWN))
+    assert (known.window, known.reason) == (None, Reason.IMPOSSIBLE)
+    known = after(reading(0, 5, 0.5, [2619e6], device=UNKNOWN))
+    assert known.rejected == {Rejection.CLOCK_OUT_OF_RANGE.value: 1}
+
+
+@pytest.mark.parametrize("reason", [Reason.NOT_SUPPORTED, Reason.NO_TENSOR_COUNTER])
+def test_a_gpu_without_tensor_pipes_says_so_whatever_its_source_says(reason: Reason) -> None:
+    old = Gpu("0", "GPU-o", name="Tesla P100-PCIE-16GB")
+    assert after(fault(5, reason, old)).reason is Reason.NO_TENSOR_PIPES
+
+
+def test_a_gpu_without_tensor_pipes_has_its_clock() -> None:
+    old = Gpu("0", "GPU-o", name="Tesla P100-PCIE-16GB")
+    known = after(reading(0, 5, None, [1303e6], device=old))
+    assert known.reason is Reason.NO_TENSOR_PIPES
+    assert known.window is not None
+    assert known.window.sm_clock_hz == 1303e6
 
 
 def test_the_models_maximum_clock_judges_where_the_source_tells_none() -> None:
@@ -145,19 +207,51 @@ def test_the_models_maximum_clock_judges_where_the_source_tells_none() -> None:
 # The numbers.
 
 
-def test_trusted_cycle_counters_make_ofu_exact() -> None:
-    """The clock polls are 2 % off; once the counters are believed OFU is tensor cycles / (T x f_T)."""
-    totals = [number * 5 * 1400e6 for number in range(6)]
-    known = after(
-        *(
-            reading(5 * number, 5 * number + 5, 0.5, [1428e6] * 10, cycles=(elapsed, elapsed / 2))
-            for number, elapsed in enumerate(totals)
-        )
-    )
+def counted(start: float, end: float) -> Reading:
+    """A window of a GPU half busy at 1400 MHz since time 0, by its cycle counters; the polls are 2 % off."""
+    elapsed = end * 1400e6
+    return reading(start, end, 0.5, hz=[1428e6] * 10, cycles=(elapsed, elapsed / 2))
+
+
+TRUSTED = [counted(5.0 * number, 5.0 * number + 5) for number in range(6)]
+
+
+def method(known: GpuState) -> str:
     assert known.window is not None
-    assert known.window.clock_method == "cycles"
+    return known.window.clock_method
+
+
+def test_trusted_cycle_counters_make_ofu_exact() -> None:
+    """Once the counters are believed, OFU is tensor cycles / (T x f_T)."""
+    known = after(*TRUSTED)
+    assert known.window is not None
+    assert method(known) == "cycles"
     assert known.window.utilization == pytest.approx(0.5 * 1400 / 1830)
     assert known.window.stderr == 0.0
+
+
+def test_cycle_counters_say_nothing_of_a_window_that_does_not_follow_the_last_one() -> None:
+    """What they counted in the gap before it is not of this window: the clock would read 1540 MHz."""
+    known = after(*TRUSTED, counted(30.5, 35.5))
+    assert known.window is not None
+    assert known.window.sm_clock_hz == pytest.approx(1428e6)
+    methods = [method(known)]
+    for number in range(4):
+        known = going_on(known, counted(35.5 + 5 * number, 40.5 + 5 * number))
+        methods.append(method(known))
+    assert methods == ["polled"] * 4 + ["cycles"], "trust is earned anew"
+    assert known.rejected == {}
+
+
+def test_cycle_counters_are_not_trusted_over_a_fault_though_no_time_was_lost() -> None:
+    assert method(after(*TRUSTED, fault(30.0), counted(30, 35))) == "polled"
+
+
+def test_nor_over_a_reading_that_was_not_believed() -> None:
+    known = after(*TRUSTED, reading(28, 27))
+    assert known.detail == "the source's time runs backwards"
+    known = going_on(known, counted(30, 35))
+    assert (method(known), known.detail) == ("polled", "")
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 30), st.floats(0, 1), st.floats(2e8, 1.98e9)), min_size=1))

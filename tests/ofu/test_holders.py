@@ -95,7 +95,9 @@ def test_before_anything_is_known_nobody_has_it() -> None:
 def test_the_same_owner_again_is_no_change() -> None:
     assert len(history((0.0, (A,)), (5.0, (A,)))) == 1
     assert len(history((0.0, (A,)), (5.0, (Job("slurm", "1", name="renamed"),)))) == 1
-    assert len(history((0.0, (A,)), (5.0, (Job("slurm", "1", uid="another run"),)))) == 2
+    one, other = Job("slurm", "1", uid="one run"), Job("slurm", "1", uid="another run")
+    assert len(history((0.0, (A,)), (5.0, (one,)))) == 1, "which run it is was not known yet"
+    assert len(history((0.0, (one,)), (5.0, (other,)))) == 2
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 50.0), st.sampled_from([(), (A,), (B,), (A, B)]))))

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ofu_exporter.jobs.totals import JobTotals, resumed, totals_of
 from ofu_exporter.ofu.job_state import (
     GRACE_SECONDS,
     GRAIN_SECONDS,
     MOST_ENDED,
+    MOST_RUNS,
     RECENT_SECONDS,
+    JobState,
+    credit,
     observed,
 )
-from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.ofu.tick import State
+from ofu_exporter.values.instant import Instant
+from ofu_exporter.values.job import NO_POINTS, Claim, Job, JobKey
+from ofu_exporter.values.reading import Window
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import fault, gpu, reading
 
@@ -85,16 +95,154 @@ def test_a_job_that_comes_back_goes_on() -> None:
     node.run(60.0, 70.0)
     assert node.job().ended is None
     assert node.job().observed_seconds == pytest.approx(20.0)
+    node.run(70.0, 80.0 + GRACE_SECONDS)
+    assert node.job().ended is None
 
 
-def test_another_job_under_the_same_name_begins_at_zero() -> None:
+def test_a_job_is_shown_with_when_it_was_seen_first_and_last() -> None:
     node = Node(1)
-    first, second = Job("kubernetes", "ns/train", uid="u1"), Job("kubernetes", "ns/train", uid="u2")
-    node.give(0.0, whole(first, "0"))
+    node.give(10.0, whole(A, "0"))
+    node.run(10.0, 30.0)
+    assert (node.job().began, node.job().updated) == (EPOCH + 10, EPOCH + 30)
+    node.give(40.0)
+    node.tick(60.0)
+    assert (node.job().ended, node.job().updated) == (EPOCH + 40, EPOCH + 40)
+
+
+def test_a_job_that_began_before_the_agent_is_shown_also_while_it_holds_no_gpu_alone() -> None:
+    node = Node(1)
+    first, second = (replace(each, started=EPOCH - 100) for each in (A, B))
+    node.give(0.0, Claim(first, ("GPU-0000::0",)), Claim(second, ("GPU-0000::1",)))
+    assert [view.job for view in node.last.jobs] == [first, second]
+    node.give(10.0, Claim(first, ("GPU-0000::0",)))
+    node.tick(20.0)
+    assert node.job().held_seconds == pytest.approx(10.0 + 110.0), "and the time before counts"
+
+
+def test_of_too_many_jobs_that_ended_the_newest_are_shown() -> None:
+    node = Node(1)
+    for number in range(MOST_ENDED + 10):
+        node.give(number / 10, whole(Job("slurm", f"{1000 - number}"), "0"))
+    node.give(50.0)
+    shown = {int(view.job.job_id) for view in node.last.jobs}
+    assert shown == {1000 - number for number in range(10, MOST_ENDED + 10)}
+
+
+def test_a_job_whose_run_is_told_later_is_the_same_one() -> None:
+    """Kubelet tells the pods, the API server their uids, and may be away for a while."""
+    node = Node(1)
+    for number, uid in enumerate(("", "u1", "", "u1")):
+        node.give(10.0 * number, whole(Job("kubernetes", "ns/train", uid=uid), "0"))
+        node.run(10.0 * number, 10.0 * number + 10.0)
+    assert node.job("ns/train").observed_seconds == pytest.approx(40.0)
+
+
+def test_another_run_of_a_job_goes_on_and_has_totals_of_its_own() -> None:
+    node = Node(2)
+    node.give(0.0, whole(replace(A, uid="r1"), "0"))
+    node.run(0.0, 10.0, tensor=0.2)
+    node.give(10.0)
+    node.give(40.0, whole(replace(A, uid="r2"), "1"))
+    node.run(40.0, 45.0, tensor=0.6)
+    view = node.job()
+    assert view.observed_seconds == pytest.approx(15.0)
+    assert view.utilization_seconds == pytest.approx((10 * 0.2 + 5 * 0.6) * CLOCK)
+    assert (view.job.uid, view.began) == ("r2", EPOCH)
+    first, second = view.runs
+    assert first[:3] == ("r1", EPOCH, EPOCH + 10)
+    assert first[3:] == pytest.approx((10.0, 10.0, 10 * 0.2 * CLOCK))
+    assert second[:3] == ("r2", EPOCH + 40, None)
+    assert second[3:] == pytest.approx((5.0, 5.0, 5 * 0.6 * CLOCK))
+
+
+def test_a_run_that_follows_at_once_takes_no_time_of_the_one_before() -> None:
+    """Its scheduler may say that it started when the job did."""
+    node = Node(1)
+    node.give(0.0, whole(replace(A, uid="r1", started=EPOCH), "0"))
     node.run(0.0, 10.0)
-    node.give(10.0, whole(second, "0"))
-    node.run(10.0, 15.0)
-    assert node.job("ns/train").observed_seconds == pytest.approx(5.0)
+    node.give(10.0, whole(replace(A, uid="r2", started=EPOCH), "0"))
+    node.run(10.0, 20.0)
+    assert [run.held_seconds for run in node.job().runs] == pytest.approx([10.0, 10.0])
+
+
+def test_a_job_that_is_requeued_for_ever_costs_no_more_than_so_many_runs() -> None:
+    node = Node(1)
+    for number in range(3 * MOST_RUNS):
+        node.give(number, whole(replace(A, uid=f"r{number}"), "0"))
+        node.run(number, number + 1, window=1.0)
+    view = node.job()
+    assert len(view.runs) == MOST_RUNS
+    assert view.runs[0].began == EPOCH
+    assert math.fsum(run.observed_seconds for run in view.runs) == pytest.approx(
+        view.observed_seconds
+    )
+    assert view.observed_seconds == pytest.approx(3 * MOST_RUNS)
+
+
+class Change(NamedTuple):
+    """What happens to a job before a window."""
+
+    seconds: float
+    uid: str
+    """Of the run that holds the GPUs; "" = none does."""
+    devices: tuple[str, ...]
+    restarts: bool
+    """Whether the agent starts anew, with what its state file has."""
+
+
+CHANGES = st.lists(
+    st.builds(
+        Change,
+        st.sampled_from([1.0, 5.0, 20.0]),
+        st.sampled_from(["", "r1", "r2", "r3"]),
+        st.sampled_from([("0",), ("1",), ("0", "1")]),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@given(CHANGES)
+def test_no_counter_of_a_job_goes_back_before_its_series_has_ended(changes: list[Change]) -> None:
+    """Whatever its runs, and however often the agent starts anew. The job is never away for GRACE_SECONDS."""
+    node, now, expected, before = Node(2), 0.0, 0.0, (0.0, 0.0, 0.0)
+    file: dict[JobKey, str] = {}
+    for change in changes:
+        if change.restarts:
+            restart(node, now, file)
+        node.give(now, *([whole(replace(A, uid=change.uid), *change.devices)] * bool(change.uid)))
+        node.run(now, now + change.seconds)
+        now += change.seconds
+        expected += change.seconds * len(change.devices) * bool(change.uid)
+        for view in node.last.jobs:
+            totals = (view.held_seconds, view.observed_seconds, view.utilization_seconds)
+            assert all(one >= last - 1e-9 for one, last in zip(totals, before, strict=True))
+            assert view.observed_seconds == pytest.approx(expected)
+            own = zip(*(run[3:] for run in view.runs), strict=True)
+            assert [math.fsum(each) for each in own] == pytest.approx(totals)
+            before = totals
+
+
+def restart(node: Node, now: float, file: dict[JobKey, str]) -> None:
+    """Another agent goes on with what a state file has of the jobs."""
+    for view in node.last.jobs:
+        file[view.job.key] = totals_of(view, "n1", simulated=False).model_dump_json()
+    saved = [JobTotals.model_validate_json(row) for row in file.values()]
+    states = [resumed(each, Instant(now, EPOCH + now)) for each in saved]
+    node.state = State(jobs={state.job.key: state for state in states})
+    node.tick(now)
+
+
+def test_a_job_that_comes_back_when_its_series_has_ended_begins_anew() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 10.0)
+    node.give(10.0)
+    node.tick(10.0 + GRACE_SECONDS)
+    node.give(400.0, whole(replace(A, uid="r2"), "0"))
+    node.run(400.0, 405.0)
+    assert node.job().observed_seconds == pytest.approx(5.0)
+    assert [run.began for run in node.job().runs] == [EPOCH + 400]
 
 
 def test_what_a_scheduler_learns_later_of_a_job_changes_no_total() -> None:
@@ -114,6 +262,13 @@ def test_the_time_before_the_agent_saw_a_job_is_held_and_not_observed() -> None:
     node.run(100.0, 110.0)
     assert node.job().held_seconds == pytest.approx(70.0)
     assert node.job().observed_seconds == pytest.approx(10.0)
+
+
+def test_half_a_second_before_the_agent_saw_a_job_is_held_too() -> None:
+    node = Node(1)
+    node.give(10.0, whole(replace(A, started=EPOCH + 9.5), "0"))
+    node.run(10.0, 20.0)
+    assert node.job().held_seconds == pytest.approx(10.5)
 
 
 @pytest.mark.parametrize("started", [EPOCH + 500.0, 0.0, -1e12, math.nan, math.inf])
@@ -156,25 +311,54 @@ def test_it_is_remembered_when_a_gpu_was_observed() -> None:
     node.run(30.0, 60.0, tensor=0.6)
     usage = node.job().usage
     assert observed(usage, 0.0, 60.0).gpu_seconds == pytest.approx(2 * 50)
-    assert observed(usage, 20.0, 30.0) == (0.0, 0.0, 0.0)
+    assert observed(usage, 20.0, 30.0) == (0.0, 0.0, 0.0, NO_POINTS)
     assert observed(usage, 10.0, 40.0).utilization_seconds == pytest.approx(
         2 * (10 * 0.2 + 10 * 0.6) * CLOCK
     )
-    assert observed(usage[:1], 35.0, 36.0) == pytest.approx((1.0, 0.6 * CLOCK, 0.0))
+    assert observed(usage[:1], 35.0, 36.0)[:3] == pytest.approx((1.0, 0.6 * CLOCK, 0.0), abs=1e-3)
     assert observed(usage, 70.0, 80.0).gpu_seconds == 0.0
 
 
-def test_the_error_of_a_stretch_is_that_of_its_windows() -> None:
+@pytest.mark.parametrize("window", [1.0, 5.0])
+def test_the_error_of_a_stretch_is_that_of_its_windows(window: float) -> None:
+    """Short windows are remembered as one; half a stretch has half of its seconds, and of its error."""
     node = Node(1)
     node.give(0.0, whole(A, "0"))
-    for start in (0.0, 5.0):
-        clocks = [1300e6, 1500e6] * 5
-        node.tick(start + 5.0, reading(start, start + 5.0, 0.5, clocks))
-    error = node.last.gpus[0].window.stderr  # type: ignore[union-attr]
+    count = int(10.0 / window)
+    for number in range(count):
+        start = number * window
+        node.tick(start + window, reading(start, start + window, 0.5, [1300e6, 1500e6] * 5))
+    last = node.last.gpus[0].window
+    assert last is not None
+    utilization, error = last.utilization, last.stderr
+    assert utilization is not None
     assert error is not None
     assert error > 0
     whole_time = observed(node.job().usage, 0.0, 10.0)
-    assert math.sqrt(whole_time.variance) / 10 == pytest.approx(error / math.sqrt(2))
+    assert whole_time.utilization_seconds == pytest.approx(10.0 * utilization)
+    assert math.sqrt(whole_time.variance) / 10 == pytest.approx(error / math.sqrt(count))
+    first, half = (observed(node.job().usage, 0.0, end) for end in (5.0, 2.5))
+    assert half[:3] == pytest.approx((2.5, first.utilization_seconds / 2, first.variance / 4))
+    assert half.points == NO_POINTS
+
+
+def test_after_a_long_pause_nothing_of_before_is_remembered() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 20.0)
+    node.run(20.0 + RECENT_SECONDS, 30.0 + RECENT_SECONDS)
+    (usage,) = node.job().usage
+    assert usage.recent[0].start == 20.0 + RECENT_SECONDS
+    assert usage.observed_seconds == pytest.approx(30.0)
+
+
+def test_a_window_of_a_gpu_that_a_job_had_for_no_time_is_its_all_the_same() -> None:
+    window = Window(0.0, 5.0, 0.5, {}, 1400e6, 0.4)
+    known = credit(JobState(A, EPOCH), gpu(3), window)
+    (usage,) = known.usage.values()
+    assert (usage.index, usage.key) == ("3", gpu(3).key)
+    assert (usage.held_seconds, usage.observed_seconds) == (0.0, 5.0)
+    assert credit(known, gpu(3), replace(window, utilization=None)) == known
 
 
 @pytest.mark.slow
@@ -192,13 +376,36 @@ def test_it_is_remembered_for_so_long_and_no_longer(window: float) -> None:
     assert seconds == pytest.approx(500.0)
 
 
+def test_a_window_with_one_clock_read_adds_to_no_variance() -> None:
+    """Its error is not known; what is known of its clock is remembered."""
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 60.0, window=30.0, hz=(1400e6,))
+    node.run(60.0, 65.0, hz=(1380e6, 1420e6))
+    sums = observed(node.job().usage, 0.0, 65.0)
+    assert sums.points == pytest.approx((60.0, 60 * 0.5 * CLOCK, 2.0, 2 * 1400e6, 2 * 1400e6**2))
+    assert sums.variance > 0
+    half = observed(node.job().usage, 0.0, 15.0)
+    assert half.points == pytest.approx(
+        (15.0, 15 * 0.5 * CLOCK, 0.5, 0.5 * 1400e6, 0.5 * 1400e6**2)
+    )
+    assert half.variance == 0
+
+
+def test_an_ofu_of_0_is_exact_with_one_clock_read() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 60.0, tensor=0.0, window=30.0, hz=(1400e6,))
+    assert observed(node.job().usage, 0.0, 60.0) == (60.0, 0.0, 0.0, NO_POINTS)
+
+
 # A job that has GPUs and does not run yet.
 
 POD = Job("kubernetes", "ns/1", started=EPOCH)
 
 
 def waiting(job: Job, *devices: str) -> Claim:
-    return Claim(job, devices, frozenset(devices))
+    return Claim(job, devices, waiting=frozenset(devices))
 
 
 def test_before_a_job_runs_it_holds_its_gpus_and_has_no_ofu() -> None:
@@ -229,7 +436,7 @@ def test_a_window_in_which_the_job_began_to_run_is_not_its_own() -> None:
 
 def test_each_gpu_waits_by_itself() -> None:
     node = Node(2)
-    node.give(0.0, Claim(POD, ("0", "1"), frozenset({"1"})))
+    node.give(0.0, Claim(POD, ("0", "1"), waiting=frozenset({"1"})))
     node.run(0.0, 10.0)
     waited = {usage.index: usage.waiting_seconds for usage in node.job("ns/1").usage}
     observed = {usage.index: usage.observed_seconds for usage in node.job("ns/1").usage}

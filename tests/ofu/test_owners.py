@@ -6,6 +6,7 @@ import pytest
 
 from ofu_exporter.ofu.owners import OwnerState, count_unknown, with_rejected
 from ofu_exporter.values.job import Claim, Job, Ownership
+from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection
 from ofu_exporter.values.snapshot import SchedulerHealth
 from tests.helpers.node import Node, whole
@@ -52,8 +53,9 @@ def test_a_shared_gpu_is_credited_to_none_and_names_its_holders() -> None:
 
 
 def test_two_jobs_claiming_one_gpu_harm_no_other_and_are_counted_once() -> None:
+    """Of two schedulers, the first that claimed the GPU is asked."""
     node = Node(2)
-    node.give(0.0, whole(A, "0", "1"), whole(B, "0"))
+    node.give(0.0, whole(A, "0", "1"), whole(Job("kubernetes", "2"), "0"))
     node.run(0.0, 10.0)
     assert node.job("1").observed_seconds == pytest.approx(10.0)
     assert node.job("2").observed_seconds == 0.0
@@ -112,18 +114,33 @@ def test_claims_are_believed_until_others_are_told() -> None:
     assert node.job().held_seconds == pytest.approx(50.0)
 
 
-def test_a_claim_that_is_contested_again_is_counted_again() -> None:
-    node = Node(1)
-    for at in (0.0, 20.0):
-        node.give(at, whole(A, "0"), whole(B, "0"))
-        node.give(at + 10.0, whole(A, "0"))
-    assert node.last.schedulers[0].rejected == {ClaimRejection.CONTESTED.value: 2}
+def test_a_claim_is_contested_once_however_often_others_come_and_go_meanwhile() -> None:
+    node = Node(3)
+    both = (whole(A, "0"), whole(B, "0"))
+    for at, job_id in enumerate(("3", "4", "5")):
+        node.give(float(at), *both, whole(Job("slurm", job_id), "1"))
+        assert node.last.schedulers[0].rejected == {ClaimRejection.CONTESTED.value: 1}
+    node.give(10.0, *both, whole(Job("slurm", "6"), "1", "2"), whole(Job("slurm", "7"), "2"))
+    assert node.last.schedulers[0].rejected == {ClaimRejection.CONTESTED.value: 2}, "another GPU"
+    node.give(20.0, whole(A, "0"))
+    node.give(30.0, *both)
+    assert node.last.schedulers[0].rejected == {ClaimRejection.CONTESTED.value: 3}, (
+        "the first again"
+    )
 
 
 def test_what_a_scheduler_refused_itself_is_added_to_what_is_refused_here() -> None:
     known = OwnerState(rejected={"slurm": {"contested": 2}, "kubernetes": {"contested": 7}})
     health = SchedulerHealth("slurm", rejected={"contested": 1, "expired": 3})
     assert with_rejected(known, health).rejected == {"contested": 3, "expired": 3}
+    other = SchedulerHealth("k8s", rejected={"expired": 1})
+    assert with_rejected(known, other).rejected == {"expired": 1}
+
+
+def test_before_anything_is_known_nobody_holds_a_gpu() -> None:
+    known = OwnerState()
+    assert known.holders(gpu().key) == ()
+    assert known.sole_holder(gpu().key, Window(0.0, 5.0, 0.5, {}, 1400e6, 0.4)) is None
 
 
 def test_nothing_is_unknown_where_nothing_is_claimed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable
 from dataclasses import replace
@@ -62,6 +63,29 @@ def test_activity_that_stands_still_while_the_clock_falls_to_idle_is_frozen() ->
     assert Rejection.FROZEN in run([*busy, *shifted])
 
 
+def test_twelve_windows_over_a_minute_are_enough_and_eleven_are_not() -> None:
+    def six_seconds(count: int) -> list[Rejection]:
+        engines = [Evidence(0.99), Evidence(0.0)]
+        return run(
+            replace(each, start=1.2 * each.start, end=1.2 * each.end)
+            for each in windows(count, [0.5], engines)
+        )
+
+    assert six_seconds(11) == []
+    assert six_seconds(12) == [Rejection.FROZEN]
+
+
+@pytest.mark.parametrize("no_clock", [0.0, 808334905e6, math.nan])
+def test_a_clock_that_comes_back_is_no_change_of_the_work(no_clock: float) -> None:
+    """A load of one round value, as a page rounds it; its clock was unreadable for a minute."""
+    away = [replace(each) for each in windows(12, [0.74], hz=no_clock)]
+    back = [
+        replace(each, start=each.start + 60, end=each.end + 60)
+        for each in windows(100, [0.74], hz=1400e6)
+    ]
+    assert Rejection.FROZEN not in run([*away, *back])
+
+
 def test_one_value_of_many_digits_for_an_hour_is_frozen() -> None:
     hour = int(3600 / WINDOW)
     assert run(windows(hour, [STEADY])) == []
@@ -108,6 +132,15 @@ def test_a_steady_load_is_not_doubted_however_its_source_rounds(
     assert run(windows(count, values, engines)) == []
 
 
+def test_how_often_the_clock_was_read_says_nothing_of_the_work() -> None:
+    """Also not where it was not read at all."""
+    steady = [
+        replace(each, clocks=each.clocks[: number % 3])
+        for number, each in enumerate(windows(100, [0.74]))
+    ]
+    assert run(steady) == []
+
+
 def test_short_windows_with_one_value_are_not_enough() -> None:
     """Twelve windows of a tenth of a second are about one second of the same kernel."""
     engines = [Evidence(0.9), Evidence(0.5)]
@@ -124,6 +157,19 @@ def test_short_windows_with_one_value_are_not_enough() -> None:
 def test_no_instruction_while_the_gpu_works_is_a_dead_counter() -> None:
     rejected = run(windows(5, [0.0], [Evidence(1.0, 0.0, 0.9)]))
     assert rejected == [Rejection.ZERO_WHILE_BUSY] * 3
+    assert len(run(windows(3, [0.0], [Evidence(0.5, 0.0, 0.5)]))) == 1, "half busy is busy"
+
+
+@pytest.mark.parametrize("alive", [(0.0, Evidence(0.0, 0.0, 0.1)), (0.3, Evidence(1.0, 0.0, 0.9))])
+def test_only_three_dead_windows_in_a_row_are_one_too_many(alive: tuple[float, Evidence]) -> None:
+    dead = (0.0, Evidence(1.0, 0.0, 0.9))
+
+    def rejected(*seen: tuple[float, Evidence]) -> list[Rejection]:
+        values, engines = [value for value, _ in seen], [engine for _, engine in seen]
+        return run(windows(len(seen), values, engines))
+
+    assert rejected(dead, dead, alive, dead, dead) == []
+    assert rejected(alive, dead, dead, dead) == [Rejection.ZERO_WHILE_BUSY]
 
 
 @pytest.mark.parametrize(
@@ -143,6 +189,78 @@ def test_zero_is_a_fact_where_other_pipes_worked_or_nothing_else_is_known(
     evidence: Evidence | None,
 ) -> None:
     assert run(windows(100, [0.0], [evidence])) == []
+
+
+# --- every counter dead at once ----------------------------------------------------------------------
+
+ZEROS = Evidence(graphics_active=0.0, utilization_ratio=1.0, power_watts=650.0)
+"""What a page or NVML shows of a GPU that works while all of its profiling counters are dead."""
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        ZEROS,
+        ZEROS._replace(other_active=0.0),
+        ZEROS._replace(graphics_active=None, other_active=0.0),
+        ZEROS._replace(power=0.93),
+        ZEROS._replace(power_watts=None, power=0.93),
+        ZEROS._replace(power_watts=60.0, power=0.8),  # a card of 75 W
+        ZEROS._replace(utilization_ratio=0.6),
+    ],
+)
+def test_zeros_of_every_counter_against_utilization_and_power_are_never_believed(
+    evidence: Evidence,
+) -> None:
+    assert run(windows(5, [0.0], [evidence])) == [Rejection.ZERO_WHILE_BUSY] * 5
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        ZEROS._replace(
+            graphics_active=None
+        ),  # nothing but the tensor pipes: work may leave them alone
+        ZEROS._replace(graphics_active=0.99),
+        ZEROS._replace(graphics_active=1e-4),
+        ZEROS._replace(other_active=1e-4),
+        ZEROS._replace(utilization_ratio=None),
+        ZEROS._replace(utilization_ratio=0.1),
+        ZEROS._replace(power_watts=None),
+        ZEROS._replace(power_watts=140.0),  # an idle GPU whose utilization hangs at 100 %
+        ZEROS._replace(power=0.15),
+    ],
+)
+def test_zero_is_a_fact_where_utilization_or_power_or_the_engine_says_so_too(
+    evidence: Evidence,
+) -> None:
+    assert run(windows(100, [0.0], [evidence])) == []
+
+
+def test_a_short_window_at_the_edge_of_some_work_is_not_doubted() -> None:
+    """Utilization trails by a second or two: on and off every five seconds, in windows of one second."""
+    idle = ZEROS._replace(utilization_ratio=0.0, power_watts=90.0)
+    busy = ZEROS._replace(graphics_active=1.0)
+    values, known = [0.7] * 5 + [0.0] * 5, [busy] * 5 + [ZEROS] * 2 + [idle] * 3
+    seconds = [
+        replace(each, start=each.start / WINDOW, end=each.end / WINDOW)
+        for each in windows(600, values, known)
+    ]
+    assert run(seconds) == []
+
+
+def test_short_windows_of_zeros_are_not_believed_from_the_third_second() -> None:
+    seconds = [
+        replace(each, start=each.start / WINDOW, end=each.end / WINDOW)
+        for each in windows(10, [0.0], [ZEROS])
+    ]
+    assert run(seconds) == [Rejection.ZERO_WHILE_BUSY] * 8
+
+
+def test_counters_that_count_again_are_believed_again() -> None:
+    dead = list(windows(5, [0.0], [ZEROS]))
+    after = replace(reading(25.0, 30.0, 0.4), evidence=ZEROS._replace(graphics_active=1.0))
+    assert len(run([*dead, after])) == 5
 
 
 # --- the clock, and time -----------------------------------------------------------------------------
@@ -172,15 +290,15 @@ def view(node: Node) -> GpuView:
 
 
 @pytest.mark.parametrize(
-    ("bad", "rejection"),
+    ("bad", "rejection", "detail"),
     [
-        (reading(5, 10, 0.5, [0.0] * 4), "clock_zero"),
-        (reading(1, 4, 0.5), "time_backwards"),
-        (reading(9, 8, 0.5), "time_backwards"),
+        (reading(5, 10, 0.5, [0.0] * 4), "clock_zero", "the SM clock reads 0 all the time"),
+        (reading(1, 4, 0.5), "time_backwards", "the source's time runs backwards"),
+        (reading(9, 8, 0.5), "time_backwards", "the source's time runs backwards"),
     ],
 )
 def test_what_is_not_believed_is_counted_and_marked_and_not_shown(
-    bad: Reading, rejection: str
+    bad: Reading, rejection: str, detail: str
 ) -> None:
     node = Node(1)
     node.tick(5.0, reading(0, 5))
@@ -189,9 +307,16 @@ def test_what_is_not_believed_is_counted_and_marked_and_not_shown(
     assert (view(node).reason, view(node).window) == (Reason.IMPLAUSIBLE, None)
     assert view(node).rejected == {rejection: 1}
     assert view(node).utilization_seconds == used
-    assert view(node).detail
+    assert view(node).detail == detail
     node.tick(15.0, reading(10, 15))
     assert view(node).reason is None
+
+
+def test_dead_counters_say_what_is_wrong_with_them() -> None:
+    node = Node(1)
+    for each in windows(3, [0.0], [Evidence(1.0, 0.0, 0.9)]):
+        node.tick(each.end, each)
+    assert view(node).detail == "power and engine show work, but no pipe counted any instruction"
 
 
 def test_a_frozen_counter_stops_the_totals() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,10 +11,13 @@ from hypothesis import strategies as st
 
 from ofu_exporter.hardware.gpu_models import custom_row
 from ofu_exporter.ofu.tick import FORGET_AFTER_SECONDS, State, Tick, step
-from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.reports.coverage import sums_of
+from ofu_exporter.values.gpu import Gpu, Share
+from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView, Snapshot
+from tests.helpers.node import Node, whole
 from tests.helpers.values import fault, gpu, health, reading
 
 Event = Reading | Fault
@@ -103,11 +107,35 @@ def test_a_row_of_the_users_takes_effect_at_the_next_tick(agent: Agent) -> None:
     assert rating is not None
     assert (rating.origin, rating.tensor_clock_hz["low_precision"]) == ("configured", 1600e6)
 
+    _, at_once = step(State(), Tick(1.0, 5.0, [unknown], [], health(), (row,)))
+    assert at_once.gpus[0].rating == rating
 
-def test_a_gpu_that_is_gone_is_remembered_for_an_hour(agent: Agent) -> None:
+
+def test_what_a_source_learns_of_a_gpu_takes_effect_at_once(agent: Agent) -> None:
+    """A driver may tell the name later than the uuid."""
+    agent.tick(present=[Gpu("0", "GPU-0000")])
+    assert agent.view().rating is None
     agent.tick([reading(0, 5)], now=5)
-    assert agent.tick(present=[], now=5 + FORGET_AFTER_SECONDS - 1).gpus
-    assert not agent.tick(present=[], now=5 + FORGET_AFTER_SECONDS + 1).gpus
+    assert agent.view().gpu == gpu()
+    assert agent.view().rating is not None
+    assert agent.view().window is not None
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+@pytest.mark.parametrize("observed", [0.5, 5.0])
+def test_a_gpu_that_is_gone_is_remembered_for_an_hour_since_it_was_seen(
+    agent: Agent, renamed: bool, observed: float
+) -> None:
+    agent.tick([reading(0, observed)], now=5)
+    last = replace(gpu(), driver="595.45") if renamed else gpu()
+    agent.tick(present=[last], now=5000)
+    assert agent.tick(present=[], now=5000 + FORGET_AFTER_SECONDS - 1).gpus
+    assert not agent.tick(present=[], now=5000 + FORGET_AFTER_SECONDS + 1).gpus
+
+
+def test_a_gpu_that_was_never_measured_is_forgotten_with_its_going(agent: Agent) -> None:
+    agent.tick(present=[gpu()], now=5)
+    assert not agent.tick(present=[], now=6).gpus
 
 
 def test_a_placeholder_is_forgotten_when_the_gpu_has_its_name(agent: Agent) -> None:
@@ -115,6 +143,33 @@ def test_a_placeholder_is_forgotten_when_the_gpu_has_its_name(agent: Agent) -> N
     agent.tick([reading(0, 5)], now=5)
     assert agent.last is not None
     assert [view.gpu.uuid for view in agent.last.gpus] == ["GPU-0000"]
+
+
+def test_a_snapshot_says_when_by_which_source_and_beside_which_others(agent: Agent) -> None:
+    page = health("page")
+    tick = Tick(
+        *(7.0, 5.0, [gpu(0), gpu(1)], [], health("nvml")),
+        other_sources=(page,),
+        readers={gpu(1).uuid: "page"},
+    )
+    _, snapshot = step(agent.state, tick)
+    assert (snapshot.at, snapshot.source.name, snapshot.other_sources) == (7.0, "nvml", (page,))
+    assert [view.source for view in snapshot.gpus] == ["", "page"]
+
+
+def clock_steps(*times: tuple[float, float]) -> int:
+    """How often the node's clock was set, by (monotonic, Unix) times of ticks."""
+    state = State()
+    for now, unix in times:
+        state, snapshot = step(state, Tick(now, 5.0, [], [], health(), unix=unix))
+    return snapshot.clock_steps
+
+
+def test_a_clock_that_was_set_is_noticed_and_one_that_drifts_is_not() -> None:
+    assert clock_steps((10, 5010), (15, 5015.9), (20, 5020.1)) == 0
+    assert clock_steps((10, 5010), (15, 5018), (20, 5023), (25, 4000)) == 2
+    assert clock_steps((10, 5010), (15, 0.0), (20, 5020)) == 0, "one that is not known says nothing"
+    assert clock_steps((10, 0.0), (15, 5015)) == 0
 
 
 @given(st.permutations(range(4)))
@@ -132,3 +187,64 @@ def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:
     (view,) = snapshot.gpus
     assert view.observed_seconds == pytest.approx(5.0)
     assert view.rejected == {Rejection.OVERLAP.value: 1}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 2, 3]), st.floats(0, 1)), min_size=1, max_size=7).filter(
+        lambda parts: sum(slices for slices, _ in parts) <= 7
+    ),
+    st.lists(st.floats(0.5, 20.0), min_size=1, max_size=5),
+)
+def test_instances_add_up_as_the_parts_of_one_gpu(
+    parts: list[tuple[int, float]], lengths: list[float]
+) -> None:
+    """One job has every instance, another has a whole GPU beside them, and both report an MFU of 0.5."""
+    instances = [
+        replace(gpu(0, instance=str(number)), profile=f"{slices}g.{10 * slices}gb")
+        for number, (slices, _) in enumerate(parts, start=1)
+    ]
+    node = Node(0)
+    node.gpus = [*instances, gpu(1)]
+    node.give(0.0, whole(Job("slurm", "parts"), "0"), whole(Job("slurm", "whole"), "1"))
+    at = 0.0
+    for length in lengths:
+        ends = at + length
+        node.tick(
+            ends,
+            *(
+                reading(at, ends, tensor, device=device)
+                for device, (_, tensor) in zip(instances, parts, strict=True)
+            ),
+            reading(at, ends, 0.5, device=gpu(1)),
+        )
+        at = ends
+    share = sum(slices for slices, _ in parts) / 7
+    ofu = sum(slices * tensor * 1400 / 1830 for slices, tensor in parts) / 7
+    job, other = node.job("parts"), node.job("whole")
+    assert job.held_seconds == pytest.approx(share * at)
+    assert job.observed_seconds == pytest.approx(share * at)
+    assert job.utilization_seconds == pytest.approx(ofu * at)
+    assert sum(job.distribution.values()) == pytest.approx(share * at)
+    assert other.held_seconds == pytest.approx(at)
+    views = [view for view in node.last.gpus if view.gpu.instance]
+    assert sum(view.observed_seconds for view in views) == pytest.approx(share * at)
+    assert sum(view.utilization_seconds for view in views) == pytest.approx(ofu * at)
+    compared = sums_of(0.5, 0.0, at, job.usage)
+    assert compared.gpu_seconds == pytest.approx(share * at)
+    assert compared.utilization_seconds == pytest.approx(ofu * at)
+    assert compared.mfu_seconds == pytest.approx(0.5 * share * at)
+
+
+def test_a_share_that_is_only_guessed_follows_the_instances_there_are() -> None:
+    """Sums keep what was added before; nothing is weighed anew."""
+    node = Node(0)
+    node.gpus = [gpu(0, instance=number) for number in "12"]
+    node.give(0.0, whole(Job("slurm", "1"), "0.1"))
+    node.run(0.0, 10.0)
+    node.gpus = node.gpus[:1]
+    node.run(10.0, 20.0)
+    (view,) = node.last.gpus
+    assert view.share == Share(1.0, "instances")
+    assert view.observed_seconds == pytest.approx(0.5 * 10 + 10)
+    assert node.job("1").observed_seconds == pytest.approx(0.5 * 10 + 10)
+    assert node.job("1").held_seconds == pytest.approx(0.5 * 10 + 10)

@@ -15,22 +15,23 @@ from ofu_exporter.flops import dense_peak, explain
 from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports import book
+from ofu_exporter.reports import causes
 from ofu_exporter.reports.book import (
-    EXPLAIN_SECONDS,
+    EXPLAINED_AT_ONCE,
     MOST_UNOWNED,
     REPORTS_AT_ONCE,
+    ReportBook,
 )
 from ofu_exporter.reports.causes import likely_causes
-from ofu_exporter.reports.entry import Policy
+from ofu_exporter.reports.entry import EXPLAIN_SECONDS, Policy
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Causes, Verdict
+from ofu_exporter.values.reported import Causes, ErrorMethod, ReportsView, Verdict
 from tests.flops.causes.synthetic import LATENT
 from tests.helpers.desk import CLOCK, Desk, anybody, said
 from tests.helpers.node import EPOCH, whole
-from tests.helpers.values import H100
+from tests.helpers.values import H100, gpu
 
 A, B = Job("slurm", "1", user="ada"), Job("slurm", "2")
 OFU = 0.5 * CLOCK
@@ -60,9 +61,40 @@ def test_a_report_is_answered_with_the_ofu_of_its_own_seconds(desk: Desk) -> Non
     assert answer.interval.observed_seconds == pytest.approx(2 * 60)
     assert answer.interval.difference == pytest.approx(0.4 - OFU)
     assert answer.interval.verdict is Verdict.AGREE
+    assert answer.interval.relative == pytest.approx(abs(0.4 - OFU) / OFU)
+    assert 0.0 < (answer.interval.stderr or 0.0) < 2e-4, "the clock did not change"
     assert (answer.interval.start, answer.interval.end) == (EPOCH + 60, EPOCH + 120)
+    assert answer.horizon is not None
+    assert (answer.horizon.start, answer.horizon.end) == (EPOCH + 120 - 600, EPOCH + 120)
     assert answer.mfu == 0.4
     assert answer.peak_flops == pytest.approx(dense_peak(H100, "bf16"))
+
+
+def test_a_first_report_covers_nothing_from_before_its_job() -> None:
+    desk = Desk()
+    desk.run(100.0)
+    desk.give(A, "0", "1")
+    desk.run(20.0)
+    answer = desk.report(mfu=0.4)
+    assert answer.interval is not None
+    assert (answer.interval.start, answer.interval.end) == (EPOCH + 100, EPOCH + 120)
+
+
+def test_an_agent_that_has_measured_nothing_yet_knows_no_job() -> None:
+    unborn = ReportBook(lambda: None)
+    with pytest.raises(ReportError, match="'1' holds no GPU") as error:
+        unborn.report(said(mfu=0.4), anybody)
+    assert error.value.reason is ReportRejection.UNKNOWN_JOB
+
+
+def test_a_report_of_the_agents_own_making_is_read_as_any_other(desk: Desk) -> None:
+    assert desk.book.submit({"job_id": "1", "mfu": 0.4}).mfu == 0.4
+    wrong = {"job_id": "1", "mfu": 0.4, "precision": {"bf17": 1.0}}
+    with pytest.raises(ReportError, match="'bf17' is not known") as error:
+        desk.book.submit(wrong)
+    assert error.value.reason is ReportRejection.MALFORMED
+    assert error.value.field == "precision.bf17.[key]"
+    assert desk.book.rejected == {"malformed": 1}
 
 
 def test_what_a_job_says_is_shown_with_it(desk: Desk) -> None:
@@ -130,6 +162,17 @@ def test_windows_that_come_later_complete_a_report(desk: Desk) -> None:
     assert reports.total.gpu_seconds == pytest.approx(2 * 10)
 
 
+def test_windows_that_come_later_complete_every_report_that_they_belong_to(desk: Desk) -> None:
+    for _ in range(3):
+        desk.clock.now += 6.0  # longer than two reports that are kept as one
+        desk.report(mfu=0.4)
+    desk.node.run(120.0, 138.0, window=18.0)
+    desk.show()
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.total.gpu_seconds == pytest.approx(2 * (60 - 6 + 18))
+
+
 def test_a_verdict_does_not_flap(desk: Desk) -> None:
     """The difference swings around the threshold of 2 points, and between it and its hysteresis."""
     desk.every(60.0, 10, mfu=OFU + 0.021)
@@ -145,6 +188,26 @@ def test_a_verdict_does_not_flap(desk: Desk) -> None:
     assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
     desk.every(60.0, 12, mfu=OFU + 0.018)
     assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
+
+
+def test_an_answer_says_how_the_error_of_its_ofu_is_known() -> None:
+    desk = Desk(1)
+    desk.give(A, "0")
+    for hz in (1380e6, 1420e6) * 6:
+        desk.run(5.0, hz=(hz,))
+    desk.report(mfu=0.38)
+    desk.run(5.0, hz=(1400e6,))
+    answer = desk.report(mfu=0.38)
+    assert answer.horizon is not None
+    assert answer.horizon.stderr_method is ErrorMethod.ESTIMATED
+    assert answer.horizon.stderr == pytest.approx(0.5 * CLOCK * 20 / 1400, rel=0.1)
+    assert answer.interval is not None
+    assert (answer.interval.stderr, answer.interval.stderr_method) == (None, ErrorMethod.UNKNOWN)
+    desk.show()
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.error.ratio == answer.horizon.stderr
+    assert reports.total_error.method is ErrorMethod.ESTIMATED
 
 
 def test_the_horizon_forgets_and_the_total_does_not(desk: Desk) -> None:
@@ -189,6 +252,7 @@ def test_facts_are_said_once(desk: Desk) -> None:
 
 
 def test_facts_without_an_mfu_are_kept(desk: Desk) -> None:
+    assert desk.book.take(said(gpus=2, precision="fp8"), anybody).interval is None
     answer = desk.report(gpus=2, precision="fp8")
     assert answer.mfu is None
     assert answer.interval is None
@@ -198,12 +262,55 @@ def test_facts_without_an_mfu_are_kept(desk: Desk) -> None:
 
 
 def test_a_model_that_cannot_be_counted_costs_the_comparison_nothing(desk: Desk) -> None:
-    answer = desk.report(mfu=0.9, model={"config": {"architectures": ["Nobody"]}, "seq_len": 8})
+    answer = desk.report(mfu=2 * OFU, model={"config": {"architectures": ["Nobody"]}, "seq_len": 8})
     assert answer.horizon is not None
     assert answer.horizon.verdict is Verdict.MFU_ABOVE_OFU
     assert answer.warnings[0].startswith("model: ")
     assert "Nobody" in answer.warnings[0]
     assert answer.causes, "what needs no model is looked for"
+
+
+def test_a_peak_that_was_said_is_not_looked_for_among_the_causes(desk: Desk) -> None:
+    """MFU is half of OFU, as with twice the peak: the agent has converted it to the right one."""
+    unsaid = desk.report(mfu=OFU / 2, precision="bf16")
+    assert "sparse_peak" in {each.cause for each in unsaid.causes}
+    desk.run(5.0)
+    told = desk.report(mfu=OFU / 2, precision="bf16", peak_tflops=dense_peak(H100, "bf16") / 1e12)
+    assert "sparse_peak" not in {each.cause for each in told.causes}
+
+
+def test_what_diverges_is_explained_by_the_thresholds_of_the_site(desk: Desk) -> None:
+    """A point above OFU is nothing unusual, unless the site has said that it is."""
+    near = OFU + 0.01
+    answer = desk.report(mfu=near)
+    assert answer.interval is not None
+    assert (answer.interval.verdict, answer.causes) == (Verdict.AGREE, ())
+    desk.book.policy = Policy(thresholds=Thresholds(above=0.005, standard_errors=0.0))
+    desk.run(70.0)
+    answer = desk.report(mfu=near)
+    assert answer.interval is not None
+    assert answer.interval.verdict is Verdict.MFU_ABOVE_OFU
+    assert answer.horizon is not None
+    assert answer.horizon.verdict is Verdict.MFU_ABOVE_OFU
+    assert answer.causes
+    desk.run(5.0)
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.total_verdict is Verdict.MFU_ABOVE_OFU
+
+
+def test_there_is_nothing_to_explain_of_what_was_not_compared_or_has_left() -> None:
+    desk = Desk()
+    desk.give(A, "0")
+    desk.clock.now = 3.0
+    receipt = desk.book.take(said(mfu=0.4), anybody)
+    desk.book.explain(receipt)
+    assert desk.book.answer(receipt).causes == ()
+    desk.node.give(4.0)
+    desk.run(2 * GRACE_SECONDS)
+    assert desk.shown.jobs == ()
+    desk.book.explain(receipt)
+    assert desk.book.answer(receipt).causes == ()
 
 
 def test_divergence_is_explained_when_it_begins_and_now_and_then(
@@ -216,7 +323,7 @@ def test_divergence_is_explained_when_it_begins_and_now_and_then(
         looked.append(desk.clock.now)
         return look(*args)
 
-    monkeypatch.setattr(book, "likely_causes", counted)
+    monkeypatch.setattr(causes, "likely_causes", counted)
     for _ in range(100):
         desk.run(1.0, window=1.0)
         desk.report(mfu=0.9)
@@ -226,6 +333,58 @@ def test_divergence_is_explained_when_it_begins_and_now_and_then(
     desk.run(1.0, window=1.0)
     desk.report(mfu=0.9, recompute="none")
     assert len(looked) == at_once + 1, "another fact is another explanation"
+
+
+def late_windows(desk: Desk, *jobs: Job) -> None:
+    """Reports of 120 s whose windows come only now: the verdict turns when nobody reports."""
+    for job in jobs:
+        desk.give(job, "0", "1")
+    began = desk.clock.now
+    desk.clock.now += 120.0
+    answer = desk.report(mfu=2 * OFU, start=EPOCH + began)
+    assert answer.horizon is not None
+    assert (answer.horizon.verdict, answer.causes) == (Verdict.INSUFFICIENT_DATA, ())
+    desk.clock.now = began
+    desk.run(120.0)
+
+
+def test_causes_are_there_as_soon_as_a_verdict_turns() -> None:
+    desk = Desk(policy=WITHOUT_NOISE)
+    late_windows(desk, A)
+    reports = desk.job().reports
+    assert reports is not None
+    assert reports.verdict is Verdict.MFU_ABOVE_OFU
+    assert reports.causes is not None
+    assert reports.causes.first is not None
+
+
+def test_a_tick_looks_for_the_causes_of_few_jobs_and_the_next_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While it looks, whoever needs the book gets it."""
+    looked: list[str] = []
+    desk = Desk(6, policy=WITHOUT_NOISE)
+
+    def counted(*args: Any) -> Causes:
+        with ThreadPoolExecutor(1) as another:
+            another.submit(desk.book.reject, ReportRejection.MALFORMED).result(20)
+        looked.append(args[2].job_id)
+        return Causes()
+
+    monkeypatch.setattr(causes, "likely_causes", counted)
+    jobs = [Job("slurm", str(number)) for number in range(1, 6)]
+    desk.node.give(0.0, *(whole(job, str(place)) for place, job in enumerate(jobs)))
+    desk.clock.now = 100.0
+    for job in jobs:
+        desk.report(job.job_id, mfu=0.9, start=EPOCH)
+    assert looked == []
+    desk.node.run(0.0, 100.0)
+    found = []
+    for _ in range(4):
+        desk.show()
+        found.append(len(looked))
+    assert found == [EXPLAINED_AT_ONCE, 2 * EXPLAINED_AT_ONCE, 5, 5]
+    assert sorted(looked) == ["1", "2", "3", "4", "5"]
 
 
 def test_of_many_reports_at_once_one_explains(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +397,7 @@ def test_of_many_reports_at_once_one_explains(desk: Desk, monkeypatch: pytest.Mo
         assert going_on.wait(20)
         return Causes()
 
-    monkeypatch.setattr(book, "likely_causes", slow)
+    monkeypatch.setattr(causes, "likely_causes", slow)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(desk.report, mfu=0.9)
         assert looking.wait(20)
@@ -262,7 +421,22 @@ def test_an_explanation_that_fails_costs_the_answer_nothing(
     assert answer.horizon is not None
     assert answer.horizon.verdict is Verdict.MFU_ABOVE_OFU
     assert answer.causes == ()
-    assert "job 1: no causes looked for: cannot be explained: ZeroDivisionError" in caplog.text
+    (line,) = caplog.messages
+    assert line.startswith("job 1: no causes looked for: cannot be explained: ZeroDivisionError")
+    desk.run(5.0)
+    assert desk.job().reports.causes == Causes()  # type: ignore[union-attr]
+
+
+def test_nor_does_one_that_fails_in_another_way(
+    desk: Desk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object) -> None:
+        raise RuntimeError("never seen")
+
+    monkeypatch.setattr(causes, "likely_causes", broken)
+    assert desk.report(mfu=0.9).mfu == 0.9
+    assert caplog.messages == ["job 1: no causes found"]
+    assert "RuntimeError: never seen" in caplog.text
 
 
 def test_a_report_of_a_job_that_is_not_here_is_refused(desk: Desk) -> None:
@@ -297,7 +471,10 @@ def test_what_is_refused_is_counted_and_leaves_nothing(
     assert reports is not None
     assert reports.outcomes == {reason.value: 1}
     assert (reports.at, reports.mfu, reports.peak_flops) == (None, None, None)
-    assert desk.book.rejected == {reason.value: 1}
+    refused(desk, **fields)
+    desk.run(5.0)
+    assert desk.job().reports.outcomes == {reason.value: 2}  # type: ignore[union-attr]
+    assert desk.book.rejected == {reason.value: 2}
     answer = desk.report(mfu=0.4)
     assert answer.warnings == ()
 
@@ -306,6 +483,22 @@ def test_the_same_report_twice_is_refused(desk: Desk) -> None:
     desk.report(mfu=0.4, start=EPOCH + 100, end=EPOCH + 110)
     error = refused(desk, mfu=0.4, start=EPOCH + 100, end=EPOCH + 110)
     assert (error.reason, error.field) == (ReportRejection.OVERLAP, "end")
+
+
+def test_the_same_report_twice_is_known_by_its_own_clock_when_the_nodes_clocks_shift(
+    desk: Desk,
+) -> None:
+    """A time server moves the node's clock by a millisecond between the two."""
+    moved = [0.0]
+    desk.book = ReportBook(
+        lambda: desk.node.last,
+        clock=desk.clock,
+        unix=lambda: EPOCH + desk.clock.now + moved[0],
+    )
+    desk.report(mfu=0.4, start=EPOCH + 109.5, end=EPOCH + 110)
+    moved[0] = -0.001
+    error = refused(desk, mfu=0.4, start=EPOCH + 109.5, end=EPOCH + 110)
+    assert error.reason is ReportRejection.OVERLAP
 
 
 def test_who_may_not_speak_for_a_job_changes_nothing_of_it(desk: Desk) -> None:
@@ -325,7 +518,8 @@ def test_one_job_may_report_so_often_and_no_more(desk: Desk) -> None:
     for number in range(REPORTS_AT_ONCE):
         desk.report(mfu=0.4, start=EPOCH + 100 + number / 100, end=EPOCH + 100.01 + number / 100)
     error = refused(desk, mfu=0.4)
-    assert error.reason is ReportRejection.TOO_MANY
+    assert (error.reason, error.field) == (ReportRejection.TOO_MANY, "job_id")
+    assert error.detail == "the job reports more than 200 times a second"
     assert error.retry_after is not None
     assert 0 < error.retry_after < 1
     desk.clock.now += 0.001
@@ -382,24 +576,38 @@ def test_a_job_that_left_the_page_is_forgotten(desk: Desk) -> None:
     assert refused(desk, mfu=0.4).reason is ReportRejection.UNKNOWN_JOB
 
 
-def test_another_run_of_a_job_begins_anew() -> None:
+def test_another_run_of_a_job_goes_on_with_its_sums_and_forgets_its_facts() -> None:
     desk = Desk()
     first, second = (Job("kubernetes", "ml/train", uid=uid) for uid in ("u1", "u2"))
     desk.give(first, "0")
     desk.run(120.0)
-    desk.report("ml/train", mfu=0.9, precision="fp8")
+    desk.report("ml/train", mfu=0.9, precision="fp8", tile_overhead=0.25)
+    desk.run(60.0)
+    before = reports_of(desk)
     desk.give(second, "0")
-    assert desk.job("ml/train").reports is None
+    after = reports_of(desk)
+    assert (after.total, after.outcomes) == (before.total, before.outcomes)
+    assert after.settled.gpu_seconds >= before.settled.gpu_seconds
+    assert (after.verdict, after.mfu, after.at) == (Verdict.INSUFFICIENT_DATA, None, None)
     desk.run(120.0)
+    assert reports_of(desk).adjusted == before.adjusted, "this run has not said what tiles add"
     refused(desk, "ml/train", mfu=0.4, precision="fp4")
     desk.run(5.0)
-    reports = desk.job("ml/train").reports
-    assert reports is not None
-    assert reports.outcomes == {"out_of_range": 1}
+    assert reports_of(desk).outcomes == {"accepted": 1, "out_of_range": 1}
     answer = desk.report("ml/train", mfu=0.4)
     assert answer.peak_flops == pytest.approx(dense_peak(H100, "bf16")), "it did not say fp8"
+    assert answer.interval is not None
+    assert answer.interval.start == pytest.approx(EPOCH + 245), "nothing of the run before"
     desk.run(70.0)
-    assert desk.job("ml/train").reports.total.mfu == pytest.approx(0.4)  # type: ignore[union-attr]
+    total = reports_of(desk).total
+    assert total.mfu_seconds == pytest.approx(0.9 * 60 + 0.4 * 60)
+    assert total.gpu_seconds == pytest.approx(120.0)
+
+
+def reports_of(desk: Desk) -> ReportsView:
+    found = desk.job("ml/train").reports
+    assert found is not None
+    return found
 
 
 def test_a_restarted_agent_goes_on_with_what_it_knew(desk: Desk) -> None:
@@ -416,6 +624,7 @@ def test_a_restarted_agent_goes_on_with_what_it_knew(desk: Desk) -> None:
     assert reports.total.gpu_seconds == pytest.approx(known)
     assert reports.outcomes == {"accepted": 4}
     assert reports.at == EPOCH + 240
+    assert reports.peak_flops == pytest.approx(dense_peak(H100, "bf16"))
     again = refused(desk, mfu=0.4, start=EPOCH + 200, end=EPOCH + 230)
     assert again.reason is ReportRejection.OVERLAP
     desk.run(30.0)
@@ -454,7 +663,9 @@ def test_where_the_site_says_so_a_job_without_a_gpu_here_is_kept() -> None:
     ((job_id, reports),) = desk.shown.unowned_reports
     assert (job_id, reports.outcomes) == ("head", {"accepted": 1})
     assert reports.mfu == pytest.approx(0.4)
-    desk.run(KEEPING.horizon + 5)
+    desk.run(KEEPING.horizon - 10)
+    assert desk.shown.unowned_reports != ()
+    desk.run(15)
     assert desk.shown.unowned_reports == ()
 
 
@@ -464,6 +675,7 @@ def test_only_so_many_of_them_are_kept() -> None:
         desk.report(f"job-{number}", mfu=0.4)
     error = refused(desk, "one-more", mfu=0.4)
     assert (error.reason, error.field) == (ReportRejection.TOO_MANY_JOBS, "job_id")
+    assert error.detail == "256 jobs without a GPU here have reported already"
     desk.clock.now += 1.0
     assert desk.report("job-0", mfu=0.4).mfu == 0.4
     desk.clock.now += KEEPING.horizon
@@ -623,3 +835,15 @@ def test_a_restarted_agent_still_knows_the_precisions_that_a_profile_told(desk: 
     desk.book.resume(A.key, A.uid, left)
     desk.show()
     assert desk.report(mfu=0.4).peak_flops == told != dense_peak(H100, "bf16")
+
+
+def test_a_job_on_a_part_of_a_gpu_gets_its_verdict_as_soon_as_one_on_a_whole_gpu() -> None:
+    """A minute of OFU is enough; of a seventh of a GPU that is 8.6 GPU-seconds."""
+    for profile, share in (("1g.10gb", 1 / 7), ("", 1.0)):
+        desk = Desk(1)
+        desk.node.gpus = [replace(gpu(0, instance="1"), profile=profile), gpu(1)]
+        desk.give(Job("slurm", "1"), "0.1")
+        answer = desk.every(10.0, 7, mfu=0.5 * CLOCK, peak_tflops=989.4)
+        assert answer.horizon is not None
+        assert answer.horizon.verdict is Verdict.AGREE
+        assert answer.horizon.observed_seconds == pytest.approx(70.0 * share)

@@ -9,9 +9,13 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.errors import ReportError
-from ofu_exporter.ofu.divergence import compare_sums
+from ofu_exporter.flops import explain
+from ofu_exporter.flops.causes import CauseFacts
+from ofu_exporter.ofu.divergence import Thresholds, compare_sums
 from ofu_exporter.reports.causes import facts_of, likely_causes, right_mfu
-from ofu_exporter.reports.stated import stated_mfu
+from ofu_exporter.reports.model_count import counted_step
+from ofu_exporter.reports.stated import Hardware, stated_mfu
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
 from tests.flops.causes.synthetic import LATENT
 from tests.flops.counting import config
@@ -19,6 +23,7 @@ from tests.helpers.desk import hardware_of, said
 from tests.helpers.values import H100, gpu
 
 EIGHT = hardware_of(*(gpu(index) for index in range(8)))
+PEAK = flops.dense_peak(H100, "bf16")
 LLAMA = {"config": config("llama-3-8b"), "seq_len": 8192}
 SUMS = Compared(0.5427 * 600, 0.2558 * 600, 600.0, 0.0)
 
@@ -42,9 +47,36 @@ def test_the_papers_latent_experts_are_the_first_cause() -> None:
     )
 
 
+HALF = Compared(0.2 * 600, 0.4 * 600, 600.0)
+"""The report says half of what was measured, as with a peak that is twice the right one."""
+
+
+def test_a_peak_that_was_not_said_may_be_the_mistake() -> None:
+    causes = {each.cause for each in found({"mfu": 0.2, "precision": "bf16"}, HALF).fitting}
+    assert causes == {"sparse_peak", "fp8_peak_for_bf16"}
+
+
+@pytest.mark.parametrize("said_as", [{"mfu": 0.2, "peak_tflops": 989.4}, {"tflops_per_gpu": 197.9}])
+def test_a_peak_that_was_said_or_needed_none_is_not_the_mistake(said_as: dict[str, Any]) -> None:
+    """The agent has converted to the right peak, or has divided by it itself."""
+    assert found({**said_as, "precision": "bf16"}, HALF).fitting == ()
+
+
 def test_where_one_of_the_two_is_nothing_there_is_no_ratio_to_explain() -> None:
     assert found({"mfu": 0.4}, Compared(0.0, 100.0, 600.0)) == Causes()
     assert found({"mfu": 0.4}, Compared(100.0, 0.0, 600.0)) == Causes()
+
+
+def test_a_model_that_breaks_the_search_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No such configuration is known; the text is the reporter's own, and so is the fault."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("round and round")
+
+    monkeypatch.setattr(explain, "explain", broken)
+    with pytest.raises(ReportError, match="explained: ZeroDivisionError: round and round") as error:
+        found({"mfu": 0.5427})
+    assert (error.value.reason, error.value.field) == (ReportRejection.OUT_OF_RANGE, "model")
 
 
 @pytest.mark.slow
@@ -67,6 +99,31 @@ def test_no_configuration_breaks_the_explanation(name: str) -> None:
     assert refusals == {"model"}
 
 
+def test_everything_that_a_job_says_may_be_used() -> None:
+    report = said(
+        mfu=0.4,
+        peak_tflops=1979.0,
+        gpus=64,
+        precision={"bf16": 0.3, "fp8": 0.7},
+        recompute="full",
+        model={**LLAMA, "forward_only": True},
+        tile_overhead=0.02,
+        tile_overhead_bound="lower",
+    )
+    assert report.model is not None
+    assert facts_of(report, EIGHT, 1234e12) == CauseFacts(
+        step=counted_step(report.model),
+        forward_only=True,
+        recompute=flops.Recompute.FULL,
+        gpu=H100,
+        gpus=64,
+        precision={"bf16": 0.3, "fp8": 0.7},
+        peak_flops=1234e12,
+        tile_overhead=0.02,
+        tile_overhead_bound="lower",
+    )
+
+
 def test_what_a_report_does_not_say_is_not_known() -> None:
     facts = facts_of(said(mfu=0.4), EIGHT, 989e12)
     assert facts.gpu == H100
@@ -76,8 +133,28 @@ def test_what_a_report_does_not_say_is_not_known() -> None:
     assert facts_of(said(mfu=0.4, peak_tflops=989), EIGHT, 989e12).peak_flops == 989e12
 
 
+def test_a_gpu_that_is_not_in_the_table_is_not_named() -> None:
+    unknown = Hardware(8, "NVIDIA Q999", peaks={"bf16": 1e15})
+    assert facts_of(said(mfu=0.4), unknown, None).gpu is None
+    assert facts_of(said(mfu=0.4), EIGHT, None).gpu == H100
+
+
+@pytest.mark.parametrize(
+    ("fields", "known"),
+    [
+        ({"mfu": 0.4}, None),
+        ({"mfu": 0.4, "peak_tflops": 989.4}, PEAK),
+        ({"tflops_per_gpu": 400}, PEAK),  # it was divided here, by the right peak
+        ({"tflops_per_gpu": 400, "peak_tflops": 989.4}, PEAK),
+    ],
+)
+def test_the_peak_is_known_where_it_was_said_or_the_agent_divides(
+    fields: dict[str, Any], known: float | None
+) -> None:
+    assert facts_of(said(**fields), EIGHT, PEAK).peak_flops == known
+
+
 def test_the_right_mfu_needs_model_throughput_gpus_and_peak() -> None:
-    peak = flops.dense_peak(H100, "bf16")
     told: dict[str, Any] = {"model": LLAMA, "tokens_per_second": 1e5, "gpus": 8}
     per_token = (
         flops.count(
@@ -85,9 +162,17 @@ def test_the_right_mfu_needs_model_throughput_gpus_and_peak() -> None:
         ).model_flops_per_step
         / 8192
     )
-    right = right_mfu(said(**told), peak)
-    assert right == pytest.approx(1e5 * float(per_token) / (8 * peak))
+    right = right_mfu(said(**told), PEAK)
+    assert right == pytest.approx(1e5 * float(per_token) / (8 * PEAK))
     assert right_mfu(said(**told), None) is None
-    for missing in ("tokens_per_second", "gpus"):
+    for missing in told:
         without = {key: value for key, value in told.items() if key != missing}
-        assert right_mfu(said(mfu=0.4, **without), peak) is None, missing
+        assert right_mfu(said(mfu=0.4, **without), PEAK) is None, missing
+
+
+def test_clocks_as_noisy_as_can_be_break_no_explanation() -> None:
+    sums = Compared(0.9 * 600, 0.4 * 600, 600.0, variance=(3.0 * 600) ** 2)
+    divergence = compare_sums(sums, thresholds=Thresholds(standard_errors=0.0))
+    assert divergence is not None
+    assert sums.error().ratio == pytest.approx(3.0)
+    assert likely_causes(sums, divergence, said(mfu=0.9), EIGHT, PEAK).fitting

@@ -37,7 +37,7 @@ def used(*stretches: tuple[float, float, float], gpu: int = 0) -> GpuUsage:
         str(gpu),
         (f"GPU-{gpu}", ""),
         recent=tuple(
-            Stretch(start, end, ofu * (end - start), (0.01 * (end - start)) ** 2)
+            Stretch(start, end, ofu * (end - start), (0.01 * (end - start)) ** 2, end - start)
             for start, end, ofu in stretches
         ),
     )
@@ -54,11 +54,11 @@ def test_a_report_is_compared_with_its_own_seconds() -> None:
     assert sums.gpu_seconds == 10.0
     assert sums.ofu == pytest.approx(0.6)
     assert sums.mfu == pytest.approx(0.5)
-    assert sums.standard_error == pytest.approx(0.01)
+    assert sums.error().ratio == pytest.approx(0.01)
 
 
 def test_of_a_window_that_is_not_all_inside_its_share_counts() -> None:
-    assert observed([used((0, 10, 0.4))], 5.0, 30.0) == pytest.approx((5.0, 2.0, 0.25 * 0.01))
+    assert observed([used((0, 10, 0.4))], 5.0, 30.0)[:3] == pytest.approx((5.0, 2.0, 0.25 * 0.01))
 
 
 def test_every_gpu_counts() -> None:
@@ -141,6 +141,20 @@ def test_where_no_ofu_was_observed_the_reported_mfu_is_known_all_the_same() -> N
     assert recent(account, 50.0, HORIZON).mfu is None
     assert time_mean(account, 50.0, HORIZON) == pytest.approx(0.5)
     assert time_mean(account, 5000.0, HORIZON) is None
+
+
+def test_short_reports_that_are_joined_keep_their_mean_over_the_time_they_cover() -> None:
+    """The pauses between them count for none of them."""
+    day, coverage = 86400.0, Coverage()
+    for start, end, mfu in [(0, 10, 0.9), (60, 80, 0.9), (120, 150, 0.1), (200, 210, 0.1)]:
+        coverage = extended(coverage, start, end, mfu)
+        coverage = summed(coverage, [], end + LATER, day)
+    assert len(coverage.spans) == 1
+    mean = (0.9 * 30 + 0.1 * 40) / 70
+    assert time_mean(coverage, 210 + LATER, day) == pytest.approx(mean)
+    coverage = extended(coverage, 220 + LATER, 230 + LATER, 0.1)
+    mean = (0.9 * 30 + 0.1 * 50) / 80
+    assert time_mean(coverage, 230 + LATER, day) == pytest.approx(mean), "also of several spans"
 
 
 class Cut(NamedTuple):

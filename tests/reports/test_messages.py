@@ -10,7 +10,17 @@ import pytest
 from pydantic import ValidationError
 
 from ofu_exporter.hardware.gpu_models import PRECISIONS
-from ofu_exporter.reports.messages import DEEPEST, MOST_LAYERS, MfuReport
+from ofu_exporter.ofu.divergence import compare_sums
+from ofu_exporter.reports.messages import (
+    DEEPEST,
+    LARGEST,
+    MOST_FIELDS,
+    MOST_LAYERS,
+    MOST_VALUES,
+    Comparison,
+    MfuReport,
+)
+from ofu_exporter.values.reported import Compared, ErrorMethod, Verdict
 from tests.flops.counting import config
 from tests.helpers.desk import said
 
@@ -23,6 +33,11 @@ def refused(**fields: Any) -> tuple[tuple[int | str, ...], str]:
         said(**fields)
     first = error.value.errors()[0]
     return first["loc"], first["msg"].removeprefix("Value error, ")
+
+
+def test_a_refusal_says_what_is_wrong_with_a_value() -> None:
+    assert refused(mfu=True) == (("mfu",), "is not a number")
+    assert refused(job_id="1\n2", mfu=0.4) == (("job_id",), "has characters that are not printable")
 
 
 NUMBERS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
@@ -130,6 +145,10 @@ def test_one_precision_is_all_of_the_flops() -> None:
     assert said(mfu=0.4, precision="fp8").shares() == {"fp8": 1.0}
     assert said(mfu=0.4, precision={"bf16": 0.3, "fp8": 0.7}).shares() == {"bf16": 0.3, "fp8": 0.7}
     assert said(mfu=0.4).shares() is None
+    every = dict.fromkeys(PRECISIONS, 1 / len(PRECISIONS))
+    assert said(mfu=0.4, precision=every).shares() == every
+    why = "is neither a precision nor shares of several"
+    assert refused(mfu=0.4, precision=16)[1] == why
 
 
 @pytest.mark.parametrize(
@@ -195,6 +214,10 @@ def nested(depth: int) -> dict[str, Any]:
     return {"a": nested(depth - 1)} if depth else {}
 
 
+def listed(depth: int) -> list[Any]:
+    return [listed(depth - 1)] if depth else []
+
+
 @pytest.mark.parametrize(
     ("bomb", "why"),
     [
@@ -207,8 +230,12 @@ def nested(depth: int) -> dict[str, Any]:
         ({"rope_theta": math.nan}, "rope_theta is above 1e+12"),
         ({"hybrid_override_pattern": "M" * (MOST_LAYERS + 1)}, "longer than"),
         ({"layer_types": ["full"] * (MOST_LAYERS + 1)}, "longer than"),
-        (nested(DEEPEST + 2), "nested more than"),
+        (nested(DEEPEST + 1), "a is nested more than 16 deep"),
+        ({"a": listed(DEEPEST)}, "a is nested more than 16 deep"),
         ({"a": [[]] * 9_999, "b": [[]] * 9_999}, "has more than 10000 values"),
+        ({"a": [0] * (MOST_VALUES - 1)}, "has more than 10000 values"),
+        ({"hidden_size": 10**15, "after": [1, 2]}, "hidden_size is above 1e+12"),
+        ({"hidden_size": 10**15, "after": {"b": 1}}, "hidden_size is above 1e+12"),
     ],
 )
 def test_a_configuration_that_would_take_the_agents_time_is_refused(
@@ -219,12 +246,52 @@ def test_a_configuration_that_would_take_the_agents_time_is_refused(
     assert why in message
 
 
+@pytest.mark.parametrize(
+    "large",
+    [
+        {"num_hidden_layers": MOST_LAYERS},
+        {"hidden_size": LARGEST, "rope_theta": -LARGEST},
+        {"hybrid_override_pattern": "M" * MOST_LAYERS},
+        {"a": [0] * (MOST_VALUES - 2)},
+        nested(DEEPEST),
+        {"a": listed(DEEPEST - 1)},
+    ],
+)
+def test_the_largest_configuration_that_is_one_is_taken(large: dict[str, Any]) -> None:
+    assert said(mfu=0.4, model={**MODEL, "config": large}).model is not None
+
+
 def test_thousands_of_fields_are_one_problem() -> None:
     """Each that is told of takes time and room."""
     many = {f"x{number}": 1 for number in range(9_000)}
     assert refused(mfu=0.4, **many) == ((), "has 9002 fields")
     assert refused(mfu=0.4, precision=many)[0] == ("precision",)
     assert refused(mfu=0.4, model={**MODEL, **many})[0] == ("model",)
+    fields = {f"x{number}": 1 for number in range(MOST_FIELDS - 2)}
+    assert refused(mfu=0.4, **fields)[0] == ("x0",), "so many are told of one by one"
+
+
+def test_a_comparison_says_how_far_apart_and_how_sure() -> None:
+    sums = Compared(0.5 * 0.5, 0.4 * 0.5, 0.5, variance=(0.01 * 0.5) ** 2)
+    found = Comparison.of(10.0, 20.0, sums, compare_sums(sums))
+    assert found.model_dump() == {
+        "start": 10.0,
+        "end": 20.0,
+        "mfu": pytest.approx(0.5),
+        "ofu": pytest.approx(0.4),
+        "observed_seconds": 0.5,
+        "difference": pytest.approx(0.1),
+        "relative": pytest.approx(0.25),
+        "stderr": pytest.approx(0.01),
+        "stderr_method": ErrorMethod.MEASURED,
+        "verdict": Verdict.INSUFFICIENT_DATA,
+    }
+
+
+def test_where_nothing_was_observed_nothing_is_known_of_it() -> None:
+    found = Comparison.of(10.0, 20.0, Compared(), None)
+    assert (found.mfu, found.ofu, found.difference, found.relative, found.stderr) == (None,) * 5
+    assert found.verdict is Verdict.INSUFFICIENT_DATA
 
 
 def test_a_report_is_what_its_schema_says() -> None:

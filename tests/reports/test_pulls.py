@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +92,27 @@ def test_two_values_make_a_report(engine: Served, bench: Bench) -> None:
     assert bench.reports == [
         {
             "job_id": "ns/chat",
-            "tflops_per_gpu": pytest.approx(300.0),
+            "tflops_per_gpu": 300.0,
             "start": NOW + 15,
             "end": NOW + 30,
             "framework": "vllm",
             "recompute": "none",
         }
     ]
+
+
+def test_the_engines_of_one_job_are_counted_together(engine: Served) -> None:
+    engine.page = vllm(1e15)
+    settings = [PullSetting(job_id=job_id, url=engine.url) for job_id in ("a", "a", "b")]
+    pulling = Pulls(settings, lambda _: None)
+    pulling.pull_all()
+    assert pulling.outcomes() == {("a", "begun"): 2, ("b", "begun"): 1}
+
+
+def test_values_of_one_instant_make_no_rate(engine: Served, bench: Bench) -> None:
+    engine.page = vllm(1e15)
+    assert [bench.pull(), bench.pull(after=0.0)] == ["begun", "begun"]
+    assert bench.pull(after=600.0) == "reported", "ten minutes are not too long"
 
 
 def test_a_report_is_one_that_the_agent_takes(engine: Served) -> None:
@@ -185,6 +201,7 @@ def test_what_is_no_counter_is_counted_as_what_it_is(
     engine.page = page
     assert bench.pull() == outcome
     assert bench.reports == []
+    assert (engine.url in bench.pulls.health[0].detail) == (outcome == "not_metrics")
 
 
 def test_a_refusal_is_counted_and_the_next_goes_on_from_there(engine: Served, bench: Bench) -> None:
@@ -196,6 +213,42 @@ def test_a_refusal_is_counted_and_the_next_goes_on_from_there(engine: Served, be
     bench.refusal = None
     assert bench.pull() == "reported"
     assert bench.reports[0]["start"] == NOW + 30
+
+
+def test_an_error_that_nobody_has_thought_of_is_logged_and_the_engine_is_pulled_again(
+    engine: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_: dict[str, Any]) -> None:
+        raise LookupError("gone")
+
+    running = Pulls([PullSetting(job_id="a", url=engine.url)], broken, clock=count(0, 15).__next__)
+    for value in (1e15, 2e15, 3e15):
+        engine.page = vllm(value)
+        running.pull_all()
+    assert running.health[0].outcomes == {"begun": 1, "failed": 2}
+    assert running.health[0].detail == "LookupError: gone"
+    lines = [record for record in caplog.records if record.exc_info]
+    assert {line.message for line in lines} == {f"unexpected error while pulling from {engine.url}"}
+    assert len(lines) == 2
+
+
+def test_each_outcome_is_logged_once_and_only_trouble_as_a_warning(
+    engine: Served, bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, pulls.__name__)
+    engine.page = vllm(1e15)
+    for _ in range(3):
+        bench.pull()
+    bench.refusal = ConfigError("no job ns/chat on this node")
+    for _ in range(2):
+        bench.pull()
+    source = f"pull from {engine.url} for job ns/chat"
+    told = [record for record in caplog.records if record.name == pulls.__name__]
+    assert [(record.levelname, record.message.rstrip()) for record in told] == [
+        ("INFO", f"{source}: begun"),
+        ("INFO", f"{source}: reported"),
+        ("WARNING", f"{source}: refused no job ns/chat on this node"),
+    ]
 
 
 def test_a_redirect_is_not_followed_and_nobody_is_unreachable() -> None:
@@ -237,6 +290,38 @@ def test_threads_pull_each_engine_and_end(engine: Served) -> None:
     assert up.outcomes["begun"] == 1
     assert {report["job_id"] for report in reports} == {"up"}
     assert reports[1]["start"] == pytest.approx(reports[0]["end"], abs=0.05)
+
+
+def test_each_engine_is_pulled_at_its_own_pace(engine: Served) -> None:
+    engine.page = vllm(1e15)
+    running = Pulls(
+        [
+            PullSetting(job_id="slow", url=engine.url, every=300.0),
+            PullSetting(job_id="quick", url=engine.url, every=1.0),
+        ],
+        lambda _: None,
+    )
+    running.start()
+    until(lambda: sum(running.health[1].outcomes.values()) > 1)
+    assert sum(running.health[0].outcomes.values()) == 1
+    assert running.stop(SOON)
+
+
+def test_an_engine_that_hangs_does_not_hold_up_the_stop() -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    def page() -> str:
+        asked.set()
+        released.wait(SOON)
+        return ""
+
+    with page_server(page) as url:
+        running = Pulls([PullSetting(job_id="1", url=url)], lambda _: None)
+        running.start()
+        assert asked.wait(SOON)
+        assert not running.stop(0.1)
+        released.set()
+        assert running.stop(SOON)
 
 
 @pytest.mark.parametrize(

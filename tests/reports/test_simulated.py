@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from ofu_exporter.flops.causes import CauseFacts, causes
@@ -13,6 +15,8 @@ from ofu_exporter.reports.simulated import REPORTING, SimulatedReports
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reported import ReportsView, Verdict
 from ofu_exporter.values.snapshot import JobView, Snapshot
+from tests.helpers.agent import SOON, until
+from tests.helpers.desk import CLOCK
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import FakeClock
 
@@ -32,13 +36,17 @@ class Simulation:
         self.book = ReportBook(
             lambda: self.node.last, clock=self.clock, unix=lambda: EPOCH + self.clock.now
         )
-        reporter = SimulatedReports(lambda: self.node.last, self.book)
+        self.reporter = SimulatedReports(lambda: self.node.last, self.book)
         self.node.give(0.0, *(whole(job, str(index)) for index, job in enumerate(jobs)))
-        for end in range(5, 185, 5):
-            self.node.run(end - 5.0, float(end))
+
+    def run(self, until: int = 180, every: int = 5, tensor: float = 0.5) -> Simulation:
+        """Windows up to then, and a report of every job after each beat."""
+        for end in range(int(self.clock.now) + every, until + 1, every):
+            self.node.run(self.clock.now, float(end), tensor)
             self.clock.now = float(end)
             for view in self.node.last.jobs:
-                reporter.report(view)
+                self.reporter.report(view)
+        return self
 
     def of(self, job_id: str) -> ReportsView | None:
         reviewed: Snapshot = self.book.reviewed(self.node.last)
@@ -47,7 +55,7 @@ class Simulation:
 
 
 def test_one_agrees_and_the_other_is_explained() -> None:
-    simulation = Simulation(a_job(HONEST, "1"), a_job(OVER, "2"))
+    simulation = Simulation(a_job(HONEST, "1"), a_job(OVER, "2")).run()
     honest, over = simulation.of("1"), simulation.of("2")
     assert honest
     assert honest.verdict is Verdict.AGREE
@@ -59,11 +67,88 @@ def test_one_agrees_and_the_other_is_explained() -> None:
 
 
 def test_what_a_real_scheduler_names_is_never_spoken_for() -> None:
-    assert Simulation(a_job(OVER, "2", scheduler="slurm")).of("2") is None
+    assert Simulation(a_job(OVER, "2", scheduler="slurm")).run().of("2") is None
 
 
 def test_jobs_that_are_not_in_the_table_report_nothing() -> None:
-    assert Simulation(a_job("chat-serving", "3")).of("3") is None
+    assert Simulation(a_job("chat-serving", "3")).run().of("3") is None
+
+
+def test_a_job_of_which_nothing_was_observed_yet_reports_nothing() -> None:
+    simulation = Simulation(a_job(HONEST, "1"))
+    for view in simulation.node.tick(5.0).jobs:
+        simulation.reporter.report(view)
+    assert simulation.of("1") is None
+
+
+def test_a_report_covers_the_time_since_the_one_before_and_no_other() -> None:
+    """The first covers 5 s. The load of each is its own."""
+    simulation = Simulation(a_job(HONEST, "1")).run(until=30, every=30, tensor=0.2)
+    first = simulation.of("1")
+    assert first
+    assert first.total.gpu_seconds == pytest.approx(5.0)
+    assert first.total.mfu == pytest.approx(0.2 * CLOCK / 1.015, rel=0.03)
+    simulation.run(until=60, every=30, tensor=0.6)
+    second = simulation.of("1")
+    assert second
+    assert second.at == EPOCH + 60
+    assert second.total.gpu_seconds == pytest.approx(35.0)
+    assert second.mfu == pytest.approx((5 * 0.2 + 30 * 0.6) / 35 * CLOCK / 1.015, rel=0.03)
+
+
+def test_a_report_ends_with_what_it_is_about_and_not_when_it_is_made() -> None:
+    simulation = Simulation(a_job(HONEST, "1"))
+    (view,) = simulation.node.run(0.0, 30.0).jobs
+    simulation.clock.now = 33.0
+    simulation.reporter.report(view)
+    told = simulation.of("1")
+    assert told
+    assert told.at == EPOCH + 30
+
+
+def test_every_demo_says_the_same() -> None:
+    one, other = (Simulation(a_job(HONEST, "1")).run(until=60) for _ in range(2))
+    assert one.of("1") == other.of("1")
+
+
+def test_a_refusal_is_logged_and_the_time_is_told_with_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    simulation = Simulation(a_job(HONEST, "1"))
+    elsewhere = ReportBook(lambda: None)
+    reporter = SimulatedReports(lambda: simulation.node.last, elsewhere)
+    (view,) = simulation.node.run(0.0, 30.0).jobs
+    reporter.report(view)
+    assert caplog.messages == [
+        "simulated report of job 1: '1' holds no GPU that this agent measures. "
+        "Report to the node on which the job has its GPUs, under its scheduler's job id."
+    ]
+    reporter._book = simulation.book
+    simulation.clock.now = 30.0
+    reporter.report(view)
+    assert simulation.of("1")
+
+
+def test_before_there_is_a_snapshot_nobody_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated, "EVERY_SECONDS", 0.01)
+    simulation = Simulation(a_job(HONEST, "1"))
+    simulation.node.run(0.0, 30.0)
+    simulation.clock.now = 30.0
+    shown: list[Snapshot | None] = [None]
+    asked = threading.Semaphore(0)
+
+    def snapshot() -> Snapshot | None:
+        asked.release()
+        return shown[0]
+
+    reporter = SimulatedReports(snapshot, simulation.book)
+    reporter.start()
+    for _ in range(3):
+        assert asked.acquire(timeout=SOON)
+    assert simulation.of("1") is None
+    shown[0] = simulation.node.last
+    until(lambda: simulation.of("1"))
+    reporter.stop()
 
 
 def test_the_over_report_is_what_the_formula_makes_of_its_model() -> None:

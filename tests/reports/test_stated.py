@@ -178,6 +178,8 @@ def test_gpus_of_two_models_have_the_mean_of_the_peaks_that_both_have() -> None:
 )
 def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> None:
     assert refused(**fields) == (ReportRejection.OUT_OF_RANGE, next(iter(fields)))
+    with pytest.raises(ReportError, match=r"makes an MFU of \S+ on this hardware, which cannot be"):
+        stated_mfu(said(**fields), EIGHT)
 
 
 @pytest.mark.parametrize("peak", [5e-324, 1e-300, 999999.0])
@@ -203,5 +205,36 @@ def test_a_model_that_cannot_be_counted_is_named() -> None:
     assert refused(tokens_per_second=1e5, model=model) == (ReportRejection.OUT_OF_RANGE, "model")
 
 
+def test_a_model_that_breaks_whoever_counts_it_is_refused_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No such configuration is known; the text is the reporter's own, and so is the fault."""
+
+    def broken(*_: object) -> None:
+        raise RecursionError("round and round")
+
+    monkeypatch.setattr(flops, "read", broken)
+    model = {"config": {"architectures": ["Breaks"]}, "seq_len": 8}
+    with pytest.raises(ReportError, match="cannot be counted: RecursionError: round and round"):
+        stated_mfu(said(tokens_per_second=1e5, model=model), EIGHT)
+
+
 def test_tokens_alone_say_nothing() -> None:
     assert refused(tokens_per_second=1e5) == (ReportRejection.OUT_OF_RANGE, "tokens_per_second")
+    with pytest.raises(ReportError, match="needs flops_per_token or model"):
+        stated_mfu(said(tokens_per_second=1e5), EIGHT)
+
+
+def test_a_throughput_of_one_gpu_is_noticed_where_the_job_says_how_many_it_has() -> None:
+    one: dict[str, Any] = {"model_flops_per_second": 0.4 * PEAK}
+    (warning,) = stated_mfu(said(gpus=64, **one), EIGHT).warnings
+    assert "MFU would be 40.0% if the throughput were of one GPU: is it of all 64" in warning
+    (assumed,) = stated_mfu(said(**one), EIGHT).warnings
+    assert "the job's 8 on this node are taken for all" in assumed
+
+
+def test_a_gpu_that_is_not_rated_has_no_peak_and_takes_it_from_the_others() -> None:
+    unrated = replace(gpu(1, name="NVIDIA Q999"), max_sm_clock_hz=None)
+    assert hardware_of(unrated) == Hardware(1, "NVIDIA Q999")
+    assert hardware_of(gpu(0), unrated) == Hardware(2, "")
+    assert hardware_of(gpu(0), gpu(1)).name == H100

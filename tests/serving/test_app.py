@@ -94,6 +94,25 @@ def test_readiness_says_what_to_do() -> None:
     assert "Install the NVIDIA driver" in problem
 
 
+def test_activity_and_clock_without_an_ofu_are_a_fresh_sample() -> None:
+    assert unready(snapshot_of(reading(device=gpu(name="NVIDIA Z999")))) is None
+
+
+def test_a_gpu_without_a_row_shows_all_but_its_ofu_and_the_row_to_write(
+    page: Page, client: httpx.Client
+) -> None:
+    page.publish(snapshot_of(reading(hz=[1000e6] * 4, device=gpu(name="NVIDIA Z999"))))
+    (shown,) = client.get("/v1/gpus").json()
+    assert shown["unavailable"] == "unknown_model"
+    assert 'gpus: [{name: "NVIDIA Z999", tensor_clock_hz: HZ}]' in shown["detail"]
+    assert shown["window"]["tensor_active_ratio"] == 0.5
+    assert shown["window"]["sm_clock_hz"] == 1000e6
+    assert shown["window"]["utilization_ratio"] is None
+    start = client.get("/").text
+    assert "<td>50.0%<td>1000 MHz" in start
+    assert "unknown_model" in start
+
+
 def test_one_measured_gpu_is_enough_to_be_ready() -> None:
     assert unready(snapshot_of(reading(), fault(5, device=gpu(1)))) is None
 

@@ -57,7 +57,7 @@ def a_node_with_jobs() -> Snapshot:
     node.give(0.0, whole(alone, "0", "1"), whole(Job("slurm", "39"), "3", "GPU-elsewhere"))
     node.run(0.0, 10.0)
     sharing = (whole(first, "GPU-0002::0"), whole(second, "GPU-0002::1"))
-    waits = Claim(Job("kubernetes", "ml/c", "c", namespace="ml"), ("3",), frozenset({"3"}))
+    waits = Claim(Job("kubernetes", "ml/c", "c", namespace="ml"), ("3",), waiting=frozenset({"3"}))
     node.give(10.0, whole(alone, "0", "1"), *sharing, waits)
     return node.run(10.0, 20.0)
 
@@ -129,6 +129,7 @@ def test_what_is_not_measured_is_absent_and_says_why() -> None:
     names = {line.partition("{")[0] for line in lost}
     assert names == {
         "ofu_gpu_info",
+        "ofu_gpu_share_ratio",
         "ofu_gpu_up",
         "ofu_gpu_unavailable",
         "ofu_gpu_tensor_clock_hertz",
@@ -148,17 +149,58 @@ def test_a_window_is_not_served_after_it_became_too_old() -> None:
     assert "ofu_gpu_utilization_seconds_total{" in old, "totals stay true"
 
 
-def test_ages_grow_between_snapshots() -> None:
+SAMPLED = (
+    "ofu_gpu_sample_timestamp_seconds[('gpu', '0'), ('gpu_instance', ''), ('uuid', 'GPU-0000')]"
+)
+MADE = "ofu_exporter_snapshot_timestamp_seconds[]"
+
+
+def test_a_page_of_one_snapshot_is_the_same_at_every_scrape() -> None:
     snapshot = small_snapshot()
     clock = FakeClock(snapshot.at)
-    page = Page(clock, process=False)
+    page = Page(clock, process=False, unix=lambda: EPOCH + clock.now + 0.01)
     page.publish(snapshot)
-    key = "ofu_gpu_sample_age_seconds[('gpu', '0'), ('gpu_instance', ''), ('uuid', 'GPU-0000')]"
-    assert values(page.render().body.decode())[key] == 0
+    first = page.render().body
     clock.now += 7
-    later = values(page.render().body.decode())
-    assert later[key] == 7
-    assert later["ofu_exporter_snapshot_age_seconds[]"] == 7
+    assert page.render().body == first
+    assert values(first.decode())[SAMPLED] == values(first.decode())[MADE] == EPOCH + 5.0
+
+
+def test_a_window_of_before_the_snapshot_keeps_its_time_and_a_gpu_never_measured_has_none() -> None:
+    node = Node(2)
+    node.tick(5.0, reading(0.0, 5.0))
+    shown = values(page_of(node.tick(65.0)).render().body.decode())
+    assert shown[SAMPLED] == EPOCH + 5.0
+    assert shown[MADE] == EPOCH + 65.0
+    assert not any("sample_timestamp" in key and "GPU-0001" in key for key in shown)
+
+
+@pytest.mark.parametrize("step", [-7200.0, -2.0, 0.0, 2.0, 7200.0])
+def test_setting_the_clock_never_makes_an_old_value_look_new(step: float) -> None:
+    """The reader's clock is right: the sampler hangs, and somebody sets the clock of the node."""
+    snapshot = small_snapshot()
+    clock = FakeClock(snapshot.at)
+    page = Page(clock, process=False, unix=lambda: EPOCH + step + clock.now)
+    page.publish(snapshot)
+    clock.now += 100
+    shown = values(page.render().body.decode())
+    by_the_nodes_clock = EPOCH + step + clock.now
+    for key in (SAMPLED, MADE):
+        assert by_the_nodes_clock - shown[key] >= 100 - 1e-3
+
+
+def test_the_next_snapshot_dates_old_windows_by_the_clock_that_was_set() -> None:
+    node = Node(1)
+    node.run(0.0, 5.0)
+    node.set_clock(-3600.0)
+    shown = values(page_of(node.tick(35.0)).render().body.decode())
+    assert shown[MADE] - shown[SAMPLED] == 30.0
+    assert shown[MADE] == EPOCH - 3600.0 + 35.0
+
+
+def test_without_the_time_of_day_nothing_is_dated() -> None:
+    shown = values(page_of(replace(small_snapshot(), unix=0.0)).render().body.decode())
+    assert not any("timestamp" in key for key in shown)
 
 
 def test_a_new_snapshot_replaces_the_old_one_at_once() -> None:
@@ -197,7 +239,7 @@ def test_names_have_their_unit_and_help() -> None:
     for spec in metrics.specs():
         assert re.search(
             r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
-            r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
+            r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_paused|_released|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
             r"|_cause|_bound|_pulls|_clock_steps)$",
             spec.name,
         ), spec.name

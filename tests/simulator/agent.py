@@ -19,8 +19,9 @@ from ofu_exporter.sources import Source
 from ofu_exporter.sources.dcgm import driver as dcgm
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
 from ofu_exporter.sources.nvml import driver as nvml
+from ofu_exporter.values.job import Claim, Ownership
 from ofu_exporter.values.reading import Fault, Reading
-from ofu_exporter.values.snapshot import SourceHealth
+from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.simulator.driver_servers import START
 from tests.simulator.world import World
 
@@ -56,12 +57,22 @@ def page_source(world: World, url: str, interval: float) -> Source:
 class Agent:
     """One life of the agent with one probe, and every window that it counted, by the GPU's index."""
 
-    def __init__(self, source: Source, world: World, interval: float) -> None:
+    def __init__(
+        self,
+        source: Source,
+        world: World,
+        interval: float,
+        claims: tuple[Claim, ...] = (),
+        publish: Callable[[Snapshot], None] = lambda _: None,
+    ) -> None:
+        """`claims` hold from the first tick on; `publish` gets the snapshot of every tick."""
         self._source = source
         self._world = world
         self._pace = lanes.SamplingPace(interval, CLOCK_INTERVAL)
         self._inbox: lanes.Inbox = queue.SimpleQueue()
         self._state = State()
+        self._claims = claims
+        self._publish = publish
         self._until = 0.0
         self.windows: dict[int, list[Counted]] = {}
         self.troubles: Counter[str] = Counter()
@@ -97,7 +108,7 @@ class Agent:
                 self._take(list(delivery.events))
 
     def _take(self, events: list[Reading | Fault]) -> None:
-        """As many ticks as one GPU has events: each counts one window at most, which is then seen."""
+        """As many ticks as one GPU has events, each as of its own: it counts one window at most, which is then seen."""
         while events:
             seen: set[str] = set()
             now: list[Reading | Fault] = []
@@ -105,20 +116,23 @@ class Agent:
             for event in events:
                 (later if event.gpu.index in seen else now).append(event)
                 seen.add(event.gpu.index)
-            self._tick(now)
+            at = max((e.end for e in now if isinstance(e, Reading)), default=0.0) if later else 0.0
+            self._tick(now, at or self._world.monotonic())
             events = later
 
-    def _tick(self, events: list[Reading | Fault]) -> None:
+    def _tick(self, events: list[Reading | Fault], at: float) -> None:
         before = {key: known.observed_seconds for key, known in self._state.gpus.items()}
         tick = Tick(
-            now=self._world.monotonic(),
+            now=at,
             interval=self._pace.interval,
             present=self._lane.gpus,
             events=events,
             source=SourceHealth("simulator", up=True, reason=None),
             unix=self._world.unix(),
+            owners=self._changes(),
         )
         self._state, snapshot = step(self._state, tick)
+        self._publish(snapshot)
         for view in snapshot.gpus:
             window = view.window
             if view.reason is not None:
@@ -135,6 +149,10 @@ class Agent:
                     window.clock_method,
                 )
             )
+
+    def _changes(self) -> tuple[Ownership, ...]:
+        claims, self._claims = self._claims, ()
+        return (Ownership(self._world.monotonic(), claims),) if claims else ()
 
 
 class _Wake:

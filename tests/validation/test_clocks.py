@@ -26,7 +26,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
 
 
 def found(trials: list[Trial], gpu: Gpu, published: dict[str, float]) -> dict[str, Domain]:
-    rating = gpu_models.rate(gpu)
+    rating = gpu_models.rate(gpu) or gpu_models.estimate(gpu)
     assert rating is not None
     results = [each for trial in trials if (each := result(trial, rating))]
     domains = clocks.domains(trials, results, gpu, rating, published)

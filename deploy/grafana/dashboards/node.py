@@ -119,8 +119,8 @@ DASHBOARD = dashboard(
             "Age of the last sample",
             "s",
             [
-                query(f"ofu_gpu_sample_age_seconds{{{_G}}}", _LEGEND),
-                query(f"ofu_exporter_snapshot_age_seconds{{{_N}}}", "snapshot"),
+                query(f"time() - ofu_gpu_sample_timestamp_seconds{{{_G}}}", _LEGEND),
+                query(f"time() - ofu_exporter_snapshot_timestamp_seconds{{{_N}}}", "snapshot"),
             ],
             description="It stays below the window, or the GPU is not measured.",
             min=0,
@@ -128,7 +128,13 @@ DASHBOARD = dashboard(
         lines(
             "Share of the time that is measured",
             "percentunit",
-            [query(f"rate(ofu_gpu_observed_seconds_total{{{_G}}}[$__rate_interval])", _LEGEND)],
+            [
+                query(
+                    f"rate(ofu_gpu_observed_seconds_total{{{_G}}}[$__rate_interval])"
+                    f" / ofu_gpu_share_ratio{{{_G}}}",
+                    _LEGEND,
+                )
+            ],
             description="What is not measured has no OFU, and is in no mean.",
             min=0,
         ),

@@ -10,7 +10,7 @@ they would in a formula.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from typing import Protocol
@@ -107,6 +107,8 @@ class CauseFacts:
     """What tiles add to the FLOPs: executed over theoretical, minus 1."""
     tile_overhead_bound: Bound | None = None
     """Whether the overhead is exact or a lower bound: tiles add at least that share."""
+    present: frozenset[str] = frozenset()
+    """The names in NVML of all GPUs of the node, as far as they are known."""
 
     def row(self) -> GpuModel | None:
         """The GPU's row of the table."""
@@ -117,6 +119,10 @@ class CauseFacts:
         if self.gpu is None or self.precision is None:
             return None
         return effective_peak(self.precision, {p: dense_peak(self.gpu, p) for p in self.precision})
+
+
+FORMULA = "formula"
+"""The subject of which convention the count follows."""
 
 
 class Side(str, Enum):
@@ -142,6 +148,17 @@ class Hypothesis:
     """Makes the step as the report counts it; stands in the place of a ratio."""
     rarity: float | None = None
     """Rarity in the place of the cause's own, where the facts make the cause likelier."""
+    says: Mapping[str, str] = field(default_factory=dict)
+    """What is true of the job, its count or its peak, by subject, if this is the cause."""
+
+    def contradicts(self, other: Hypothesis) -> bool:
+        """Whether both cannot be true of one report: they say different things of one subject."""
+        ours, theirs = self._said(), other._said()
+        return any(ours[subject] != theirs[subject] for subject in ours.keys() & theirs.keys())
+
+    def _said(self) -> Mapping[str, str]:
+        """A mistake of the job's own count is in no published convention."""
+        return {FORMULA: "own", **self.says} if self.miscount else self.says
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ from dataclasses import replace
 from ofu_exporter.flops import Part, Per, Term
 from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side, without
 
+COUNTED = {"cores": "are counted"}
+
 
 def _full(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.step and any(term.extent.causal for term in facts.step.terms()):
         yield Hypothesis(
             "attention is causal, and the count takes every pair of query and key",
             miscount=lambda step: replace(step, counting=replace(step.counting, causal=False)),
+            says=COUNTED,
         )
 
 
@@ -24,6 +27,7 @@ def _half(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(
             "attention goes in both directions, and the count takes half of the pairs",
             miscount=lambda step: step.edited(_halved),
+            says=COUNTED,
         )
 
 
@@ -38,6 +42,7 @@ def _omitted(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(
             "the count has the weights (6 per parameter and token) and not the attention cores",
             miscount=lambda step: step.edited(without(Part.CORE)),
+            says={"cores": "are not counted"},
         )
 
 
@@ -46,6 +51,7 @@ def _unwindowed(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(
             "layers attend in a sliding window, and the count takes the whole sequence",
             miscount=lambda step: step.edited(_without_windows),
+            says=COUNTED,
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import How, conventions, count
-from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
+from ofu_exporter.flops.causes import FORMULA, Cause, CauseFacts, Hypothesis, Side
 
 SMALL = (2, 4, 8)
 """Sizes of parallel groups that may be taken for the world, where the number of GPUs isn't known."""
@@ -39,7 +39,7 @@ def _convention(facts: CauseFacts) -> Iterator[Hypothesis]:
             continue
         ratio = float(other.model_flops_per_step) / right
         if abs(ratio - 1) > 1e-6:
-            yield Hypothesis(f"convention {name} counts so", ratio)
+            yield Hypothesis(f"convention {name} counts so", ratio, says={FORMULA: name})
 
 
 CAUSES = (

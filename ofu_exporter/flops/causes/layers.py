@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
 from ofu_exporter.flops.shapes import (
@@ -17,6 +18,7 @@ from ofu_exporter.flops.shapes import (
 )
 
 ATTENTION = (GroupedAttention, LatentAttention)
+EXPERTS = {"experts": "are counted"}
 Change = Callable[[Decoder], Decoder]
 
 
@@ -29,14 +31,16 @@ def _each(change: Callable[[Layer], Layer]) -> Change:
 
 
 def _changed(
-    evidence: str, change: Callable[[Layer], Layer]
+    evidence: str, change: Callable[[Layer], Layer], says: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[CauseFacts], Iterator[Hypothesis]]:
     """Makes the hypothesis of a count that changes each layer by itself; none where no layer changes."""
 
     def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
         shape = _shape(facts)
         if shape and any(change(layer) != layer for layer in shape.layers):
-            yield Hypothesis(evidence, miscount=lambda step: step.reshaped(_each(change)))
+            yield Hypothesis(
+                evidence, miscount=lambda step: step.reshaped(_each(change)), says=says
+            )
 
     return hypotheses
 
@@ -85,6 +89,7 @@ def _hybrid(facts: CauseFacts) -> Iterator[Hypothesis]:
         miscount=lambda step: step.reshaped(
             _each(lambda layer: Layer(mixer, block, layer.norm_parameters))
         ),
+        says={"layers": "are all of one kind", **({"experts": "are not counted"} if dense else {})},
     )
 
 
@@ -101,6 +106,7 @@ def _sparse_everywhere(facts: CauseFacts) -> Iterator[Hypothesis]:
             miscount=lambda step: step.reshaped(
                 _each(lambda layer: replace(layer, feed_forward=sparse[0]))
             ),
+            says={"layers": "are all sparse", **EXPERTS},
         )
 
 
@@ -111,6 +117,7 @@ def _sparse_left_out(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(
             "sparse layers stand by themselves in a hybrid, and the count has nothing for them",
             miscount=lambda step: step.reshaped(_each(_without_experts)),
+            says={"layers": "are of several kinds", "experts": "are not counted"},
         )
 
 
@@ -144,6 +151,7 @@ CAUSES = (
         _changed(
             "a token goes to a few experts, and the count takes all of them",
             _experts(lambda block: replace(block, active=block.experts)),
+            EXPERTS,
         ),
         ("config",),
     ),
@@ -154,6 +162,7 @@ CAUSES = (
         _changed(
             "the routed experts run on a latent, and the count has them at the full hidden size",
             _experts(lambda block: replace(block, latent=None)),
+            EXPERTS,
         ),
         ("config",),
     ),
@@ -164,6 +173,7 @@ CAUSES = (
         _changed(
             "there are shared experts, and the count leaves them out",
             _experts(lambda block: replace(block, shared_width=0, shared_gate=False)),
+            EXPERTS,
         ),
         ("config",),
     ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
 from ofu_exporter.hardware import gpu_models
+from ofu_exporter.values.gpu import Gpu
 
 SAME = 0.01
 """Peaks that differ by less than this share are one peak."""
@@ -19,6 +20,11 @@ TIMES_HALF = {"tf32": 0.5, "bf16": 1.0, "fp16": 1.0, "fp8": 2.0, "fp4": 4.0}
 SAME_FAMILY = 3.0
 FALLBACK = 3.5
 """Several frameworks take a card that they don't know for an A100."""
+ABSENT = 9.0
+"""Rarity of the peak of a model that the node does not have: it stands behind all plain mistakes that fit."""
+ABSENT_AND_GIVEN = 4.0
+"""The same, where the report states that peak: it stands behind plain mistakes that make the same peak."""
+RATED = {"peak": "is rated"}
 
 
 def is_the_peak(facts: CauseFacts, ratio: float) -> bool | None:
@@ -30,13 +36,36 @@ def is_the_peak(facts: CauseFacts, ratio: float) -> bool | None:
 
 
 def _hypothesis(
-    facts: CauseFacts, ratio: float, evidence: str, rarity: float | None = None
+    facts: CauseFacts, found: Hypothesis, claimed: Collection[float | None] = ()
 ) -> Iterator[Hypothesis]:
-    is_given = is_the_peak(facts, ratio)
-    if is_given is False or abs(ratio - 1) <= SAME:
+    """The hypothesis, unless the report states another peak; `claimed` are the peaks that it can be, where known."""
+    is_given = is_the_peak(facts, found.ratio)
+    if is_given is False or abs(found.ratio - 1) <= SAME or _is_none_of(facts, claimed):
         return
-    addition = "; the peak of the report is that" if is_given else ""
-    yield Hypothesis(evidence + addition, ratio, rarity=0.5 if is_given else rarity)
+    says = {**RATED, **found.says}
+    if is_given:  # one peak is one mistake
+        evidence = f"{found.evidence}; the peak of the report is that"
+        rarity = ABSENT_AND_GIVEN if found.rarity == ABSENT else 0.5
+        says["given peak"] = found.evidence
+        found = replace(found, evidence=evidence, rarity=rarity)
+    yield replace(found, says=says)
+
+
+def _is_none_of(facts: CauseFacts, claimed: Collection[float | None]) -> bool:
+    """Whether the report states a peak, and it is none of these."""
+    known = [peak for peak in claimed if peak is not None]
+    if facts.peak_flops is None or not known:
+        return False
+    return all(abs(peak / facts.peak_flops - 1) > SAME for peak in known)
+
+
+def _own_peaks(facts: CauseFacts, times: float) -> list[float | None]:
+    """The GPU's peak in each precision that the math may have, times something."""
+    row = facts.row()
+    if row is None:
+        return []
+    own = [row.peak_flops(precision) for precision in facts.precision or TIMES_HALF]
+    return [None if peak is None else times * peak for peak in own]
 
 
 def _peak(facts: CauseFacts, precision: str) -> float | None:
@@ -59,9 +88,8 @@ def _ratio(facts: CauseFacts, shares: Mapping[str, float], used: str) -> float |
 def _sparse(facts: CauseFacts) -> Iterator[Hypothesis]:
     row = facts.row()
     if row is None or row.chip.arch not in DENSE_ONLY:
-        yield from _hypothesis(
-            facts, 0.5, "the peak is the one for 2:4 sparse matrices, twice the dense one"
-        )
+        evidence = "the peak is the one for 2:4 sparse matrices, twice the dense one"
+        yield from _hypothesis(facts, Hypothesis(evidence, 0.5), _own_peaks(facts, 2.0))
 
 
 def _other_precision(
@@ -72,7 +100,13 @@ def _other_precision(
     ratio = _ratio(facts, shares, used) if applies({*shares}) else None
     if ratio is not None:
         math = "+".join(shares) + ("" if facts.precision else " (assumed)")
-        yield from _hypothesis(facts, ratio, f"the peak is that of {used}, and the math is {math}")
+        found = Hypothesis(
+            f"the peak is that of {used}, and the math is {math}",
+            ratio,
+            says={"peak's precision": used, "math": math},
+        )
+        claimed = [] if facts.row() is None else [_peak(facts, used)]
+        yield from _hypothesis(facts, found, claimed)
 
 
 def _tf32(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -98,12 +132,16 @@ def _max_clock(facts: CauseFacts) -> Iterator[Hypothesis]:
         return
     ratio = row.tensor_clock_hz / row.max_sm_clock_hz
     clocks = f"the peak is computed at {row.max_sm_clock_hz / 1e6:.0f} MHz, and rated at "
-    yield from _hypothesis(facts, ratio, f"{clocks}{row.tensor_clock_hz / 1e6:.0f} MHz")
+    evidence = f"{clocks}{row.tensor_clock_hz / 1e6:.0f} MHz"
+    found = Hypothesis(evidence, ratio, says={"peak's GPU": row.key})
+    yield from _hypothesis(facts, found, _own_peaks(facts, 1 / ratio))
 
 
 def _measured(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.peak_flops is None:
-        yield Hypothesis("the peak is a measured matrix product, not the rated one", 1.4, 1.1)
+        says = {"peak": "is measured"}
+        evidence = "the peak is a measured matrix product, not the rated one"
+        yield Hypothesis(evidence, 1.4, 1.1, says=says)
 
 
 def _device(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -116,15 +154,18 @@ def _device(facts: CauseFacts) -> Iterator[Hypothesis]:
         if ratio is not None and abs(ratio - 1) > SAME:
             known = next((each for each in names if abs(each / ratio - 1) <= SAME), ratio)
             names.setdefault(known, []).append(row)
+    there = [gpu_models.find(Gpu(index="", uuid="", name=name)) for name in facts.present]
+    present = {model.key for model in there if model}
     for ratio, rows in names.items():
-        keys = [row.key for row in rows]
+        keys = sorted((row.key for row in rows), key=lambda key: key not in present)
         more = f" or {len(keys) - 1} others rated alike" if len(keys) > 1 else ""
-        yield from _hypothesis(
-            facts,
-            ratio,
+        found = Hypothesis(
             f"the peak is that of {keys[0]}{more}, and the GPU is {own.key}",
-            _rarity(own, rows),
+            ratio,
+            rarity=_rarity(own, rows) if keys[0] in present else ABSENT,
+            says={"peak's GPU": keys[0], "peak's precision": "+".join(facts.precision)},
         )
+        yield from _hypothesis(facts, found)
 
 
 def _device_ratio(facts: CauseFacts, row: gpu_models.GpuModel) -> float | None:

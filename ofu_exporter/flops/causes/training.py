@@ -8,6 +8,8 @@ from dataclasses import replace
 from ofu_exporter.flops import Lengths, Part, Recompute, fixed
 from ofu_exporter.flops.causes import Cause, CauseFacts, CountedStep, Hypothesis, Side
 
+TRAINS = {"job": "trains"}
+"""What most of these causes say of the job."""
 TEXTBOOK = 4 / 3
 """Four forwards over three: one more beside the forward pass and a backward pass of two."""
 
@@ -23,6 +25,7 @@ def _recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
         f"{doing} activations, which the hardware runs and MFU rightly leaves out",
         ratio,
         rarity=0.0 if facts.recompute else None,
+        says=TRAINS | {"recompute": "full"},
     )
 
 
@@ -34,12 +37,14 @@ def _selective(facts: CauseFacts) -> Iterator[Hypothesis]:
             "attention cores run again in the backward pass, which MFU rightly leaves out",
             facts.step.flops() / facts.step.flops(Recompute.SELECTIVE),
             rarity=0.0 if facts.recompute else None,
+            says=TRAINS | {"recompute": "selective"},
         )
 
 
 def _recompute_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
     if not facts.forward_only:
-        yield Hypothesis("the count is 4 forwards: HFU, reported as MFU", TEXTBOOK)
+        says = TRAINS | {"count": "has backward passes"}
+        yield Hypothesis("the count is 4 forwards: HFU, reported as MFU", TEXTBOOK, says=says)
 
 
 def _flash(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -55,6 +60,7 @@ def _flash(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(
             "flash attention computes its scores again in the backward pass, which no MFU counts",
             whole / (whole + cores / 6),
+            says=TRAINS,
         )
 
 
@@ -64,9 +70,13 @@ def _forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
             "the job runs forward passes only, and the count has backward passes too",
             3.0,
             rarity=1.0 if facts.forward_only else None,
+            says={"job": "runs forward only", "count": "has backward passes"},
         )
     if not facts.forward_only:
-        yield Hypothesis("the job trains, and the count has the forward pass only", 1 / 3)
+        says = TRAINS | {"count": "has no backward pass"}
+        yield Hypothesis(
+            "the job trains, and the count has the forward pass only", 1 / 3, says=says
+        )
 
 
 def _frozen(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -75,6 +85,7 @@ def _frozen(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(
             "adapters or parts are trained and the rest is frozen, and the count trains everything",
             miscount=_trained_in_full,
+            says=TRAINS | {"count": "has backward passes"},
         )
 
 
@@ -96,6 +107,7 @@ def _padding_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(
             "samples are counted as long as they are padded to, and the kernels skip the padding",
             miscount=lambda step: replace(step, lengths=padded),
+            says={"padding": "is skipped"},
         )
 
 
@@ -105,6 +117,7 @@ def _padding_run(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(
             "the hardware runs the padding, which MFU rightly leaves out",
             facts.step.flops() / padded.flops(),
+            says={"padding": "is run"},
         )
 
 

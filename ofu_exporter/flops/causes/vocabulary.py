@@ -37,6 +37,7 @@ def _predictions(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(
             "multi-token-prediction layers are trained, and the count leaves them out",
             miscount=_without_predictions,
+            says={"job": "trains"},
         )
 
 

@@ -64,7 +64,7 @@ class Kernel:
     architecture: str | None
     """Such as `sm90`."""
     precision: str | None
-    """One of `gpu_rows.PRECISIONS`, in which the products are computed."""
+    """One of `gpu_spec.PRECISIONS`, in which the products are computed."""
     tile: tuple[int, int, int | None]
     """Sides of the part of C that one cluster member computes, m and n, and the step along K."""
     stages: int | None = None

@@ -6,6 +6,7 @@ kept apart, since only the moment of a new line is known.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
@@ -71,7 +72,7 @@ class LogFile:
         self._splitter = _Splitter()
         self._open()
         if self._file is not None:
-            size = os.fstat(self._file).st_size
+            size = self._size(self._file)
             self._old_until = size if from_start else self._line_start(self._file, size)
             os.lseek(self._file, 0 if from_start else self._old_until, os.SEEK_SET)
 
@@ -97,10 +98,8 @@ class LogFile:
             before = self._beginning()
             self.close()
             self._open()
-            if before and self._beginning() == before:
-                self._old_until = (
-                    self._size()
-                )  # a copy, as editors and `sed -i` make: nothing is new
+            if before and self._file is not None and self._beginning() == before:
+                self._old_until = self._size(self._file)  # a copy, as editors and `sed -i` make
             yield from self._grown()
 
     def rest(self) -> Iterator[LogLine]:
@@ -115,35 +114,36 @@ class LogFile:
     def _grown(self) -> Iterator[LogLine]:
         if self._file is None:
             return
-        if self._size() < self._position():  # the file was truncated and begins anew
+        at = os.lseek(self._file, 0, os.SEEK_CUR)
+        if self._size(self._file) < at:  # the file was truncated and begins anew
             os.lseek(self._file, 0, os.SEEK_SET)
             self._splitter.rest()
             self._old_until = 0
         while piece := self._piece(self._file):
             yield from self._lines(self._splitter.split(piece))
 
-    def _position(self) -> int:
-        return 0 if self._file is None else os.lseek(self._file, 0, os.SEEK_CUR)
-
     def _beginning(self) -> bytes:
         return b"" if self._file is None else os.pread(self._file, BEGINNING_BYTES, 0)
 
-    def _size(self) -> int:
+    def _size(self, file: int) -> int:
+        with self._naming():
+            return os.fstat(file).st_size
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
         try:
-            return 0 if self._file is None else os.fstat(self._file).st_size
+            yield
         except OSError as error:
             raise ConfigError(f"cannot read {self._path}: {error.strerror}") from error
 
     def _piece(self, file: int) -> bytes:
         """More of the file; no piece has both old and new lines."""
         old = self._old_until - os.lseek(file, 0, os.SEEK_CUR)
-        try:
+        with self._naming():
             return os.read(file, min(old, PIECE_BYTES) if old > 0 else PIECE_BYTES)
-        except OSError as error:
-            raise ConfigError(f"cannot read {self._path}: {error.strerror}") from error
 
     def _lines(self, texts: list[str]) -> Iterator[LogLine]:
-        if texts and self._file is not None:
+        if self._file is not None:
             is_new = os.lseek(self._file, 0, os.SEEK_CUR) > self._old_until
             yield from (LogLine(text, is_new) for text in texts)
 
@@ -161,12 +161,8 @@ class LogFile:
     def _open(self) -> None:
         if os.path.isdir(self._path):  # False where that cannot be seen
             raise ConfigError(f"cannot read {self._path}: it is a directory")
-        try:
-            self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            self._file = None
-        except OSError as error:
-            raise ConfigError(f"cannot read {self._path}: {error.strerror}") from error
+        with self._naming(), contextlib.suppress(FileNotFoundError):
+            self._file = os.open(self._path, os.O_RDONLY)
 
     @staticmethod
     def _line_start(file: int, size: int) -> int:

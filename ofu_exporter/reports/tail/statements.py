@@ -139,7 +139,10 @@ class LogTail:
         return TailReport(start, end, statement.step, mfu, tflops)
 
     def _since(self, end: float) -> float | None:
-        return None if self._until is None else max(0.0, end - self._until)
+        """Seconds since the statement before, also where that one is held back."""
+        if self._until is None:
+            return None
+        return max(0.0, end - self._until - self._held.seconds)
 
     def _end(self, line: LogLine) -> float | None:
         """When the line was written; None where that is not known, or too long ago."""

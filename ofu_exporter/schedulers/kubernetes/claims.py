@@ -75,7 +75,7 @@ def _claim(job: Job, held: Iterable[HeldDevice]) -> Claim:
     """The claim of a job on devices. One that several of its pods have is waiting only if all of them are."""
     names = {name for name, _ in held}
     in_use = {name for name, waits in held if not waits}
-    return Claim(job, tuple(sorted(names)), frozenset(names - in_use))
+    return Claim(job, tuple(sorted(names)), waiting=frozenset(names - in_use))
 
 
 def _newest(jobs: Iterable[Sequence[Member]]) -> Mapping[str, float]:

@@ -2,16 +2,18 @@
 
 Slurm itself is never asked: the agents of a large cluster would keep its controller busy. A file counts
 until the job's epilog removes it, whatever its time limit was. `docs/slurm.md` says what happens to the
-file of a job whose epilog did not run.
+file of a job whose epilog did not run. The files of the last jobs that ended are read as well, for an agent
+that was away to learn of them.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +21,15 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ofu_exporter.schedulers.slurm import job_files, job_map
+from ofu_exporter.errors import SchedulerError
+from ofu_exporter.schedulers.slurm import ended_files, job_files, job_map
+from ofu_exporter.schedulers.slurm.ended_reader import EndedReader
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, look
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.support.durations import Seconds
-from ofu_exporter.values.job import Claim
-from ofu_exporter.values.reasons import ClaimRejection
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 log = logging.getLogger(__name__)
 
@@ -135,12 +139,11 @@ class Scheduler:
             if options.dcgm_job_dir
             else None
         )
-        if not os.path.exists(options.job_dir):  # Path.exists may raise
-            log.info(
-                "%s is not there: no Slurm job has begun on this node since its boot, or Slurm's prolog "
-                "is not set up (docs/slurm.md)",
-                options.job_dir,
-            )
+        self._ended = _WatchedDirectory(
+            ended_files.folder_of(options.job_dir), EndedReader().read, clock
+        )
+        self._is_in_use = options.dcgm_job_dir is not None
+        self._has_said = False
         self._made_from: tuple[object, ...] = ()
         self._claims: tuple[Claim, ...] = ()
         self._refused: set[tuple[Path, str, int, ClaimRejection]] = set()
@@ -157,19 +160,48 @@ class Scheduler:
     def claims(self) -> Sequence[Claim]:
         files = self._files.contents()
         mapped = self._map.contents() if self._map else None
-        if not (self._made_from and self._made_from[0] is files and self._made_from[1] is mapped):
-            self._claims = self._make_claims(files, mapped)
-            self._made_from = (files, mapped)
+        ended = self._ended_contents()  # last: an epilog may move a file meanwhile
+        read_now = (files, mapped, ended)
+        if [id(each) for each in read_now] != [id(each) for each in self._made_from]:
+            self._claims = self._make_claims(files, mapped, ended)
+            self._made_from = read_now
+        if not self._is_in_use:
+            self._check_use(files, ended)
         return self._claims
+
+    def _ended_contents(self) -> Contents[JobFile]:
+        """The files of ended jobs; a folder that is not believed costs no running job anything."""
+        try:
+            return self._ended.contents()
+        except (OSError, SchedulerError) as error:
+            return _refused_folder(str(error))
+
+    def _check_use(self, *found: Contents[JobFile]) -> None:
+        """Raise SchedulerError as long as no hook has left anything here: the directory alone says nothing."""
+        if any(contents.values or contents.refused for contents in found):
+            self._is_in_use = True
+            return
+        if not self._has_said:
+            log.info(
+                "no Slurm job yet in %s. %s",
+                self._options.job_dir,
+                SchedulerReason.NO_JOB_YET.advice,
+            )
+            self._has_said = True
+        raise SchedulerError(SchedulerReason.NO_JOB_YET, str(self._options.job_dir))
 
     def close(self) -> None:
         """Nothing is held."""
 
     def _make_claims(
-        self, files: Contents[JobFile], mapped: Contents[tuple[str, ...]] | None
+        self,
+        files: Contents[JobFile],
+        mapped: Contents[tuple[str, ...]] | None,
+        ended: Contents[JobFile],
     ) -> tuple[Claim, ...]:
         now = self._wall_clock()
         refused = [(self._options.job_dir, refusal) for refusal in files.refused]
+        refused += [(self._ended.directory, refusal) for refusal in ended.refused]
         claims = {}
         for name, file in files.values.items():
             reason = self._rejection(file, now)
@@ -182,7 +214,7 @@ class Scheduler:
             for claim in job_map.claims(mapped.values):
                 claims.setdefault(claim.job.job_id, claim)  # a job file says more
         self._count(refused)
-        made = tuple(claims.values())
+        made = (*claims.values(), *_past(ended, {claim.job for claim in claims.values()}, now))
         return self._claims if made == self._claims else made
 
     def _rejection(self, file: JobFile, now: float) -> ClaimRejection | None:
@@ -205,6 +237,21 @@ class Scheduler:
                 why = f"{reason.value}: {detail}" if detail else reason.value
                 log.warning("%s is not believed (%s)", str(directory / name), why)
         self._refused = still
+
+
+def _past(ended: Contents[JobFile], running: Collection[Job], now: float) -> Iterator[Claim]:
+    """The claims of jobs that have ended; a file that was moved while the directories were read is in both."""
+    for name, file in ended.values.items():
+        found = ended_files.parse_name(name)
+        if found is not None and found.ended <= now and file.claim.job not in running:
+            yield replace(file.claim, ended=found.ended)
+
+
+@functools.lru_cache(maxsize=8)
+def _refused_folder(detail: str) -> Contents[JobFile]:
+    """Always the same object for the same trouble, as what is read from a folder that has not changed."""
+    refusal = Refusal("", 0, ClaimRejection.UNREADABLE, detail)
+    return Contents(refused=[refusal])
 
 
 def _in_the_past(claim: Claim, now: float) -> Claim:

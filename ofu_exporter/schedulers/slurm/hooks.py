@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import SchedulerError
-from ofu_exporter.schedulers.slurm import job_files, job_tokens
+from ofu_exporter.schedulers.slurm import ended_files, job_files, job_tokens
 from ofu_exporter.schedulers.slurm.job_files import MAX_GPUS, SCHEDULER, JobFile
 from ofu_exporter.schedulers.slurm.squeue import SqueueJob, unix_time
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
+
+JUST_NOW_SECONDS = 60.0
+"""A job that ended less than this before its epilog asks ended by that epilog."""
 
 Ask = Callable[[str], SqueueJob | None]
 """Asks Slurm about a job; returns None when Slurm cannot be asked."""
@@ -41,23 +44,57 @@ class Node(NamedTuple):
 
 
 def start(
-    node: Node, job_id: str, environ: Mapping[str, str], ask: Ask, now: float
+    node: Node,
+    job_id: str,
+    environ: Mapping[str, str],
+    ask: Ask,
+    now: float,
+    noted: float | None = None,
 ) -> JobFile | None:
-    """Write the file of a job that begins, if it has a GPU. Raises OSError and SchedulerError."""
+    """Write the file of a job that begins, if it has a GPU; returns what is known of the job.
+
+    The file is written at once, and again with the token and Slurm's answer. `noted` is when hook.sh has
+    written it before. A file that is gone by then belonged to a job that has ended, and stays away. Raises
+    OSError and SchedulerError.
+    """
     gpus = devices(environ, node.driver)
-    file, problem = None, None
-    if gpus:
-        file = describe(job_id, gpus, environ, ask, now)
-        others = sweep(node, ask, now, job_id, gpus)
+    if noted is None:
+        noted = float(int(now))
+        if gpus:
+            first = _described(job_id, gpus, environ, SqueueJob(), noted)
+            job_files.write(node.directory, first)
+    file = describe(job_id, gpus, environ, ask, noted) if gpus else None
+    others = sweep(node, ask, now, job_id, gpus)
+    problem = None
+    if file is not None:
         file, problem = _with_token(node, file, environ.get("SLURM_JOB_UID"))
-        job_files.write(node.directory, file)
-    else:
-        others = sweep(node, ask, now, job_id)
+        if not _rewrite(node, file):
+            _forget_token(node, job_id)
     job_files.remove_temporaries(node.directory, now)
     if problem is not None:
         raise problem  # raised only now, so that the job has its file all the same
     _sweep_tokens(node, {*others, job_id}, now)
     return file
+
+
+def _rewrite(node: Node, file: JobFile) -> bool:
+    """Write a job's file again if it is still there; whether the job has it now.
+
+    An epilog may move it away at any moment: whoever writes after that sees what the epilog has left.
+    """
+    job_id = file.claim.job.job_id
+    if file.noted is None or job_files.noted(node.directory, job_id) != file.noted:
+        return False
+    job_files.write(node.directory, file)
+    if ended_files.has_ended_since(node.directory, job_id, file.noted):
+        job_files.remove(node.directory, job_id)
+        return False
+    return True
+
+
+def _forget_token(node: Node, job_id: str) -> None:
+    if node.tokens is not None:
+        job_tokens.remove(node.tokens, job_id)
 
 
 def _with_token(
@@ -76,14 +113,16 @@ def _with_token(
 
 
 def stop(node: Node, job_id: str, ask: Ask, now: float) -> bool:
-    """Remove the file of a job that ended; whether it had one. Raises OSError and SchedulerError."""
-    removed = job_files.remove(node.directory, job_id)
+    """Put the file of a job that ended aside; whether it has or had one. Raises OSError and SchedulerError."""
+    had_file = ended_files.put_aside(node.directory, job_id, now)
+    # hook.sh may have done so before.
+    had_file |= ended_files.has_ended_since(node.directory, job_id, now - JUST_NOW_SECONDS)
     others = sweep(node, ask, now, job_id)
     job_files.remove_temporaries(node.directory, now)
-    if node.tokens is not None:
-        job_tokens.remove(node.tokens, job_id)
+    ended_files.remove_oldest(node.directory)
+    _forget_token(node, job_id)
     _sweep_tokens(node, others, now)
-    return removed
+    return had_file
 
 
 def _sweep_tokens(node: Node, jobs: set[str], now: float) -> None:
@@ -128,13 +167,26 @@ def _is_over(answer: SqueueJob | None, contested: bool) -> bool:
 
 
 def describe(
-    job_id: str, gpus: tuple[str, ...], environ: Mapping[str, str], ask: Ask, now: float
+    job_id: str, gpus: tuple[str, ...], environ: Mapping[str, str], ask: Ask, noted: float
 ) -> JobFile:
     """The job as its environment describes it; Slurm is asked for what is missing there."""
-    get = environ.get
-    is_known = get("SLURM_JOB_NAME") and get("SLURM_JOB_START_TIME")
+    is_known = environ.get("SLURM_JOB_NAME") and environ.get("SLURM_JOB_START_TIME")
     answer = (None if is_known else ask(job_id)) or SqueueJob()
-    started = unix_time(get("SLURM_JOB_START_TIME")) or answer.started or float(int(now))
+    file = _described(job_id, gpus, environ, answer, noted)
+    if file.claim.job.started is not None:
+        return file
+    return file._replace(claim=replace(file.claim, job=replace(file.claim.job, started=noted)))
+
+
+def _described(
+    job_id: str,
+    gpus: tuple[str, ...],
+    environ: Mapping[str, str],
+    answer: SqueueJob,
+    noted: float,
+) -> JobFile:
+    """What the environment says comes first, then Slurm's answer."""
+    get = environ.get
     job = Job(
         scheduler=SCHEDULER,
         job_id=job_id,
@@ -145,10 +197,10 @@ def describe(
         array_job_id=get("SLURM_ARRAY_JOB_ID") or answer.array_job_id,
         array_task_id=get("SLURM_ARRAY_TASK_ID") or answer.array_task_id,
         nodes=get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST", ""),
-        started=started,
+        started=unix_time(get("SLURM_JOB_START_TIME")) or answer.started,
     )
     ends = unix_time(get("SLURM_JOB_END_TIME")) or answer.ends
-    return JobFile(Claim(job, gpus), ends, boot_id())
+    return JobFile(Claim(job, gpus), ends, boot_id(), noted)
 
 
 def devices(environ: Mapping[str, str], driver: Path = DRIVER) -> tuple[str, ...]:

@@ -3,9 +3,9 @@
 Slurm's hooks write them and the agent reads them. There is one file per job, `JOBID.json`: one JSON
 object with `version` 1, `job_id`, `gpus` (device names that `device_names.parse` understands), and, where
 they are known, `name`, `user`, `account`, `partition`, `array_job_id`, `array_task_id`, `nodes`, `started`,
-`ends` (Unix seconds; `ends` by the time limit), `boot_id` and `token_sha256` (of the token with which the
-job may report). A file is written under a temporary name and renamed, so it is there as a whole or not
-at all.
+`ends` (Unix seconds; `ends` by the time limit), `noted` (when the file was first written: the file of a job of
+which more is found out is written again), `boot_id` and `token_sha256` (of the token with which the job may
+report). A file is written under a temporary name and renamed, so it is there as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refused, opened, read_all
+from ofu_exporter.schedulers.slurm.trusted_files import read as read_text
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection
 
@@ -43,6 +44,8 @@ class JobFile(NamedTuple):
     ends: float | None = None
     """Unix time at which the job's time limit is over, by the limit at its start."""
     boot_id: str = ""
+    noted: float | None = None
+    """Unix time at which the prolog first wrote the file."""
 
 
 def is_job_id(text: str) -> bool:
@@ -66,6 +69,7 @@ def write(directory: Path, file: JobFile) -> None:
         **{name: clean(getattr(job, name)) for name in _TEXTS},
         "started": job.started,
         "ends": file.ends,
+        "noted": file.noted,
         "boot_id": file.boot_id,
         "token_sha256": job.token_sha256,
     }
@@ -129,6 +133,16 @@ def remove_stale(folder: int, name: str, now: float) -> None:
             os.unlink(name, dir_fd=folder)
 
 
+def noted(directory: Path, job_id: str) -> float | None:
+    """When the file of a job was first written; None where there is none that says. Raises SchedulerError."""
+    name = f"{job_id}.json"
+    try:
+        with opened(directory) as folder:
+            return parse(name, read_text(folder, name)).noted
+    except (FileNotFoundError, Refused):
+        return None
+
+
 def read(directory: Path) -> Contents[JobFile]:
     """Every file of the directory; nothing when there is none. Raises SchedulerError."""
     return read_all(directory, parse, _age_order)
@@ -150,12 +164,13 @@ def parse(name: str, text: str) -> JobFile:
         raise Refused(ClaimRejection.MALFORMED, f"version is not {VERSION}")
     if content.get("job_id") != stem:
         raise Refused(ClaimRejection.BAD_JOB_ID, "job_id is not that of its name")
-    started = _time(content, "started")
+    started, noted = _time(content, "started"), _time(content, "noted")
     texts: dict[str, Any] = {key: _string(content, key) for key in _TEXTS}
     token = _sha256(content)
-    job = Job(SCHEDULER, stem, started=started, uid=_run(started), token_sha256=token, **texts)
+    began = noted if started is None else started
+    job = Job(SCHEDULER, stem, started=began, uid=_run(started), token_sha256=token, **texts)
     claim = Claim(job, _gpus(content))
-    return JobFile(claim, _time(content, "ends"), _string(content, "boot_id"))
+    return JobFile(claim, _time(content, "ends"), _string(content, "boot_id"), noted)
 
 
 def _run(started: float | None) -> str:

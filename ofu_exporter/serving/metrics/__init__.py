@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ofu_exporter.serving.metrics.agent import AGENT_METRICS, SCHEDULER_METRICS, SOURCE_METRICS
-from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_AGE
+from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_TIMESTAMP
 from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import MetricSpec
@@ -14,4 +14,4 @@ def specs() -> list[MetricSpec]:
     tables = (GPU_METRICS, JOB_METRICS, REPORT_METRICS, SOURCE_METRICS, SCHEDULER_METRICS)
     gpu, job, report, source, scheduler = ([metric.spec for metric in table] for table in tables)
     jobs = [*job, JOB_GPU, *report]
-    return [*gpu, GPU_SHARED, *jobs, *source, *scheduler, SAMPLE_AGE, *AGENT_METRICS]
+    return [*gpu, GPU_SHARED, *jobs, *source, *scheduler, SAMPLE_TIMESTAMP, *AGENT_METRICS]

@@ -67,7 +67,7 @@ SOURCE_METRICS: tuple[SourceMetric, ...] = (
             "ofu_exporter_rejected_rows",
             "counter",
             ("source", "reason"),
-            "Rows of the counter source that could not be read and belong to no GPU.",
+            "Rows and pages of the counter source that could not be used and belong to no one GPU.",
         ),
         lambda health: [((health.name, why), count) for why, count in health.rejected.items()],
     ),
@@ -166,11 +166,11 @@ RELEASED = MetricSpec(
     "Whether a pause is in effect: nothing is held of any GPU, the driver or a host engine.",
 )
 BUILD_INFO = MetricSpec("ofu_exporter_build_info", "gauge", ("version", "python"), "1; what runs.")
-SNAPSHOT_AGE = MetricSpec(
-    "ofu_exporter_snapshot_age_seconds",
+SNAPSHOT_TIMESTAMP = MetricSpec(
+    "ofu_exporter_snapshot_timestamp_seconds",
     "gauge",
     (),
-    "Time since the sampler last made a snapshot.",
+    "Unix time at which the sampler last made a snapshot.",
 )
 RELOADS = MetricSpec(
     "ofu_exporter_config_reloads",
@@ -205,19 +205,19 @@ PULLS = MetricSpec(
 REQUESTS = MetricSpec(
     "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
 )
-SCHEDULER_AGE = MetricSpec(
-    "ofu_exporter_scheduler_answer_age_seconds",
+SCHEDULER_TIMESTAMP = MetricSpec(
+    "ofu_exporter_scheduler_answer_timestamp_seconds",
     "gauge",
     ("scheduler",),
-    "Time since the scheduler last answered.",
+    "Unix time at which the scheduler last answered.",
 )
 AGENT_METRICS = (
-    SCHEDULER_AGE,
+    SCHEDULER_TIMESTAMP,
     CLOCK_STEPS,
     PAUSED,
     RELEASED,
     BUILD_INFO,
-    SNAPSHOT_AGE,
+    SNAPSHOT_TIMESTAMP,
     RELOADS,
     STATE_WRITES,
     STATE_SET_ASIDE,

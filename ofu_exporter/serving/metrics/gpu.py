@@ -37,6 +37,8 @@ def _info(view: GpuView, snapshot: Snapshot) -> Rows:
         view.window.clock_method if view.window else "",
         rating.origin if rating else "",
         gpu.profile,
+        gpu.mig_uuid,
+        view.share.basis,
     )
     return ((labels, 1.0),)
 
@@ -49,10 +51,22 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
     _gpu_metric(
         "ofu_gpu_info",
         "gauge",
-        ("model", "pci_bus_id", "driver", "source", "clock_method", "rating", "mig_profile"),
-        "1; what the GPU is, how its clock is read (cycles, polled, point) and what it is rated "
-        "against (published, configured, estimated).",
+        (
+            *("model", "pci_bus_id", "driver", "source", "clock_method", "rating"),
+            *("mig_profile", "mig_uuid", "share_basis"),
+        ),
+        "1; what the GPU is, how its clock is read (cycles, polled, point), what it is rated "
+        "against (published, configured) and what its share goes by (whole; slices or "
+        "instances of a MIG instance).",
         _info,
+    ),
+    _gpu_metric(
+        "ofu_gpu_share_ratio",
+        "gauge",
+        (),
+        "Part of a whole GPU that this one counts as wherever GPUs are added up: 1, or the share of "
+        "a MIG instance in its GPU's SMs.",
+        lambda view, _: single(view.share.ratio),
     ),
     _gpu_metric(
         "ofu_gpu_up",
@@ -79,7 +93,7 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
         "ofu_gpu_utilization_seconds",
         "counter",
         (),
-        "Integral of OFU over the observed time; its rate divided by that of "
+        "Integral of OFU over the observed time, times the share of the GPU; its rate divided by that of "
         "ofu_gpu_observed_seconds_total is the mean OFU of any range.",
         lambda view, _: single(view.utilization_seconds if view.sampled_at is not None else None),
     ),
@@ -87,7 +101,7 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
         "ofu_gpu_observed_seconds",
         "counter",
         (),
-        "Time in which OFU was measured.",
+        "GPU-seconds in which OFU was measured: time x share of the GPU.",
         lambda view, _: single(view.observed_seconds if view.sampled_at is not None else None),
     ),
     _gpu_metric(
@@ -149,9 +163,9 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
     ),
 )
 
-SAMPLE_AGE = MetricSpec(
-    "ofu_gpu_sample_age_seconds",
+SAMPLE_TIMESTAMP = MetricSpec(
+    "ofu_gpu_sample_timestamp_seconds",
     "gauge",
     GPU_LABELS,
-    "Time since the end of the last complete window.",
+    "Unix time at which the last complete window ended.",
 )

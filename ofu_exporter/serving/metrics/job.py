@@ -70,7 +70,7 @@ JOB_METRICS: tuple[JobMetric, ...] = (
             "ofu_job_utilization_seconds",
             "counter",
             ("job_id",),
-            "Integral of OFU over the observed time of the job's GPUs on this node; the sum of its "
+            "Integral of OFU over the observed GPU-seconds of the job on this node; the sum of its "
             "rates over the nodes, divided by that of ofu_job_gpu_seconds_total, is the job's OFU.",
         ),
         lambda view: [((view.job.job_id,), view.utilization_seconds)],
@@ -80,7 +80,7 @@ JOB_METRICS: tuple[JobMetric, ...] = (
             "ofu_job_gpu_seconds",
             "counter",
             ("job_id",),
-            "GPU-seconds of the job on this node in which OFU was measured.",
+            "GPU-seconds of the job on this node in which OFU was measured: time x share of the GPU.",
         ),
         lambda view: [((view.job.job_id,), view.observed_seconds)],
     ),
@@ -89,7 +89,7 @@ JOB_METRICS: tuple[JobMetric, ...] = (
             "ofu_job_held_gpu_seconds",
             "counter",
             ("job_id",),
-            "GPU-seconds for which the job had GPUs of this node, measured or not.",
+            "GPU-seconds for which the job had GPUs of this node, measured or not: time x share.",
         ),
         lambda view: [((view.job.job_id,), view.held_seconds)],
     ),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from ofu_exporter.sources.dcgm.library import (
@@ -18,6 +18,7 @@ from ofu_exporter.sources.dcgm.library import (
     LIVE_DATA,
     MOST_DEVICES,
     NO_DATA,
+    NO_PERMISSION,
     OPERATION_MODE_AUTO,
     ConnectParameters,
     DcgmError,
@@ -35,6 +36,7 @@ from ofu_exporter.sources.dcgm.library import (
     field_numbers,
     version_word,
 )
+from ofu_exporter.sources.dcgm.unix_socket import is_forbidden
 
 EMBEDDED = "embedded"
 """The address that means: start a host engine in this process."""
@@ -167,8 +169,17 @@ class HostEngine:
             address_is_unix_socket=address.startswith(UNIX),
         )
         handle = Handle()
-        where = address.removeprefix(UNIX).encode()
-        self._library.call("dcgmConnect_v2", where, ctypes.byref(parameters), ctypes.byref(handle))
+        where = address.removeprefix(UNIX)
+        connect = "dcgmConnect_v2"
+        arguments = (where.encode(), ctypes.byref(parameters), ctypes.byref(handle))
+        try:
+            self._library.call(connect, *arguments)
+        except DcgmError as error:
+            # The library says only that there is no connection, whatever the reason.
+            if error.is_disconnected and address.startswith(UNIX) and is_forbidden(where):
+                text = f"the agent's user {os.geteuid()} may not write to {where}"
+                raise DcgmError(connect, NO_PERMISSION, text) from error
+            raise
         return handle.value
 
     def _start(self) -> int:
@@ -317,7 +328,10 @@ def _key(sample: Sample) -> _SampleKey:
 def running(library: Library, addresses: Sequence[str] = USUAL_ADDRESSES) -> str | None:
     """The address of a host engine that runs on this node; None when none answers."""
     for address in addresses:
-        with suppress(DcgmError):
+        try:
             HostEngine(library, address).close()
-            return address
+        except DcgmError as error:
+            if error.code != NO_PERMISSION:  # one that this user may not reach runs nevertheless
+                continue
+        return address
     return None

@@ -1,8 +1,8 @@
 """Makes readings from the samples that a host engine took of one device: pure, no clock, no call.
 
-A sample of a ratio is the mean over the time since the sample before it, so each is weighted with that
-time, and a window reaches from one sample to another. Time under a blank or a hole in the samples is
-not measured: a window ends before it, and the next begins after it.
+A sample of a ratio is the mean over the time since the sample before it. A window reaches from one sample of the
+tensor counter to another, has a part for each sample between, and ends where all other fields cover it. Time under a
+blank or a hole in the samples is not measured: a window ends before it, and the next begins after it.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.sources.dcgm.library import NO_DATA, Sample
+from ofu_exporter.sources.dcgm.field_series import ROUND_MICROS, FieldSeries, Point
+from ofu_exporter.sources.dcgm.fields import (
+    CLOCK_SECONDS,
+    CYCLES_DMMA,
+    CYCLES_ELAPSED,
+    CYCLES_TENSOR,
+    ENDING,
+    GPU_PERCENT,
+    OF_PROFILING,
+    OTHER_PIPES,
+    OVER_TIME,
+    PIPES,
+    POWER_LIMIT_WATTS,
+    POWER_WATTS,
+    SM_CLOCK_MHZ,
+    TENSOR,
+)
+from ofu_exporter.sources.dcgm.library import Sample
+from ofu_exporter.sources.dcgm.runs import MICROS, is_short, mean, runs_of
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
-    LONGEST_WINDOW_SECONDS,
-    MAX_RATIO,
-    SHORTEST_WINDOW_SECONDS,
     ClockSample,
     CycleTotals,
     Evidence,
+    Part,
     Reading,
 )
 
-# dcgm_fields.h
-SM_CLOCK_MHZ = 100
-TENSOR = 1004
-PIPES = {"imma": 1013, "hmma": 1014, "dfma": 1015}
-OTHER_PIPES = (1006, 1007, 1008, 1016)  # FP64, FP32, FP16, integer
-CYCLES_ELAPSED, CYCLES_TENSOR = 1084, 1086
-POWER_WATTS, POWER_LIMIT_WATTS = 155, 164
-GPU_PERCENT = 203
-"""How busy the engine is, from the driver and not from profiling: this counter goes on when profiling stands still."""
-
-EDGE_MICROS = 40_000
-"""A clock sample belongs to a window when it lies at most this far outside."""
 HOLE_INTERVALS = 2.5
 """A sample that comes later than this many intervals after the last one leaves a hole."""
-ROUND_INTERVALS = 0.45
-"""Samples of different fields belong to one round of the host engine when they are at most this far apart."""
-MOST_POINTS = 4096
-"""Most samples that are kept of a device whose tensor counter brings nothing."""
-
-MICROS = 1e-6
+DMMA_TOLERANCE = 0.02
+"""The FP64 cycles are believed where the tensor cycles beside them are the measured activity within this much."""
 
 
 class Anchor(NamedTuple):
@@ -56,67 +56,20 @@ class Anchor(NamedTuple):
         return self.seconds + (micros - self.micros) * MICROS
 
 
-class Point(NamedTuple):
-    """One sample in its field's series."""
-
-    micros: int
-    value: float | None
-    """None = blank."""
-    code: int
-
-
-class FieldSeries:
-    """The samples of one field of one entity, in order of time."""
-
-    def __init__(self) -> None:
-        self.points: list[Point] = []
-        self.disordered = 0
-        """How many samples were older than the one before."""
-
-    def add(self, sample: Sample) -> bool:
-        """Add a sample; whether it is new. A repetition is not, nor is `nothing yet`, which has no time."""
-        last = self.points[-1].micros if self.points else 0
-        if sample.micros <= 0 or sample.micros == last:
-            return False
-        if sample.micros < last:
-            self.disordered += 1
-            return False
-        value = sample.value if isinstance(sample.value, (int, float)) else None
-        code = sample.code if value is None else 0
-        self.points.append(Point(sample.micros, value, code or (NO_DATA if value is None else 0)))
-        del self.points[:-MOST_POINTS]
-        return True
-
-    def keep_from(self, micros: int) -> None:
-        """Forget the samples from before, except the last, at which the later time begins."""
-        index = next((i for i, p in enumerate(self.points) if p.micros >= micros), None)
-        del self.points[: len(self.points) - 1 if index is None else max(0, index - 1)]
-
-    def inside(self, start: int, end: int) -> list[Point]:
-        """The samples from start to end, and a moment around both."""
-        return [p for p in self.points if start - EDGE_MICROS <= p.micros <= end + EDGE_MICROS]
-
-    def nearest(self, micros: int, within: float) -> int | None:
-        """The index of the sample in the same round as an instant; None when there is none."""
-        index = min(
-            range(len(self.points)), key=lambda i: abs(self.points[i].micros - micros), default=None
-        )
-        if index is None or abs(self.points[index].micros - micros) > within:
-            return None
-        return index
-
-
 class DeviceSamples:
     """All series of one device, and the readings made of them."""
 
     def __init__(self, gpu: Gpu, interval: float) -> None:
         self.gpu = gpu
+        self.missing: frozenset[int] = frozenset()
+        """Fields that have brought values before and had none for all of the last window."""
         self._interval = interval
         self._hole_micros = HOLE_INTERVALS * interval / MICROS
-        # A host engine polls field after field, those of all GPUs mixed, and stamps each when it does so. Samples
-        # closer than half an interval are of one round (DcgmCacheManager.cpp, ActuallyUpdateAllFields).
-        self._round_micros = ROUND_INTERVALS * interval / MICROS
         self._series: dict[int, FieldSeries] = {}
+        self._lags: dict[int, int] = {}
+        self._dmma_series = FieldSeries()
+        self._from_micros = 0
+        """No window reaches to before this time."""
         self._end: tuple[int, float] | None = None
         """Where the last reading ended, on both clocks."""
 
@@ -140,47 +93,79 @@ class DeviceSamples:
     def forget(self) -> None:
         """Begin anew: no reading reaches over this instant."""
         self._series.clear()
+        self._from_micros = 0
         self._end = None
 
     def readings(self, anchor: Anchor) -> list[Reading]:
         """The readings since the last call: windows without a gap inside."""
-        runs = self._runs()
-        made = [self._reading(run, anchor) for run in runs if not _is_short(run)]
-        self._forget(runs)
+        self._lags = self._find_lags()
+        until = self._covered_until()
+        self._dmma_series = self._dmma()
+        begin, points = self._begin(), self._field_series(TENSOR).points
+        spanned = [point for point in points if begin <= point.micros <= until]
+        runs = runs_of(spanned, self._hole_micros)
+        made = [self._reading(run, anchor) for run in runs if not is_short(run)]
+        self._forget(runs, until)
         return [reading for reading in made if reading is not None]
 
     def _field_series(self, field: int) -> FieldSeries:
         return self._series.setdefault(field, FieldSeries())
 
-    def _runs(self) -> list[list[Point]]:
-        """Runs of tensor samples without a hole between them, none longer than the longest window.
+    def _covered_until(self) -> int:
+        """The time up to which every field has its samples; a field that brings nothing any more is not waited for.
 
-        The last sample of a run begins the next. An impossible value is a run of its own, so that it costs its
-        own time only and no mean hides it.
+        Of the fields that OFU is made of, this is the end of a sample: totals are of one instant, and what a cut
+        through a mean leaves on each side is only a guess.
         """
-        runs: list[list[Point]] = []
-        for before, after in itertools.pairwise(self._field_series(TENSOR).points):
-            micros = after.micros - before.micros
-            if before.value is None or after.value is None or micros > self._hole_micros:
-                continue
-            if runs and _extends(runs[-1], before, after):
-                runs[-1].append(after)
-            else:
-                runs.append([before, after])
-        return runs
+        tensor = self._field_series(TENSOR)
+        alive = {
+            field: series
+            for field, series in self._series.items()
+            if field in OVER_TIME or field in OF_PROFILING
+            if series.brought_micros
+            and tensor.last_micros - series.last_micros <= self._hole_micros
+        }
+        covered = (s.last_micros - self._lag(field) + ROUND_MICROS for field, s in alive.items())
+        until = min(covered, default=tensor.last_micros)
+        ends = next((alive[field].ends(tensor) for field in ENDING if field in alive), [until])
+        return max((micros for micros in ends if micros <= until), default=until)
 
-    def _forget(self, runs: Sequence[Sequence[Point]]) -> None:
+    def _begin(self) -> int:
+        """Where windows go on; the first begins when every field that brings values has brought one."""
+        if self._end is not None:
+            return self._from_micros
+        first = (
+            series.brought_micros - self._lag(field) - ROUND_MICROS
+            for field, series in self._series.items()
+            if field in OVER_TIME or field in OF_PROFILING
+        )
+        return max(first, default=self._from_micros)
+
+    def _lag(self, field: int) -> int:
+        """Microseconds by which a field's time stamps come after those of the tensor counter, measured with it."""
+        return self._lags.get(field, 0)
+
+    def _find_lags(self) -> dict[int, int]:
+        tensor = self._field_series(TENSOR)
+        return {
+            field: series.lag(tensor)
+            for field, series in self._series.items()
+            if field in OF_PROFILING
+        }
+
+    def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
         """Forget all samples but those that the next window needs, from its beginning on."""
         tensor = self._field_series(TENSOR)
         if not tensor.points:
             return
-        kept = tensor.points[-1].micros
-        if runs and runs[-1][-1].micros == kept and _is_short(runs[-1]):
+        kept = max((p.micros for p in tensor.points if p.micros <= until), default=None)
+        if kept is None:
+            return
+        if runs and runs[-1][-1].micros == kept and is_short(runs[-1]):
             kept = runs[-1][0].micros
-        tensor.points = [point for point in tensor.points if point.micros >= kept]
-        for field, series in self._series.items():
-            if field != TENSOR:
-                series.keep_from(kept - round(self._round_micros) - EDGE_MICROS)
+        self._from_micros = max(kept, self._from_micros)
+        for series in self._series.values():
+            series.keep_from(self._from_micros - round(2 * self._interval / MICROS))
 
     def _reading(self, run: Sequence[Point], anchor: Anchor) -> Reading | None:
         first, last = run[0].micros, run[-1].micros
@@ -191,51 +176,108 @@ class DeviceSamples:
         if end <= start:
             return None
         self._end = (last, end)
-        return Reading(
+        parts = self._parts(run, start, end)
+        reading = Reading(
             gpu=self.gpu,
             start=start,
             end=end,
-            tensor_active=_mean(run),
-            pipes=self._pipes(first, last),
+            tensor_active=mean(run),
+            pipes=_mean_pipes(parts),
+            parts=parts,
             clocks=self._clocks(first, last, anchor),
             cycles=self._cycles(last),
             evidence=None if self.gpu.instance else self._evidence(first, last),
             pace=self._interval,
         )
+        self.missing = frozenset(self._missing(first, last))
+        return reading
 
-    def _pipes(self, first: int, last: int) -> Mapping[str, float]:
-        """The activity of every pipe that was sampled over the whole window."""
-        means = ((pipe, self._mean_of(field, first, last)) for pipe, field in PIPES.items())
-        return {pipe: mean for pipe, mean in means if mean is not None}
+    def _parts(self, run: Sequence[Point], start: float, end: float) -> tuple[Part, ...]:
+        first, last = run[0].micros, run[-1].micros
+        scale = (end - start) / (last - first)
+        times = [start + (point.micros - first) * scale for point in run]
+        return tuple(
+            Part(*times, after.value or 0.0, self._pipes(before, after))
+            for times, (before, after) in zip(
+                itertools.pairwise(times), itertools.pairwise(run), strict=True
+            )
+        )
+
+    def _pipes(self, before: Point, after: Point) -> Mapping[str, float]:
+        """The activity of every pipe that was sampled over all of one sample of the tensor counter."""
+        span = (before.micros, after.micros)
+        means = {pipe: self._mean_of(field, *span) for pipe, field in PIPES.items()}
+        means["dmma"] = self._dmma_series.mean(*span, self._hole_micros)
+        return {pipe: mean for pipe, mean in means.items() if mean is not None}
+
+    def _dmma(self) -> FieldSeries:
+        """Activity of the FP64 tensor pipe by its cycles, at the time stamps of the tensor counter.
+
+        Blank where they are not known, or where the tensor cycles beside them are not the measured activity.
+        """
+        made = FieldSeries()
+        lag = self._lag(CYCLES_ELAPSED)
+        for before, after in itertools.pairwise(self._field_series(CYCLES_ELAPSED).points):
+            share = self._dmma_share(before, after, lag)
+            if share is not None and not made.points:
+                made.points.append(Point(before.micros - lag, 0.0, 0))
+            if made.points:
+                made.points.append(Point(after.micros - lag, share, 0))
+        return made
+
+    def _dmma_share(self, before: Point, after: Point, lag: int) -> float | None:
+        times = (before.micros, after.micros)
+        tensor, dmma = (self._difference(field, *times) for field in (CYCLES_TENSOR, CYCLES_DMMA))
+        measured = self._field_series(TENSOR).mean(
+            before.micros - lag, after.micros - lag, self._hole_micros
+        )
+        if before.value is None or after.value is None or after.value <= before.value:
+            return None
+        if tensor is None or dmma is None or measured is None:
+            return None
+        elapsed = after.value - before.value
+        return dmma / elapsed if abs(tensor / elapsed - measured) <= DMMA_TOLERANCE else None
+
+    def _difference(self, field: int, first: int, last: int) -> float | None:
+        """What a total grew by."""
+        before, after = (self._field_series(field).nearest(micros) for micros in (first, last))
+        return None if before is None or after is None else after - before
+
+    def _total(self, field: int, micros: int) -> float | None:
+        return self._field_series(field).nearest(micros + self._lag(field))
 
     def _mean_of(self, field: int, first: int, last: int) -> float | None:
-        """The mean of a field; None where it was not sampled over the whole window."""
-        series = self._field_series(field)
-        begin = series.nearest(first, self._round_micros)
-        end = series.nearest(last, self._round_micros)
-        points = [] if begin is None or end is None else series.points[begin : end + 1]
-        return _mean(points) if len(points) > 1 and not self._has_hole(points) else None
+        """The mean of a field; None where it was not sampled over all of the time."""
+        lag = self._lag(field)
+        return self._field_series(field).mean(first + lag, last + lag, self._hole_micros)
+
+    def _missing(self, first: int, last: int) -> list[int]:
+        return [
+            field
+            for field, series in self._series.items()
+            if field in OVER_TIME and 0 < series.brought_micros <= first
+            if self._mean_of(field, first, last) is None
+        ]
 
     def _evidence(self, first: int, last: int) -> Evidence:
         """Other counters that show whether the GPU worked."""
         others = [self._mean_of(field, first, last) for field in OTHER_PIPES]
         known = [activity for activity in others if activity is not None]
         percent = self._mean_of(GPU_PERCENT, first, last)
-        power, limit = (self._at(field, last) for field in (POWER_WATTS, POWER_LIMIT_WATTS))
+        power, limit = (
+            self._field_series(field).nearest(last, self._interval / MICROS)
+            for field in (POWER_WATTS, POWER_LIMIT_WATTS)
+        )
         return Evidence(
             graphics_active=None if percent is None else percent / 100,
             other_active=max(known) if len(known) == len(OTHER_PIPES) else None,
             power=power / limit if power is not None and limit else None,
         )
 
-    def _has_hole(self, points: Sequence[Point]) -> bool:
-        return any(point.value is None for point in points) or any(
-            after.micros - before.micros > self._hole_micros
-            for before, after in itertools.pairwise(points)
-        )
-
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:
-        points = self._field_series(SM_CLOCK_MHZ).inside(first, last)
+        """The reads in the window, and one or two beside it, which stand for its edges."""
+        margin = round(2 * CLOCK_SECONDS / MICROS)
+        points = self._field_series(SM_CLOCK_MHZ).inside(first - margin, last + margin)
         return tuple(
             ClockSample(anchor.seconds_at(p.micros), p.value * 1e6)
             for p in points
@@ -243,42 +285,18 @@ class DeviceSamples:
         )
 
     def _cycles(self, last: int) -> CycleTotals | None:
-        elapsed, tensor = (self._at(field, last) for field in (CYCLES_ELAPSED, CYCLES_TENSOR))
+        elapsed, tensor = (self._total(field, last) for field in (CYCLES_ELAPSED, CYCLES_TENSOR))
         if elapsed is None or tensor is None:
             return None
         return CycleTotals(float(elapsed), float(tensor))
 
-    def _at(self, field: int, micros: int) -> float | None:
-        series = self._field_series(field)
-        index = series.nearest(micros, self._round_micros)
-        return None if index is None else series.points[index].value
 
-
-def _seconds(run: Sequence[Point]) -> float:
-    return (run[-1].micros - run[0].micros) * MICROS
-
-
-def _is_short(run: Sequence[Point]) -> bool:
-    """Whether a run is too short for a window; later samples may make it longer."""
-    return _seconds(run) < 0.9 * SHORTEST_WINDOW_SECONDS
-
-
-def _is_possible(point: Point) -> bool:
-    return point.value is not None and 0.0 <= point.value <= MAX_RATIO
-
-
-def _extends(run: Sequence[Point], before: Point, after: Point) -> bool:
-    """Whether the time from `before` to `after` begins where the run ends, and belongs to it."""
-    return (
-        run[-1] is before
-        and _is_possible(before)
-        and _is_possible(after)
-        and (after.micros - run[0].micros) * MICROS <= LONGEST_WINDOW_SECONDS
-    )
-
-
-def _mean(points: Sequence[Point]) -> float:
-    """Mean of ratios, each weighted with the time since the one before; the first point only begins that time."""
-    pairs = list(itertools.pairwise(points))
-    weighted = ((b.value or 0.0) * (b.micros - a.micros) for a, b in pairs)
-    return math.fsum(weighted) / (points[-1].micros - points[0].micros)
+def _mean_pipes(parts: Sequence[Part]) -> Mapping[str, float]:
+    """The mean of every pipe that is known in all parts."""
+    known = set.intersection(*(set(part.pipes) for part in parts))
+    seconds = parts[-1].end - parts[0].start
+    return {
+        pipe: math.fsum(p.pipes[pipe] * (p.end - p.start) for p in parts) / seconds
+        for pipe in parts[0].pipes
+        if pipe in known
+    }

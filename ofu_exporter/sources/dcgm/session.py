@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ofu_exporter.sources.dcgm.devices import UNTOLD, Census, Device, Problem, describe, take_census
+from ofu_exporter.sources.dcgm.fields import TENSOR
 from ofu_exporter.sources.dcgm.host_engine import AHEAD_SECONDS, HostEngine
 from ofu_exporter.sources.dcgm.library import REASONS, Entity, Sample
-from ofu_exporter.sources.dcgm.samples import TENSOR, Anchor, DeviceSamples
+from ofu_exporter.sources.dcgm.samples import Anchor, DeviceSamples
 from ofu_exporter.sources.dcgm.watches import RETRY_SECONDS, Watches
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
@@ -37,6 +38,8 @@ class _Row:
     def __init__(self, device: Device, interval: float, now: float) -> None:
         self.device = device
         self.samples = DeviceSamples(device.gpu, interval)
+        self.missing: frozenset[int] = frozenset()
+        """Fields that the last window lacks."""
         self.begun_at = now
         self.heard_at = now
 
@@ -173,13 +176,28 @@ class Session:
                     row.heard_at = now.seconds
 
     def _events(self, row: _Row, now: Anchor) -> Iterator[Reading | Fault]:
-        yield from row.samples.readings(now)
+        yield from self._complete(row, row.samples.readings(now))
         backwards = row.samples.take_disordered()
         if backwards:
             self._rejected["timestamp_backwards"] += backwards
         problem = row.device.problem or self._problem(row, now.seconds)
         if problem is not None:
             yield Fault(row.device.gpu, now.seconds, *problem)
+
+    def _complete(self, row: _Row, readings: Sequence[Reading]) -> Sequence[Reading]:
+        """The same readings; what they lack is counted, and named when that changes."""
+        if not readings:
+            return readings
+        missing, before = row.samples.missing, row.missing
+        row.missing = missing
+        self._rejected["field_missing"] += len(missing)
+        if missing - before:
+            names = ", ".join(str(field) for field in sorted(missing))
+            gpu = row.device.gpu.index
+            log.warning("GPU %s: fields %s do not cover the window and are left out", gpu, names)
+        elif before and not missing:
+            log.info("GPU %s: all fields cover the window again", row.device.gpu.index)
+        return readings
 
     def _problem(self, row: _Row, now: float) -> Problem | None:
         """Why a device that should be measured is not."""

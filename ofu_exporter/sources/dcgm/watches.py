@@ -1,8 +1,9 @@
 """Keeps the watches of a host engine: which fields of which devices it samples for us, also after a failure.
 
-All watches have one interval. New devices get a watch of their own, and devices that go are taken out
-of theirs, so that a change on one GPU costs no other GPU a sample. A counter that a device turns out
-not to have is watched no longer: the host engine would log an error for it at every interval.
+The SM clock and the tensor counter are sampled more often than all others. New devices get watches of
+their own, and devices that go are taken out of theirs, so that a change on one GPU costs no other GPU a
+sample. A counter that a device turns out not to have is watched no longer: the host engine would log an
+error for it at every interval.
 """
 
 from __future__ import annotations
@@ -11,16 +12,9 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from ofu_exporter.sources.dcgm.devices import Device
-from ofu_exporter.sources.dcgm.host_engine import FieldWatch, HostEngine
-from ofu_exporter.sources.dcgm.library import (
-    GPU,
-    NOT_WATCHED,
-    OF_ONE_ENTITY,
-    DcgmError,
-    Entity,
-    Sample,
-)
-from ofu_exporter.sources.dcgm.samples import (
+from ofu_exporter.sources.dcgm.fields import (
+    CLOCK_SECONDS,
+    CYCLES_DMMA,
     CYCLES_ELAPSED,
     CYCLES_TENSOR,
     GPU_PERCENT,
@@ -31,6 +25,16 @@ from ofu_exporter.sources.dcgm.samples import (
     SM_CLOCK_MHZ,
     TENSOR,
 )
+from ofu_exporter.sources.dcgm.host_engine import FieldWatch, HostEngine
+from ofu_exporter.sources.dcgm.library import (
+    GPU,
+    NOT_WATCHED,
+    OF_ONE_ENTITY,
+    DcgmError,
+    Entity,
+    Sample,
+)
+from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +43,12 @@ TRIAL_INTERVALS = 4
 RETRY_SECONDS = 30.0
 """Time between two attempts to watch a device that was refused."""
 
-_WITH_PIPES = (TENSOR, *PIPES.values())
-_WITH_OTHERS = (*_WITH_PIPES, *OTHER_PIPES)
-_WITH_CYCLES = (*_WITH_OTHERS, CYCLES_ELAPSED, CYCLES_TENSOR)
+_PIPES = tuple(PIPES.values())
+_WITH_OTHERS = (*_PIPES, *OTHER_PIPES)
+_WITH_CYCLES = (*_WITH_OTHERS, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
 """Fields of whole GPUs only: no instance has cycle counters, and before DCGM 4.6 no GPU has them."""
-_OF_THE_DRIVER = (SM_CLOCK_MHZ, GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS)
-"""Fields of whole GPUs that are no profiling fields."""
+_BESIDE_THE_CLOCK = (GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS)
+"""Fields of whole GPUs that are no profiling fields either."""
 
 
 class Watches:
@@ -54,7 +58,7 @@ class Watches:
         self._engine = engine
         self._interval = interval
         self._watches: list[FieldWatch] = []
-        self._clock_watches: list[FieldWatch] = []
+        self._driver_watches: list[FieldWatch] = []
         self._watched: dict[Entity, float] = {}
         """Since when each device has been watched."""
         self._refused: dict[Entity, tuple[DcgmError, float]] = {}
@@ -79,7 +83,7 @@ class Watches:
     def samples(self, now: float) -> list[Sample]:
         """Every sample since the last call, and again those with a time in the future."""
         # The clocks come last, so that none is read before the counters of its window.
-        watches = (*self._watches, *self._clock_watches)
+        watches = (*self._watches, *self._driver_watches)
         found = [sample for watch in watches for sample in self._read(watch, now)]
         self._try_out(found, now)
         return found
@@ -100,8 +104,8 @@ class Watches:
 
     def _take_out(self, entity: Entity, watch: FieldWatch, why: tuple[DcgmError, float]) -> None:
         """Stop watching an entity. One that the host engine just forgot is watched anew at once, another one later."""
-        if SM_CLOCK_MHZ in watch.fields:
-            self._clock_watches = _dropped(self._clock_watches, entity)
+        if watch in self._driver_watches:
+            self._driver_watches = _dropped(self._driver_watches, entity)
             return
         self.renew(entity)
         if why[0].code != NOT_WATCHED:
@@ -124,14 +128,14 @@ class Watches:
 
     def skip_to(self, unix: float) -> None:
         """Skip all samples from before this time."""
-        for watch in (*self._watches, *self._clock_watches):
+        for watch in (*self._watches, *self._driver_watches):
             watch.skip_to(unix)
 
     def close(self) -> None:
         """Never raises."""
-        for watch in (*self._watches, *self._clock_watches):
+        for watch in (*self._watches, *self._driver_watches):
             watch.close()
-        self._watches, self._clock_watches = [], []
+        self._watches, self._driver_watches = [], []
 
     def _is_due(self, device: Device, now: float) -> bool:
         if device.problem is not None or device.entity in self._watched:
@@ -140,37 +144,54 @@ class Watches:
         return refused is None or now - refused[1] >= RETRY_SECONDS
 
     def _watch(self, alike: Sequence[Device], now: float) -> None:
-        """Watch devices of one kind together, with as many of their counters as the engine knows."""
+        """Watch devices of one kind together, and with the tensor counter as many others as the engine knows."""
         entities = [device.entity for device in alike]
-        for fields in _choices(alike[0]):
+        try:
+            watch = self._engine.watch(entities, (TENSOR,), self._tensor_interval(alike[0]))
+        except DcgmError as error:
+            if error.is_disconnected:
+                raise
+            self._refused.update((entity, (error, now)) for entity in entities)
+            if len(alike) > 1:  # a device that cannot be watched must not hinder the others
+                for device in alike:
+                    self._watch([device], now)
+            return
+        self._watches.append(watch)
+        for entity in watch.entities:
+            self._refused.pop(entity, None)
+            self._watched[entity] = now
+            self._brought[entity] = set()
+        self._refused.update((entity, (e, now)) for entity, e in watch.refused.items())
+        self._watch_others(watch.entities, _choices(alike[0]))
+
+    def _tensor_interval(self, device: Device) -> float:
+        """Half of the others' with GPM: the host engine then takes its samples at the tensor counter's times."""
+        half = self._interval / 2
+        return half if device.gpm and half >= SHORTEST_WINDOW_SECONDS else self._interval
+
+    def _watch_others(self, entities: Sequence[Entity], choices: Sequence[Sequence[int]]) -> None:
+        for fields in choices:
             try:
-                watch = self._engine.watch(entities, fields, self._interval)
+                self._watches.append(self._engine.watch(entities, fields, self._interval))
             except DcgmError as error:
                 if error.is_disconnected:
                     raise
-                self._refused.update((entity, (error, now)) for entity in entities)
-                continue
-            self._watches.append(watch)
-            for entity in watch.entities:
-                self._refused.pop(entity, None)
-                self._watched[entity] = now
-                self._brought[entity] = set()
-            self._refused.update((entity, (e, now)) for entity, e in watch.refused.items())
-            return
-        if len(alike) > 1:  # a device that cannot be watched must not hinder the others
-            for device in alike:
-                self._watch([device], now)
+                log.debug("fields %s cannot be watched: %s", fields, error)
+            else:
+                return
 
     def _watch_clocks(self, gpus: set[Entity]) -> None:
-        watched = {entity for watch in self._clock_watches for entity in watch.entities}
+        watched = {entity for watch in self._driver_watches for entity in watch.entities}
         for gone in watched - gpus:
-            self._clock_watches = _dropped(self._clock_watches, gone)
+            self._driver_watches = _dropped(self._driver_watches, gone)
         if new := sorted(gpus - watched):
             self._watch_clocks_of(new)
 
     def _watch_clocks_of(self, gpus: Sequence[Entity]) -> None:
+        """Watch the clock, which changes faster than activity is sampled, and at the usual pace what is beside it."""
         try:
-            self._clock_watches.append(self._engine.watch(gpus, _OF_THE_DRIVER, self._interval))
+            self._watch_of_driver(gpus, (SM_CLOCK_MHZ,), min(CLOCK_SECONDS, self._interval))
+            self._watch_of_driver(gpus, _BESIDE_THE_CLOCK, self._interval)
         except DcgmError as error:
             if error.is_disconnected:
                 raise
@@ -182,6 +203,11 @@ class Watches:
                 return
             for gpu in gpus:
                 self._watch_clocks_of([gpu])
+
+    def _watch_of_driver(
+        self, gpus: Sequence[Entity], fields: Sequence[int], seconds: float
+    ) -> None:
+        self._driver_watches.append(self._engine.watch(gpus, fields, seconds))
 
     def _try_out(self, samples: Iterable[Sample], now: float) -> None:
         """Learn which counters bring values, and end the watches of the others."""
@@ -224,11 +250,11 @@ def _alike(devices: Sequence[Device]) -> list[list[Device]]:
 
 
 def _choices(device: Device) -> Sequence[tuple[int, ...]]:
-    """Sets of fields to try, best first. A host engine refuses a set with a field it does not know.
+    """Sets of fields beside the tensor counter to try, best first. A host engine refuses a set with an unknown one.
 
-    Before Hopper it is one counter only: several would be measured in turns, each for part of the time.
+    Before Hopper it is none: several counters would be measured in turns, each for part of the time.
     """
     if not device.gpm:
-        return ((TENSOR,),)
+        return ()
     of_whole = (_WITH_CYCLES, _WITH_OTHERS) if device.entity.group == GPU else ()
-    return (*of_whole, _WITH_PIPES, (TENSOR,))
+    return (*of_whole, _PIPES)

@@ -1,14 +1,16 @@
 """Reads another exporter's page: NVIDIA's dcgm-exporter, old and new names and units, MIG rows too.
 
 The page holds the mean tensor activity over dcgm-exporter's own collection interval (30 s unless
-configured) and one point read of the clock, with no time stamp. So a value counts as new when it
-changed, or when a whole collection interval has passed. It then stands for the time since the last new
-one, at most one collection interval. A GPU none of whose rows changed for `unchanged_limit` is not
-believed any more: a live GPU's power and energy always move.
+configured) and one point read of the clock, with no time stamp. It is read twice in each of its
+collections, or in each window where windows are shorter, so that every change is seen when it comes;
+stretch.py decides which time each value stands for. Nothing counts that was before the first page.
+A GPU none of whose rows changed for `unchanged_limit` is not believed any more: a live GPU's power
+and energy always move.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,22 +20,38 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.errors import GpuError, PageError, SourceError
 from ofu_exporter.sources import Clock
+from ofu_exporter.sources.dcgm_exporter.pace import PagePace
 from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, PageRow, parse
+from ofu_exporter.sources.dcgm_exporter.stretch import Stretch, reading
 from ofu_exporter.support.durations import Seconds
 from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,
     SHORTEST_WINDOW_SECONDS,
-    ClockSample,
     Fault,
     Reading,
 )
 from ofu_exporter.values.reasons import Reason
 
+log = logging.getLogger(__name__)
+
 AUTO_RANK = 2
 
 MAX_PAGE_BYTES = 64 << 20
+MAX_KEPT_CHARS = 1 << 20
+"""A larger page is not kept to be compared with the next; one of 8 GPUs has a tenth of this."""
+NO_PAGE = ("", ExporterPage([], {}, Counter()))
+STEADY_CHANGES = 5
+"""Early changes in a row, from which on it is sure that the other exporter collects oftener than was said."""
+TOO_SLOW = (
+    "%s collects every %g s and is read less often, so values come and go unseen: set --clock-interval to at most "
+    "half of that, or make dcgm-exporter collect less often"
+)
+TOO_FAST = (
+    "values of %s change more often than every %g s: set --collect-interval to dcgm-exporter's own (-c), "
+    "or values come and go unseen"
+)
 
 
 class Options(BaseModel):
@@ -49,7 +67,7 @@ class Options(BaseModel):
     )
     collect_interval: Seconds = Field(
         default=30.0,
-        gt=0,
+        ge=SHORTEST_WINDOW_SECONDS,
         le=LONGEST_WINDOW_SECONDS,
         description="Collection interval of that dcgm-exporter (its -c flag).",
         examples=["30s"],
@@ -57,7 +75,7 @@ class Options(BaseModel):
     unchanged_limit: Seconds = Field(
         default=300.0,
         gt=0,
-        description="A GPU none of whose values moved for so long is not believed.",
+        description="Time after which a GPU is not believed when none of its values has moved.",
         examples=["5m"],
     )
     timeout: Seconds = Field(
@@ -69,10 +87,9 @@ class Options(BaseModel):
 class _Track:
     """What earlier pages said of one GPU."""
 
-    values: tuple[object, ...]
+    stretch: Stretch
     liveness: int
     moved_at: float
-    end: float
 
 
 class Probe:
@@ -83,39 +100,108 @@ class Probe:
         self._clock = clock
         self._rejected = rejected
         self._client = PageClient(options.url, options.timeout, clock)
+        self._pace = PagePace(options.collect_interval)
         self._tracks: dict[tuple[str, GpuKey], _Track] = {}
         self._gpus: Sequence[Gpu] = ()
+        self._seen: list[Reading] = []
+        """Windows that pages since the last read have shown."""
+        self._warned = False
+        self._answered = False
+        """Whether a page came since the last read."""
+        self._last = NO_PAGE
+        """The last page, which is often the same as the next."""
 
     def gpus(self) -> Sequence[Gpu]:
         return self._gpus
 
     def poll(self) -> None:
-        """Nothing to do: the page has one clock read per collection."""
+        """See whether the values have changed, where it is time to. A page that fails is the next read's to tell."""
+        if not self._pace.is_due(self._clock()):
+            return
+        try:
+            events = self._events()
+        except GpuError:
+            self._miss()
+            return
+        self._answered = True
+        self._seen += [event for event in events if isinstance(event, Reading)]
 
     def read(self) -> Sequence[Reading | Fault]:
+        """The windows that are known since the last read. One page that fails between others is only counted."""
+        self._pace.begin_window(self._clock())
+        answered, self._answered = self._answered, False
+        events: Sequence[Reading | Fault] = ()
         try:
-            page = self._page()
+            events = self._events()
         except GpuError:
-            self._gap(self._tracks)
-            raise
+            self._miss()
+            if not answered:
+                self._interrupt(self._tracks)
+                raise
+        seen, self._seen = self._seen, []
+        return [*seen, *events]
+
+    def _miss(self) -> None:
+        """Note that a page could not be read."""
+        self._pace.note_failure()
+        self._rejected["page_failed"] += 1
+        for track in self._tracks.values():
+            track.stretch.has_hole = True
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _events(self) -> list[Reading | Fault]:
+        """What one more page shows."""
+        page = self._page()
         now = self._clock()
+        self._count_unseen(now)
         self._gpus = [row.gpu for row in page.rows]
-        self._gap(self._tracks.keys() - {_track_key(gpu) for gpu in self._gpus})
+        self._interrupt(self._tracks.keys() - {_track_key(gpu) for gpu in self._gpus})
         self._forget(now)
-        events = (self._event(row, page.liveness.get(row.gpu.uuid, 0), now) for row in page.rows)
-        return [event for event in events if event is not None]
+        return [
+            event
+            for row in page.rows
+            for event in self._of_gpu(row, page.liveness.get(row.gpu.uuid, 0), now)
+        ]
 
     def _page(self) -> ExporterPage:
-        page = parse(self._fetch())
+        text = self._fetch()
+        page = self._last[1] if text == self._last[0] else parse(text)
+        self._last = (text, page) if len(text) <= MAX_KEPT_CHARS else NO_PAGE
         self._rejected.update(page.rejected)
         if not page.rows:
             raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._client.shown_url}")
         return page
 
-    def _gap(self, keys: Iterable[tuple[str, GpuKey]]) -> None:
+    def _fetch(self) -> str:
+        try:
+            return self._client.fetch(MAX_PAGE_BYTES)
+        except PageError as error:
+            raise GpuError(error.reason, error.detail) from error
+
+    def _count_unseen(self, now: float) -> None:
+        """Count collections that came and went between two pages, and say so where that is how things are set."""
+        unseen = self._pace.take_unseen(now)
+        if unseen:
+            self._rejected["unseen_collection"] += unseen
+        if self._pace.is_too_slow and not self._warned:
+            self._warned = True
+            log.warning(TOO_SLOW, self._client.shown_url, self._options.collect_interval)
+
+    def _count_early(self, stretch: Stretch) -> None:
+        """Count changes that come too often to be collections, and say so when the first is sure."""
+        if stretch.early_changes < STEADY_CHANGES:
+            return
+        if not self._warned:
+            self._warned = True
+            log.warning(TOO_FAST, self._client.shown_url, self._options.collect_interval)
+        self._rejected["early_change"] += 1
+
+    def _interrupt(self, keys: Iterable[tuple[str, GpuKey]]) -> None:
         """Note a gap: the first page after it is new, whatever its values."""
         for key in keys:
-            self._tracks[key].values = ()
+            self._tracks[key].stretch.is_news = True
 
     def _forget(self, now: float) -> None:
         """Forget GPUs that have been gone for a collection: no window of theirs can overlap when they come back."""
@@ -124,44 +210,32 @@ class Probe:
         self._tracks = {
             key: track
             for key, track in self._tracks.items()
-            if key in present or track.end > gone_at
+            if key in present or track.stretch.seen > gone_at
         }
 
-    def close(self) -> None:
-        self._client.close()
-
-    def _event(self, row: PageRow, liveness: int, now: float) -> Reading | Fault | None:
-        key = _track_key(row.gpu)
-        track = self._tracks.get(key)
-        if _is_waiting(row):
-            if track is not None:
-                track.values = ()
-            return Fault(row.gpu, now, Reason.BLANK)
-        collect = self._options.collect_interval
+    def _of_gpu(self, row: PageRow, liveness: int, now: float) -> Sequence[Reading | Fault]:
+        track = self._tracks.get(_track_key(row.gpu))
+        if row.is_waiting:
+            self._interrupt([_track_key(row.gpu)] if track else [])
+            return [Fault(row.gpu, now, Reason.BLANK)]
         if track is None:
-            self._tracks[key] = _Track(row.values(), liveness, now, now)
-            return _reading(row, now - collect, now, collect)
+            return [self._first(row, liveness, now)]
         if track.liveness != liveness:
             track.liveness, track.moved_at = liveness, now
         elif now - track.moved_at > self._options.unchanged_limit:
-            return Fault(row.gpu, now, Reason.UNCHANGED)
-        if now - track.end < SHORTEST_WINDOW_SECONDS:
-            return None  # a late read and a timely one: the next read takes the change
-        end = now
-        if track.values == row.values():
-            if now - track.end < collect:
-                return None
-            if now - track.end < 2 * collect:
-                end = track.end + collect  # the rest belongs to the next window
-        start = max(track.end, end - collect)
-        track.values, track.end = row.values(), end
-        return _reading(row, start, end, collect)
+            track.stretch.is_news = True
+            return [Fault(row.gpu, now, Reason.UNCHANGED)]
+        windows = list(track.stretch.take(row, now))
+        if windows:
+            self._count_early(track.stretch)
+        return windows
 
-    def _fetch(self) -> str:
-        try:
-            return self._client.fetch(MAX_PAGE_BYTES)
-        except PageError as error:
-            raise GpuError(error.reason, error.detail) from error
+    def _first(self, row: PageRow, liveness: int, now: float) -> Reading:
+        """What the first page of a GPU shows is of the time before it: it does not count."""
+        collect = self._options.collect_interval
+        stretch = Stretch(collect, row, end=now, seen=now)
+        self._tracks[_track_key(row.gpu)] = _Track(stretch, liveness, now)
+        return reading(row, now - collect, now, collect, counts=False)
 
 
 class Source:
@@ -195,15 +269,3 @@ class Source:
 def _track_key(gpu: Gpu) -> tuple[str, GpuKey]:
     """The part of a GPU's description that stays the same, however much a page says of it."""
     return (gpu.index, gpu.key)
-
-
-def _is_waiting(row: PageRow) -> bool:
-    """Whether both counters are there and one has no value yet."""
-    tensor = row.tensor_active is not None or "tensor" in row.blank
-    clock = row.clock_hz is not None or "clock" in row.blank
-    return tensor and clock and (row.tensor_active is None or row.clock_hz is None)
-
-
-def _reading(row: PageRow, start: float, end: float, pace: float) -> Reading:
-    clocks = () if row.clock_hz is None else (ClockSample(end, row.clock_hz),)
-    return Reading(row.gpu, start, end, row.tensor_active, row.pipes, clocks, pace=pace)

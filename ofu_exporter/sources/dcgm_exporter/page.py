@@ -12,10 +12,31 @@ from zlib import crc32
 from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import (
+    ABSURD_CLOCK_HZ,
+    LOWEST_CLOCK_HZ,
+    MAX_RATIO,
+    Evidence,
+)
 
-TENSOR_NAMES = ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO")
-CLOCK_NAMES = ("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_SM_CLOCK_HERTZ")
-MAX_CLOCK_NAMES = ("DCGM_FI_DEV_MAX_SM_CLOCK", "DCGM_FI_DEV_MAX_SM_CLOCK_HERTZ")
+MEGA, PERCENT = 1e6, 0.01
+FIELDS: Mapping[str, tuple[str, float]] = {
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("tensor_active", 1.0),
+    "DCGM_FI_PROF_TENSOR_UTIL_RATIO": ("tensor_active", 1.0),
+    "DCGM_FI_DEV_SM_CLOCK": ("clock_hz", MEGA),
+    "DCGM_FI_DEV_SM_CLOCK_HERTZ": ("clock_hz", 1.0),
+    "DCGM_FI_DEV_MAX_SM_CLOCK": ("max_clock_hz", MEGA),
+    "DCGM_FI_DEV_MAX_SM_CLOCK_HERTZ": ("max_clock_hz", 1.0),
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("graphics_active", 1.0),
+    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": ("graphics_active", 1.0),
+    "DCGM_FI_DEV_GPU_UTIL": ("utilization_ratio", PERCENT),
+    "DCGM_FI_DEV_GPU_UTIL_RATIO": ("utilization_ratio", 1.0),
+    "DCGM_FI_DEV_POWER_USAGE": ("power_watts", 1.0),
+    "DCGM_FI_DEV_BOARD_POWER_WATTS": ("power_watts", 1.0),
+    "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": ("power_limit_watts", 1.0),
+    "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS": ("power_limit_watts", 1.0),
+}
+"""What each name says, and what makes its unit ours. The name alone decides the unit, never the size of a value."""
 PIPE_NAMES = {
     "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE": "hmma",
     "DCGM_FI_PROF_HMMA_UTIL_RATIO": "hmma",
@@ -24,7 +45,7 @@ PIPE_NAMES = {
     "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE": "dfma",
     "DCGM_FI_PROF_DFMA_UTIL_RATIO": "dfma",
 }
-_WANTED = {*TENSOR_NAMES, *CLOCK_NAMES, *MAX_CLOCK_NAMES, *PIPE_NAMES}
+_WANTED = {*FIELDS, *PIPE_NAMES}
 
 MAX_LINE_CHARS = 8192
 """Most characters of a line. Pages of 8 GPUs have lines of a few hundred; a label of megabytes is an error."""
@@ -33,8 +54,8 @@ _BLANK = 2.0**47
 """From this value on DCGM means "no value": the FP64 sentinels, and far above them the INT64 ones."""
 _BLANK_INT32 = float(0x7FFFFFF0)
 """The same for 32-bit integers, such as the clocks in MHz."""
-_HZ_FROM = 1e6
-"""No clock is a million MHz: from this value on a clock is in hertz, whatever its name says."""
+_MOST_WATTS = 10e3
+"""No GPU draws this much: such a value is another field's."""
 
 _NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
 _UUID = re.compile(r'[{,]\s*(?:UUID|uuid)="([^"]*)"')
@@ -51,11 +72,33 @@ class PageRow:
     clock_hz: float | None = None
     max_clock_hz: float | None = None
     pipes: dict[str, float] = field(default_factory=dict)
+    graphics_active: float | None = None
+    utilization_ratio: float | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
     blank: set[str] = field(default_factory=set)
-    """Which of `tensor` and `clock` had no value yet."""
+    """Which of these are on the page without a value."""
 
     def values(self) -> tuple[object, ...]:
         return (self.tensor_active, self.clock_hz, *sorted(self.pipes.items()))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether both counters are there and one has no value yet."""
+        missing = {name for name in ("tensor_active", "clock_hz") if getattr(self, name) is None}
+        return bool(missing) and missing <= self.blank
+
+    def evidence(self) -> Evidence | None:
+        """What else shows whether a GPU worked. Power is the whole GPU's and says nothing of an instance."""
+        if self.gpu.instance:
+            return None
+        power, limit = _within(self.power_watts, _MOST_WATTS), self.power_limit_watts
+        return Evidence(
+            graphics_active=_within(self.graphics_active, MAX_RATIO),
+            power=power / limit if power is not None and limit is not None and limit > 0 else None,
+            utilization_ratio=_within(self.utilization_ratio, MAX_RATIO),
+            power_watts=power,
+        )
 
 
 @dataclass(slots=True)
@@ -127,24 +170,15 @@ def _group(match: re.Match[str] | None) -> str:
 
 
 def _put(row: PageRow, name: str, value: float) -> None:
-    if name not in _WANTED:
-        return
-    if _is_blank(name, value):
-        row.blank.update({"tensor"} if name in TENSOR_NAMES else ())
-        row.blank.update({"clock"} if name in CLOCK_NAMES else ())
-    elif name in TENSOR_NAMES:
-        row.tensor_active = value if row.tensor_active is None else row.tensor_active
-    elif name in PIPE_NAMES:
+    if name in PIPE_NAMES and value < _BLANK:
         row.pipes.setdefault(PIPE_NAMES[name], value)
-    elif name in CLOCK_NAMES:
-        row.clock_hz = _hz(value) if row.clock_hz is None else row.clock_hz
-    else:
-        row.max_clock_hz = _hz(value)
-
-
-def _is_blank(name: str, value: float) -> bool:
-    integer = name in CLOCK_NAMES or name in MAX_CLOCK_NAMES
-    return value >= (_BLANK_INT32 if integer and not name.endswith("_HERTZ") else _BLANK)
+    if name not in FIELDS:
+        return
+    field_name, unit = FIELDS[name]
+    if value >= (_BLANK_INT32 if unit == MEGA else _BLANK):
+        row.blank.add(field_name)
+    elif getattr(row, field_name) is None:
+        setattr(row, field_name, value * unit)
 
 
 def _float(value: float) -> float:
@@ -155,8 +189,9 @@ def _float(value: float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _hz(value: float) -> float:
-    return value if value >= _HZ_FROM else value * 1e6
+def _within(value: float | None, most: float) -> float | None:
+    """A value that can be; else None."""
+    return value if value is not None and 0 <= value <= most else None
 
 
 def _uuid(labels: Mapping[str, str]) -> str:
@@ -178,8 +213,8 @@ def _gpu(key: _Key, labels: Mapping[str, str]) -> Gpu:
 
 
 def _described(row: PageRow) -> PageRow:
-    """A row whose GPU has its maximum clock; NaN or zero is none."""
-    if row.max_clock_hz is not None and 0 < row.max_clock_hz < math.inf:
+    """A row whose GPU has its maximum clock, where that can be one."""
+    if row.max_clock_hz is not None and LOWEST_CLOCK_HZ <= row.max_clock_hz <= ABSURD_CLOCK_HZ:
         row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
     return row
 
@@ -188,9 +223,9 @@ def _measured(rows: Mapping[_Key, PageRow]) -> Iterator[PageRow]:
     """Every row that is measured or should be.
 
     With MIG on, some families keep a row of the whole GPU beside its instances' rows. That row without a
-    tensor counter is no fault, since the instances are measured.
+    tensor counter is no fault, since the instances are measured; and with one it would count the GPU twice.
     """
     divided = {uuid for _, uuid, instance in rows if instance}
     for (_, uuid, instance), row in rows.items():
-        if instance or uuid not in divided or row.tensor_active is not None:
+        if instance or uuid not in divided:
             yield row

@@ -16,14 +16,17 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from ofu_exporter.errors import GpuError, SourceError
+from ofu_exporter.hardware import unrated
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.nvml import mig
 from ofu_exporter.sources.nvml.gpm import GpmSeries, Target
 from ofu_exporter.sources.nvml.nvml_errors import (
     DRIVER_NOT_LOADED,
+    FUNCTION_NOT_FOUND,
     LIBRARY_MISMATCH,
     ask,
     code,
+    detail,
     errors,
     reason,
 )
@@ -32,6 +35,13 @@ from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
 AUTO_RANK: int | None = 0
+LOADED = threading.Event()
+"""Set once the library of this process has worked with the driver."""
+NO_COUNTERS = "the driver has no GPM counters for this GPU"
+FIRST_WITH_GPM = (9, 0)
+"""Compute capability of Hopper."""
+VGPU_MODE = 2
+"""NVML_GPU_VIRTUALIZATION_MODE_VGPU of nvml.h: a vGPU inside a virtual machine; a GPU passed through is whole."""
 
 CORES_PER_SM: Mapping[tuple[int, int | None], int] = {
     (7, None): 64,
@@ -45,10 +55,6 @@ CORES_PER_SM: Mapping[tuple[int, int | None], int] = {
     (12, None): 128,
 }
 """Keys are compute capabilities; a minor version of None stands for all minor versions."""
-
-
-LOADED = threading.Event()
-"""Set once the library of this process has worked with the driver."""
 
 
 class Options(BaseModel):
@@ -82,7 +88,7 @@ class Source:
             # After a pause the driver may be another one, and the library of this process still that of the old one.
             replaced = LOADED.is_set() and code(error) == LIBRARY_MISMATCH
             why = Reason.DRIVER_REPLACED if replaced else reason(error)
-            raise SourceError(why, str(error)) from error
+            raise SourceError(why, detail(error)) from error
         if count == 0:
             self.close()
             raise SourceError(Reason.NO_GPU, "the driver sees no GPU")
@@ -121,7 +127,7 @@ class GpuProbe:
         try:
             clocks = open_series[0].read_clock()
         except errors(self._nvml) as error:
-            raise GpuError(reason(error), str(error)) from error
+            raise GpuError(reason(error), detail(error)) from error
         for series in open_series:
             series.note(clocks)
 
@@ -188,7 +194,7 @@ class GpuProbe:
 
     def _begin(self, gpu: Gpu) -> None:
         if not self._nvml.nvmlGpmQueryDeviceSupport(self._handle).isSupportedDevice:
-            raise GpuError(Reason.NOT_SUPPORTED, "the driver has no GPM counters for this GPU")
+            raise self._without_counters()
         target = Target(self._handle, int(gpu.instance) if gpu.instance else None)
         # The probe knows the series before that holds anything of the driver's, so that close() frees it.
         series = self._series[gpu.key] = GpmSeries(self._nvml, target, self._clock)
@@ -203,9 +209,18 @@ class GpuProbe:
         """The error of a driver's error. A driver that answered before and is gone or another now was replaced."""
         if self._uuid is not None and code(error) in (DRIVER_NOT_LOADED, LIBRARY_MISMATCH):
             return GpuError(Reason.DRIVER_REPLACED, str(error))
+        capability = self._whole.compute_capability
+        too_old = code(error) == FUNCTION_NOT_FOUND
+        if too_old and capability is not None and capability < FIRST_WITH_GPM:
+            return self._without_counters()  # a newer driver would not help
         if reason(error) is Reason.NOT_SUPPORTED:
-            return GpuError(Reason.NOT_SUPPORTED, "the driver has no GPM counters for this GPU")
-        return GpuError(reason(error), str(error))
+            return self._without_counters()
+        return GpuError(reason(error), detail(error))
+
+    def _without_counters(self) -> GpuError:
+        """The error of a GPU for which the driver has no counters, or of what the GPU is."""
+        why = unrated.explain(self._whole, Reason.NOT_SUPPORTED, NO_COUNTERS)
+        return GpuError(*why)
 
     def _find(self) -> Any:
         """The handle of this GPU, by its index, or by its uuid when another GPU has the index now.
@@ -240,6 +255,7 @@ class GpuProbe:
             max_sm_clock_hz=max_mhz * 1e6 if max_mhz else None,
             memory_bytes=memory.total if memory else None,
             minor=ask(nvml, nvml.nvmlDeviceGetMinorNumber, handle),
+            is_vgpu=ask(nvml, nvml.nvmlDeviceGetVirtualizationMode, handle) == VGPU_MODE,
         )
 
 

@@ -120,20 +120,31 @@ class GpmSeries:
         return [ClockSample(self._clock() if at is None else at, mhz * 1e6)]
 
     def _evidence(self, values: Mapping[int, float]) -> Evidence:
-        """Other counters that show whether the GPU worked. Power is the whole GPU's and says nothing of an instance."""
-        others = [values[id_] / 100 for id_ in OTHER_PIPES if id_ in values]
-        whole = len(others) == len(OTHER_PIPES)
-        return Evidence(
-            graphics_active=_ratio(values, GRAPHICS),
-            other_active=max(others) if whole else None,
-            power=self._power() if self.target.instance is None else None,
-        )
+        """What else shows whether the GPU worked.
 
-    def _power(self) -> float | None:
+        Power and utilization are the whole GPU's and say nothing of an instance; NVML has no utilization with MIG.
+        """
+        others = [values[id_] / 100 for id_ in OTHER_PIPES if id_ in values]
+        known = Evidence(
+            graphics_active=_ratio(values, GRAPHICS),
+            other_active=max(others) if len(others) == len(OTHER_PIPES) else None,
+        )
+        if self.target.instance is not None:
+            return known
         nvml, handle = self._nvml, self.target.handle
         milliwatts = ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
         limit = ask(nvml, nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
-        return milliwatts / limit if milliwatts is not None and limit else None
+        nothing_counted = not values.get(ANY_TENSOR) and not values.get(GRAPHICS)
+        return known._replace(
+            power=milliwatts / limit if milliwatts is not None and limit else None,
+            power_watts=None if milliwatts is None else milliwatts / 1000,
+            utilization_ratio=self._utilization() if nothing_counted else None,
+        )
+
+    def _utilization(self) -> float | None:
+        """Share of the last second or less in which a kernel ran. It does not rest on the profiling counters."""
+        rates = ask(self._nvml, self._nvml.nvmlDeviceGetUtilizationRates, self.target.handle)
+        return None if rates is None else rates.gpu / 100
 
     def _metrics(self) -> dict[int, float]:
         """The driver's values for this window; a metric without a value is left out."""

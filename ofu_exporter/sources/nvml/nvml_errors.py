@@ -19,7 +19,7 @@ REASONS: Mapping[int | None, Reason] = {
     NOT_FOUND: Reason.LOST,  # no GPU has this uuid any more
     DRIVER_NOT_LOADED: Reason.NO_DRIVER,
     12: Reason.NO_LIBRARY,
-    FUNCTION_NOT_FOUND: Reason.NOT_SUPPORTED,  # a driver from before GPM
+    FUNCTION_NOT_FOUND: Reason.DRIVER_TOO_OLD,
     15: Reason.LOST,
     16: Reason.LOST,  # reset required
     17: Reason.NO_PERMISSION,  # the device file is blocked by the system or a cgroup
@@ -43,6 +43,15 @@ def code(error: Exception) -> int | None:
 
 def reason(error: Exception) -> Reason:
     return REASONS.get(code(error), Reason.FAILED)
+
+
+def detail(error: Exception) -> str:
+    """What the driver says, with the name of a function that its library lacks."""
+    if code(error) != FUNCTION_NOT_FOUND or not isinstance(error.__context__, AttributeError):
+        return str(error)
+    return (
+        f"{error}: {error.__context__}"  # such as `/lib/libnvidia-ml.so.1: undefined symbol: ...`
+    )
 
 
 def ask(nvml: ModuleType, call: Any, *args: Any) -> Any:

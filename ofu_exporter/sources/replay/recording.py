@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from ofu_exporter.errors import SourceError
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Part, Reading
 from ofu_exporter.values.reasons import Reason
 
 FORMAT = "ofu-recording"
@@ -187,6 +187,8 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "cycles": event.cycles,
             "pace": event.pace or None,
             "evidence": event.evidence,
+            "parts": [_encode_part(part, epoch) for part in event.parts] or None,
+            "counts": None if event.counts else False,
         }
     )
 
@@ -208,7 +210,19 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
         cycles=None if cycles is None else CycleTotals(float(cycles[0]), float(cycles[1])),
         pace=float(fields.get("pace", 0.0)),
         evidence=_evidence(fields.get("evidence")),
+        parts=tuple(_decode_part(*part) for part in fields.get("parts", ())),
+        counts=bool(fields.get("counts", True)),
     )
+
+
+def _encode_part(part: Part, epoch: float) -> list[Any]:
+    times = (round(at - epoch, 6) for at in (part.start, part.end))
+    return [*times, part.tensor_active, dict(part.pipes)]
+
+
+def _decode_part(start: float, end: float, tensor: float, pipes: Mapping[str, float]) -> Part:
+    shares = {str(pipe): float(value) for pipe, value in pipes.items()}
+    return Part(float(start), float(end), float(tensor), shares)
 
 
 def _evidence(values: Sequence[float | None] | None) -> Evidence | None:
@@ -232,6 +246,8 @@ def decode_gpu(fields: Mapping[str, Any]) -> Gpu:
             known[name] = int(value)
         elif name == "max_sm_clock_hz":
             known[name] = float(value)
+        elif name == "is_vgpu":
+            known[name] = value is True
         elif name in Gpu.__dataclass_fields__:
             if not isinstance(value, str):
                 raise TypeError(f"{name} is not text")

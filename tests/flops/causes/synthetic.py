@@ -34,6 +34,7 @@ class Step:
     passes: flops.Passes = TRAINING
     gpu: str = H100
     gpus: int = 64
+    present: frozenset[str] = frozenset()
     precision: Mapping[str, float] | None = None
     padded: flops.Lengths | None = None
 
@@ -66,6 +67,7 @@ class Step:
             executed=self.padded,
             forward_only=self.passes.forward_only,
             gpu=self.gpu,
+            present=self.present,
             gpus=self.gpus,
             precision=self.precision or BF16,
         )

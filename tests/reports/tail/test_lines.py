@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,11 +49,51 @@ def test_old_lines_are_told_from_new_ones(log: Path) -> None:
     ]
 
 
+def test_a_last_line_without_an_end_is_as_old_as_the_file(log: Path) -> None:
+    append(log, "old\nhalf")
+    source = LogFile(log, from_start=True)
+    assert list(source.read()) == [LogLine("old", False)]
+    assert list(source.rest()) == [LogLine("half", False)]
+    assert list(source.rest()) == [], "and is given once"
+
+
+@pytest.mark.parametrize("old", ["old1\nold2\n", "old1\nold\n"])
+def test_however_it_is_read_no_piece_has_both_old_and_new_lines(
+    log: Path, old: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "PIECE_BYTES", 4)
+    append(log, old)
+    source = LogFile(log, from_start=True)
+    append(log, "new\n")
+    assert [line.is_new for line in source.read()] == [False, False, True]
+
+
 def test_a_line_that_is_half_written_at_the_start_is_read_whole(log: Path) -> None:
-    append(log, "old\nhal")
+    append(log, "older\nold\nhal")
     source = LogFile(log, from_start=False)
     append(log, "f\n")
     assert texts(source) == ["half"]
+
+
+@pytest.mark.parametrize("old", ["a longer line\nhal", "long\nhal"])
+def test_of_a_large_file_only_the_end_is_searched_for_the_last_line(
+    log: Path, old: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE_BYTES", 4)
+    append(log, old)
+    source = LogFile(log, from_start=False)
+    append(log, "f\n")
+    assert texts(source) == ["half"]
+
+
+def test_a_last_line_that_is_too_long_is_not_searched_for_its_begin(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE_BYTES", 4)
+    append(log, "old\n" + "x" * 50)
+    source = LogFile(log, from_start=False)
+    append(log, "y\nnew\n")
+    assert texts(source) == ["y", "new"]
 
 
 def test_half_a_line_waits_for_its_other_half(log: Path) -> None:
@@ -68,8 +110,9 @@ def test_a_file_that_comes_later_is_read_from_its_start(log: Path) -> None:
     source = LogFile(log, from_start=False)
     assert not source.is_there
     assert texts(source) == []
-    append(log, "first\n")
-    assert list(source.read()) == [LogLine("first", True)]
+    append(log, "\nfirst\n")
+    assert list(source.read()) == [LogLine("", True), LogLine("first", True)]
+    assert source.is_there
 
 
 def test_a_rotated_file_is_read_to_its_end_and_the_new_one_from_its_start(log: Path) -> None:
@@ -81,7 +124,16 @@ def test_a_rotated_file_is_read_to_its_end_and_the_new_one_from_its_start(log: P
     log.rename(log.with_suffix(".1"))
     assert texts(source) == ["last"], "the name is gone for a moment"
     append(log, "new\n")
-    assert texts(source) == ["no end", "new"]
+    assert list(source.read()) == [LogLine("no end", True), LogLine("new", True)]
+
+
+def test_a_new_file_is_one_though_it_looks_nearly_like_the_old_one(log: Path) -> None:
+    append(log, "1 begins\n")
+    source = LogFile(log, from_start=True)
+    assert list(source.read()) == [LogLine("1 begins", False)]
+    log.unlink()
+    append(log, "2 begins\n")
+    assert list(source.read()) == [LogLine("2 begins", True)]
 
 
 def test_a_copy_under_the_same_name_has_nothing_new(log: Path) -> None:
@@ -103,15 +155,18 @@ def test_a_truncated_file_begins_anew(log: Path) -> None:
     source = LogFile(log, from_start=True)
     assert texts(source) == ["a long line that was there"]
     os.truncate(log, 0)
-    append(log, "new\n")
-    assert list(source.read()) == [LogLine("new", True)], "and the half line is no one's"
+    append(log, "\nnew\n")
+    assert list(source.read()) == [LogLine("", True), LogLine("new", True)], (
+        "and the half line is no one's"
+    )
 
 
 def test_bytes_that_are_no_text_cost_only_themselves(log: Path) -> None:
     append(log, b"")
     source = LogFile(log, from_start=False)
-    append(log, b"\xff\xfe\x00\ngood\n")
-    assert texts(source)[1] == "good"
+    append(log, b"\xff\xfe\x00\ngood\n\xff")
+    assert texts(source) == ["\ufffd\ufffd\x00", "good"]
+    assert list(source.rest()) == [LogLine("\ufffd", True)]
 
 
 def test_a_line_without_end_needs_no_memory(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,11 +179,47 @@ def test_a_line_without_end_needs_no_memory(log: Path, monkeypatch: pytest.Monke
     append(log, "x\nshort\n")
     assert texts(source) == ["short"]
     assert source.dropped == 1
+    append(log, "ha")
+    assert texts(source) == []
+    append(log, "lf\n" + "x" * 101)
+    assert texts(source) == ["half"], "what follows a line that was dropped is read as ever"
+    append(log, "\n" + "x" * 100)
+    assert (texts(source), source.dropped) == ([], 2)
+    append(log, "\n")
+    assert texts(source) == ["x" * 100], "the longest line that is one"
+
+
+def test_however_long_a_line_is_it_is_not_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE_BYTES", 100)
+    log.write_bytes(b"x" * (8 << 20))
+    source = LogFile(log, from_start=True)
+    tracemalloc.start()
+    assert texts(source) == []
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2 << 20
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="it is a directory"):
+    with pytest.raises(ConfigError, match=f"cannot read {tmp_path}: it is a directory"):
         LogFile(tmp_path, from_start=False)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ConfigError, match=r"cannot read .*/loop: Too many levels of symbolic"):
+        LogFile(tmp_path / "loop", from_start=False)
+    unreadable = LogFile(Path("/proc/self/mem"), from_start=True)  # nothing is mapped at 0
+    with pytest.raises(ConfigError, match="cannot read /proc/self/mem: Input/output error"):
+        texts(unreadable)
+    unreadable.close()
+
+
+def test_a_closed_file_has_nothing_more(log: Path) -> None:
+    append(log, "one\nhalf")
+    source = LogFile(log, from_start=True)
+    source.wait(0.0)
+    assert texts(source) == ["one"]
+    source.close()
+    assert not source.is_there
+    assert list(source.rest()) == []
 
 
 @pytest.fixture
@@ -149,4 +240,28 @@ def test_a_pipe_ends_with_its_writer(pipe: tuple[int, int]) -> None:
     os.close(writing)
     assert texts(source) == ["two"]
     assert source.ended
-    assert [line.text for line in source.rest()] == ["three"]
+    assert list(source.rest()) == [LogLine("three", True)]
+
+
+def test_a_line_of_a_pipe_may_be_too_long_too(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE_BYTES", 10)
+    reading, writing = pipe
+    source = Pipe(reading, is_new=True)
+    os.write(writing, b"x" * 50)
+    assert (texts(source), source.dropped) == ([], 1)
+    os.close(writing)
+
+
+def test_a_pipe_is_waited_for_no_longer_than_something_is_there(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    source = Pipe(reading, is_new=False)
+    source.wait(0.0)
+    assert texts(source) == []
+    writer = threading.Timer(0.1, os.write, (writing, b"one\n"))
+    writer.start()
+    source.wait(3600.0)
+    assert list(source.read()) == [LogLine("one", False)]
+    writer.join()
+    os.close(writing)

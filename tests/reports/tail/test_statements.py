@@ -66,7 +66,7 @@ def test_an_iteration_lasts_as_long_as_it_says_and_ends_now() -> None:
     report = bench.take(megatron(50, 5.0))
     assert report is not None
     assert (report.start, report.end, report.step, report.mfu) == (NOW - 5, NOW, 50, None)
-    assert report.tflops_per_gpu == pytest.approx(400.0)
+    assert report.tflops_per_gpu == 400.0
     assert bench.tail.framework == "megatron"
 
 
@@ -99,6 +99,24 @@ def test_a_buffered_line_that_is_new_is_placed_where_it_was_written() -> None:
     assert report.end == NOW - 30
 
 
+def test_a_new_line_was_written_now_as_far_as_its_stamp_of_whole_seconds_says() -> None:
+    """Else all iterations of a second would end with it."""
+    bench = Bench()
+    bench.now += 0.5
+    report = bench.take(megatron(50, 5.0, at=NOW))
+    assert report is not None
+    assert report.end == NOW + 0.5
+
+
+@pytest.mark.parametrize(("ahead", "end"), [(-1, -1), (1, 0)])
+def test_an_old_line_of_the_last_moment_ends_when_it_says_but_never_later_than_now(
+    ahead: int, end: int
+) -> None:
+    report = Bench().take(megatron(50, 5.0, at=NOW + ahead), is_new=False)
+    assert report is not None
+    assert report.end == NOW + end
+
+
 def test_another_clock_or_zone_is_not_believed_for_a_new_line() -> None:
     for shift in (-7200.0, 7200.0):
         report = Bench().take(megatron(50, 5.0, at=NOW + shift))
@@ -117,8 +135,11 @@ def test_old_lines_are_sent_as_far_as_they_lie_within_ten_minutes_and_said_once(
 
 def test_old_lines_without_a_time_cannot_be_placed() -> None:
     bench = Bench()
-    assert bench.take(verl(), is_new=False) is None
+    assert bench.take("  " + "x" * 100 + verl(), is_new=False) is None
     assert bench.dropped(Drop.NO_TIME) == 1
+    assert bench.said == [
+        f"no_time: not known when it was written: {'x' * 80!r}; further ones are counted"
+    ]
 
 
 def test_iterations_too_short_for_a_counter_are_averaged_with_the_next() -> None:
@@ -145,6 +166,7 @@ def test_what_is_written_again_is_not_reported_again() -> None:
     assert all(bench.take(line, is_new=False) for line in lines)
     assert not any(bench.take(line, is_new=False) for line in lines)
     assert bench.dropped(Drop.REPEATED) == 2, "the last one may be another in the same second"
+    assert bench.said[0].startswith("repeated: written before what was said last: '[20")
 
 
 @given(
@@ -241,9 +263,23 @@ def test_a_throughput_without_its_time_lasts_since_the_one_before() -> None:
     bench = Bench()
     assert bench.take('{"train_throughput_per_gpu": 300.0}') is None
     assert bench.dropped(Drop.NO_LENGTH) == 1
-    report = bench.take('{"train_throughput_per_gpu": 300.0}', after=20.0)
+    assert bench.said == [
+        """no_length: says not how long it took: '{"train_throughput_per_gpu": 300.0}'"""
+        "; further ones are counted"
+    ]
+    for before, after in ((0.0, 20.0), (20.0, 0.5)):
+        report = bench.take('{"train_throughput_per_gpu": 300.0}', after)
+        assert report is not None
+        assert (report.start, report.end) == (NOW + before, NOW + before + after)
+
+
+def test_throughputs_too_short_for_a_counter_are_averaged_by_their_time() -> None:
+    bench = Bench()
+    bench.take('{"train_throughput_per_gpu": 300.0}')
+    assert bench.take('{"train_throughput_per_gpu": 100.0}', after=0.03) is None
+    report = bench.take('{"train_throughput_per_gpu": 300.0}', after=0.09)
     assert report is not None
-    assert (report.start, report.end) == (NOW, NOW + 20)
+    assert report.tflops_per_gpu == pytest.approx(250.0, rel=1e-5)
 
 
 def test_a_line_that_cannot_be_read_costs_itself() -> None:
@@ -256,6 +292,14 @@ def test_a_line_that_cannot_be_read_costs_itself() -> None:
     assert bench.said == [
         "unreadable: throughput per GPU: 'fast' is not a number; further ones are counted"
     ]
+
+
+def test_a_line_that_one_framework_cannot_read_may_be_another_ones() -> None:
+    bench = Bench()
+    report = bench.take(f"{megatron(2, 5.0, 'fast')} {verl()}")
+    assert report is not None
+    assert bench.tail.framework == "verl"
+    assert bench.dropped(Drop.UNREADABLE) == 1
 
 
 @given(st.text(max_size=300))
@@ -308,6 +352,9 @@ def test_an_unknown_framework_is_named() -> None:
         ("[2023-11-14 22:13:20,250+00:00]", 1_700_000_000.25),
         ("x 2023-11-15 00:13:20.5+0200", 1_700_000_000.5),
         ("2023-11-14 12:13:20-10:00", 1_700_000_000.0),
+        ("2023-11-15 03:58:20+05:45", 1_700_000_000.0),
+        ("x" * 150 + " 2023-11-14T22:13:20Z", 1_700_000_000.0),
+        ("x" * 190 + " 2023-11-14T22:13:20Z", None),
         (f"{local(NOW)} here", NOW),
         ("no time", None),
         ("x" * 200 + "2023-11-14T22:13:20Z", None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class Node:
         self.map = path / "map"
         self.clock = FakeClock()
         self.wall = FakeClock(1_800_000_000.0)
-        chosen = Options(job_dir=self.jobs, dcgm_job_dir=self.map, **options)
+        chosen = Options(**{"job_dir": self.jobs, "dcgm_job_dir": self.map, **options})
         self.scheduler = Scheduler(chosen, self.clock, self.wall)
 
     def write(self, job_id: str, *gpus: str, **changed: Any) -> Path:
@@ -46,8 +47,25 @@ class Node:
         with (self.map / device).open("a") as file:
             file.write(f"{job_id}\n")
 
+    def end(self, job_id: str, at: float) -> Path:
+        """What the epilog does to a job's file."""
+        (self.jobs / ".ended").mkdir(exist_ok=True)
+        target = self.jobs / ".ended" / f"{job_id}-{at:.0f}.json"
+        return (self.jobs / f"{job_id}.json").rename(target)
+
     def owners(self) -> dict[str, tuple[str, ...]]:
-        return {claim.job.job_id: claim.devices for claim in self.scheduler.claims()}
+        return {
+            claim.job.job_id: claim.devices
+            for claim in self.scheduler.claims()
+            if claim.ended is None
+        }
+
+    def ended(self) -> dict[str, float]:
+        return {
+            claim.job.job_id: claim.ended
+            for claim in self.scheduler.claims()
+            if claim.ended is not None
+        }
 
     def settle(self) -> None:
         """Let pass what is waited for after a change."""
@@ -88,12 +106,75 @@ def test_it_says_that_no_prolog_has_run_yet(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    scheduler = Scheduler(Options(job_dir=tmp_path / "jobs"))
-    assert scheduler.claims() == ()
-    assert f"{tmp_path / 'jobs'} is not there" in caplog.text
-    caplog.clear()
-    Scheduler(Options(job_dir=tmp_path))
-    assert not caplog.text
+    node = Node(tmp_path, dcgm_job_dir=None)
+    for _ in range(2):
+        with pytest.raises(SchedulerError) as caught:
+            node.scheduler.claims()
+        assert caught.value.reason is SchedulerReason.NO_JOB_YET
+    assert caplog.text.count(f"no Slurm job yet in {node.jobs}") == 1
+
+
+def test_a_directory_alone_does_not_say_that_slurm_is_in_use(tmp_path: Path) -> None:
+    """A package may have made it, or a mount of a container."""
+    node = Node(tmp_path, dcgm_job_dir=None)
+    node.jobs.mkdir()
+    with pytest.raises(SchedulerError):
+        node.scheduler.claims()
+    node.write("7", "0")
+    assert len(node.scheduler.claims()) == 1
+    (node.jobs / "7.json").unlink()
+    assert len(node.scheduler.claims()) == 0, "from now on an empty directory is no jobs"
+
+
+@pytest.mark.parametrize("left", ["7.json", ".ended/7-1000.json"])
+def test_whatever_a_hook_has_left_says_that_slurm_is_in_use(tmp_path: Path, left: str) -> None:
+    node = Node(tmp_path, dcgm_job_dir=None)
+    (node.jobs / ".ended").mkdir(parents=True)
+    (node.jobs / left).write_text("{}")
+    assert node.scheduler.claims() == ()
+    assert node.rejected == {"malformed": 1}
+
+
+def test_a_job_that_ended_is_told_with_its_end(node: Node) -> None:
+    node.write("7", "0", started=1_799_990_000)
+    node.write("8", "1")
+    before = node.scheduler.claims()[0]
+    node.end("7", 1_799_999_000)
+    assert (node.owners(), node.ended()) == ({"8": ("1",)}, {"7": 1_799_999_000.0})
+    assert replace(before, ended=1_799_999_000.0) in node.scheduler.claims()
+
+
+def test_an_end_in_the_future_is_another_clocks(node: Node) -> None:
+    node.write("7", "0")
+    node.end("7", node.wall.now + 5)
+    assert node.ended() == {}
+
+
+def test_a_job_that_was_requeued_is_told_with_both_runs(node: Node) -> None:
+    node.write("7", "0", started=1_799_990_000)
+    node.end("7", 1_799_991_000)
+    node.write("7", "1", started=1_799_992_000)
+    assert (node.owners(), node.ended()) == ({"7": ("1",)}, {"7": 1_799_991_000.0})
+
+
+def test_a_file_that_is_moved_while_it_is_read_is_told_once(node: Node) -> None:
+    seven = node.write("7", "0")
+    text = seven.read_text()
+    node.end("7", 1_799_991_000)
+    seven.write_text(text)
+    assert (node.owners(), node.ended()) == ({"7": ("0",)}, {})
+
+
+def test_a_folder_of_ended_jobs_that_is_not_trusted_costs_no_running_job(node: Node) -> None:
+    node.write("7", "0")
+    node.write("8", "1")
+    node.end("7", 1_799_991_000)
+    (node.jobs / ".ended").chmod(0o777)
+    before = node.scheduler.claims()
+    assert (node.owners(), node.ended()) == ({"8": ("1",)}, {})
+    node.clock.now += SETTLE_SECONDS
+    assert node.scheduler.claims() is before
+    assert node.rejected == {"unreadable": 1}
 
 
 def test_jobs_come_and_go_at_the_next_look(node: Node) -> None:
@@ -307,9 +388,11 @@ def test_a_bad_file_of_the_mapping_is_named(node: Node, caplog: pytest.LogCaptur
 
 
 def test_without_a_mapping_none_is_read(tmp_path: Path) -> None:
-    scheduler = Scheduler(Options(job_dir=tmp_path / "jobs"))
-    assert (list(scheduler.claims()), scheduler.poll_seconds) == ([], 0.25)
-    scheduler.close()
+    node = Node(tmp_path, dcgm_job_dir=None)
+    node.map_line("0", "7")
+    node.write("8", "1")
+    assert (node.owners(), node.scheduler.poll_seconds) == ({"8": ("1",)}, 0.25)
+    node.scheduler.close()
 
 
 def test_its_summary_is_one_line() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ofu_exporter.schedulers.slurm import hooks, job_files
+from ofu_exporter.schedulers.slurm import ended_files, hooks, job_files
 from ofu_exporter.schedulers.slurm.hooks import Node
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.schedulers.slurm.squeue import SqueueJob
@@ -134,6 +135,7 @@ def test_what_the_environment_lacks_slurm_is_asked_for(node: Node) -> None:
         ),
         ends=8590.0,
         boot_id=boot_id(),
+        noted=NOW,
     )
     (written,) = job_files.read(node.directory).values.values()
     assert written.claim.job.name == "train"
@@ -181,7 +183,8 @@ def test_the_end_takes_the_file_away(node: Node) -> None:
     hooks.start(node, "7", ENVIRON, Slurm(), NOW)
     assert hooks.stop(node, "7", Slurm(), NOW)
     assert left(node) == set()
-    assert not hooks.stop(node, "7", Slurm(), NOW), "and it may come twice"
+    assert hooks.stop(node, "7", Slurm(), NOW), "and it may come twice"
+    assert not hooks.stop(node, "8", Slurm(), NOW)
 
 
 def test_a_requeued_job_writes_its_file_anew(node: Node) -> None:
@@ -189,6 +192,79 @@ def test_a_requeued_job_writes_its_file_anew(node: Node) -> None:
     hooks.start(node, "7", ENVIRON, Slurm(job7=SqueueJob("R", started=4999.0)), NOW)
     (file,) = job_files.read(node.directory).values.values()
     assert file.claim.job.started == 4999.0
+
+
+class Watching:
+    """Slurm, asked about a job: remembers what the files say at that moment, and does something meanwhile."""
+
+    def __init__(self, node: Node, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.node = node
+        self.meanwhile = meanwhile
+        self.seen: list[JobFile] = []
+
+    def __call__(self, _job_id: str) -> SqueueJob | None:
+        self.seen += job_files.read(self.node.directory).values.values()
+        self.meanwhile()
+        return SqueueJob("R", started=NOW - 10, name="train")
+
+
+def test_the_file_is_there_before_slurm_is_asked(node: Node) -> None:
+    slurm = Watching(node)
+    hooks.start(node, "7", ENVIRON, slurm, NOW + 0.4)
+    (first,) = slurm.seen
+    assert (first.claim.devices, first.claim.job.user) == (("GPU-b", "GPU-a"), "ada")
+    assert (first.claim.job.started, first.claim.job.uid) == (NOW, ""), (
+        "which run it is, Slurm says"
+    )
+    (last,) = job_files.read(node.directory).values.values()
+    assert (last.claim.job.name, last.claim.job.started) == ("train", NOW - 10)
+    assert (first.noted, last.noted) == (NOW, NOW)
+
+
+def test_an_answer_that_comes_after_the_jobs_end_brings_no_file_back(node: Node) -> None:
+    """On a node without a free core the epilog may run before the prolog's question is answered."""
+    node = node._replace(tokens=node.directory.parent / "tokens")
+    slurm = Watching(node, lambda: ended_files.put_aside(node.directory, "7", NOW + 3))
+    hooks.start(node, "7", {**ENVIRON, "SLURM_JOB_UID": "0"}, slurm, NOW)
+    assert left(node) == set()
+    assert node.tokens is not None
+    assert list(node.tokens.iterdir()) == []
+
+
+def test_an_end_between_the_last_look_and_the_writing_counts(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = job_files.write
+    ends = iter((False, True))
+
+    def write_after(directory: Path, file: JobFile) -> None:
+        if next(ends):
+            ended_files.put_aside(directory, "7", NOW)
+        real(directory, file)
+
+    monkeypatch.setattr(job_files, "write", write_after)
+    hooks.start(node, "7", ENVIRON, Slurm(), NOW)
+    assert left(node) == set()
+
+
+def test_a_question_of_an_earlier_run_leaves_the_file_of_the_next_alone(node: Node) -> None:
+    def requeue() -> None:
+        ended_files.put_aside(node.directory, "7", NOW + 3)
+        hooks.start(node, "7", {"SLURM_JOB_GPUS": "1"}, Slurm(), NOW + 9)
+
+    hooks.start(node, "7", ENVIRON, Watching(node, requeue), NOW)
+    (file,) = job_files.read(node.directory).values.values()
+    assert (file.claim.devices, file.noted) == (("GPU-a",), NOW + 9)
+
+
+def test_what_hook_sh_has_written_is_completed_and_never_made_anew(node: Node) -> None:
+    assert hooks.start(node, "7", ENVIRON, Slurm(), NOW, noted=NOW - 3)
+    assert left(node) == set(), "the job is over"
+    job_files.write(node.directory, JobFile(Claim(Job("slurm", "7"), ("0",)), noted=NOW - 3))
+    hooks.start(node, "7", ENVIRON, Slurm(), NOW, noted=NOW - 3)
+    (file,) = job_files.read(node.directory).values.values()
+    assert file.claim.devices == ("GPU-b", "GPU-a")
+    assert (file.claim.job.started, file.noted) == (NOW - 3, NOW - 3)
 
 
 # What is cleared away.

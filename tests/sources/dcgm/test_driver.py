@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
+import random
 from collections.abc import Callable
 
 import pytest
@@ -10,11 +13,17 @@ import pytest
 from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources.dcgm import driver
+from ofu_exporter.sources.dcgm.fields import (
+    CLOCK_SECONDS,
+    CYCLES_ELAPSED,
+    CYCLES_TENSOR,
+    PIPES,
+    TENSOR,
+)
 from ofu_exporter.sources.dcgm.host_engine import HostEngine
 from ofu_exporter.sources.dcgm.library import GPU, Entity, Library
-from ofu_exporter.sources.dcgm.samples import CYCLES_ELAPSED, CYCLES_TENSOR, PIPES, TENSOR
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
+from ofu_exporter.values.reading import CycleTotals, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from tests.doubles.dcgm import Value
 from tests.helpers.dcgm_node import START, DcgmNode, node
@@ -60,7 +69,9 @@ def test_every_sample_since_the_last_read_counts_with_its_time(node: DcgmNode) -
     # Two samples of 0.2 and two of 0.7: the first sample of a watch has no value, the next begins.
     assert (reading.start, reading.end) == (START + 1.0, START + 6.0)
     assert reading.tensor_active == pytest.approx((3 * 0.2 + 2 * 0.7) / 5)
-    assert reading.pipes == pytest.approx({"hmma": (3 * 0.1 + 2 * 0.6) / 5, "imma": 0, "dfma": 0})
+    assert reading.pipes == pytest.approx(
+        {"hmma": (3 * 0.1 + 2 * 0.6) / 5, "imma": 0, "dfma": 0, "dmma": 0}
+    )
 
 
 def test_windows_tile_time_without_a_gap(node: DcgmNode) -> None:
@@ -92,16 +103,33 @@ def test_what_was_not_read_for_long_comes_in_windows_of_no_more_than_30_s(node: 
     assert [r.end for r in found[:-1]] == [r.start for r in found[1:]]
 
 
-def test_the_clock_is_sampled_as_often_as_the_counters(node: DcgmNode) -> None:
+def test_the_clock_is_sampled_six_times_a_second_up_to_the_edges_of_the_window(
+    node: DcgmNode,
+) -> None:
     node.scenario.gpu(0, clock_mhz=[1400, 1300, 1350])
     probe = node.opened()
     (reading,) = node.window(probe, 2.0)
-    assert reading.clocks == (
-        ClockSample(START + 1.0, 1300e6),
-        ClockSample(START + 2.0, 1350e6),
-        ClockSample(START + 3.0, 1400e6),
+    first, *_, last = reading.clocks
+    assert first.at < reading.start
+    assert reading.end - CLOCK_SECONDS < last.at
+    assert [read.at for read in reading.clocks] == pytest.approx(
+        [first.at + CLOCK_SECONDS * number for number in range(len(reading.clocks))]
     )
+    assert {read.hz for read in reading.clocks} == {1400e6, 1300e6, 1350e6}
     assert reading.pace == 1.0
+
+
+def test_each_sample_of_the_tensor_counter_is_a_part_of_the_window(node: DcgmNode) -> None:
+    node.scenario.gpu(0, tensor=0.2, hmma=0.1)
+    probe = node.opened()
+    node.advance(1.0)
+    node.scenario.gpu(0, tensor=0.7, hmma=0.6)
+    (reading,) = node.window(probe, 1.0)
+    at = [START + second for second in (1.0, 1.5, 2.0, 2.5, 3.0)]
+    assert [(part.start, part.end) for part in reading.parts] == list(itertools.pairwise(at))
+    assert [p.tensor_active for p in reading.parts] == pytest.approx([0.2, 0.2, 0.7, 0.7])
+    assert [p.pipes["hmma"] for p in reading.parts] == pytest.approx([0.1, 0.1, 0.6, 0.6])
+    assert reading.pipes["hmma"] == pytest.approx(0.35)
 
 
 def test_a_gpu_whose_clock_is_blank_has_no_clock_and_its_activity(node: DcgmNode) -> None:
@@ -118,8 +146,8 @@ def test_an_impossible_sample_costs_its_own_time_and_hides_in_no_mean(node: Dcgm
     node.advance(1.0)
     node.scenario.gpu(0, value="off")
     found = node.window(probe, 2.0)
-    assert [r.tensor_active for r in found] == pytest.approx([0.1, 3.0, 0.1])
-    assert [r.end - r.start for r in found] == pytest.approx([2.0, 1.0, 2.0])
+    assert [r.tensor_active for r in found] == pytest.approx([0.1, 3.0, 3.0, 0.1])
+    assert [r.end - r.start for r in found] == pytest.approx([2.0, 0.5, 0.5, 2.0])
 
 
 def test_a_value_that_is_not_a_number_is_passed_on_to_be_counted(node: DcgmNode) -> None:
@@ -374,7 +402,7 @@ def test_watches_that_the_host_engine_forgot_are_made_anew(node: DcgmNode) -> No
     node.events(probe)
     (reading,) = node.window(probe)
     assert (reading.end, reading.tensor_active) == (node.now, 0.5)
-    assert len(reading.clocks) == 5
+    assert len(reading.clocks) > 0.9 * 5.0 / CLOCK_SECONDS
 
 
 # --- blanks ----------------------------------------------------------------------------------------
@@ -407,7 +435,7 @@ def test_a_blank_ends_the_window_before_it_and_the_next_begins_after(node: DcgmN
     node.scenario.gpu(0, blank=0)
     before, after = node.window(probe, 3.0)
     assert (before.start, before.end) == pytest.approx((START + 6.0, START + 8.0))
-    assert (after.start, after.end) == pytest.approx((START + 10.0, START + 12.0))
+    assert (after.start, after.end) == pytest.approx((START + 9.5, START + 12.0))
 
 
 def test_a_blank_that_stays_is_a_fault_of_this_gpu_only(node: DcgmNode) -> None:
@@ -503,9 +531,8 @@ def test_a_gpu_that_is_refused_in_a_read_costs_the_others_nothing(node: DcgmNode
     node.scenario.error("dcgmGetValuesSince_v2", 0, gpu=1)
     for _ in range(8):
         events = node.events(probe)
-    assert [(r.gpu.index, r.tensor_active) for r in readings(events)] == [
-        *(("0", 0.25), ("1", 0.5), ("2", 0.75))
-    ]
+    found = {r.gpu.index: r.tensor_active for r in readings(events)}
+    assert found == pytest.approx({"0": 0.25, "1": 0.5, "2": 0.75})
 
 
 def test_a_gpu_that_cannot_be_watched_does_not_keep_the_others_from_it(node: DcgmNode) -> None:
@@ -822,3 +849,129 @@ def test_another_client_that_watches_slower_delays_the_first_window_only(node: D
     watch.close()
     engine.close()
     library.close()
+
+
+class OtherClient:
+    """Another client of the host engine, that has a field sampled of every GPU."""
+
+    def __init__(self, node: DcgmNode, field: int) -> None:
+        self._node, self._field = node, field
+
+    def watch(self, seconds: float) -> None:
+        self._node.scenario.add(f"watch {self._field} {seconds}")
+
+    def leave(self) -> None:
+        self._node.scenario.add(f"watch {self._field} 0")
+
+
+class Work:
+    """Activity that changes every tenth of a second, and its integral."""
+
+    def __init__(self, node: DcgmNode) -> None:
+        self._node = node
+        self._chance = random.Random(5)
+        self._at, self._done = [node.now], [0.0]
+
+    def go_on(self, seconds: float) -> None:
+        for _ in range(round(seconds * 10)):
+            tensor = round(self._chance.random(), 3)
+            self._node.scenario.gpu(0, tensor=tensor, hmma=tensor, dmma=tensor / 4)
+            self._node.advance(0.1)
+            self._at.append(self._node.now)
+            self._done.append(self._done[-1] + 0.1 * tensor)
+
+    def mean(self, start: float, end: float) -> float:
+        return (self._until(end) - self._until(start)) / (end - start)
+
+    def _until(self, time: float) -> float:
+        after = min(bisect.bisect_right(self._at, time), len(self._at) - 1)
+        share = (time - self._at[after - 1]) / (self._at[after] - self._at[after - 1])
+        return self._done[after - 1] + share * (self._done[after] - self._done[after - 1])
+
+
+def found_in(node: DcgmNode, work: Work, probe: driver.Probe) -> list[Reading]:
+    """The windows of half a minute, read as the agent does."""
+    found: list[Reading] = []
+    for _ in range(6):
+        work.go_on(5.0)
+        found += readings(probe.read())
+    return found
+
+
+@pytest.mark.parametrize("field", [1001, TENSOR, PIPES["imma"], PIPES["hmma"], CYCLES_TENSOR])
+@pytest.mark.parametrize("leaves", [False, True])
+def test_whatever_phase_a_field_has_every_number_is_of_the_windows_own_time(
+    node: DcgmNode, field: int, leaves: bool
+) -> None:
+    """Seen on a real host engine beside a client: 1004 at .352 of each second, 1013 at .558, for good."""
+    other, work = OtherClient(node, field), Work(node)
+    other.watch(1.0)
+    work.go_on(3.3)
+    probe = node.open()
+    if leaves:
+        work.go_on(7.4)
+        other.leave()
+    first, *found = found_in(node, work, probe)
+    assert len(found) >= 4
+    assert all(a.end == b.start for a, b in itertools.pairwise([first, *found]))
+    for reading in found:
+        for part in reading.parts:
+            assert part.tensor_active == pytest.approx(work.mean(part.start, part.end), abs=1e-6)
+        # Of a field that ends elsewhere than the window, a sample is cut at each end.
+        cut = 0.03 if field == PIPES["hmma"] else 1e-6
+        assert reading.pipes["hmma"] == pytest.approx(
+            work.mean(reading.start, reading.end), abs=cut
+        )
+    evidence = [reading.evidence for reading in found]
+    assert all(e is not None and None not in e[:3] for e in evidence)
+    assert node.source.rejected.get("field_missing", 0) == 0
+    if (
+        field != CYCLES_TENSOR
+    ):  # where its totals are of other instants than 1084's, nothing is made of them
+        assert_cycles_are_true([first, *found], work)
+    other.leave()
+
+
+def assert_cycles_are_true(found: list[Reading], work: Work) -> None:
+    totals = [reading.cycles for reading in found if reading.cycles is not None]
+    assert len(totals) == len(found)
+    for reading, (before, after) in zip(found[1:], itertools.pairwise(totals), strict=True):
+        truth = work.mean(reading.start, reading.end)
+        share = (after.tensor - before.tensor) / (after.elapsed - before.elapsed)
+        assert share == pytest.approx(truth, abs=1e-6)
+        assert reading.pipes["dmma"] == pytest.approx(truth / 4, abs=1e-6)
+
+
+def test_a_client_that_watches_faster_for_a_while_and_leaves_costs_no_field(node: DcgmNode) -> None:
+    """Pipes and evidence were gone after that until a restart."""
+    work, other = Work(node), OtherClient(node, TENSOR)
+    probe = node.open()
+    work.go_on(6.0)
+    probe.read()
+    other.watch(0.3)
+    work.go_on(2.0)
+    other.leave()
+    found_in(node, work, probe)
+    for reading in found_in(node, work, probe):
+        assert reading.tensor_active == pytest.approx(work.mean(reading.start, reading.end))
+        assert reading.pipes["hmma"] == pytest.approx(reading.tensor_active)
+        assert reading.evidence is not None
+        assert None not in reading.evidence[:3]
+
+
+def test_a_field_that_is_missing_is_counted_and_named(
+    node: DcgmNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.scenario.gpu(0, tensor=0.5, hmma=0.5)
+    probe = node.opened()
+    node.window(probe)
+    node.window(probe)
+    assert node.source.rejected.get("field_missing", 0) == 0
+    node.scenario.gpu(0, no_field=PIPES["hmma"])
+    for _ in range(2):
+        (reading,) = node.window(probe)
+        assert "hmma" not in reading.pipes
+    assert node.source.rejected["field_missing"] == 2
+    assert [r.message for r in caplog.records if "fields" in r.message] == [
+        "GPU 0: fields 1014 do not cover the window and are left out"
+    ]

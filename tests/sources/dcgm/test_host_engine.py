@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,12 +14,14 @@ import pytest
 from ofu_exporter.sources.dcgm import host_engine
 from ofu_exporter.sources.dcgm.host_engine import HostEngine
 from ofu_exporter.sources.dcgm.library import GPU, DcgmError, Entity, Library
+from ofu_exporter.values.reasons import Reason
 from tests.doubles import dcgm as double
 
 ADDRESS = "127.0.0.1:5555"
 FIRST, SECOND = Entity(GPU, 0), Entity(GPU, 1)
 TENSOR, CYCLES = 1004, 1084
 EPOCH = 1.8e9
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -148,4 +154,77 @@ def test_it_is_found_where_it_usually_listens(
     assert host_engine.running(library) == "unix:/tmp/nv-hostengine"
     scenario.add("engine 0")
     assert host_engine.running(library) is None
+    library.close()
+
+
+# --- a socket that others may not write to ---------------------------------------------------------
+
+
+def refusal_without_rights(library: Library, address: str) -> str:
+    """How a connection fails for a user who is not root, in a process of its own; "" when it does not."""
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of other threads, which the child does not need
+        child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            HostEngine(library, address)
+        except DcgmError as error:
+            os.write(writer, f"{error.reason.value}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with open(reader, encoding="utf-8") as answer:
+        return answer.read()
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"), [(0o555, Reason.NO_PERMISSION), (0o777, Reason.UNREACHABLE)]
+)
+def test_a_socket_that_the_user_may_not_write_to_says_so(
+    monkeypatch: pytest.MonkeyPatch, mode: int, reason: Reason
+) -> None:
+    """`nv-hostengine -d` makes it root's, with mode 755, and the library answers -21 as if nobody were there."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "nv-hostengine"
+        listener.bind(str(path))
+        listener.listen()
+        path.chmod(mode)
+        scenario = double.Scenario(Path(folder) / "scenario")
+        scenario.error("dcgmConnect_v2", -21)
+        monkeypatch.setenv(double.SCENARIO_VARIABLE, str(scenario.path))
+        double.load().test_reset()
+        library = Library()
+        refusal = refusal_without_rights(library, f"unix:{path}")
+        library.close()
+        assert refusal.startswith(reason.value)
+        assert (str(path) in refusal) == (reason is Reason.NO_PERMISSION)
+
+
+@pytest.mark.parametrize("path", ["/nowhere/nv-hostengine", "/" + "x" * 200])
+def test_a_socket_that_is_not_there_is_unreachable(scenario: double.Scenario, path: str) -> None:
+    library = Library()
+    with pytest.raises(DcgmError) as caught:
+        HostEngine(library, f"unix:{path}")
+    library.close()
+    assert caught.value.reason is Reason.UNREACHABLE
+
+
+def test_a_host_engine_that_may_not_be_reached_runs_all_the_same(
+    scenario: double.Scenario,
+) -> None:
+    """A second one would not be started beside it."""
+    scenario.error("dcgmConnect_v2", -17)
+    library = Library()
+    assert host_engine.running(library, [ADDRESS]) == ADDRESS
+    scenario.error("dcgmConnect_v2", -21)
+    assert host_engine.running(library, [ADDRESS]) is None
     library.close()

@@ -19,11 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import GpuError, SourceError
+from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm
 from ofu_exporter.sources.dcgm_exporter.page import parse
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
-from ofu_exporter.values.reasons import Reason
-from tests.helpers.values import H100, FakeClock
+from ofu_exporter.values.reasons import Reason, Rejection
+from ofu_exporter.values.snapshot import GpuView
+from tests.helpers.values import H100, FakeClock, health
 
 PAGES = Path(__file__).parents[2] / "pages"
 SAMPLES = Path(__file__).resolve().parents[4] / "shared/samples/dcgm-exporter"
@@ -247,7 +249,7 @@ def tally(events: Sequence[Event]) -> tuple[int, dict[Reason, int]]:
         (TENSOR_49, CLOCK_49, "1.4e+09"),
         (TENSOR_49.lower(), CLOCK_49.lower(), "1400000000.000000"),
         (TENSOR, CLOCK_49, "1400000000"),
-        (TENSOR_49, CLOCK, "1400000000"),
+        (TENSOR_49, CLOCK, "1400"),
     ],
 )
 def test_old_and_new_names_and_units_say_the_same(
@@ -309,6 +311,11 @@ def test_each_mig_instance_is_a_gpu_with_its_profile(bench: Bench) -> None:
 
 def test_a_divided_gpu_without_counters_of_its_own_is_not_reported(bench: Bench) -> None:
     page = gpu_page(tensor=None) + gpu_page(0.6, GPU_I_ID="1", GPU_I_PROFILE="3g.40gb")
+    assert bench.reading(page).gpu.instance == "1"
+
+
+def test_a_total_over_the_instances_is_no_gpu_beside_them(bench: Bench) -> None:
+    page = gpu_page(0.3) + gpu_page(0.6, GPU_I_ID="1", GPU_I_PROFILE="3g.40gb")
     assert bench.reading(page).gpu.instance == "1"
 
 
@@ -593,10 +600,12 @@ def test_the_environment_of_other_programs_does_not_break_opening(
 # When a value is new, and what time it stands for.
 
 
-def test_the_first_value_stands_for_the_collection_before_it(bench: Bench) -> None:
+def test_the_first_value_is_shown_and_does_not_count(bench: Bench) -> None:
+    """It is of the time before: another agent may have counted that."""
     reading = bench.reading(gpu_page())
     assert (reading.start, reading.end) == (bench.clock.now - COLLECT, bench.clock.now)
     assert reading.clocks == (ClockSample(bench.clock.now, 1.4e9),)
+    assert not reading.counts
 
 
 def test_a_value_seen_again_is_not_a_new_reading(bench: Bench) -> None:
@@ -604,11 +613,14 @@ def test_a_value_seen_again_is_not_a_new_reading(bench: Bench) -> None:
     assert [bench.read(gpu_page(energy=i), after=5.0) for i in range(2, 7)] == [[]] * 5
 
 
-def test_a_value_seen_for_a_whole_collection_is_a_new_reading(bench: Bench) -> None:
+def test_a_value_that_stays_is_a_new_reading_when_a_collection_is_over_for_sure(
+    bench: Bench,
+) -> None:
     first = bench.reading(gpu_page(energy=1))
-    assert bench.read(gpu_page(energy=2), after=COLLECT - 1) == []
-    second = bench.reading(gpu_page(energy=3), after=1.0)
+    assert [bench.read(gpu_page(energy=i), after=8.0) for i in range(2, 7)] == [[]] * 5
+    second = bench.reading(gpu_page(energy=7), after=5.0)
     assert (second.start, second.end) == (first.end, first.end + COLLECT)
+    assert second.counts
 
 
 @pytest.mark.parametrize(
@@ -617,14 +629,17 @@ def test_a_value_seen_for_a_whole_collection_is_a_new_reading(bench: Bench) -> N
 )
 def test_a_changed_value_stands_for_the_time_since_the_last(bench: Bench, changed: str) -> None:
     first = bench.reading(gpu_page())
-    second = bench.reading(changed, after=7.0)
-    assert (second.start, second.end) == (first.end, first.end + 7.0)
+    bench.read(after=6.9)
+    second = bench.reading(changed, after=0.2)
+    assert second.start == first.end
+    assert second.end == pytest.approx(first.end + 7.0)
 
 
-def test_a_late_value_stands_for_one_collection_at_most(bench: Bench) -> None:
+def test_a_value_after_a_long_pause_stands_for_one_collection(bench: Bench) -> None:
     first = bench.reading(gpu_page(0.1))
     second = bench.reading(gpu_page(0.2), after=300.0)
-    assert (second.start, second.end) == (first.end + 270.0, first.end + 300.0)
+    assert second.end - second.start == pytest.approx(COLLECT)
+    assert first.end + 270.0 <= second.end <= first.end + 300.0
 
 
 def test_each_gpu_has_its_own_pace(bench: Bench) -> None:
@@ -645,13 +660,16 @@ Step = tuple[float, float, int]
     ),
     collect=st.floats(1.0, 30.0),
 )
-def test_windows_never_overlap_nor_exceed_a_collection(steps: list[Step], collect: float) -> None:
+def test_windows_never_overlap_nor_exceed_two_collections(
+    steps: list[Step], collect: float
+) -> None:
     with Bench(collect_interval=collect) as bench:
         taken = [bench.reading(gpu_page(0.1))]
         for seconds, tensor, energy in steps:
             taken += readings(bench.read(gpu_page(tensor, energy=energy), after=seconds))
-    assert all(0 < one.end - one.start <= collect + 1e-9 for one in taken)
+    assert all(0 < one.end - one.start <= 2 * collect + 1e-9 for one in taken)
     assert all(before.end <= after.start for before, after in itertools.pairwise(taken))
+    assert [one.counts for one in taken] == [False] + [True] * (len(taken) - 1)
 
 
 @pytest.mark.parametrize(
@@ -679,7 +697,8 @@ def test_the_first_page_after_a_gap_is_news_whatever_it_says(bench: Bench, gap: 
         bench.read(pages.get(gap), after=5.0)
     bench.exporter.status = 200
     back = bench.reading(gpu_page(), after=5.0)
-    assert (back.start, back.end) == (first.end, first.end + 10.0)
+    assert back.start == first.end
+    assert first.end < back.end <= first.end + 10.0
 
 
 @pytest.mark.parametrize(
@@ -704,14 +723,231 @@ def test_a_steady_value_polled_off_the_beat_leaves_no_time_out(bench: Bench) -> 
     assert covered == pytest.approx(taken[-1].end - taken[0].start)
 
 
+def test_a_steady_gpu_that_one_page_left_out_does_not_begin_anew(bench: Bench) -> None:
+    bench.read(gpu_page(energy=1))
+    for i in range(2, 10):
+        assert bench.read(gpu_page(energy=i), after=5.0) == []
+    bench.read(gpu_page(index=1), after=2.0)
+    back = bench.reading(gpu_page(0.2, energy=10), after=2.0)
+    assert back.counts
+    assert back.end - back.start == pytest.approx(COLLECT)
+
+
+# Pages between two windows.
+
+
+class Steady:
+    """An exporter that collects every second, and a lane that polls it every half second and reads it every five."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.tensor = [0.0]
+        self.windows: list[Reading] = []
+        self.started = bench.clock.now
+
+    def run(self, seconds: float, poll: float = 0.5) -> None:
+        for _ in range(round(seconds / poll)):
+            self.step(poll)
+
+    def step(self, poll: float = 0.5) -> None:
+        now = self.bench.clock.now - self.started
+        collected = int(now - 0.3)
+        value = self.tensor[collected % len(self.tensor)]
+        self.bench.exporter.page = gpu_page(value, energy=collected)
+        if abs(now % 5.0) < 1e-6:
+            self.windows += readings(self.bench.probe.read())
+        else:
+            self.bench.probe.poll()
+        self.bench.clock.now += poll
+
+    @property
+    def observed(self) -> float:
+        return sum(each.end - each.start for each in self.windows if each.counts)
+
+    @property
+    def mean(self) -> float:
+        parts = [(each.tensor_active or 0.0, each.end - each.start) for each in self.windows[1:]]
+        return sum(tensor * seconds for tensor, seconds in parts) / self.observed
+
+
+@pytest.fixture
+def steady() -> Iterator[Steady]:
+    with Bench(collect_interval=1.0) as bench:
+        yield Steady(bench)
+
+
+def test_a_page_that_changes_every_second_is_seen_every_second(steady: Steady) -> None:
+    steady.tensor = [0.1, 0.5, 0.9, 0.3, 0.7]
+    steady.run(100.0)
+    assert steady.observed == pytest.approx(95.0, abs=1.0)
+    assert steady.mean == pytest.approx(0.5, abs=0.01)
+    assert steady.bench.source.rejected == {}
+
+
+def test_values_that_stay_for_a_while_are_counted_for_as_long_as_they_stay(steady: Steady) -> None:
+    steady.tensor = [0.2] * 3 + [0.8] + [0.2] * 2 + [0.8]
+    steady.run(210.0)
+    assert steady.observed == pytest.approx(205.0, abs=1.5)
+    assert steady.mean == pytest.approx((5 * 0.2 + 2 * 0.8) / 7, abs=0.01)
+
+
+def test_one_page_that_fails_between_others_costs_no_second(steady: Steady) -> None:
+    steady.tensor = [0.1, 0.5, 0.9]
+    steady.run(50.0)
+    for _ in range(5):  # of the page that ends a window too
+        steady.bench.exporter.status = 500
+        steady.step()
+        steady.bench.exporter.status = 200
+        steady.run(9.5)
+    assert steady.observed == pytest.approx(95.0, abs=2.0)
+    assert steady.bench.source.rejected["page_failed"] == 5
+
+
+def test_a_page_that_fails_for_a_whole_window_is_unreachable(steady: Steady) -> None:
+    steady.run(5.5)
+    steady.bench.exporter.status = 500
+    with pytest.raises(GpuError):
+        steady.run(10.0)
+
+
+def test_collections_that_the_settings_cannot_see_are_counted_and_said(
+    steady: Steady, caplog: pytest.LogCaptureFixture
+) -> None:
+    """--clock-interval 5s: no page between two windows."""
+    steady.tensor = [0.1, 0.5, 0.9]
+    steady.run(100.0, poll=5.0)
+    assert steady.bench.source.rejected["unseen_collection"] == 19 * 4
+    (said,) = (each.getMessage() for each in caplog.records if each.levelname == "WARNING")
+    assert "--clock-interval" in said
+    assert steady.observed <= 19.0 + 1.0
+
+
+def test_values_that_change_faster_than_was_said_are_counted_and_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Bench(collect_interval=30.0) as bench:
+        steady = Steady(bench)
+        steady.tensor = [k / 100 for k in range(100)]
+        steady.run(100.0)
+        assert bench.source.rejected["early_change"] > 10
+        assert steady.observed == pytest.approx(95.0, abs=5.0)
+    (said,) = (each.getMessage() for each in caplog.records if each.levelname == "WARNING")
+    assert "--collect-interval" in said
+
+
+def test_a_second_agent_counts_nothing_that_the_first_has_counted(steady: Steady) -> None:
+    steady.tensor = [0.1, 0.5, 0.9]
+    steady.run(50.0)
+    steady.bench.probe.close()
+    (probe,) = steady.bench.source.open()
+    began = steady.bench.clock.now
+    steady.bench._probe = probe
+    before = len(steady.windows)
+    steady.run(50.0)
+    second = [each for each in steady.windows[before:] if each.counts]
+    assert min(each.start for each in second) == began
+
+
 # What is not believed.
+
+
+def shown(*pages: str) -> GpuView:
+    """What is known of a GPU after these pages, a collection apart."""
+    state = State()
+    with Bench() as bench:
+        for page in pages:
+            for events in (bench.read(page, after=COLLECT / 2), bench.read(after=COLLECT / 2)):
+                tick = Tick(bench.clock.now, 5.0, bench.probe.gpus(), events, health())
+                state, snapshot = step(state, tick)
+    (view,) = snapshot.gpus
+    return view
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        line(CLOCK, 808334905),
+        line(CLOCK, 1400e6),
+        line(CLOCK_49, 1400),
+        line(CLOCK_49, 9e12),
+        line(CLOCK, 0.0014),
+    ],
+)
+def test_a_clock_that_cannot_be_in_its_unit_is_refused(row: str) -> None:
+    rated = line("DCGM_FI_DEV_MAX_SM_CLOCK", 1980)
+    view = shown(*(gpu_page(k / 10, clock=None) + rated + row for k in range(3)))
+    assert view.window is None or view.window.utilization is None
+    assert view.observed_seconds == 0.0
+    assert view.reason is Reason.IMPOSSIBLE
+    assert view.rejected[Rejection.CLOCK_OUT_OF_RANGE.value] >= 2
+
+
+@pytest.mark.parametrize("value", [808334905, 1980e6, 0.001])
+def test_a_highest_clock_that_cannot_be_in_its_unit_lets_no_clock_pass(value: float) -> None:
+    page = gpu_page(clock=808334905) + line("DCGM_FI_DEV_MAX_SM_CLOCK", value)
+    assert shown(page).reason is Reason.IMPOSSIBLE
+
+
+UTIL, POWER = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE"
+ENGINE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+
+
+def dead_page(util: float = 100, watts: float = 650.1, engine: object = 0.0, n: int = 0) -> str:
+    """Every profiling counter 0 while the driver's own say that the GPU works."""
+    page = gpu_page(0.0, energy=n) + line(UTIL, util) + line(POWER, watts)
+    return page + (line(ENGINE, engine) if engine is not None else "")
+
+
+def test_zeros_of_a_gpu_that_works_are_implausible_never_zero() -> None:
+    view = shown(*(dead_page(n=k) for k in range(5)))
+    assert view.reason is Reason.IMPLAUSIBLE
+    assert (view.window, view.observed_seconds) == (None, 0.0)
+    assert view.rejected[Rejection.ZERO_WHILE_BUSY.value] >= 4
+
+
+def test_zeros_of_a_gpu_that_works_by_the_new_names_are_implausible_too() -> None:
+    names = {UTIL: "DCGM_FI_DEV_GPU_UTIL_RATIO", POWER: "DCGM_FI_DEV_BOARD_POWER_WATTS"}
+    names |= {ENGINE: "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"}
+    page = dead_page(util=0.99)
+    for old, new in names.items():
+        page = page.replace(old, new)
+    assert shown(page).reason is Reason.IMPLAUSIBLE
+
+
+def test_the_limit_says_how_much_power_is_much() -> None:
+    small = line("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 72)
+    assert shown(dead_page(watts=60) + small).reason is Reason.IMPLAUSIBLE
+    assert shown(dead_page(watts=60)).reason is None
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        dead_page(util=0, watts=90),
+        dead_page(util=100, watts=90),  # an idle GPU whose utilization hangs
+        dead_page(util=0, watts=650),
+        dead_page(util=808334905),
+        dead_page(watts=808334905),
+        dead_page(engine=0.98),  # work that leaves the tensor pipes alone
+        dead_page(engine=None),
+    ],
+)
+def test_zero_is_a_fact_where_not_all_that_is_known_contradicts_it(page: str) -> None:
+    view = shown(page, page, page)
+    assert view.reason is None
+    assert view.window is not None
+    assert view.window.utilization == 0.0
+
+
+def test_power_of_the_whole_gpu_says_nothing_of_an_instance(bench: Bench) -> None:
+    page = dead_page().replace('",device=', '",GPU_I_ID="1",GPU_I_PROFILE="1g.10gb",device=')
+    assert bench.reading(page).evidence is None
 
 
 def test_a_frozen_page_is_not_believed_after_the_limit() -> None:
     with Bench(unchanged_limit=100.0) as bench:
         bench.read(gpu_page())
-        for _ in range(3):
-            bench.reading(after=COLLECT)
+        assert len([each for _ in range(6) for each in bench.read(after=COLLECT / 2)]) == 2
         assert bench.reason(after=COLLECT) is Reason.UNCHANGED
         assert bench.reason(after=COLLECT) is Reason.UNCHANGED
 
@@ -719,6 +955,7 @@ def test_a_frozen_page_is_not_believed_after_the_limit() -> None:
 def test_energy_that_moves_keeps_a_steady_gpu_alive() -> None:
     with Bench(unchanged_limit=100.0) as bench:
         bench.read(gpu_page(0.0, energy=0))
+        bench.read(after=COLLECT / 2)
         for i in range(1, 10):
             assert bench.reading(gpu_page(0.0, energy=i), after=COLLECT).tensor_active == 0.0
 
@@ -728,7 +965,7 @@ def test_a_page_that_thaws_is_believed_again() -> None:
         bench.read(gpu_page())
         assert bench.reason(after=200.0) is Reason.UNCHANGED
         reading = bench.reading(gpu_page(energy=2), after=1.0)
-        assert reading.end - reading.start == COLLECT
+        assert reading.end - reading.start == pytest.approx(COLLECT)
 
 
 def test_one_gpu_that_froze_does_not_cost_the_other() -> None:

@@ -13,9 +13,11 @@ import pytest
 
 from ofu_exporter import sources
 from ofu_exporter.errors import SourceError
+from ofu_exporter.hardware.gpu_models import rate
+from ofu_exporter.ofu.gpu_state import GpuState, take_reading
 from ofu_exporter.sources.nvml import driver, gpm
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from tests.doubles import nvml as double
 from tests.helpers.nvml_node import START, NvmlNode, failure
@@ -223,6 +225,86 @@ def test_a_metric_that_the_driver_passes_over_does_not_repeat_the_last_window(
     assert math.isnan(bench.window(probe).tensor_active or 0.0)
 
 
+# --- evidence of work ------------------------------------------------------------------------------
+
+WORKS = {"tensor": 0.7, "hmma": 0.7, "integer": 0.1, "graphics": 1.0, "power": 650}
+DEAD = {**WORKS, "dead": 1}
+
+
+def test_zeros_of_every_counter_come_with_what_does_not_rest_on_them(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, **DEAD)
+    reading = bench.window(bench.began())
+    assert (reading.tensor_active, reading.pipes["hmma"]) == (0.0, 0.0)
+    assert reading.evidence == Evidence(
+        graphics_active=0.0,
+        other_active=0.0,
+        power=650 / 700,
+        utilization_ratio=1.0,
+        power_watts=650.0,
+    )
+
+
+def test_dead_counters_are_never_an_ofu_of_zero(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, **DEAD)
+    probe = bench.began()
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]), bench.now)
+    for _ in range(3):
+        state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
+        assert (state.window, state.reason, counted) == (None, Reason.IMPLAUSIBLE, None)
+    assert state.observed_seconds == 0
+    bench.scenario.gpu(0, dead=0)
+    state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
+    assert counted is not None
+    assert counted.tensor_active == pytest.approx(0.7)
+
+
+def test_an_idle_gpu_has_an_ofu_of_zero(bench: NvmlNode) -> None:
+    probe = bench.began()
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]), bench.now)
+    for _ in range(3):
+        state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
+        assert counted is not None
+        assert counted.utilization == 0.0
+
+
+@pytest.mark.parametrize("call", ["UtilizationRates", "PowerUsage", "EnforcedPowerLimit"])
+@pytest.mark.parametrize("code", [3, 4, 13, 999])
+def test_evidence_that_cannot_be_had_costs_nothing_else(
+    bench: NvmlNode, call: str, code: int
+) -> None:
+    bench.scenario.gpu(0, **DEAD)
+    bench.scenario.error(f"nvmlDeviceGet{call}", code, gpu=0)
+    reading = bench.window(bench.began())
+    assert reading.tensor_active == 0.0
+    known = reading.evidence
+    assert known is not None
+    assert (known.utilization_ratio is None) == (call == "UtilizationRates")
+    assert (known.power_watts is None) == (call == "PowerUsage")
+    assert (known.power is None) == (call != "UtilizationRates")
+
+
+def test_the_driver_is_asked_for_utilization_only_where_the_counters_say_nothing_ran(
+    bench: NvmlNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pynvml
+
+    asked: list[object] = []
+    real = pynvml.nvmlDeviceGetUtilizationRates
+
+    def counted(handle: object) -> object:
+        asked.append(handle)
+        return real(handle)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUtilizationRates", counted)
+    bench.scenario.gpu(0, **WORKS)
+    probe = bench.began()
+    reading = bench.window(probe)
+    assert (len(asked), reading.evidence and reading.evidence.utilization_ratio) == (0, None)
+    bench.scenario.gpu(0, dead=1)
+    bench.window(probe), bench.window(probe)
+    assert len(asked) == 2
+
+
 # --- what a GPU is ---------------------------------------------------------------------------------
 
 
@@ -413,7 +495,7 @@ def test_a_probe_whose_source_was_closed_says_there_is_no_driver(bench: NvmlNode
         (3, Reason.NOT_SUPPORTED),
         (4, Reason.NO_PERMISSION),
         (10, Reason.FAILED),
-        (13, Reason.NOT_SUPPORTED),
+        (13, Reason.DRIVER_TOO_OLD),
         (15, Reason.LOST),
         (16, Reason.LOST),
         (17, Reason.NO_PERMISSION),
@@ -477,6 +559,37 @@ def test_a_gpu_before_hopper_is_not_supported(bench: NvmlNode) -> None:
     for _ in range(2):
         assert failure(probe.read).reason is Reason.NOT_SUPPORTED
     assert probe.gpus()[0].name == "NVIDIA A100-SXM4-80GB"
+
+
+def test_a_vgpu_without_counters_says_that_it_is_one(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, gpm=0, virtualization=2, name="NVIDIA Z999", device_id="1234")
+    (probe,) = bench.open()
+    error = failure(probe.read)
+    assert error.reason is Reason.VGPU
+    assert "is a vGPU" in error.detail
+    assert probe.gpus()[0].is_vgpu
+
+
+def test_a_vgpu_with_counters_is_measured(bench: NvmlNode) -> None:
+    """One that owns a whole MIG instance has them."""
+    bench.scenario.gpu(0, virtualization=2, tensor=0.5)
+    assert bench.window(bench.began()).tensor_active == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 3])
+def test_a_gpu_passed_through_or_of_a_host_is_no_vgpu(bench: NvmlNode, mode: int) -> None:
+    bench.scenario.gpu(0, gpm=0, virtualization=mode)
+    assert failure(bench.open()[0].read).reason is Reason.NOT_SUPPORTED
+
+
+def test_a_driver_that_does_not_tell_the_mode_costs_nothing(bench: NvmlNode) -> None:
+    bench.scenario.error("nvmlDeviceGetVirtualizationMode", 3, gpu=0)
+    assert not bench.began().gpus()[0].is_vgpu
+
+
+def test_a_gpu_without_tensor_pipes_is_not_told_to_use_another_source(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, gpm=0, name="Tesla P100-PCIE-16GB", compute=[6, 0])
+    assert failure(bench.open()[0].read).reason is Reason.NO_TENSOR_PIPES
 
 
 def test_a_gpu_cut_into_instances_says_so(bench: NvmlNode) -> None:
@@ -580,6 +693,41 @@ def test_a_node_without_the_library_says_so(tmp_path: Path) -> None:
     done = run(OPEN, {"LD_LIBRARY_PATH": str(tmp_path)})
     assert done.returncode == 1
     assert Reason.NO_LIBRARY.advice in done.stderr
+
+
+READ = "probe.read()"
+
+
+def test_a_library_from_before_gpm_says_which_function_it_lacks(tmp_path: Path) -> None:
+    scenario = double.Scenario(tmp_path / "scenario")
+    done = run(OPEN + READ, scenario.environment(hidden="nvmlGpm*"))
+    assert done.returncode == 1
+    assert "undefined symbol: nvmlGpmQueryDeviceSupport" in done.stderr
+    assert Reason.DRIVER_TOO_OLD.advice in done.stderr
+    assert "no GPM counters for this GPU" not in done.stderr
+
+
+def test_a_gpu_before_hopper_is_not_told_to_update_its_driver(tmp_path: Path) -> None:
+    scenario = double.Scenario(tmp_path / "scenario")
+    scenario.gpu(0, name="NVIDIA A100-SXM4-80GB", device_id="20b2", compute=[8, 0], gpm=0)
+    done = run(OPEN + READ, scenario.environment(hidden="nvmlGpm*"))
+    assert Reason.NOT_SUPPORTED.advice in done.stderr
+
+
+def test_a_library_that_cannot_even_begin_says_which_function_it_lacks(tmp_path: Path) -> None:
+    scenario = double.Scenario(tmp_path / "scenario")
+    done = run(OPEN, scenario.environment(hidden="nvmlInit*"))
+    assert "undefined symbol: nvmlInitWithFlags" in done.stderr
+    assert Reason.DRIVER_TOO_OLD.advice in done.stderr
+
+
+def test_a_library_without_what_is_not_needed_measures(tmp_path: Path) -> None:
+    scenario = double.Scenario(tmp_path / "scenario")
+    scenario.gpu(0, tensor=0.5)
+    hidden = "nvmlDeviceGetVirtualizationMode; nvmlDeviceGetUtilizationRates; nvmlDeviceGetPower*"
+    code = "import time; probe.read(); time.sleep(0.12); print(probe.read()[0].tensor_active)"
+    done = run(OPEN + code, scenario.environment(hidden))
+    assert float(done.stdout) == pytest.approx(0.5)
 
 
 def test_a_new_process_finds_the_stand_in_and_time_runs(tmp_path: Path) -> None:

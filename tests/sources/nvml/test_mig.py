@@ -175,6 +175,15 @@ def test_a_mode_that_the_driver_does_not_tell_is_as_it_was(divided: NvmlNode) ->
     assert failure(lambda: windows(divided, probe)).reason is Reason.NOT_SUPPORTED
 
 
+def test_an_instance_has_no_evidence_of_the_whole_gpu(divided: NvmlNode) -> None:
+    """Power is everybody's, and NVML has no utilization on a GPU with MIG."""
+    divided.scenario.gpu(0, power=650, dead=1)
+    for reading in windows(divided, divided.began()).values():
+        known = reading.evidence
+        assert known is not None
+        assert (known.power, known.power_watts, known.utilization_ratio) == (None, None, None)
+
+
 def test_a_lost_gpu_takes_all_of_its_instances(divided: NvmlNode) -> None:
     probe = divided.began()
     divided.scenario.gpu(0, lost=1)

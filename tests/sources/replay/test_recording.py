@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources.replay import recording
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
+from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Part, Reading
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.values import fault, gpu, reading
 
@@ -108,7 +108,8 @@ def events_of(gpus: st.SearchStrategy[Gpu]) -> st.SearchStrategy[Event]:
         clocks=st.lists(st.builds(ClockSample, seconds, numbers), max_size=3).map(tuple),
         cycles=st.none() | st.builds(CycleTotals, numbers, numbers),
         pace=st.floats(0, 60),
-        evidence=st.none() | st.builds(Evidence, *[st.none() | numbers] * 3),
+        evidence=st.none() | st.builds(Evidence, *[st.none() | numbers] * 5),
+        counts=st.booleans(),
     ) | st.builds(Fault, gpus, seconds, st.sampled_from(Reason), words)
 
 
@@ -128,7 +129,7 @@ def parts(event: Event) -> tuple[object, ...]:
     if isinstance(event, Fault):
         return (event.gpu, event.at, event.reason, event.detail)
     numbers = (event.start, event.end, event.tensor_active, event.clocks, event.cycles)
-    return (event.gpu, *numbers, event.evidence, dict(event.pipes))
+    return (event.gpu, *numbers, event.evidence, event.counts, dict(event.pipes))
 
 
 @settings(max_examples=100, deadline=None)
@@ -170,6 +171,13 @@ def test_zero_is_not_not_measured(path: Path) -> None:
     )
     write(path, [[idle]])
     assert events(path) == [idle]
+
+
+def test_the_parts_of_a_window_come_back(path: Path) -> None:
+    parts = (Part(EPOCH, EPOCH + 1, 0.5, {"hmma": 0.25}), Part(EPOCH + 1, EPOCH + 2, 0.0, {}))
+    whole = Reading(Gpu("0", "x"), EPOCH, EPOCH + 2, 0.25, parts=parts)
+    write(path, [[whole]])
+    assert events(path) == [whole]
 
 
 def test_not_a_number_stays_one(path: Path) -> None:

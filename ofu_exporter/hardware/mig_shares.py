@@ -1,0 +1,70 @@
+"""Works out what part of its GPU each MIG instance is, so that a divided GPU counts as one wherever GPUs are added up.
+
+An instance with G slices of a GPU with N has G/N of it, as in the column "Fraction of SMs" of NVIDIA's MIG User Guide.
+The SMs themselves are fewer: no instance can use all SMs of some GPUs, and the rest belongs to the GPU all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from ofu_exporter.hardware.gpu_models import GpuModel, find
+from ofu_exporter.values.gpu import WHOLE, Gpu, GpuKey, Share
+
+SLICES: Mapping[tuple[int, int], int] = {(8, 0): 7, (9, 0): 7, (10, 0): 7, (10, 3): 7}
+"""Slices by the compute capability of the chip (MIG User Guide, "Supported GPUs": most instances of a GPU)."""
+SLICES_OF_MODELS: Mapping[str, int] = {
+    "A30": 4,
+    "RTX-PRO-6000-WS": 4,
+    "RTX-PRO-6000-MaxQ": 4,
+    "RTX-PRO-6000-Server": 4,
+    "RTX-PRO-5000": 2,
+    "RTX-PRO-4500": 2,
+}
+"""Slices of models that do not have what others of their chip have, by the key of their row."""
+_PROFILE = re.compile(r"(\d+)g\.\d+gb")
+
+
+def shares(gpus: Iterable[Gpu], rows: Sequence[GpuModel] = ()) -> dict[GpuKey, Share]:
+    """The share of each device in its GPU. `gpus` are all devices that there are, `rows` the user's own GPU rows."""
+    parts: dict[str, list[Gpu]] = {}
+    found: dict[GpuKey, Share] = {}
+    for gpu in gpus:
+        if gpu.instance:
+            parts.setdefault(gpu.uuid, []).append(gpu)
+        else:
+            found[gpu.key] = WHOLE
+    for instances in parts.values():
+        found.update(_divided(instances, rows))
+    return found
+
+
+def _divided(instances: Sequence[Gpu], rows: Sequence[GpuModel]) -> dict[GpuKey, Share]:
+    """The shares of the instances of one GPU: by their slices, or all alike where these are not known of each.
+
+    Slices that add up to more than the GPU has are not believed.
+    """
+    total = _slices_of_gpu(instances[0], rows)
+    slices = [_slices(each) for each in instances]
+    known = [each for each in slices if each]
+    if total and len(known) == len(instances) and sum(known) <= total:
+        return {
+            gpu.key: Share(each / total, "slices")
+            for gpu, each in zip(instances, known, strict=True)
+        }
+    return {gpu.key: Share(1 / len(instances), "instances") for gpu in instances}
+
+
+def _slices_of_gpu(gpu: Gpu, rows: Sequence[GpuModel]) -> int | None:
+    row = find(gpu, rows)
+    if row is not None and row.key in SLICES_OF_MODELS:
+        return SLICES_OF_MODELS[row.key]
+    capability = row.chip.compute_capability if row else None
+    return SLICES.get(capability or gpu.compute_capability or (0, 0))
+
+
+def _slices(gpu: Gpu) -> int | None:
+    """The compute slices of an instance, from a profile such as 3g.40gb or 1g.10gb+me."""
+    profile = _PROFILE.match(gpu.profile)
+    return int(profile[1]) if profile else None

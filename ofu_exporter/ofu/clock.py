@@ -1,0 +1,163 @@
+"""The SM clock over one window, from point reads: its mean over any stretch, and the error of what it weighs.
+
+A read stands for the time that is nearer to it than to any other read. So a burst of reads after a stall does not
+outweigh the time without reads, and a read just outside the window stands for the edge of the window.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ofu_exporter.values.reading import ClockSample
+
+CLOCK_STEP_HZ = 15e6
+"""The driver sets the SM clock in steps of this size (`nvidia-smi -q -d SUPPORTED_CLOCKS`): a read is known to one."""
+BLIND_SECONDS = 2.5
+"""Where the next read is farther away than this, the clock can have been anything the card can do."""
+REMEMBERED_READS = 5
+"""What windows before have shown of the clock's variance counts as much as this many reads: a clock that leaves its
+usual place for a moment every few seconds is not seen to do so in each window."""
+FORGETTING = 0.2
+"""What one window's variance counts in the remembered one."""
+
+
+class Weighed(NamedTuple):
+    """A stretch of time, and what each hertz of the clock counts in it."""
+
+    start: float
+    end: float
+    weight: float
+
+
+class _Integral:
+    """The integral of a value that is constant in each of some stretches of time, which are in order."""
+
+    def __init__(self, stretches: Iterable[tuple[float, float, float]]) -> None:
+        self._stretches = list(stretches)
+        self._starts = [start for start, _, _ in self._stretches]
+        areas = (value * (end - start) for start, end, value in self._stretches)
+        self._before = [0.0, *itertools.accumulate(areas)]
+
+    def over(self, start: float, end: float) -> float:
+        return self._until(end) - self._until(start)
+
+    def _until(self, time: float) -> float:
+        index = bisect_right(self._starts, time) - 1
+        if index < 0:
+            return 0.0
+        start, end, value = self._stretches[index]
+        return self._before[index] + value * (min(time, end) - start)
+
+
+class _Cell(NamedTuple):
+    """The time inside the window that one read stands for."""
+
+    start: float
+    end: float
+    hz: float
+    variance: float
+    """Of the clock about this read, from its difference to the reads beside it."""
+    blind: tuple[tuple[float, float], ...]
+    """Time that is too far from any read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockCurve:
+    """The SM clock over one window."""
+
+    cells: tuple[_Cell, ...]
+    reads: int
+    highest_hz: float
+    """The highest clock that is believed of the card."""
+    variance: float
+    """Of a read, in this window and in those before."""
+
+    def cycles(self, spans: Iterable[tuple[float, float]]) -> list[float]:
+        """The cycles that elapsed in each of these stretches of the window."""
+        elapsed = _Integral((cell.start, cell.end, cell.hz) for cell in self.cells)
+        return [elapsed.over(*span) for span in spans]
+
+    def error(self, stretches: Sequence[Weighed]) -> float | None:
+        """Standard error of the weighed sum of cycles; None with one read, which shows no spread."""
+        if self.reads < 2:
+            return None
+        weight = _Integral(stretches)
+        noise = math.fsum(
+            weight.over(cell.start, cell.end) ** 2 * cell.variance for cell in self.cells
+        )
+        unseen = math.fsum(
+            weight.over(*blind) * self._unknown_hz(cell.hz)
+            for cell in self.cells
+            for blind in cell.blind
+        )
+        return math.sqrt(self._small_sample() ** 2 * noise + unseen**2)
+
+    def _unknown_hz(self, taken_hz: float) -> float:
+        """How far a clock that is anywhere up to the highest is from the one that is taken for it, as a deviation."""
+        half = self.highest_hz / 2
+        return math.hypot(half / math.sqrt(3), taken_hz - half)
+
+    def _small_sample(self) -> float:
+        """Student's t over the normal distribution, at 95 %: a spread known from few reads is known badly.
+
+        Squares of successive differences know it as well as two thirds as many independent ones (von Neumann 1941).
+        """
+        lengths = [cell.end - cell.start for cell in self.cells]
+        count = math.fsum(lengths) ** 2 / math.fsum(length**2 for length in lengths)
+        freedom = max(1.0, 2 / 3 * (count - 1))
+        return 1 + 1.21 / freedom + 1.44 / freedom**2 + 1.3 / freedom**3
+
+
+def clock_curve(
+    samples: Iterable[ClockSample],
+    span: tuple[float, float],
+    highest_hz: float,
+    remembered: float | None = None,
+) -> ClockCurve | None:
+    """The clock over a window; None without a read. `remembered` is the variance of a read in windows before."""
+    start, end = span
+    reads = sorted(samples)
+    if not reads or end <= start:
+        return None
+    own = _variances(reads)
+    usual = statistics.fmean(own)
+    known = usual if remembered is None else remembered
+    variances = [_pooled(variance, len(reads), known) for variance in own]
+    middles = [(a.at + b.at) / 2 for a, b in itertools.pairwise(reads)]
+    bounds = itertools.pairwise([-math.inf, *middles, math.inf])
+    reach = max(BLIND_SECONDS, _usual_gap(reads))
+    cells = []
+    for read, variance, bound in zip(reads, variances, bounds, strict=True):
+        left, right = max(bound[0], start), min(bound[1], end)
+        if right > left:
+            sides = ((left, min(right, read.at - reach)), (max(left, read.at + reach), right))
+            blind = tuple(side for side in sides if side[1] > side[0])
+            cells.append(_Cell(left, right, read.hz, variance, blind))
+    variance = known + FORGETTING * (usual - known)
+    return ClockCurve(tuple(cells), len(reads), highest_hz, variance)
+
+
+def _pooled(variance: float, reads: int, remembered: float) -> float:
+    return (reads * variance + REMEMBERED_READS * remembered) / (reads + REMEMBERED_READS)
+
+
+def _variances(reads: Sequence[ClockSample]) -> list[float]:
+    """The variance about each read: half the square of its difference to the next one, and never none at all.
+
+    Differences of neighbours tell noise, which they are made of, from a drift, which they hardly show.
+    """
+    squares = [(b.hz - a.hz) ** 2 / 2 for a, b in itertools.pairwise(reads)]
+    beside = [squares[max(0, i - 1) : i + 1] or [0.0] for i in range(len(reads))]
+    return [statistics.fmean(each) + CLOCK_STEP_HZ**2 / 12 for each in beside]
+
+
+def _usual_gap(reads: Sequence[ClockSample]) -> float:
+    """The time that usually lies between two reads; 0 where there are too few to say."""
+    gaps = [b.at - a.at for a, b in itertools.pairwise(reads)]
+    return statistics.median_low(gaps) if len(gaps) > 1 else 0.0

@@ -1,0 +1,22 @@
+"""The fields of a host engine that windows are made of, by their numbers in dcgm_fields.h."""
+
+from __future__ import annotations
+
+SM_CLOCK_MHZ = 100
+TENSOR = 1004
+PIPES = {"imma": 1013, "hmma": 1014, "dfma": 1015}
+OTHER_PIPES = (1006, 1007, 1008, 1016)  # FP64, FP32, FP16, integer
+CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA = 1084, 1086, 1087
+POWER_WATTS, POWER_LIMIT_WATTS = 155, 164
+GPU_PERCENT = 203
+"""How busy the engine is, from the driver and not from profiling: this counter goes on when profiling stands still."""
+OVER_TIME = (*PIPES.values(), *OTHER_PIPES, GPU_PERCENT)
+"""Fields besides the tensor counter that are means over time: a window has each where its samples cover the window."""
+OF_PROFILING = (*PIPES.values(), *OTHER_PIPES, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
+"""Fields that are measured together with the tensor counter, whatever their time stamps."""
+ENDING = (CYCLES_ELAPSED, PIPES["dfma"])
+"""A window ends with a sample of the first of these that there is."""
+
+CLOCK_SECONDS = 0.17
+"""Time between two reads of the SM clock. No second, half or tenth of a second is a multiple, so that a load of such a
+period does not look the same in each read."""

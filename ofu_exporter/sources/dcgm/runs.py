@@ -1,0 +1,65 @@
+"""Divides the samples of the tensor counter into runs, of each of which a window is made: pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from ofu_exporter.sources.dcgm.field_series import Point
+from ofu_exporter.values.reading import (
+    LONGEST_WINDOW_SECONDS,
+    MAX_RATIO,
+    SHORTEST_WINDOW_SECONDS,
+)
+
+MICROS = 1e-6
+"""Seconds."""
+
+
+def runs_of(points: Sequence[Point], hole_micros: float) -> list[list[Point]]:
+    """Runs of samples without a hole between them, none longer than the longest window.
+
+    The last sample of a run begins the next. An impossible value is a run of its own, so that it costs its
+    own time only and no mean hides it.
+    """
+    runs: list[list[Point]] = []
+    for before, after in itertools.pairwise(points):
+        hole = after.micros - before.micros > hole_micros
+        if before.value is None or after.value is None or hole:
+            continue
+        if runs and _extends(runs[-1], before, after):
+            runs[-1].append(after)
+        else:
+            runs.append([before, after])
+    return runs
+
+
+def _seconds(run: Sequence[Point]) -> float:
+    return (run[-1].micros - run[0].micros) * MICROS
+
+
+def is_short(run: Sequence[Point]) -> bool:
+    """Whether a run is too short for a window; later samples may make it longer."""
+    return _seconds(run) < 0.9 * SHORTEST_WINDOW_SECONDS
+
+
+def _is_possible(point: Point) -> bool:
+    return point.value is not None and 0.0 <= point.value <= MAX_RATIO
+
+
+def _extends(run: Sequence[Point], before: Point, after: Point) -> bool:
+    """Whether the time from `before` to `after` begins where the run ends, and belongs to it."""
+    return (
+        run[-1] is before
+        and _is_possible(before)
+        and _is_possible(after)
+        and (after.micros - run[0].micros) * MICROS <= LONGEST_WINDOW_SECONDS
+    )
+
+
+def mean(points: Sequence[Point]) -> float:
+    """Mean of ratios, each weighted with the time since the one before; the first point only begins that time."""
+    pairs = list(itertools.pairwise(points))
+    weighted = ((b.value or 0.0) * (b.micros - a.micros) for a, b in pairs)
+    return math.fsum(weighted) / (points[-1].micros - points[0].micros)

@@ -1,0 +1,47 @@
+"""A job's totals as documents of one node, to be changed, merged and put into words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ofu_exporter.jobs.totals import JobTotals, totals_of
+from ofu_exporter.values.job import GpuUsage, Job
+from ofu_exporter.values.reported import Causes, Compared, LikelyCause, ReportsView, Verdict
+from ofu_exporter.values.snapshot import JobView
+
+VIEW = JobView(
+    job=Job("slurm", "12", name="llama", user="ada", array_job_id="10", array_task_id="2"),
+    usage=(
+        GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
+        GpuUsage("1", ("GPU-1", ""), 100.0, 60.0, 6.0),
+    ),
+    distribution={100: 90.0, 20: 60.0},
+    began=1000.0,
+    ended=None,
+    updated=1100.0,
+)
+
+
+def made(node: str = "n1", **changes: Any) -> JobTotals:
+    return totals_of(VIEW, node, simulated=False).model_copy(update=changes)
+
+
+FIRST = LikelyCause("fp8_peak_for_bf16", 2.0, 0.3, "the peak of fp8 is twice that of bf16")
+REPORTS = ReportsView(
+    outcomes={"accepted": 5, "overlap": 1},
+    at=1095.0,
+    peak_flops=989.4e12,
+    mfu=0.42,
+    horizon=Compared(21.0, 17.0, 50.0),
+    settled=Compared(16.0, 13.0, 40.0, 0.1),
+    total=Compared(40.0, 34.0, 100.0, 0.5),
+    verdict=Verdict.MFU_ABOVE_OFU,
+    total_verdict=Verdict.AGREE,
+    causes=Causes((FIRST,), 1),
+)
+
+
+def reporting(node: str = "n1", **changes: Any) -> JobTotals:
+    view = replace(VIEW, reports=replace(REPORTS, **changes))
+    return totals_of(view, node, simulated=False)

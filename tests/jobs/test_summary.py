@@ -1,0 +1,132 @@
+"""A job's totals in words: one line for a comment field, and a text for people."""
+
+from __future__ import annotations
+
+import pytest
+
+from ofu_exporter.jobs.summary import one_line, text
+from ofu_exporter.jobs.totals import GpuTotals, merged
+from ofu_exporter.values.reported import Adjusted, Bound, Causes, Compared
+from tests.helpers.documents import FIRST, made, reporting
+
+HOUR = 3600.0
+LONG = GpuTotals(
+    gpu="3",
+    uuid="GPU-3",
+    gpu_instance="7",
+    node="n1",
+    held_seconds=200 * HOUR,
+    observed_seconds=100 * HOUR,
+    utilization_seconds=25 * HOUR,
+    share_ratio=1.0,
+)
+
+
+def test_the_line_for_a_comment_field() -> None:
+    assert one_line(made()) == (
+        "ofu=34.0% p10=10.0% p50=50.0% p90=50.0% gpus=2 gpu_hours=0.04 observed=75.0% nodes=1"
+    )
+    assert one_line(made(gpus=(LONG,), distribution={}), of_nodes=4) == (
+        "ofu=25.0% gpus=1 gpu_hours=100.00 observed=50.0% nodes=1/4"
+    )
+
+
+def test_the_line_names_no_cause_where_none_was_found_or_looked_for() -> None:
+    for causes in (None, Causes()):
+        assert "mfu=40.0% verdict=agree gpus=2" in one_line(reporting(causes=causes))
+
+
+def test_the_text_for_people() -> None:
+    assert text(made(ended=1100.0)) == (
+        "Job 12, name llama, user ada, array 10_2 (ended)\n"
+        "OFU 34.0% over 0.04 GPU-hours, 75.0% of the time it had 2 GPUs on n1\n"
+        "OFU of its windows: p10 10.0%, p50 50.0%, p90 50.0%\n"
+        "  n1 GPU 0 (GPU-0): OFU 50.0%, observed 90 of 100 s\n"
+        "  n1 GPU 1 (GPU-1): OFU 10.0%, observed 60 of 100 s"
+    )
+
+
+def test_the_text_says_what_is_known_and_leaves_out_what_is_not() -> None:
+    bare = made(job_name="", user="", array_job_id="", array_task_id="", distribution={})
+    named = {"account": "physics", "partition": "gpu", "simulated": True, "nodes": ("n1", "n2")}
+    assert text(bare.model_copy(update={**named, "gpus": (LONG,)})) == (
+        "Job 12, account physics, partition gpu (running) SIMULATED, no GPU was measured\n"
+        "OFU 25.0% over 100.00 GPU-hours, 50.0% of the time it had 1 GPU (1 MIG instance) on n1, n2\n"
+        "  n1 GPU 3/7 (GPU-3, 1 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds"
+    )
+    assert text(bare.model_copy(update={"gpus": ()})) == (
+        "Job 12 (running)\nOFU none over 0.00 GPU-hours, none of the time it had 0 GPUs on n1"
+    )
+
+
+def test_the_text_of_a_job_that_reports() -> None:
+    adjusted = Adjusted(0.024, "exact", 27 * HOUR, 90 * HOUR)
+    told = reporting(outcomes={"overlap": 3}, causes=Causes((FIRST, FIRST), 2), adjusted=adjusted)
+    assert text(told.model_copy(update={"gpus": (LONG,), "distribution": {}})).splitlines() == [
+        "Job 12, name llama, user ada, array 10_2 (running)",
+        "OFU 25.0% over 100.00 GPU-hours, 50.0% of the time it had 1 GPU (1 MIG instance) on n1",
+        "Reported MFU 40.0%, OFU of the same seconds 34.0%: agree (0 reports, 3 refused)",
+        "OFU without what tiles add 30.0%, over 90.00 GPU-hours: they add 2.4%",
+        "Likeliest cause (the numbers do not tell it from 1 other): fp8_peak_for_bf16: "
+        "the peak of fp8 is twice that of bf16",
+        "  n1 GPU 3/7 (GPU-3, 1 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds",
+    ]
+    assert "No known cause fits" in text(reporting(causes=Causes())).splitlines()
+
+
+def test_a_simulated_node_makes_the_whole_simulated() -> None:
+    both = merged([made(), made("n2", simulated=True)])
+    assert one_line(both).endswith("simulated=yes")
+    assert "SIMULATED" in text(both)
+
+
+def test_a_summary_says_what_was_reported_and_why_it_may_differ() -> None:
+    assert "mfu=40.0% verdict=agree cause=fp8_peak_for_bf16" in one_line(reporting())
+    lines = text(reporting()).splitlines()
+    assert (
+        "Reported MFU 40.0%, OFU of the same seconds 34.0%: agree (5 reports, 1 refused)" in lines
+    )
+    assert f"Likeliest cause: {FIRST.cause}: {FIRST.evidence}" in lines
+    several = text(reporting(causes=Causes((FIRST, FIRST, FIRST), 3)))
+    assert "Likeliest cause (the numbers do not tell it from 2 others): fp8" in several
+    assert "No known cause fits" in text(reporting(causes=Causes()))
+
+
+def test_a_summary_of_what_was_not_compared_says_so() -> None:
+    early = reporting(total=Compared(), outcomes={"accepted": 1}, causes=None)
+    assert "Reported MFU 42.0%, not compared yet (1 report)" in text(early)
+    assert "mfu=" not in one_line(early)
+
+
+@pytest.mark.parametrize(
+    ("bound", "line"),
+    [
+        ("exact", "OFU without what tiles add 30.0%, over 10.00 GPU-hours: they add 2.4%"),
+        (None, "OFU without what tiles add 30.0%, over 10.00 GPU-hours: they add 2.4%"),
+        (
+            "lower",
+            "OFU without what tiles add, at most 30.0%, over 10.00 GPU-hours: they add at least 2.4%",
+        ),
+    ],
+)
+def test_a_summary_says_ofu_without_tiles_and_whether_it_is_a_bound(
+    bound: Bound | None, line: str
+) -> None:
+    adjusted = Adjusted(0.024, bound, 10800.0, 36000.0)
+    assert line in text(reporting(adjusted=adjusted)).splitlines()
+    assert line in text(reporting(adjusted=adjusted, total=Compared())).splitlines()
+    assert "without what tiles add" not in text(reporting())
+
+
+def test_instances_are_parts_of_gpus_in_words_too() -> None:
+    parts = [
+        LONG.model_copy(update={"gpu_instance": number, "share_ratio": share})
+        for number, share in (("1", 3 / 7), ("2", 4 / 7))
+    ]
+    both = made(gpus=tuple(parts))
+    assert " gpus=1 gpu_hours=200.00 " in one_line(both)
+    assert "of the time it had 1 GPU (2 MIG instances) on n1" in text(both)
+    line = "GPU 3/1 (GPU-3, 0.43 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds"
+    assert line in text(both)
+    assert " gpus=0.43 " in one_line(made(gpus=(parts[0],)))
+    assert "it had 0.43 GPUs (1 MIG instance) on n1" in text(made(gpus=(parts[0],)))

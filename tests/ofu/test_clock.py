@@ -1,0 +1,158 @@
+"""The mean of the SM clock from point reads, and an error that holds the truth."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import statistics
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.ofu.clock import BLIND_SECONDS, ClockCurve, Weighed, clock_curve
+from ofu_exporter.values.reading import ClockSample
+
+HIGHEST_HZ = 1980e6
+WHOLE = Weighed(0.0, 10.0, 0.1)
+"""Over ten seconds, the weighed sum is the mean."""
+
+
+def curve(reads: Sequence[tuple[float, float]], remembered: float | None = None) -> ClockCurve:
+    made = clock_curve([ClockSample(*read) for read in reads], (0.0, 10.0), HIGHEST_HZ, remembered)
+    assert made is not None
+    return made
+
+
+def mean(made: ClockCurve, start: float = 0.0, end: float = 10.0) -> float:
+    (cycles,) = made.cycles([(start, end)])
+    return cycles / (end - start)
+
+
+def error(reads: Sequence[tuple[float, float]], remembered: float | None = None) -> float:
+    found = curve(reads, remembered).error([WHOLE])
+    assert found is not None
+    return found
+
+
+def at_each(step: float, hz: Callable[[float], float]) -> list[tuple[float, float]]:
+    count = round(10 / step)
+    return [((n + 0.5) * step, hz((n + 0.5) * step)) for n in range(count)]
+
+
+def test_no_read_gives_no_clock() -> None:
+    assert clock_curve([], (0.0, 10.0), HIGHEST_HZ) is None
+
+
+def test_a_read_counts_for_the_time_it_stands_for() -> None:
+    """Nine reads in a burst at the end do not outweigh the one that stands for the rest."""
+    burst = [(9 + i / 9, 1000.0) for i in range(1, 10)]
+    assert mean(curve([(0.0, 2000.0), *burst])) == pytest.approx(1455.6, abs=0.1)
+
+
+def test_reads_beside_the_window_stand_for_its_edges_only() -> None:
+    made = curve([(-0.1, 1000.0), (0.1, 2000.0), (9.9, 2000.0), (10.1, 3000.0)])
+    assert mean(made) == pytest.approx(2000.0)
+    assert mean(made, 0.0, 1.0) == pytest.approx(2000.0)
+
+
+@given(st.lists(st.tuples(st.floats(0, 10), st.floats(1e8, 2e9)), min_size=1, max_size=30))
+def test_the_mean_lies_between_the_reads(reads: list[tuple[float, float]]) -> None:
+    found = mean(curve(reads))
+    values = [hz for _, hz in reads]
+    assert min(values) * (1 - 1e-9) <= found <= max(values) * (1 + 1e-9)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-1, 11), st.floats(1e8, 2e9)), min_size=1, max_size=30),
+    st.lists(st.floats(0, 10), max_size=8),
+)
+def test_parts_add_up_to_the_whole(reads: list[tuple[float, float]], cuts: list[float]) -> None:
+    made = curve(reads)
+    bounds = [0.0, *sorted(cuts), 10.0]
+    parts = made.cycles(itertools.pairwise(bounds))
+    assert math.fsum(parts) / 10 == pytest.approx(mean(made))
+
+
+# --- the error -------------------------------------------------------------------------------------
+
+
+def test_one_read_has_no_error_that_is_known() -> None:
+    assert curve([(5.0, 1.4e9)]).error([WHOLE]) is None
+
+
+@pytest.mark.parametrize("step", [5.0, 2.0, 0.5, 0.1])
+def test_no_number_of_equal_reads_makes_the_clock_exact(step: float) -> None:
+    assert error(at_each(step, lambda _: 1.4e9)) > 0
+
+
+def test_few_reads_know_less_than_many() -> None:
+    few, more, many = (error(at_each(step, lambda _: 1.4e9)) for step in (5.0, 2.0, 0.5))
+    assert few > 3 * more > 3 * many
+
+
+Clock = Callable[[float], float]
+
+
+def noise(chance: random.Random) -> Clock:
+    return lambda _: chance.gauss(1352e6, 32e6)
+
+
+def step(chance: random.Random) -> Clock:
+    edge = chance.uniform(0, 10)
+    return lambda t: 1.4e9 if t < edge else 1.98e9
+
+
+def square_of_the_reads_period(chance: random.Random) -> Clock:
+    off = chance.random()
+    return lambda t: 1.4e9 if (t + off) % 0.5 < 0.25 else 1.9e9
+
+
+@pytest.mark.parametrize("kind", [noise, step, square_of_the_reads_period])
+def test_the_truth_lies_within_two_errors(kind: Callable[[random.Random], Clock]) -> None:
+    """In 95 of 100 windows, of 400; read as the agent does, at a chance place of every half second."""
+    chance = random.Random(3)
+    inside = []
+    for _ in range(400):
+        hz = kind(chance)
+        truth = statistics.fmean(hz((n + 0.5) / 200) for n in range(2000))
+        taken = [(at, hz(at)) for at in ((n + chance.random()) / 2 for n in range(20))]
+        inside.append(abs(mean(curve(taken)) - truth) <= 2 * error(taken))
+    assert statistics.fmean(inside) >= 0.93
+
+
+def test_what_the_windows_before_have_shown_is_not_forgotten_at_once() -> None:
+    """Bursts of 0.3 s in every 2 s are in no read of some windows."""
+    steady = at_each(0.5, lambda _: 1.98e9)
+    wild = curve(at_each(0.5, lambda t: 1.35e9 if t % 2 < 0.5 else 1.98e9))
+    assert error(steady, wild.variance) > 5 * error(steady)
+    remembered = wild.variance
+    for _ in range(60):
+        remembered = curve(steady, remembered).variance
+    assert error(steady, remembered) == pytest.approx(error(steady), rel=0.01)
+
+
+def test_after_a_stop_the_clock_may_have_been_anything() -> None:
+    """Eight seconds without a read, between two that are alike: nobody knows what was between."""
+    reads = [(t, 345e6) for t in (0.0, 0.5, 1.0, 9.0, 9.5, 10.0)]
+    blind = 8.0 - 2 * BLIND_SECONDS
+    highest = blind * (HIGHEST_HZ - 345e6) / 10
+    assert highest / 2 < error(reads) < highest
+
+
+def test_reads_that_are_always_rare_do_not_count_as_a_stop() -> None:
+    reads = [(t, 1.4e9) for t in (0.0, 3.3, 6.6, 10.0)]
+    assert error(reads) < 20e6
+
+
+def test_activity_weighs_the_error() -> None:
+    """Where the tensor pipe did nothing, the clock does not matter."""
+    made = curve(at_each(0.5, lambda t: 1.4e9 if t % 2 < 1 else 1.9e9))
+    assert made.error([Weighed(0.0, 10.0, 0.0)]) == 0.0
+    half = made.error([Weighed(0.0, 5.0, 0.1), Weighed(5.0, 10.0, 0.0)])
+    whole = made.error([WHOLE])
+    assert half is not None
+    assert whole is not None
+    assert half == pytest.approx(whole / math.sqrt(2), rel=0.1)

@@ -1,0 +1,40 @@
+"""Whose job a report is about, and which GPUs count for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ofu_exporter.reports.owner import Owner, owner_of
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.job import GpuUsage, Job
+from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
+from tests.helpers.values import gpu, health
+
+MINE, OTHER = Job("slurm", "1", uid="u1"), Job("slurm", "2")
+VIEW = JobView(MINE, (GpuUsage("0", gpu(0).key), GpuUsage("1", gpu(1).key)), {}, 0.0, None, 9.0)
+
+
+def held(device: Gpu, *holders: Job) -> GpuView:
+    return GpuView(device, None, None, None, holders=holders)
+
+
+PAGE = Snapshot(9.0, (held(gpu(0), OTHER), held(gpu(1), MINE), held(gpu(2), MINE)), health())
+
+
+def indices(owner: Owner) -> list[str]:
+    return [view.gpu.index for view in owner.gpus]
+
+
+def test_a_job_that_runs_has_the_gpus_that_it_holds_now() -> None:
+    owner = owner_of(VIEW, PAGE)
+    assert indices(owner) == ["1", "2"]
+    assert (owner.key, owner.run, owner.usage) == (("slurm", "1"), "u1", VIEW.usage)
+
+
+def test_a_job_that_ended_has_those_it_had_whoever_holds_them_now() -> None:
+    assert indices(owner_of(replace(VIEW, ended=8.0), PAGE)) == ["0", "1"]
+
+
+def test_a_job_without_a_gpu_here_has_none_and_no_run() -> None:
+    owner = Owner(("", "9"))
+    assert (owner.run, owner.usage, owner.gpus) == ("", (), ())

@@ -1,0 +1,79 @@
+"""The files of jobs that ended: moved in one step, named after the end, and never too many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.errors import SchedulerError
+from ofu_exporter.schedulers.slurm import ended_files, hooks, job_files
+from ofu_exporter.schedulers.slurm.ended_files import MOST_KEPT, EndedName
+from ofu_exporter.schedulers.slurm.hooks import Node
+from ofu_exporter.schedulers.slurm.job_files import JobFile
+from ofu_exporter.values.job import Claim, Job
+
+
+def write(directory: Path, job_id: str) -> JobFile:
+    job_files.write(directory, JobFile(Claim(Job("slurm", job_id, user="ada"), ("0",)), noted=5.0))
+    return job_files.read(directory).values[f"{job_id}.json"]
+
+
+def end(directory: Path, job_id: str, at: float) -> None:
+    write(directory, job_id)
+    assert ended_files.put_aside(directory, job_id, at)
+
+
+def test_a_file_is_moved_as_it_is_and_named_after_the_end(tmp_path: Path) -> None:
+    file = write(tmp_path, "7")
+    assert ended_files.put_aside(tmp_path, "7", 1234.9)
+    assert job_files.read(tmp_path).values == {}
+    (ended,) = ended_files.names(tmp_path)
+    assert ended == EndedName(1234.0, "7", "7-1234.json")
+    assert ended_files.read_one(tmp_path, ended) == file
+
+
+def test_what_is_not_there_does_not_end(tmp_path: Path) -> None:
+    assert not ended_files.put_aside(tmp_path / "nowhere", "7", 5.0)
+    assert not ended_files.put_aside(tmp_path, "7", 5.0)
+    assert ended_files.names(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["7.json", "7-.json", "-5.json", "7-5.json~", ".7-5.json", "07-5.json"]
+)
+def test_other_files_are_none_of_these(name: str) -> None:
+    assert ended_files.parse_name(name) is None
+
+
+def test_the_last_end_of_a_job_is_found_by_its_time(tmp_path: Path) -> None:
+    end(tmp_path, "7", 100.0)
+    end(tmp_path, "8", 300.0)
+    end(tmp_path, "7", 200.0)
+    assert [each.name for each in ended_files.names(tmp_path)] == [
+        "7-100.json",
+        "7-200.json",
+        "8-300.json",
+    ]
+    assert ended_files.has_ended_since(tmp_path, "7", 200.9), "of a second the part is not known"
+    assert not ended_files.has_ended_since(tmp_path, "7", 201.0)
+    assert not ended_files.has_ended_since(tmp_path, "9", 0.0)
+
+
+def test_the_epilog_keeps_the_last_ones_only(tmp_path: Path) -> None:
+    for number in range(MOST_KEPT + 3):
+        end(tmp_path, str(number), 1000.0 + number)
+    hooks.stop(Node(tmp_path), "9999", lambda _: None, 5000.0)
+    kept = ended_files.names(tmp_path)
+    assert (len(kept), kept[0].job_id) == (MOST_KEPT, "3")
+
+
+def test_a_file_that_cannot_be_kept_goes_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / ".ended").mkdir()
+    (tmp_path / ".ended").chmod(0o777)
+    end(tmp_path, "7", 5.0)
+    assert job_files.read(tmp_path).values == {}
+    assert list((tmp_path / ".ended").iterdir()) == [], "others can write there"
+    with pytest.raises(SchedulerError, match="mode 777"):
+        ended_files.names(tmp_path)
