@@ -2,6 +2,7 @@
 
 OfuError
 ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
+├── HungError       a call, mostly of a file system, does not return: whoever wanted it goes on without
 ├── SourceError     a whole counter source cannot be used: the agent runs on and tries again
 ├── PageError       a page of metrics cannot be fetched: whoever wanted it goes on without
 ├── DriverReplacedError  only a new process can use the new driver: the agent ends (exit 6)
@@ -21,6 +22,15 @@ class OfuError(Exception):
 
 class ConfigError(OfuError):
     """Settings that cannot be used; the text names the setting and where it was set."""
+
+
+class HungError(OfuError):
+    """A call that does not return."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(
+            f"{name}: no answer within {seconds:g} s" if seconds else f"{name}: still no answer"
+        )
 
 
 class SourceError(OfuError):

@@ -16,6 +16,16 @@ FILE_ONLY = frozenset({"gpus", "pull"})
 """Settings that are tables of tables: neither a flag nor a variable can say them."""
 
 
+PROBE_PATHS = frozenset({"/healthz", "/readyz", "/-/healthy", "/-/ready"})
+"""Paths that say that the process turns, and why no GPU is measured. None of them names a job."""
+OWN_PATHS = PROBE_PATHS | frozenset(
+    {
+        *("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"),
+    }
+)
+"""Paths at which the agent has something else than its metrics."""
+
+
 class GpuSetting(BaseModel):
     """A GPU model that the table lacks, or rates otherwise than the user wants."""
 
@@ -91,7 +101,23 @@ class Settings(BaseModel):
         default=0.5, gt=0, description="Time between two reads of the SM clock.", examples=["0.5s"]
     )
     listen: str = Field(
-        default="0.0.0.0:9846", description="Address to serve on.", examples=["HOST:PORT"]
+        default="0.0.0.0:9846",
+        description="Address to serve on.",
+        examples=["HOST:PORT"],
+        json_schema_extra={"also": "--web.listen-address"},
+    )
+    telemetry_path: str = Field(
+        default="/metrics",
+        pattern=r"^/[A-Za-z0-9._~/-]+$",
+        description="Path of the metrics, which are at /metrics as well.",
+        examples=["/PATH"],
+        json_schema_extra={"also": "--web.telemetry-path"},
+    )
+    allowed_hosts: str = Field(
+        default="",
+        description="Names, beside this node's own, under which it may be read over plain HTTP: "
+        "one or more (with commas); .DOMAIN is every name in it, * every name.",
+        examples=["NAMES"],
     )
     report_socket: Path | None = Field(
         default=None,
@@ -124,6 +150,13 @@ class Settings(BaseModel):
         "and whoever is may report for any job.",
         examples=["FILE"],
     )
+    web_config_file: Path | None = Field(
+        default=None,
+        description="TLS, passwords for reading and headers, in the file format of Prometheus' "
+        "exporters.",
+        examples=["FILE"],
+        json_schema_extra={"flag": "--web.config.file"},  # the name that every exporter gives it
+    )
     unowned_reports: bool = Field(
         default=False,
         description="Keep reports of jobs that own no GPU here, such as those of a head node.",
@@ -150,8 +183,15 @@ class Settings(BaseModel):
     mfu_below_relative: float = Field(
         default=0.0, ge=0, le=10, description="The same as a share of OFU; the larger applies."
     )
-    log_format: Literal["text", "json"] = Field(
-        default="text", description="How log lines are written."
+    log_format: Literal["text", "json", "logfmt"] = Field(
+        default="text",
+        description="How log lines are written: text, json or logfmt.",
+        json_schema_extra={"also": "--log.format"},
+    )
+    log_level: Literal["debug", "info", "warn", "error"] = Field(
+        default="info",
+        description="Which log lines are written: from debug, info, warn or error on.",
+        json_schema_extra={"also": "--log.level"},
     )
     gpus: tuple[GpuSetting, ...] = Field(
         default=(), description="GPU models of your own (file only)."
@@ -173,6 +213,13 @@ class Settings(BaseModel):
                 f"{value:g}s is above {LONGEST_WINDOW_SECONDS:g}s: "
                 "tensor activity is averaged over at most 30 s, longer windows are averages of averages"
             )
+        return value
+
+    @field_validator("telemetry_path")
+    @classmethod
+    def _telemetry_path_is_free(cls, value: str) -> str:
+        if value in OWN_PATHS or value.startswith(("/v1/", "/jobs/")):
+            raise ValueError(f"the agent has something else at {value}")
         return value
 
     @field_validator("listen")
@@ -199,4 +246,8 @@ class Configured:
     """Options by the source's name, in the order in which the sources are tried."""
     schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
     """Options by the scheduler's name."""
+    ignored: tuple[str, ...] = ()
+    """A sentence on each variable OFU_... that is no setting."""
     file: Path | None = None
+    file_is_empty: bool = False
+    """Whether the file sets nothing."""

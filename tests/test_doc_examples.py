@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from ofu_exporter.cli import cli
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 COMMAND = "$ ofu-exporter "
+PYTHON = "$ python -c "
 PURE = ("explain", "flops", "mfu", "profile", "tile")
 
 
@@ -27,6 +30,8 @@ def examples(page: Path) -> list[tuple[str, list[str]]]:
             shown = []
         elif text.startswith("$ "):
             shown = []
+            if text.startswith(PYTHON):
+                found.append((text, shown))
             if text.startswith(tuple(f"{COMMAND}{name} " for name in PURE)):
                 found.append((text.removeprefix(COMMAND), shown))
         else:
@@ -40,7 +45,9 @@ def pattern(lines: list[str]) -> str:
     return r"(?:.*\n)*?".join(re.escape(part) for part in text.split("...\n"))
 
 
-SHOWN = [example for page in PAGES for example in examples(page)]
+EXAMPLES = [example for page in PAGES for example in examples(page)]
+SHOWN = [example for example in EXAMPLES if not example[0].startswith(PYTHON)]
+IN_PYTHON = [example for example in EXAMPLES if example[0].startswith(PYTHON)]
 
 
 def test_every_command_has_an_example() -> None:
@@ -59,3 +66,21 @@ def test_a_command_prints_what_is_shown(
     result = CliRunner().invoke(cli, shlex.split(command))
     assert result.exit_code == 0, result.output
     assert re.fullmatch(pattern(lines), result.output), result.output
+
+
+def test_there_are_examples_in_python() -> None:
+    assert len(IN_PYTHON) >= 3
+
+
+@pytest.mark.parametrize(("command", "lines"), IN_PYTHON)
+def test_a_line_of_python_prints_what_is_shown(command: str, lines: list[str]) -> None:
+    code = shlex.split(command.removeprefix("$ "))[1:]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(pattern(lines), done.stdout), done.stdout

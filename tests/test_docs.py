@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from ofu_exporter import schedulers, sources
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.layers import shown
-from ofu_exporter.cli.settings import option_models
+from ofu_exporter.cli.settings import flag_of, option_models, other_flags
 from ofu_exporter.flops import conventions, families, readers
 from ofu_exporter.hardware import profiles, tiles
 from ofu_exporter.serving import metrics as names
@@ -64,10 +64,11 @@ def settings() -> list[str]:
         lines += ["", f"### {title}", ""]
         lines += ["| flag | variable | file | default | |", "|---|---|---|---|---|"]
         for name, field in fields.items():
-            flag = "--" + name.replace("_", "-")
+            flag = flag_of(name, field)
             default = "needed" if field.is_required() else default_of(field)
+            flags = " or ".join(f"`{each}`" for each in (flag, *other_flags(field)))
             lines.append(
-                f"| `{flag}` | `OFU_{name.upper()}` | `{name}` | {default} | {field.description} |"
+                f"| {flags} | `OFU_{name.upper()}` | `{name}` | {default} | {field.description} |"
             )
     return lines[1:]
 

@@ -18,8 +18,14 @@ from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.connection_limit import (
+    FEWEST_CONNECTIONS,
+    MOST_CONNECTIONS,
+    ConnectionLimit,
+)
 from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.settings import Configured, GpuSetting, Settings
+from ofu_exporter.support.descriptors import raise_descriptor_limit
 from ofu_exporter.values.snapshot import Snapshot
 
 
@@ -75,9 +81,13 @@ def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Schedul
 def build_access(settings: Settings) -> Access:
     """The rules of who may report. Raises ConfigError."""
     path = settings.report_token_file
-    return Access(
-        SiteTokens(path) if path else None, settings.job_tokens, settings.tls_client_ca is not None
-    )
+    return Access(SiteTokens(path) if path else None, settings.job_tokens)
+
+
+def connection_limit() -> ConnectionLimit:
+    """The limit on connections. They may have half of the descriptors; drivers, files and sources have the rest."""
+    half = raise_descriptor_limit() // 2
+    return ConnectionLimit(max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, half)))
 
 
 def report_policy(settings: Settings) -> Policy:

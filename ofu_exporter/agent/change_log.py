@@ -62,7 +62,9 @@ def _log_schedulers(before: Sequence[SchedulerHealth], after: Sequence[Scheduler
         if health.reason is None:
             log.info("scheduler %s says who owns the GPUs", health.name)
         elif health.reason is not SchedulerReason.STARTING:
-            log.warning(
+            no_job_yet = health.reason is SchedulerReason.NO_JOB_YET
+            log.log(
+                logging.INFO if no_job_yet else logging.WARNING,
                 "scheduler %s does not say who owns the GPUs: %s. %s",
                 health.name,
                 health.detail or health.reason.value,

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import platform
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ofu_exporter.agent.attribution import Attribution
-from ofu_exporter.agent.build import build_access, build_attribution, build_sampler, report_policy
+from ofu_exporter.agent.build import (
+    build_access,
+    build_attribution,
+    build_sampler,
+    connection_limit,
+    report_policy,
+)
 from ofu_exporter.agent.pause_file import PauseFile
 from ofu_exporter.agent.sampler import Sampler
-from ofu_exporter.errors import DriverReplacedError, OfuError
+from ofu_exporter.agent.web_renewal import WebRenewal
+from ofu_exporter.errors import ConfigError, DriverReplacedError, HungError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import resumed
@@ -24,12 +33,17 @@ from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.page import LiveCounts, Page
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.server import Server
-from ofu_exporter.settings import Configured, Settings
+from ofu_exporter.serving.web_config import read_web_config
+from ofu_exporter.settings import Configured, Settings, host_and_port
 from ofu_exporter.support.durations import duration
-from ofu_exporter.support.logs import configure_logging
+from ofu_exporter.support.logs import configure_logging, dropped_lines
+from ofu_exporter.support.patience import soon
+from ofu_exporter.support.small_files import READ_SECONDS, Stamp, stamp
 from ofu_exporter.support.systemd import Notifier
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import Reason
@@ -41,6 +55,10 @@ SIMULATED = "simulate"
 """The scheduler whose jobs also report by themselves."""
 RELEASE_SECONDS = 0.5
 """Handles must be released within this time after a stop signal."""
+RELOAD_SECONDS = 10.0
+"""How long the configuration may take to be read."""
+HASH_SECONDS = 1.5
+"""Longest wait for the hash of a password that is under way at a stop signal."""
 FILE_CHECK_SECONDS = 5.0
 """Time between two looks for changes of the configuration file."""
 PAUSE_CHECK_SECONDS = 1.0
@@ -54,19 +72,27 @@ class Daemon:
         """`load` reads the settings anew; it raises ConfigError when they cannot be used."""
         self._configured = configured
         self._load = load
-        self._page = Page(time.monotonic, self._counts, unix=time.time)
+        path = configured.settings.telemetry_path
+        self._page = Page(time.monotonic, self._counts, unix=time.time, path=path)
         self._node = platform.node()
         self._access = build_access(configured.settings)
-        self._listeners = Listeners(configured.settings)
+        web = read_web_config(configured.settings.web_config_file)
+        self._reading = ReadAccess(web)
+        self._listeners = Listeners(configured.settings, web)
         self._state_writer = self._make_state_writer(configured.settings)
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
         self._feeds = Feeds(self._page.snapshot, self._reports)
         self._attribution, self._sampler = self._build(configured, self._remembered())
+        self._authority = configured.settings.tls_client_ca
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
-        app = create_app(self._page, self._book(), self._reports, guard)
-        self._server = Server(app, self._listeners, self._stop)
+        settings = configured.settings
+        own = [host_and_port(settings.listen)[0]]
+        self._hosts = Hosts(settings.allowed_hosts, own, settings.telemetry_path)
+        app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
+        self._server = Server(app, self._listeners, self._stop, connection_limit())
+        self._web = WebRenewal(web, self._reading, self._server, self._page.count_reload)
         self._reload = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
@@ -86,6 +112,7 @@ class Daemon:
             pulls=self._feeds.outcomes(),
             state_writes=writer.writes if writer else None,
             state_set_aside=writer.set_aside if writer else 0,
+            dropped_log_lines=dropped_lines(),
         )
 
     def _remembered(self) -> State:
@@ -124,9 +151,10 @@ class Daemon:
             self._loop.call_soon_threadsafe(self._stop.set)
 
     def _book(self) -> JobBook:
+        left_out = partial(self._page.faults.note, "/v1/jobs")
         if self._state_writer is None:
-            return JobBook(self._page.snapshot, self._node)
-        return JobBook(self._page.snapshot, self._node, self._state_writer.find)
+            return JobBook(self._page.snapshot, self._node, left_out=left_out)
+        return JobBook(self._page.snapshot, self._node, self._state_writer.find, left_out)
 
     @property
     def url(self) -> str:
@@ -144,6 +172,8 @@ class Daemon:
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload.set)
         self._access.start()
+        self._hosts.start()
+        self._web.start(lambda: self._configured.settings)
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
         if self._state_writer is not None:
@@ -160,10 +190,12 @@ class Daemon:
             )
         ]
         log.info("serving on %s", self.url)
+        self._log_writers()
         self._systemd.ready(f"serving on {self.url}")
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         self._systemd.stopping()
+        self._reading.begin_stop()
         for task in (*tending, stopping):
             task.cancel()
         self._feeds.stop()
@@ -173,6 +205,7 @@ class Daemon:
         if self._state_writer is not None:
             await asyncio.to_thread(self._state_writer.stop, RELEASE_SECONDS)
         await serving
+        await asyncio.to_thread(self._reading.stop, HASH_SECONDS)
 
     def _run_feeds(self) -> None:
         simulated = SIMULATED in self._configured.schedulers
@@ -189,27 +222,51 @@ class Daemon:
     async def _reload_once(self) -> str:
         """Reload the settings once; returns the outcome."""
         try:
-            configured = await asyncio.to_thread(self._load)
-            await self._server.renew(configured.settings)
+            configured = await soon(RELOAD_SECONDS, "configuration", self._load)
+            self._check_not_emptied(configured)
+            await self._web.renew(configured.settings)
         except OfuError as error:
             log.error("configuration not applied, the last good one stays: %s", error)
+            self._log_writers()
             return "failed"
         await asyncio.to_thread(self._apply, configured)
+        self._authority = configured.settings.tls_client_ca
+        self._log_writers()
         return "applied"
+
+    def _check_not_emptied(self, configured: Configured) -> None:
+        """Raise ConfigError for a file that sets nothing any more: most likely it is being written."""
+        if configured.file_is_empty and not self._configured.file_is_empty:
+            raise ConfigError(
+                f"configuration file {configured.file} is empty, which it was not before "
+                "(restart to run without settings of a file)"
+            )
+
+    def _log_writers(self) -> None:
+        """Log who may report and read: a reload can open or close either."""
+        log.info("reports are taken from: %s", self._access.describe(self._authority))
+        if self._authority is None:
+            log.info("whoever reaches %s may read", self.url)
+        else:
+            log.info("only who has a certificate by %s may read %s", self._authority, self.url)
 
     def _apply(self, configured: Configured) -> None:
         """Apply new settings; totals go on."""
         if configured == self._configured:
             log.info("configuration read anew: nothing changed")
             return
-        if configured.settings.listen != self._configured.settings.listen:
-            log.warning("a new listen address needs a restart; still serving on %s", self.url)
+        if _where_served(configured.settings) != _where_served(self._configured.settings):
+            log.warning(
+                "a new listen address or telemetry path needs a restart; still serving on %s",
+                self.url,
+            )
         if _who_may_write(configured.settings) != _who_may_write(self._configured.settings):
             log.warning("other settings of who may report need a restart; the old ones stay")
         if configured.settings.state_file != self._configured.settings.state_file:
             log.warning("a new state file needs a restart; the old one is still written")
         self._configured = configured
         self._reports.policy = report_policy(configured.settings)
+        self._hosts.allow(configured.settings.allowed_hosts)
         if not self._sampler.stop(RELEASE_SECONDS):
             log.warning(
                 "a call of the old source did not return in time; what it brings is dropped"
@@ -219,15 +276,17 @@ class Daemon:
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
         self._run_feeds()
-        configure_logging(configured.settings.log_format)
+        configure_logging(configured.settings.log_format, configured.settings.log_level)
         log.info("configuration applied")
 
     async def _watch_file(self) -> None:
         path = self._configured.file
-        seen = _stamp(path)
-        while path is not None:
+        if path is None:
+            return
+        seen, hangs = await self._stamp(path, None, hangs=False)
+        while True:
             await asyncio.sleep(FILE_CHECK_SECONDS)
-            now = _stamp(path)
+            now, hangs = await self._stamp(path, seen, hangs)
             if now != seen:
                 seen = now
                 self._reload.set()
@@ -235,8 +294,22 @@ class Daemon:
     async def _watch_pause(self) -> None:
         while True:
             await asyncio.sleep(PAUSE_CHECK_SECONDS)
-            paused = await asyncio.to_thread(self._pause_file.paused)
-            self._sampler.set_paused(paused)
+            with contextlib.suppress(HungError):  # it stays as it is, and is looked at again
+                paused = await soon(READ_SECONDS, "pause file", self._pause_file.paused)
+                self._sampler.set_paused(paused)
+
+    async def _stamp(self, path: Path, seen: Stamp, hangs: bool) -> tuple[Stamp, bool]:
+        """The file's stamp, and whether its file system hangs; while that does, the stamp that was seen last."""
+        try:
+            now = await soon(READ_SECONDS, f"time of {path}", partial(stamp, path))
+        except HungError:
+            if not hangs:
+                log.error(
+                    "configuration file %s: its file system does not answer; the settings stay",
+                    path,
+                )
+            return seen, True
+        return now, False
 
     async def _feed_watchdog(self) -> None:
         """Tell systemd about each new snapshot: it shows that the sampler works, and this task that the loop does."""
@@ -263,14 +336,9 @@ def _log_gap(watched_until: float | None) -> None:
         )
 
 
+def _where_served(settings: Settings) -> tuple[object, ...]:
+    return (settings.listen, settings.telemetry_path)
+
+
 def _who_may_write(settings: Settings) -> tuple[object, ...]:
     return (settings.report_socket, settings.report_token_file, settings.job_tokens)
-
-
-def _stamp(path: Path | None) -> tuple[int, int] | None:
-    """A value that changes when a file is written or replaced; None when it is not there."""
-    try:
-        status = path.stat() if path else None
-    except OSError:
-        return None
-    return (status.st_mtime_ns, status.st_ino) if status else None

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 import click
 
 from ofu_exporter.agent.build import build_attribution, build_sampler
-from ofu_exporter.cli.settings import load, setting_flags
-from ofu_exporter.support.logs import configure_logging
+from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.support.percent import percent
+from ofu_exporter.support.plain_text import escaped
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
@@ -22,12 +23,12 @@ EXIT_GPU = 4
 
 
 @click.command()
-@setting_flags
+@partial(setting_flags, own=QUIET)
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
 def check(format_: str, **flags: Any) -> None:
     """Take one window per GPU and show every input, or why it can't be measured and what to do."""
-    configured = load(flags)
-    configure_logging(configured.settings.log_format)
+    configured = load(flags, QUIET)
+    start_quiet_logging(configured)
     latest: list[Snapshot] = []
     done = threading.Event()
 
@@ -157,7 +158,7 @@ def table(snapshot: Snapshot) -> str:
     if len(rows) > 1:
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join([*lines, *_notes(snapshot)])
+    return "\n".join(map(escaped, [*lines, *_notes(snapshot)]))
 
 
 def _other(health: SourceHealth, snapshot: Snapshot) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
+from ofu_exporter.cli.quantities import OVERHEAD, RATIO, STDERR, TFLOPS
 from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
 
@@ -31,19 +33,41 @@ def step_options(command: CommandT) -> CommandT:
 
 
 @click.command()
-@click.option("--mfu", type=float, required=True, help="What the job reports, 0..1.")
-@click.option("--ofu", type=float, required=True, help="What its GPUs show, 0..1.")
-@click.option("--ofu-stderr", type=float, default=0.01, show_default=True, help="Of OFU, 0..1.")
+@click.option(
+    "--mfu",
+    metavar="RATIO",
+    callback=RATIO,
+    required=True,
+    help="What the job reports: 0.41 or 41%.",
+)
+@click.option(
+    "--ofu", metavar="RATIO", callback=RATIO, required=True, help="What its GPUs show: 0.41 or 41%."
+)
+@click.option(
+    "--ofu-stderr",
+    metavar="RATIO",
+    callback=STDERR,
+    default="0.01",
+    show_default=True,
+    help="Of OFU.",
+)
 @click.option("--config", type=click.Path(path_type=Path), help="The model's own config.json.")
 @step_options
 @click.option("--forward-only/--training", default=None, help="What the job runs.")
 @click.option("--recompute", type=click.Choice(RECOMPUTE), help="What it recomputes.")
-@click.option("--gpu", help='As `nvidia-smi -L` names it: "NVIDIA H100 80GB HBM3".')
+@click.option("--gpu", callback=gpu_name, help=GPU_HELP)
 @click.option("--gpus", type=int, help="All GPUs of the job: the world size.")
 @click.option("--tokens-per-second", type=float, help="Over all GPUs.")
 @click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
-@click.option("--peak-tflops", type=float, help="Per GPU, that the report divides by.")
-@click.option("--tile-overhead", type=float, help="What tiles add to the FLOPs, 0.02 = 2 %.")
+@click.option(
+    "--peak-tflops", metavar="TFLOPS", callback=TFLOPS, help="Per GPU, that the report divides by."
+)
+@click.option(
+    "--tile-overhead",
+    metavar="RATIO",
+    callback=OVERHEAD,
+    help="What tiles add to the FLOPs: 0.02 or 2%.",
+)
 @FORMAT
 def explain(format_: str, **options: Any) -> None:
     """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.
@@ -69,7 +93,7 @@ def _facts(options: Mapping[str, Any]) -> CauseFacts:
     from ofu_exporter.flops.causes import CauseFacts
 
     step, executed = _counted_step(options)
-    recompute, peak = options["recompute"], _above_zero("peak_tflops", options["peak_tflops"])
+    recompute, peak = options["recompute"], options["peak_tflops"]
     facts = CauseFacts(
         step,
         executed,
@@ -126,9 +150,6 @@ def _check(facts: CauseFacts) -> None:
         facts.right_peak()
     elif facts.precision is not None:
         effective_peak(facts.precision, dict.fromkeys(facts.precision, 1.0))
-    overhead = facts.tile_overhead
-    if overhead is not None and not 0 <= overhead < 10:
-        raise ConfigError(f"tile_overhead: {overhead!r} is not a share; 2 % is 0.02")
 
 
 def _right_mfu(facts: CauseFacts, options: Mapping[str, Any]) -> float | None:
@@ -152,6 +173,7 @@ def as_data(found: Explanation) -> dict[str, Any]:
     return {
         "observed_ratio": found.observed_ratio,
         "verdict": found.divergence.verdict.value,
+        "advice": found.advice or None,
         "causes": [
             {
                 "cause": each.cause,
@@ -166,19 +188,24 @@ def as_data(found: Explanation) -> dict[str, Any]:
 
 def table(observed: Observation, found: Explanation) -> str:
     """An explanation for people."""
+    from ofu_exporter.flops.mfu import ratio_mistakes
+
     lines = [
         f"MFU {observed.mfu:.2%}, OFU {observed.ofu:.2%} ±{observed.standard_error:.2%}: "
-        f"{found.divergence.verdict.value}, ratio {found.observed_ratio:.3f}",
+        f"{found.divergence.verdict.value}"
+        + ("" if found.observed_ratio is None else f", ratio {found.observed_ratio:.3f}"),
     ]
+    lines += ratio_mistakes(observed.mfu, observed.mfu, 1)
     if observed.right_mfu is not None:
         lines.append(f"MFU from the throughput: {observed.right_mfu:.2%}")
     if not found.looked:
         lines.append("Nothing to explain: the difference is within the thresholds")
     elif not found.causes:
-        lines.append("No known cause fits")
+        known = [] if found.advice else ["No known cause fits"]
+        lines += known + ([found.advice[0].upper() + found.advice[1:]] if found.advice else [])
     else:
         lines += ["", *_rows(found.causes), "", *_certainty(found), *_evidence(found.causes)]
-    return "\n".join(lines + (_untried(found) if found.looked else []))
+    return "\n".join(lines + (_untried(found) if found.looked and not found.advice else []))
 
 
 def _rows(causes: tuple[Candidate, ...]) -> list[str]:

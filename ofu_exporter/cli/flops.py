@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, read_step, shares
+from ofu_exporter.cli import flops_rows
+from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
+from ofu_exporter.cli.quantities import RATIO, TFLOPS
+from ofu_exporter.cli.step import ROWS_FORMAT, STEP_OPTIONS, how, read_step, shares
+from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Count, Model, Utilization
@@ -18,38 +22,54 @@ if TYPE_CHECKING:
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 MODEL_OPTIONS = (
-    click.argument("config", type=click.Path(path_type=Path)),
     click.option(
         "--convention",
         default="model",
         show_default=True,
-        help="model, palm, megatron, kaplan, chinchilla or kempner.",
+        help="model, palm, megatron, verl, nemo, kaplan, chinchilla or kempner.",
     ),
     click.option("--forward-only", is_flag=True, help="No backward pass."),
     click.option("--recompute", default="none", show_default=True, help="none, selective or full."),
     *STEP_OPTIONS,
-    FORMAT,
+    ROWS_FORMAT,
 )
 
 
 def model_options(command: CommandT) -> CommandT:
-    """Add the argument and the options that describe a count."""
+    """Add the options that describe a count."""
     for option in reversed(MODEL_OPTIONS):
         command = option(command)
     return command
 
 
 @click.command()
+@click.argument("configs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @model_options
-def flops(config: Path, format_: str, **options: Any) -> None:
-    """FLOPs of one training step of a model, from its own configuration (config.json)."""
-    model, counted = _count(config, options)
+def flops(configs: tuple[Path, ...], format_: str, **options: Any) -> None:
+    """FLOPs of one training step of a model, from its own configuration (config.json).
+
+    Of several configurations there is a row for each, and status 2 where one of them cannot be counted.
+    """
+    if len(configs) > 1 or format_ == "csv":
+        rows = [_row(config, options) for config in configs]
+        click.echo(flops_rows.shown(rows, format_))
+        raise SystemExit(2 if any(each["error"] for each in rows) else 0)
+    model, counted = _count(configs[0], options)
     click.echo(_json(counted) if format_ == "json" else table(model, counted))
 
 
+def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        model, counted = _count(config, options)
+    except ConfigError as error:
+        return flops_rows.refused(str(config), str(error))
+    return flops_rows.row(str(config), model.architecture, as_data(counted))
+
+
 @click.command()
+@click.argument("config", type=click.Path(path_type=Path))
 @model_options
-@click.option("--gpu", required=True, help='As `nvidia-smi -L` names it: "NVIDIA H100 80GB HBM3".')
+@click.option("--gpu", required=True, callback=gpu_name, help=GPU_HELP)
 @click.option("--gpus", type=int, required=True, help="All GPUs of the job: the world size.")
 @click.option("--tokens-per-second", type=float, help="Over all GPUs.")
 @click.option("--samples-per-second", type=float, help="Over all GPUs.")
@@ -60,9 +80,17 @@ def flops(config: Path, format_: str, **options: Any) -> None:
     show_default=True,
     help="Or shares of the FLOPs: bf16=0.3,fp8=0.7.",
 )
-@click.option("--peak-tflops", type=float, help="Peak per GPU to divide by instead of the table's.")
 @click.option(
-    "--reported-mfu", type=float, help="What the job itself reports, 0..1: names causes of a gap."
+    "--peak-tflops",
+    metavar="TFLOPS",
+    callback=TFLOPS,
+    help="Peak per GPU to divide by instead of the table's.",
+)
+@click.option(
+    "--reported-mfu",
+    metavar="RATIO",
+    callback=RATIO,
+    help="What the job itself reports, 0.41 or 41%: names causes of a gap.",
 )
 def mfu(config: Path, format_: str, **options: Any) -> None:
     """MFU and HFU of a job: its throughput over the dense peak of its GPUs."""
@@ -83,10 +111,14 @@ def mfu(config: Path, format_: str, **options: Any) -> None:
     )
     reported = options["reported_mfu"]
     causes = [] if reported is None else _causes(config, options, reported, used.mfu)
-    if format_ == "json":
+    if format_ == "csv":
+        row = flops_rows.row(str(config), model.architecture, as_data(counted, used))
+        click.echo(flops_rows.shown([row], format_))
+    elif format_ == "json":
         click.echo(_json(counted, used, causes))
     else:
-        click.echo(table(model, counted, used, causes))
+        hint = package.hint(counted, used.mfu, options["gpu"])
+        click.echo(table(model, counted, used, causes, hint))
 
 
 def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
@@ -155,7 +187,11 @@ def _json(counted: Count, used: Utilization | None = None, causes: list[str] | N
 
 
 def table(
-    model: Model, counted: Count, used: Utilization | None = None, causes: list[str] | None = None
+    model: Model,
+    counted: Count,
+    used: Utilization | None = None,
+    causes: list[str] | None = None,
+    hint: str | None = None,
 ) -> str:
     """A count, and a job's MFU where one was computed, for people."""
     size = counted.parameters
@@ -176,7 +212,7 @@ def table(
         ),
         "",
         *_totals(counted),
-        *_used(used),
+        *_used(used, hint),
         *(f"Warning: {text}" for text in (used.warnings if used else counted.warnings)),
         *(f"Cause: {text}" for text in causes or ()),
     ]
@@ -194,15 +230,13 @@ def _totals(counted: Count) -> list[str]:
     return [f"{name + ':':26}{_shown(value):>28}" for name, value in rows]
 
 
-def _used(used: Utilization | None) -> list[str]:
-    from ofu_exporter import flops as package
-
+def _used(used: Utilization | None, hint: str | None) -> list[str]:
     if used is None:
         return []
     return [
         "",
         f"MFU {used.mfu:.2%}, HFU {used.hfu:.2%} of {used.peak_flops / 1e12:.1f} dense TFLOP/s per GPU",
-        f"Hint: {package.band(used.mfu)}",
+        *([f"Hint: {hint}"] if hint else []),
     ]
 
 

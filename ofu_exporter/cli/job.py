@@ -17,6 +17,7 @@ import click
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
 from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue, SqueueJob
+from ofu_exporter.support.plain_text import escaped
 
 
 class _Hook(click.Command):
@@ -33,10 +34,9 @@ class _Hook(click.Command):
         try:
             super().invoke(ctx)
         except Exception as error:  # noqa: BLE001 - a job must not suffer, whatever it is
-            click.echo(f"ofu-exporter: {error or type(error).__name__}", err=True)
+            click.echo(f"ofu-exporter: {escaped(str(error)) or type(error).__name__}", err=True)
 
 
-AGENT = "http://127.0.0.1:9846"
 STOP_SECONDS = 0.7
 """Time for the summary: an epilog may take a second in all, and Python's start is part of that."""
 
@@ -116,14 +116,17 @@ def start(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, noted: float |
 
 
 agent_flag = click.option(
-    "--agent", default=AGENT, show_default=True, metavar="URL", help="The agent of this node."
+    "--agent",
+    show_default="its Unix socket where that is there, else http://127.0.0.1:9846",
+    metavar="URL",
+    help="The agent of this node: http://, https:// or unix:/path.",
 )
 
 
 @job.command(cls=_Hook)
 @hook_flags
 @agent_flag
-def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str) -> None:
+def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str | None) -> None:
     """Put the file of the job aside, remove its token, and say what its GPUs did if the agent tells in time."""
     deadline = time.monotonic() + STOP_SECONDS
     had_gpus = hooks.stop(node, job_id, squeue.ask, time.time())
@@ -146,7 +149,7 @@ def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str) -> 
     help="The agent's state file, to look into where the agent is away.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def show(job_id: str, agent: str, state_file: Path | None, as_json: bool) -> None:
+def show(job_id: str, agent: str | None, state_file: Path | None, as_json: bool) -> None:
     """Show what a job's GPUs on this node did, also after it has ended."""
     from ofu_exporter.cli import job_totals
 

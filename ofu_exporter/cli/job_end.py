@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import time
-import urllib.request
+
+from ofu_exporter.client.agent_url import default_url
+from ofu_exporter.client.port_owner import refuse_stranger
+from ofu_exporter.support.bounded_get import Limits, get
+from ofu_exporter.support.plain_text import escaped_lines
+
+MOST_BYTES = 1 << 20
 
 
-def summary_at_end(job_id: str, agent: str, deadline: float) -> str:
+def summary_at_end(job_id: str, agent: str | None, deadline: float) -> str:
     """The agent's summary of a job, once the agent has noticed its end; "" when it does not in time, or is away.
 
-    `deadline` is on the monotonic clock. Nothing is raised: an epilog that fails drains the node.
+    `deadline` is on the monotonic clock. Raises PermissionError when another user has taken the agent's port, whose
+    words must not come into an epilog's log; nothing else.
     """
-    path = f"{agent.rstrip('/')}/v1/jobs/{job_id}"
+    agent, path = agent or default_url(), f"/v1/jobs/{job_id}"
     while (left := deadline - time.monotonic()) > 0:
         try:
-            if json.loads(_fetched(path, "application/json", left)).get("ended") is not None:
-                return _fetched(path, "text/plain", left).strip()
-        except (OSError, ValueError, http.client.HTTPException):
+            if json.loads(_fetched(agent, path, "application/json", left)).get("ended") is not None:
+                return escaped_lines(_fetched(agent, path, "text/plain", left).strip())
+        except PermissionError:
+            raise
+        except (OSError, ValueError, AttributeError, http.client.HTTPException):
             return ""
         time.sleep(min(0.05, left))
     return ""
 
 
-def _fetched(url: str, kind: str, seconds: float) -> str:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    request = urllib.request.Request(url, headers={"Accept": kind})
-    with opener.open(request, timeout=seconds) as answer:
-        body: bytes = answer.read(1 << 20)
-    return body.decode("utf-8", "replace")
+def _fetched(agent: str, path: str, kind: str, seconds: float) -> str:
+    limits = Limits(seconds, MOST_BYTES)
+    answer = get(
+        agent, path, kind, limits, lambda connection: refuse_stranger(connection, os.environ)
+    )
+    if answer.status != 200:
+        raise ValueError(f"answers {answer.status}")
+    return answer.body.decode("utf-8", "replace")

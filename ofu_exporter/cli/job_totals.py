@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import click
 
+from ofu_exporter.client.agent_url import default_url
+from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.errors import OfuError
 from ofu_exporter.jobs.gather import ask, gather
 from ofu_exporter.jobs.state_file import find_in_file
@@ -15,15 +19,17 @@ from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
 from ofu_exporter.schedulers.slurm.squeue import find
+from ofu_exporter.support.plain_text import escaped
 
 
 class NotKnownError(OfuError):
     """A job that no agent and no file knows; the text says who was asked, and what each answered."""
 
 
-def show(job_id: str, agent: str, state_file: Path | None, as_json: bool) -> None:
+def show(job_id: str, agent: str | None, state_file: Path | None, as_json: bool) -> None:
     """Print a job's totals on this node. Raises NotKnownError."""
-    answer = ask(agent, job_id)
+    agent = agent or default_url()
+    answer = ask(agent, job_id, check=partial(refuse_stranger, environ=os.environ))
     totals = answer.totals
     problems = [f"the agent at {agent} {answer.problem or 'knows nothing of it'}"]
     if state_file is None:
@@ -33,7 +39,7 @@ def show(job_id: str, agent: str, state_file: Path | None, as_json: bool) -> Non
         problems.append(problem)
     if totals is None:
         raise NotKnownError(f"job {job_id}: {'; '.join(problems)}")
-    click.echo(totals.model_dump_json(indent=2) if as_json else text(totals))
+    click.echo(json.dumps(totals.model_dump(mode="json"), indent=2) if as_json else text(totals))
 
 
 def _from_file(path: Path, job_id: str) -> tuple[JobTotals | None, str]:
@@ -77,4 +83,4 @@ def gather_running(slurm: Commands, port: int, write: bool) -> None:
         try:
             gather_and_write(slurm, job_id, nodes, port, 0.0, write)
         except OfuError as error:
-            click.echo(f"ofu-exporter: {error}", err=True)
+            click.echo(f"ofu-exporter: {escaped(str(error))}", err=True)

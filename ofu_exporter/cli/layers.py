@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.durations import duration, seconds
+from ofu_exporter.support.small_files import read_small
 
 
 def shown(field: FieldInfo, value: object) -> str:
@@ -42,9 +43,7 @@ def file_layer(path: Path) -> dict[str, Given]:
     import yaml
 
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"configuration file {path}: {error}") from error
+        loaded = yaml.safe_load(read_small(path, "configuration file"))
     except yaml.YAMLError as error:
         text = " ".join(str(error).replace('"<unicode string>", ', "").split())
         raise ConfigError(f"configuration file {path} is not YAML: {text}") from error
@@ -61,22 +60,27 @@ def file_layer(path: Path) -> dict[str, Given]:
     }
 
 
-def environment_layer(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, Given]:
-    """The settings of the OFU_... variables. Raises ConfigError for one that is no setting.
+def environment_layer(
+    environ: Mapping[str, str], known: Iterable[str]
+) -> tuple[dict[str, Given], tuple[str, ...]]:
+    """The settings of the OFU_... variables, and a sentence on each of these that is no setting.
 
-    OFU_EXPORTER_... and OFU_TEST_... are ignored: Kubernetes sets variables of the first kind for every
-    pod that runs beside a Service called ofu-exporter.
+    Such a variable need not be the user's: Kubernetes sets OFU_PORT and others for every pod beside a Service called
+    ofu. Nothing is said of OFU_EXPORTER_..., which a Service called ofu-exporter sets, and OFU_TEST_....
     """
-    layer = {}
+    names = sorted(known)
+    layer, ignored = {}, []
     for name, value in environ.items():
         if not name.startswith("OFU_") or name.startswith(("OFU_EXPORTER_", "OFU_TEST_")):
             continue
         key = name.removeprefix("OFU_").lower()
-        if key == "config":
-            continue
-        layer[key] = Given(value, name)
-    check_known(layer, known)
-    return layer
+        if key in names:
+            layer[key] = Given(value, name)
+        elif key != "config":
+            near = difflib.get_close_matches(key, names, 1)
+            hint = f"; did you mean OFU_{near[0].upper()}?" if near else ""
+            ignored.append(f"the variable {name} is no setting and is ignored{hint}")
+    return layer, tuple(ignored)
 
 
 def merge(*layers: Layer) -> dict[str, Given]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ofu_exporter.cli.quantities import RATIO
 from ofu_exporter.cli.step import FORMAT
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
     from ofu_exporter.hardware.tile_overhead import Overhead
@@ -31,7 +33,12 @@ NO_KERNELS = "It has no kernels: was the GPU profiled?"
     help="File of columns kernel,m,n,k and perhaps batch and launches, for a profile without shapes.",
 )
 @click.option("--gpu", help="For the effective peak; default: what the profile names.")
-@click.option("--ofu", type=float, help="What the GPUs show, 0..1: prints it adjusted.")
+@click.option(
+    "--ofu",
+    metavar="RATIO",
+    callback=RATIO,
+    help="What the GPUs show, 0.41 or 41%: prints it adjusted.",
+)
 @click.option("--post", is_flag=True, help="Tell the agent of this node; needs --job.")
 @click.option("--job", help="The job's id, as SLURM_JOB_ID or namespace/name has it.")
 @FORMAT
@@ -75,7 +82,7 @@ def _post(job: str, found: Overhead) -> None:
             raise ConfigError(
                 f"--post: an overhead of {found.overhead_ratio:.1%} is none of a job: are the shapes right?"
             )
-        facts_found["tile_overhead"] = found.overhead_ratio
+        facts_found["tile_overhead"] = quantities.written(found.overhead_ratio, quantities.OVERHEAD)
         facts_found["tile_overhead_bound"] = found.bound
     if found.precision_shares:
         facts_found["precision"] = found.precision_shares

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,11 @@ import click
 
 from ofu_exporter import __version__
 from ofu_exporter.agent.build import build_sampler
-from ofu_exporter.cli.settings import load, setting_flags
+from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.sources.replay import recording
 from ofu_exporter.support.durations import seconds
-from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
@@ -31,7 +31,7 @@ from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--duration", metavar="1m", help="How long; until stopped if not given.")
-@setting_flags
+@partial(setting_flags, own=QUIET)
 def record(file: Path, duration: str | None, **flags: Any) -> None:
     """Record what the source reads to FILE (compressed JSON Lines), for --source replay.
 
@@ -43,8 +43,8 @@ def record(file: Path, duration: str | None, **flags: Any) -> None:
         raise ConfigError(f"--duration: {error}") from error
     if os.path.lexists(file):
         raise ConfigError(f"{file} exists; a recording is never overwritten")
-    configured = load(flags)
-    configure_logging(configured.settings.log_format)
+    configured = load(flags, QUIET)
+    start_quiet_logging(configured)
     session = _Session(file, configured)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: session.done.set())

@@ -10,9 +10,8 @@ import click
 
 from ofu_exporter.agent.daemon import Daemon
 from ofu_exporter.cli.layers import Given
-from ofu_exporter.cli.settings import load, setting_flags
+from ofu_exporter.cli.settings import load, setting_flags, start_logging
 from ofu_exporter.sources.replay import recording
-from ofu_exporter.support.logs import configure_logging
 
 DEMO = {
     "source": Given("simulate", "demo"),
@@ -21,7 +20,13 @@ DEMO = {
     "interval": Given(1.0, "demo"),
 }
 """Settings of a demonstration; they win over the environment, which is meant for this node's agent."""
-REPLAY = {**DEMO, "source": Given("replay", "demo"), "scheduler": Given("none", "demo")}
+REPLAY = {
+    **DEMO,
+    "source": Given("replay", "demo"),
+    "scheduler": Given("none", "demo"),
+    "loop": Given(True, "demo"),
+}
+"""The same for a recording, which begins anew at its end: a page without a GPU shows nothing."""
 
 
 @click.command()
@@ -29,24 +34,25 @@ REPLAY = {**DEMO, "source": Given("replay", "demo"), "scheduler": Given("none", 
 def run(**flags: Any) -> None:
     """Sample this node's GPUs and serve their OFU to Prometheus."""
     configured = load(flags)
-    configure_logging(configured.settings.log_format)
+    start_logging(configured)
     Daemon(configured, lambda: load(flags)).run()
 
 
 @click.command()
 @partial(setting_flags, own=DEMO)
 def demo(**flags: Any) -> None:
-    """Serve a simulated node of 8 GPUs and its jobs (or, with --path, a recording) on this machine."""
+    """Serve a simulated node of 8 GPUs and its jobs (or, with --path, a recording, over and over) on this machine."""
     path = flags.get("path")
     preset = REPLAY if path else DEMO
     configured = load(flags, preset)
-    configure_logging(configured.settings.log_format)
+    start_logging(configured)
     if path:
         recording.read(Path(path))  # raises for a file that is no recording
     daemon = Daemon(configured, lambda: load(flags, preset))
     what = "A recording is replayed" if path else "Simulated data, no GPU is measured"
     target = daemon.url.removeprefix("http://")
-    click.echo(f"{what}. Metrics: {daemon.url}/metrics   Page: {daemon.url}/")
+    path = configured.settings.telemetry_path
+    click.echo(f"{what}. Metrics: {daemon.url}{path}   Page: {daemon.url}/")
     click.echo(
         "Prometheus: add to scrape_configs: "
         f"- {{job_name: ofu-demo, static_configs: [{{targets: ['{target}']}}]}}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,9 @@ from ofu_exporter.cli.layers import (
 )
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import FILE_ONLY, Configured, Settings
+from ofu_exporter.support.logs import configure_logging
+
+log = logging.getLogger(__name__)
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -56,8 +60,15 @@ def setting_flags(command: CommandT, own: Layer | None = None) -> CommandT:
     )
 
 
+def flag_of(name: str, field: FieldInfo | None = None) -> str:
+    """The flag of a setting: its name, or the one that other exporters give it."""
+    extra = field.json_schema_extra if field else None
+    given = extra.get("flag") if isinstance(extra, dict) else None
+    return str(given or "--" + name.replace("_", "-"))
+
+
 def _flag(name: str, field: FieldInfo, owner: str, own: Layer) -> Callable[[CommandT], CommandT]:
-    flag = "--" + name.replace("_", "-")
+    flag = flag_of(name, field)
     help_ = field.description or ""
     if owner:
         help_ = f"[{owner}] {help_}"
@@ -67,7 +78,14 @@ def _flag(name: str, field: FieldInfo, owner: str, own: Layer) -> Callable[[Comm
         default = own[name].value if name in own else field.default
         help_ = f"{help_} Default: {shown(field, default)}."
     metavar = str(field.examples[0]) if field.examples else name.upper()
-    return click.option(flag, name, default=None, metavar=metavar, help=help_)
+    return click.option(flag, *other_flags(field), name, default=None, metavar=metavar, help=help_)
+
+
+def other_flags(field: FieldInfo) -> tuple[str, ...]:
+    """The flags that set a field as well, under the name that other exporters have."""
+    extra = field.json_schema_extra
+    also = extra.get("also") if isinstance(extra, dict) else None
+    return () if also is None else (str(also),)
 
 
 def load(
@@ -84,7 +102,7 @@ def load(
     for model in option_models().values():
         known.update(model.model_fields)
     given = {
-        name: Given(value, "--" + name.replace("_", "-"))
+        name: Given(value, flag_of(name, Settings.model_fields.get(name)))
         for name, value in flags.items()
         if value is not None and name != "config"
     }
@@ -92,7 +110,8 @@ def load(
     path = Path(chosen) if chosen else None
     from_file = file_layer(path) if path else {}
     check_known(from_file, known)
-    layer = merge(from_file, environment_layer(environ, known), preset or {}, given)
+    from_environment, ignored = environment_layer(environ, known)
+    layer = merge(from_file, from_environment, preset or {}, given)
     settings = build(Settings, layer)
     chosen_sources = _chosen("source", settings.source, sources.names(), layer)
     used_sources = sources.automatic() if chosen_sources is None else chosen_sources
@@ -109,8 +128,28 @@ def load(
         settings,
         sources={name: built["source", name] for name in used_sources},
         schedulers={name: built["scheduler", name] for name in used_schedulers},
+        ignored=ignored,
         file=path,
+        file_is_empty=not from_file,
     )
+
+
+def start_logging(configured: Configured) -> None:
+    """Log as the settings say, and first what in the environment was ignored."""
+    configure_logging(configured.settings.log_format, configured.settings.log_level)
+    for text in configured.ignored:
+        log.warning("%s", text)
+
+
+def start_quiet_logging(configured: Configured) -> None:
+    """The same for a command that prints what it finds, whose log is usually off."""
+    configure_logging(configured.settings.log_format, configured.settings.log_level)
+    for text in configured.ignored:
+        click.echo(f"ofu-exporter: {text}", err=True)
+
+
+QUIET = {"log_level": Given("error", "this command")}
+"""The log of a command that prints itself what it finds: an agent's lines would say everything twice."""
 
 
 def _chosen(kind: str, value: str, names: Sequence[str], layer: Layer) -> list[str] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import How, Lengths, Model
@@ -55,6 +56,9 @@ STEP_OPTIONS = (
 )
 """Options that describe a step of any model; `explain` has them too."""
 
+ROWS_FORMAT = click.option(
+    "--format", "format_", type=click.Choice(["table", "json", "csv"]), default="table"
+)
 FORMAT = click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table")
 
 
@@ -67,8 +71,15 @@ def shares(text: str) -> dict[str, float]:
         name, _, share = item.partition("=")
         if name.strip() in found:
             raise ConfigError(f"--precision: {name.strip()} is given twice")
-        found[name.strip()] = _number("--precision", share)
+        found[name.strip()] = _share(share)
     return found
+
+
+def _share(text: str) -> float:
+    try:
+        return quantities.ratio(text)
+    except ValueError as error:
+        raise ConfigError(f"--precision: {error}") from error
 
 
 def _number(option: str, text: str) -> float:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ofu_exporter.cli.quantities import TFLOPS
 from ofu_exporter.cli.step import shares
 from ofu_exporter.support.percent import percent
+from ofu_exporter.support.plain_text import escaped
 
 if TYPE_CHECKING:
     from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
@@ -43,7 +45,12 @@ LOOK_SECONDS = 0.25
 @click.option(
     "--data-parallel-size", type=click.IntRange(1), help="Puts VeRL-Omni's MFU right, with --gpus."
 )
-@click.option("--peak-tflops", type=float, help="Per GPU, that the job's own MFU divides by.")
+@click.option(
+    "--peak-tflops",
+    metavar="TFLOPS",
+    callback=TFLOPS,
+    help="Per GPU, that the job's own MFU divides by.",
+)
 @click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
 @click.option("--recompute", type=click.Choice(("none", "selective", "full")))
 def tail(log: Path, framework: str, **options: Any) -> None:
@@ -138,9 +145,17 @@ def _print_answer(answer: Mapping[str, Any]) -> None:
     mfu = percent(answer.get("mfu"), "not measured")
     text = f"MFU {mfu}, OFU {percent(interval.get('ofu'), 'not measured')}"
     text += f", {_points(interval.get('difference'))}: {interval.get('verdict')}"
-    text += f"; over {horizon.get('seconds', 0):g} s {_points(horizon.get('difference'))}: "
+    over = _length(horizon)
+    text += f"; {f'over {over:.0f} s ' if over else ''}{_points(horizon.get('difference'))}: "
     causes = [each.get("cause") for each in answer.get("causes") or ()]
-    click.echo(f"{text}{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}")
+    text += f"{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}"
+    click.echo(escaped(text))
+
+
+def _length(horizon: Mapping[str, Any]) -> float | None:
+    """The seconds that a comparison is over; None where the answer does not say when it began or ended."""
+    start, end = horizon.get("start"), horizon.get("end")
+    return None if start is None or end is None else float(end - start)
 
 
 def _points(difference: float | None) -> str:
@@ -158,4 +173,4 @@ def _print_counts(reading: LogTail, poster: Poster, source: LogFile | Pipe) -> N
 
 
 def _print_message(text: str) -> None:
-    click.echo(f"ofu-exporter tail: {text}", err=True)
+    click.echo(f"ofu-exporter tail: {escaped(text)}", err=True)

@@ -15,7 +15,7 @@ import click
 
 from ofu_exporter import __version__
 from ofu_exporter.cli.layers import Given
-from ofu_exporter.cli.settings import load, setting_flags
+from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.errors import ConfigError, GpuError
 from ofu_exporter.values.reasons import Reason
 
@@ -37,6 +37,7 @@ PRESET = {
     "scheduler": Given("none", "validate"),
     "interval": Given(INTERVAL, "validate"),
     "clock_interval": Given(CLOCK_INTERVAL, "validate"),
+    **QUIET,
 }
 """Settings of a validation; they win over the environment, which is meant for this node's agent."""
 WINDOWS_AT_LEAST = 4
@@ -180,6 +181,7 @@ def _configured(options: Mapping[str, Any]) -> Configured:
         preset["source"] = Given("simulate", "--simulate")
     flags = {name: value for name, value in options.items() if name not in OWN}
     configured = load(flags, preset)
+    start_quiet_logging(configured)
     source = configured.settings.source
     if options["simulate"] != (source == "simulate") or source == "replay":
         raise ConfigError(

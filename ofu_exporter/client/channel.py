@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import socket
 import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-LOOPBACK = "http://127.0.0.1:9846"
-SOCKET = "/run/ofu-exporter/reports.sock"
+from ofu_exporter.client.agent_url import default_url
+from ofu_exporter.client.port_owner import refuse_stranger
+
 PATH = "/v1/mfu"
 TIMEOUT_SECONDS = 2.0
 """Longest wait to connect, and for each read: a node's own agent answers in milliseconds or is in trouble."""
@@ -67,9 +67,7 @@ class Channel:
     @property
     def where(self) -> str:
         """The agent's address. Without a URL that is its socket, which may appear later; else loopback."""
-        if self._url:
-            return self._url
-        return f"unix:{SOCKET}" if os.access(SOCKET, os.W_OK) else LOOPBACK
+        return self._url or default_url()
 
     def post(self, body: bytes, token: str) -> AgentAnswer:
         """Send one report. Raises OSError, HTTPException or ValueError; the connection is then closed."""
@@ -95,8 +93,12 @@ class Channel:
     def _post(self, body: bytes, token: str) -> AgentAnswer:
         if self._connection is None:
             self._connection, self._path = _open(self.where, self._environ)
+        if self._connection.sock is None:
+            self._connection.connect()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if token:
+            if not isinstance(self._connection, http.client.HTTPSConnection):  # has a certificate
+                refuse_stranger(self._connection.sock, self._environ)
             headers["Authorization"] = f"Bearer {token}"
         self._connection.request("POST", self._path, body, headers)
         with self._connection.getresponse() as response:

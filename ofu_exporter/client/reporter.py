@@ -8,10 +8,10 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
@@ -59,19 +59,14 @@ class Reporter:
         url: str | None = None,
         token: str | None = None,
         every: float = 10.0,
-        *,
+        *surplus: NoReturn,
         enabled: bool | None = None,
         **facts: Unpack[Facts],
     ) -> None:
         """`every` is in seconds. With `enabled` None only the process with local rank 0 reports.
 
-        Raises TypeError for a fact that does not exist, and nothing else.
+        Never raises: a fact that does not exist is left out, and the log says so once. A type checker refuses it.
         """
-        unknown = facts.keys() - Facts.__annotations__.keys()
-        if unknown:
-            raise TypeError(
-                f"Reporter has no fact {sorted(unknown)}; it knows {sorted(Facts.__annotations__)}"
-            )
         self.disabled = ""
         self._process = os.getpid()
         # Reentrant, for a signal handler that closes or reports while the loop reports.
@@ -81,6 +76,9 @@ class Reporter:
         self._notices = OnceLog()
         self._sender: Sender | None = None
         try:
+            self._note_unknown(
+                "Reporter", len(surplus), facts.keys() - Facts.__annotations__.keys()
+            )
             self._facts = self._usable(facts)
             self._every = number(every) or 10.0
             self._intervals = Intervals(self._every)
@@ -105,7 +103,7 @@ class Reporter:
         """The given facts that JSON can carry, with numbers of numpy made plain."""
         kept: dict[str, object] = {}
         for name, value in facts.items():
-            if value is None:
+            if value is None or name not in Facts.__annotations__:
                 continue
             try:
                 kept[name] = json.loads(json.dumps(value, default=_plain, allow_nan=False))
@@ -113,28 +111,44 @@ class Reporter:
                 self._notices.say(name, f"the fact {name} is left out: {type(error).__name__}")
         return kept
 
+    def _note_unknown(self, call: str, surplus: int, names: Collection[str]) -> None:
+        """Say once what a call was given that there is no use for."""
+        unknown = [
+            *(f"{name}=..." for name in sorted(names)),
+            *["a value without a name"] * surplus,
+        ]
+        if unknown:
+            text = f"{call}() does not know {', '.join(unknown)}, which is left out"
+            with suppress(Exception):  # a handler of the application's own
+                self._notices.say(text, text)
+
     def _disable(self, why: str) -> None:
         self.disabled = why
-        log.warning("MFU is not reported: %s", why)
+        with suppress(Exception):  # as above
+            log.warning("MFU is not reported: %s", why)
 
     def report(
         self,
-        *,
+        *surplus: NoReturn,
         mfu: float | None = None,
         model_flops_per_second: float | None = None,
         tflops_per_gpu: float | None = None,
         tokens_per_second: float | None = None,
         step: int | None = None,
         start: float | None = None,
+        **unknown: NoReturn,
     ) -> None:
         """Report what held since the call before, or since `start` (Unix seconds): one of the first three, or tokens.
 
         `mfu` is a ratio, 0.4 for 40 %; rates are of all GPUs of the job. The first call only begins
-        the time, unless it has a `start`. Never raises; returns within microseconds.
+        the time, unless it has a `start`. Never raises; returns within microseconds. An argument that does not exist
+        is left out, and the log says so once. A type checker refuses it.
         """
         sender = self._sender
         if sender is None or self._closed or os.getpid() != self._process:
             return
+        if surplus or unknown:
+            self._note_unknown("report", len(surplus), unknown)
         try:
             given = (
                 ("mfu", mfu),

@@ -20,6 +20,7 @@ from ofu_exporter.flops.mfu import (
     band,
     dense_peak,
     effective_peak,
+    hint,
     utilization,
 )
 from ofu_exporter.flops.models import Counting, Model, Parameters, padded_vocabulary
@@ -51,6 +52,7 @@ __all__ = [
     "effective_peak",
     "fixed",
     "from_moments",
+    "hint",
     "modules",
     "packed",
     "padded_vocabulary",

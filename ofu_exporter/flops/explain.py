@@ -8,24 +8,27 @@ order is no probability: `Explanation.tied` says how many the numbers cannot tel
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import contradictions, misfit
 from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side, causes
+from ofu_exporter.flops.misfit import Ratio
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import Divergence, Thresholds
+from ofu_exporter.values.reported import Verdict
 
 POINT = 0.01
 """The standard error of OFU where none is given."""
 FITS = 2.5
 """Most standard errors between an expected ratio that fits and the observed one."""
+FITS_BOTH = 2.96
+"""The same of report and OFU together, where the right MFU is known: two errors are as seldom so far off."""
 TILES = (0.01, 0.006)
 """Mean and standard deviation of what tiles add to any job: 0 to 2 points."""
 TILES_KNOWN = 0.002
-COUNTED = 0.01
-"""The error of an MFU that is computed from a throughput, which jobs report with two or three digits."""
 PAIR = 1.0
 """Rarity that a second cause adds beside its own."""
 RAREST_PAIR = 5.5
@@ -70,7 +73,8 @@ class Candidate:
 class Explanation:
     """Whether two numbers disagree, and what may have caused it."""
 
-    observed_ratio: float
+    observed_ratio: float | None
+    """None where OFU is 0."""
     divergence: Divergence
     causes: tuple[Candidate, ...]
     """The causes that fit, likeliest first."""
@@ -80,27 +84,15 @@ class Explanation:
     """Causes that were not tried, and the facts that they need."""
     looked: bool
     """Whether there was anything to explain."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Ratio:
-    """A ratio, or a range of them."""
-
-    low: float = 1.0
-    high: float = 1.0
-
-    def times(self, other: _Ratio) -> _Ratio:
-        return _Ratio(self.low * other.low, self.high * other.high)
-
-    def nearest(self, value: float) -> float:
-        return min(max(value, self.low), self.high)
+    advice: str = ""
+    """What to look at where no mistake in the report is the answer; "" otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
     cause: Cause
     hypothesis: Hypothesis
-    ratio: _Ratio
+    ratio: Ratio
 
     @property
     def rarity(self) -> float:
@@ -111,8 +103,8 @@ class _Tried:
 @dataclass(frozen=True, slots=True)
 class _Combined:
     tried: tuple[_Tried, ...]
-    report: _Ratio = field(default_factory=_Ratio)
-    hardware: _Ratio = field(default_factory=_Ratio)
+    report: Ratio = field(default_factory=Ratio)
+    hardware: Ratio = field(default_factory=Ratio)
 
     @property
     def rarity(self) -> float:
@@ -137,12 +129,34 @@ def explain(
         standard_error=observation.standard_error,
         thresholds=thresholds,
     )
-    ratio = _ratio(observation)
-    right = observation.right_mfu
-    miscounted = right is not None and abs(math.log(observation.mfu / right)) > FITS * COUNTED
-    looked = compared.verdict.diverged or miscounted
+    if observation.mfu == 0:
+        raise ConfigError("mfu: 0 has no ratio to anything that could be explained")
+    ratio = observation.mfu / observation.ofu if observation.ofu else None
+    is_impossible, advice = _contradiction(observation, compared, thresholds)
+    if is_impossible:
+        return Explanation(ratio, compared, (), 0, (), True, advice)
+    looked = compared.verdict.diverged or _is_miscounted(observation) or bool(advice)
     found = _ranked(observation, facts) if looked else []
-    return Explanation(ratio, compared, tuple(found[:SHOWN]), _tied(found), _untried(facts), looked)
+    shown, said = tuple(found[:SHOWN]), "" if found else advice
+    return Explanation(ratio, compared, shown, _tied(found), _untried(facts), looked, said)
+
+
+def _contradiction(
+    observation: Observation, compared: Divergence, thresholds: Thresholds
+) -> tuple[bool, str]:
+    """Whether no mistake in the report can be the answer, and what to look at."""
+    ofu, error, right = observation.ofu, observation.standard_error, observation.right_mfu
+    if nothing := contradictions.next_to_nothing(compared, ofu, error):
+        return True, nothing
+    if right is None or compared.verdict is Verdict.INSUFFICIENT_DATA:
+        return ofu == 0, ""
+    return contradictions.with_throughput(right, ofu, error, thresholds)
+
+
+def _is_miscounted(observation: Observation) -> bool:
+    """Whether the report is not the MFU that the throughput makes."""
+    right = observation.right_mfu
+    return right is not None and misfit.of_report(observation.mfu, right, Ratio()) > FITS
 
 
 def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[Candidate]:
@@ -154,21 +168,14 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
         if not math.isfinite(value) or value <= 0:
             raise ConfigError(f"{name}: {value!r} is not a number above 0")
     observed = math.log(reported / right)
-    if abs(observed) <= COUNTED:
+    if misfit.of_report(reported, right, Ratio()) <= 1:
         return []
     found = []
     for one in _tried(facts):
-        misfit = _distance(observed, one.ratio, COUNTED)
-        if one.cause.side is Side.REPORT and misfit <= 1:
-            found.append(_candidate(_single(one), observed, misfit, reported))
+        off = misfit.of_report(reported, right, one.ratio)
+        if one.cause.side is Side.REPORT and off <= 1:
+            found.append(_candidate(_single(one), observed, off, reported))
     return _best_of_each(sorted(found, key=lambda each: each.score))
-
-
-def _ratio(observation: Observation) -> float:
-    for name, value in (("mfu", observation.mfu), ("ofu", observation.ofu)):
-        if value == 0:
-            raise ConfigError(f"{name}: 0 has no ratio to anything that could be explained")
-    return observation.mfu / observation.ofu
 
 
 def _tried(facts: CauseFacts) -> Iterator[_Tried]:
@@ -176,10 +183,10 @@ def _tried(facts: CauseFacts) -> Iterator[_Tried]:
     right = facts.step.flops() if facts.step else 1.0
     for cause in causes():
         for found in cause.hypotheses(facts):
-            ratio = _Ratio(min(found.ratio, found.lowest or found.ratio), found.ratio)
+            ratio = Ratio(min(found.ratio, found.lowest or found.ratio), found.ratio)
             if found.miscount and facts.step:
                 value = found.miscount(facts.step).flops() / right
-                ratio = _Ratio(value, value)
+                ratio = Ratio(value, value)
             if ratio.high > 0 and not ratio.low == ratio.high == 1:
                 yield _Tried(cause, found, ratio)
 
@@ -206,7 +213,7 @@ def _together(facts: CauseFacts, right: float, one: _Combined, other: _Combined)
     first, second = (each.hypothesis.miscount for each in tried)
     if first and second and facts.step:
         value = second(first(facts.step)).flops() / right
-        return _Combined(tried, report=_Ratio(value, value))
+        return _Combined(tried, report=Ratio(value, value))
     return _Combined(tried, one.report.times(other.report), one.hardware.times(other.hardware))
 
 
@@ -225,7 +232,21 @@ def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
         # A pair has to explain more than each of its causes alone.
         if all(pair.score < singles[slug].score for slug in pair.causes if slug in singles)
     ]
-    return _best_of_each(sorted([*singles.values(), *pairs], key=lambda each: each.score))
+    alike = sorted([*singles.values(), *pairs], key=lambda each: _place(each, singles.values()))
+    return _best_of_each(alike)
+
+
+def _place(each: Candidate, singles: Collection[Candidate]) -> float:
+    """The score; a pair stands behind every single cause that fits as well. Causes rarer than any pair are none."""
+    if len(each.causes) == 1:
+        return each.score
+    limit = each.misfit**2 + ALIKE
+    ahead = [
+        one.score
+        for one in singles
+        if one.misfit**2 <= limit and one.score - one.misfit**2 / 2 <= RAREST_PAIR
+    ]
+    return max([each.score, *(math.nextafter(score, math.inf) for score in ahead)])
 
 
 def _judged(
@@ -233,25 +254,24 @@ def _judged(
 ) -> list[Candidate]:
     """The candidates that fit, best first; of each cause or pair the best."""
     found = []
+    limit = FITS if observation.right_mfu is None else FITS_BOTH
+    observed = math.log(observation.mfu / observation.ofu)
     for each in tried:
-        misfit = _misfit(observation, facts, each)
-        if misfit <= FITS:
-            observed = math.log(observation.mfu / observation.ofu)
-            found.append(_candidate(each, observed, misfit, observation.mfu))
+        off = _misfit(observation, facts, each)
+        if off <= limit:
+            found.append(_candidate(each, observed, off, observation.mfu))
     return _best_of_each(sorted(found, key=lambda each: each.score))
 
 
 def _misfit(observation: Observation, facts: CauseFacts, each: _Combined) -> float:
-    """Standard errors between expected and observed: of one ratio or, with a right MFU, of the report's and OFU's."""
-    shift, spread = _tiles(facts, each)
-    error = math.hypot(observation.standard_error / observation.ofu, spread)
-    if observation.right_mfu is None:
+    """Standard errors between expected and observed OFU; with a right MFU, of the report and of OFU together."""
+    tiles, right = _tiles(facts, each), observation.right_mfu
+    seen = (observation.ofu, observation.standard_error)
+    if right is None:
         whole = each.report.times(each.hardware)
-        return _distance(math.log(observation.mfu / observation.ofu) + shift, whole, error)
-    return math.hypot(
-        _distance(math.log(observation.mfu / observation.right_mfu), each.report, COUNTED),
-        _distance(math.log(observation.right_mfu / observation.ofu) + shift, each.hardware, error),
-    )
+        return misfit.of_hardware(observation.mfu, seen, whole, tiles)
+    report = misfit.of_report(observation.mfu, right, each.report)
+    return math.hypot(report, misfit.of_hardware(right, seen, each.hardware, tiles))
 
 
 def _tiles(facts: CauseFacts, each: _Combined) -> tuple[float, float]:
@@ -266,12 +286,7 @@ def _tiles(facts: CauseFacts, each: _Combined) -> tuple[float, float]:
     return known, TILES_KNOWN
 
 
-def _distance(observed: float, expected: _Ratio, error: float) -> float:
-    value = math.exp(observed)
-    return abs(math.log(value / expected.nearest(value))) / max(error, 1e-9)
-
-
-def _candidate(each: _Combined, observed: float, misfit: float, mfu: float) -> Candidate:
+def _candidate(each: _Combined, observed: float, off: float, mfu: float) -> Candidate:
     value = math.exp(observed)
     ratio = each.report.times(each.hardware)
     order = sorted(each.tried, key=lambda one: -abs(math.log(one.ratio.nearest(value))))
@@ -281,9 +296,9 @@ def _candidate(each: _Combined, observed: float, misfit: float, mfu: float) -> C
     return Candidate(
         "+".join(one.cause.slug for one in order),
         ratio.nearest(value),
-        misfit,
+        off,
         evidence,
-        misfit**2 / 2 + each.rarity,
+        off**2 / 2 + each.rarity,
     )
 
 

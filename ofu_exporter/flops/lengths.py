@@ -76,6 +76,12 @@ class Lengths:
             return frozenset({TOKENS})
         return frozenset(stream for sample, _ in self.samples for stream, _ in sample)
 
+    def longest(self, stream: str = TOKENS) -> int:
+        """The longest length of a stream; the mean, where only moments are known, which no longest one is below."""
+        if self.moments is not None:
+            return int(Fraction(self.moments.tokens) / self.moments.sequences)
+        return max((dict(sample).get(stream, 0) for sample, _ in self.samples), default=0)
+
     def with_fixed(self, lengths: Mapping[str, int]) -> Lengths:
         """The samples with the streams whose length the model itself fixes.
 
@@ -153,6 +159,9 @@ def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
         return length + other
     if extent.per is Per.SEQUENCE:
         return int(length > 0)
+    if extent.per is Per.PAIR and extent.most is not None:
+        seen = length * min(length, extent.most)
+        return Fraction(seen, 2) if extent.causal else seen
     if extent.per is Per.PAIR:
         return _chunked(length, extent)
     return length * other if extent.per is Per.CROSS else (length + other) ** 2
@@ -192,7 +201,7 @@ def _of_moments(moments: Moments, extent: Extent) -> Exact:
         return moments.tokens
     if extent.per is Per.SEQUENCE:
         return moments.sequences
-    if extent.window is not None or extent.chunk is not None:
+    if any(limit is not None for limit in (extent.window, extent.chunk, extent.most)):
         raise ConfigError(
             "lengths: attention in a sliding window or chunks is not determined by two moments; give the lengths"
         )

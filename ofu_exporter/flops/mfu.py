@@ -7,7 +7,6 @@ recomputed activations. Equation numbers are those of "Instant GPU Efficiency Vi
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.step_count import Count, Total
 from ofu_exporter.hardware import gpu_models
+from ofu_exporter.values import quantities
 from ofu_exporter.values.gpu import Gpu
 
 SAME = 0.01
@@ -28,6 +28,7 @@ BANDS = (
     (math.inf, "above 55 %: check for FLOPs that are counted twice"),
 )
 """KempnerForge's bands for H100 clusters (its page on MFU): hints, not verdicts."""
+BANDS_FROM = "Hopper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class Utilization:
 
 def _hint(gpu: str) -> str:
     """A hint at GPU names: those that the text is part of, else the nearest, else all."""
+    import difflib  # noqa: PLC0415 - seldom needed, and milliseconds to import
+
     known = [name for each in gpu_models.ROWS for name in each.names]
     within = [name for name in known if gpu and gpu.lower() in name.lower()]
     near = within or difflib.get_close_matches(gpu, known, 1)
@@ -141,7 +144,7 @@ def utilization(
     if peak_flops is None:
         peak = effective_peak(precision, {name: dense_peak(gpu, name) for name in precision})
     else:
-        peak = _positive("peak_tflops", peak_flops)
+        peak = _rate("peak_flops", peak_flops)
         warnings += peak_mistakes(gpu, precision, peak)
     rate = pace.steps_per_second(count)
     model = float(count.model_flops_per_step) * rate
@@ -199,6 +202,16 @@ def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:
     return found
 
 
+def hint(count: Count, mfu: float, gpu: str) -> str | None:
+    """KempnerForge's hint, where its bands were found: a dense model that trains on GPUs of the H100's class."""
+    row = gpu_models.find(Gpu(index="", uuid="", name=gpu))
+    is_dense = count.parameters.total == count.parameters.active
+    trains = any(line.backward for line in count.lines)
+    if row is None or row.chip.arch != BANDS_FROM or not is_dense or not trains:
+        return None
+    return band(mfu)
+
+
 def band(mfu: float) -> str:
     """KempnerForge's hint on an MFU."""
     return next(text for limit, text in BANDS if mfu < limit)
@@ -206,6 +219,13 @@ def band(mfu: float) -> str:
 
 def _same(one: float, other: float) -> bool:
     return abs(one - other) <= SAME * other
+
+
+def _rate(name: str, value: float) -> float:
+    try:
+        return quantities.flops_per_second(_positive(name, value))
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from error
 
 
 def _positive(name: str, value: float) -> float:

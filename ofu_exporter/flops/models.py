@@ -46,6 +46,8 @@ class Model:
     """Length of the streams whose length the configuration fixes (patches of an image)."""
     streams: tuple[str, ...] = (TOKENS,)
     """The streams whose lengths the user gives; every sample has the first of them."""
+    longest: int | None = None
+    """Tokens of the longest sequence that the configuration says the model is made for; None where it says none."""
     softmax_heads: int = 0
     """Heads of all layers together, where the model is a vision transformer."""
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.terms import Extent, Part, Per, Term
+from ofu_exporter.flops.terms import Extent, Linear, Part, Per, Term
 
 SAMPLE = "samples"
 PER_SAMPLE = Extent(Per.SEQUENCE, SAMPLE)
@@ -175,7 +175,8 @@ def linear(
     _positive(in_features=in_features, out_features=out_features, positions=positions)
     parameters = in_features * out_features + bias * out_features
     flops = 2 * in_features * out_features * positions
-    return Term(name, Part.PROJECTION, PER_SAMPLE, flops, parameters, parameters)
+    sides = Linear(in_features, out_features, stored=1, used=positions)
+    return Term(name, Part.PROJECTION, PER_SAMPLE, flops, parameters, parameters, linear=sides)
 
 
 def embedding(num_embeddings: int, embedding_dim: int, *, name: str = "embedding") -> Term:

@@ -26,6 +26,12 @@ class Recompute(str, Enum):
     """Every layer; what stands outside the layers (embedding, head) keeps its activations."""
 
 
+def check_recompute(forward_only: bool | None, recompute: Recompute | str | None) -> None:
+    """Raise ConfigError for recomputation in a job without backward passes."""
+    if forward_only and recompute not in (None, Recompute.NONE):
+        raise ConfigError("recompute: a forward-only pass has no activations to compute again")
+
+
 ADAPTER_TARGETS = (
     "q_proj",
     "k_proj",
@@ -62,8 +68,7 @@ class Passes:
     """How often the model runs per step and sample: timesteps, guidance passes, epochs over one batch."""
 
     def __post_init__(self) -> None:
-        if self.forward_only and self.recompute is not Recompute.NONE:
-            raise ConfigError("recompute: a forward-only pass has no activations to compute again")
+        check_recompute(self.forward_only, self.recompute)
         if self.recompute is Recompute.NONE and self.recompute_layers is not None:
             raise ConfigError("recompute_layers: say with recompute what is recomputed in them")
         if self.lora is not None and self.lora.rank < 1:
@@ -151,7 +156,7 @@ def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
             name=f"{term.name}.lora",
             flops=2 * weights * term.linear.used,
             parameters=weights * term.linear.stored,
-            active=weights * term.linear.used,
+            active=weights * min(term.linear.used, term.linear.stored),
             linear=None,
         )
     if not met:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from ofu_exporter.flops.lengths import Lengths
 from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
 from ofu_exporter.flops.neutral_fields import NEUTRAL
 from ofu_exporter.flops.passes import Passes, Run, plan
-from ofu_exporter.flops.terms import Exact, Part, Term, total, whole
+from ofu_exporter.flops.terms import TOKENS, Exact, Part, Term, total, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +127,13 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
     fields.has("architectures")
     model = family.read(fields, architecture)
     fields.finish()
-    return model
+    return replace(model, longest=_longest(config))
 
 
 def read_file(path: Path, ignore: Iterable[str] = ()) -> Model:
     """The model of a configuration in a JSON file. Raises ConfigError, which names the file."""
+    import json  # noqa: PLC0415 - seldom needed, and milliseconds to import
+
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -141,6 +143,29 @@ def read_file(path: Path, ignore: Iterable[str] = ()) -> Model:
     if not isinstance(config, Mapping):
         raise ConfigError(f"{path}: the top level is not a configuration")
     return read(config, ignore)
+
+
+def _longest(config: Mapping[str, object]) -> int | None:
+    """The most tokens of a sequence that a configuration names, stretched as its rotary scaling says."""
+    text = config.get("text_config", config)
+    if not isinstance(text, Mapping):
+        return None
+    named = [text.get(name) for name in ("max_position_embeddings", "n_positions")]
+    most = next((value for value in named if type(value) is int and value > 0), None)
+    scaling = text.get("rope_scaling")
+    if most is None or not isinstance(scaling, Mapping):
+        return most
+    factor, original = scaling.get("factor"), scaling.get("original_max_position_embeddings", most)
+    if type(original) is not int or not isinstance(factor, int | float) or not factor < math.inf:
+        return most
+    return max(most, int(original * factor))
+
+
+def _too_long(model: Model, lengths: Lengths) -> Iterable[str]:
+    """A warning of sequences that the model is not made for: a slip in the length, as a rule."""
+    length = lengths.longest() if TOKENS in lengths.streams else 0
+    if model.longest is not None and length > model.longest:
+        yield f"sequences of {length} tokens are longer than the model's own maximum of {model.longest}"
 
 
 def _architecture(config: Mapping[str, object]) -> str:
@@ -184,7 +209,7 @@ def count(
         lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
-        warnings=tuple(convention.warnings(model, how.counting)),
+        warnings=(*convention.warnings(model, how.counting), *_too_long(model, lengths)),
     )
 
 

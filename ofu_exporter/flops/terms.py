@@ -70,6 +70,8 @@ class Extent:
     """PAIR: a query sees only this many of these keys, the nearest and its own; on both sides if not causal."""
     chunk: int | None = None
     """PAIR: a query sees only keys in its own chunk of this many neighbouring tokens."""
+    most: int | None = None
+    """PAIR: every query sees as many keys as the sequence has, but at most this many: a window, roughly (verl)."""
 
 
 PER_TOKEN = Extent()
@@ -85,7 +87,7 @@ class Linear:
     stored: int
     """How many such matrices the model has, over all layers and experts."""
     used: int
-    """How many of them one token goes through."""
+    """How often one unit of the extent goes through them: a token through some experts, a sample at each position."""
 
 
 @dataclass(frozen=True, slots=True)

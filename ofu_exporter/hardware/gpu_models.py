@@ -92,6 +92,21 @@ def find(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> GpuModel | None:
     return named
 
 
+def by_short_name(text: str) -> tuple[str, tuple[str, ...]] | None:
+    """The NVML name that a short name such as `H100` or `h100-pcie` is taken for, and the other models that it may be.
+
+    Of several models the first of the table is taken, which is the one with SXM. None where no model is called so.
+    """
+    short = "-".join(text.casefold().removeprefix("nvidia").split())
+    rows = [row for row in ROWS if row.names and "-as-" not in row.key]
+    fitting = [row for row in rows if f"{row.key.casefold()}-".startswith(f"{short}-")]
+    fitting.sort(key=lambda row: row.key.casefold() != short)
+    if not short or not fitting:
+        return None
+    exact = fitting[0].key.casefold() == short
+    return fitting[0].names[0], () if exact else tuple(row.key for row in fitting[1:])
+
+
 def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
     """What a device is measured against; None = no row has a clock for it."""
     row = find(gpu, extra)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import http.client
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -14,15 +12,15 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.support.bounded_get import Answer, Check, Limits, TooLargeError, get
+from ofu_exporter.support.plain_text import escaped
 
 MOST_AT_ONCE = 64
 MAX_ANSWER_BYTES = 4 << 20
 ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 0.5
 """Pause before the nodes are asked again on which the job has not ended yet."""
-
-# No proxy: the nodes of a job are in the same network.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+NO_TOTALS = "answers with something else than a job's totals"
 
 
 class NodeAnswer(NamedTuple):
@@ -41,26 +39,35 @@ class Gathered(NamedTuple):
     """Why a node has no part in the totals, by node."""
 
 
-def ask(agent: str, job_id: str, seconds: float = ANSWER_SECONDS) -> NodeAnswer:
-    """Ask one agent, `http://host:port`, for a job."""
+def ask(
+    agent: str, job_id: str, seconds: float = ANSWER_SECONDS, check: Check = lambda _: None
+) -> NodeAnswer:
+    """Ask one agent, `http://host:port` or `unix:/path`, for a job; `check` sees the connection first."""
+    path = f"/v1/jobs/{urllib.parse.quote(job_id)}"
     try:
-        path = f"{agent.rstrip('/')}/v1/jobs/{urllib.parse.quote(job_id)}"
-        request = urllib.request.Request(path, headers={"Accept": "application/json"})
-        with _OPENER.open(request, timeout=seconds) as answer:
-            body = answer.read(MAX_ANSWER_BYTES)
-        totals = JobTotals.model_validate_json(body)
-        if totals.counts_instances_whole:
-            return NodeAnswer(None, "counts a MIG instance as a whole GPU: its agent is older")
-        return NodeAnswer(totals)
-    except urllib.error.HTTPError as error:
-        with error:
-            knows_nothing = error.code == 404 and b"is known on this node" in error.read(4096)
-        return NodeAnswer(None, "" if knows_nothing else f"answers {error.code}")
-    except ValidationError:
-        return NodeAnswer(None, "answers with something else than a job's totals")
+        answer = get(agent, path, "application/json", Limits(seconds, MAX_ANSWER_BYTES), check)
+    except TooLargeError:
+        return NodeAnswer(None, NO_TOTALS)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        why = getattr(error, "reason", "") or error
-        return NodeAnswer(None, f"does not answer: {getattr(why, 'strerror', None) or why}")
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return NodeAnswer(None, f"does not answer: {escaped(why)}")
+    if answer.status != 200:
+        return NodeAnswer(None, _problem(answer))
+    try:
+        totals = JobTotals.model_validate_json(answer.body)
+    except ValidationError:
+        return NodeAnswer(None, NO_TOTALS)
+    if totals.counts_instances_whole:
+        return NodeAnswer(None, "counts a MIG instance as a whole GPU: its agent is older")
+    return NodeAnswer(totals)
+
+
+def _problem(answer: Answer) -> str:
+    if answer.status == 404 and b"is known on this node" in answer.body[:4096]:
+        return ""
+    if answer.status == 401:
+        return "answers 401: reading is closed there; root may read by the agent's Unix socket"
+    return f"answers {answer.status}"
 
 
 def gather(nodes: Sequence[str], port: int, job_id: str, wait: float) -> Gathered:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
 
+from ofu_exporter.jobs.state_lock import StateLock
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support.boot import boot_id
@@ -53,27 +56,40 @@ class Saved:
     """Unix time of the last snapshot in the file: who held what after that, nobody has seen."""
 
 
+class NewerFileError(sqlite3.OperationalError):
+    """A state file of a newer version of this program."""
+
+
 class StateFile:
     """The open state file. Every method raises sqlite3.Error when the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
+        """Raises OSError when another agent has the file, and NewerFileError."""
         self._path = path
-        self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
+        self._lock = StateLock(path)
+        try:
+            self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
+        except sqlite3.Error:
+            self._lock.close()
+            raise
         try:
             self._prepare()
         except sqlite3.Error:
-            self._db.close()
+            self.close()
             raise
         self._file = _identity(path)
 
     def is_there(self) -> bool:
         """Whether the path still leads to this file: a file that was removed or replaced takes writes nobody reads."""
-        return self._file is not None and _identity(self._path) == self._file
+        is_same = self._file is not None and _identity(self._path) == self._file
+        return is_same and self._lock.is_there()
 
     def _prepare(self) -> None:
         found = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if found > _VERSION:
+            raise NewerFileError(f"version {found}")
         if found not in (0, _VERSION):
-            raise sqlite3.DatabaseError(f"made by another version ({found})")
+            raise sqlite3.DatabaseError(f"its version is {found}")
         check = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if check != "ok":
             raise sqlite3.DatabaseError(check)
@@ -87,12 +103,30 @@ class StateFile:
             "SELECT report, ended FROM jobs WHERE ended IS NULL OR ended > ? ORDER BY began",
             (unix - GRACE_SECONDS,),
         ).fetchall()
-        marks = self._db.execute(
-            "SELECT uuid, instance, counted_until FROM gpus WHERE boot_id = ?", (boot_id(),)
+        watched = self._db.execute("SELECT until FROM watched").fetchone() or (None,)
+        until = watched[0] if _is_past(watched[0], unix) else None
+        if until is not watched[0]:
+            log.warning("the state file's last time is %a, which cannot be: left out", watched[0])
+        return Saved(_readable(rows), self._marks(), until)
+
+    def _marks(self) -> dict[GpuKey, float]:
+        """Up to where each GPU was counted in this boot. A mark that cannot be is left out: the GPU is counted anew."""
+        boot, now = boot_id(), time.monotonic()
+        if not boot:
+            return {}  # nobody knows in which boot a mark was made
+        rows = self._db.execute(
+            "SELECT uuid, instance, counted_until FROM gpus WHERE boot_id = ? LIMIT ?",
+            (boot, MOST_ROWS),
         ).fetchall()
-        watched = self._db.execute("SELECT until FROM watched").fetchone()
-        counted = {(uuid, instance): until for uuid, instance, until in marks}
-        return Saved(_readable(rows), counted, watched[0] if watched else None)
+        marks = {
+            (uuid, instance): float(until)
+            for uuid, instance, until in rows
+            if isinstance(uuid, str) and isinstance(instance, str) and _is_past(until, now)
+        }
+        if len(marks) < len(rows):
+            bad = len(rows) - len(marks)
+            log.warning("%d marks of GPUs in the state file cannot be and are left out", bad)
+        return marks
 
     def save(
         self, jobs: Iterable[JobTotals], counted_until: Mapping[GpuKey, float], watched_until: float
@@ -109,7 +143,11 @@ class StateFile:
             )
             self._db.executemany(
                 "INSERT OR REPLACE INTO gpus VALUES (?, ?, ?, ?)",
-                [(uuid, instance, boot, at) for (uuid, instance), at in counted_until.items()],
+                [
+                    (uuid, instance, boot, at)
+                    for (uuid, instance), at in counted_until.items()
+                    if boot
+                ],
             )
             self._db.execute("INSERT OR REPLACE INTO watched VALUES (0, ?)", (watched_until,))
 
@@ -128,6 +166,12 @@ class StateFile:
                 "(SELECT rowid FROM jobs ORDER BY updated DESC LIMIT -1 OFFSET ?)",
                 (MOST_ROWS,),
             )
+            self._db.execute("DELETE FROM gpus WHERE boot_id IS NOT ?", (boot_id(),))
+            self._db.execute(
+                "DELETE FROM gpus WHERE rowid IN "
+                "(SELECT rowid FROM gpus ORDER BY counted_until DESC LIMIT -1 OFFSET ?)",
+                (MOST_ROWS,),
+            )
 
     def find(self, job_id: str) -> tuple[JobTotals, ...]:
         """Every remembered run of a job, oldest first."""
@@ -135,6 +179,12 @@ class StateFile:
 
     def close(self) -> None:
         self._db.close()
+        self._lock.close()
+
+
+def _is_past(value: object, now: float) -> bool:
+    """Whether a value of a row is a time that has been; no number, NaN and what lies ahead are not."""
+    return isinstance(value, (int, float)) and 0 <= value <= now
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -160,6 +210,9 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
         except ValidationError:
             log.warning("a job in the state file cannot be read and is left out")
             continue
+        if ended is not None and not _is_past(ended, math.inf):
+            log.warning("job %s in the state file has no time of its end: left out", job.job_id)
+            continue
         if job.counts_instances_whole:
             log.warning(
                 "job %s: sums of an older version, in which a MIG instance is a whole GPU, are left out",
@@ -171,7 +224,20 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
 
 
 def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
-    """Look a job up in a state file without writing to it. Raises sqlite3.Error."""
+    """Look a job up in a state file without writing to it. Raises sqlite3.Error.
+
+    Where an older agent has a file of its own beside a newer one's, it has the jobs of the time since.
+    """
+    beside = beside_newer(path)
+    if not beside.exists():
+        return _found_in(path, job_id)
+    newer: tuple[JobTotals, ...] = ()
+    with suppress(sqlite3.Error):  # its tables may be others
+        newer = _found_in(path, job_id)
+    return (*newer, *_found_in(beside, job_id))
+
+
+def _found_in(path: Path, job_id: str) -> tuple[JobTotals, ...]:
     db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
     try:
         return _find(db, job_id)
@@ -179,12 +245,31 @@ def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
         db.close()
 
 
+def beside_newer(path: Path) -> Path:
+    """The file of this version beside a state file that a newer version made."""
+    return path.with_name(f"{path.name}.v{_VERSION}")
+
+
 def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:
     """Open a state file. A damaged one is set aside first; `set_aside` is told its new path.
 
+    A newer version's file stays as it is, and one of this version is opened beside it.
     Raises sqlite3.Error, OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return _sound(path, set_aside)
+    except NewerFileError as error:
+        beside = beside_newer(path)
+        log.warning(
+            "state file %s is of a newer version of this program (%s) and is left alone: %s is used",
+            *(path, error, beside.name),
+        )
+        return _sound(beside, set_aside)
+
+
+def _sound(path: Path, set_aside: Callable[[Path], None]) -> StateFile:
+    """Open a state file, a new one where it is damaged. Raises sqlite3.Error, OSError."""
     try:
         return StateFile(path)
     except sqlite3.OperationalError:

@@ -21,7 +21,7 @@ PERCENTILES = (10, 50, 90)
 class GpuTotals(BaseModel):
     """What one job had of one GPU or MIG instance. Seconds are GPU-seconds: time x share of the GPU."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     gpu: str
     uuid: str
@@ -54,7 +54,7 @@ class GpuTotals(BaseModel):
 class RunTotals(BaseModel):
     """One run of a job on one node: a scheduler may begin a job anew under the same id."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     uid: str = ""
     """What the scheduler tells runs apart by."""
@@ -78,7 +78,7 @@ class RunTotals(BaseModel):
 class JobTotals(BaseModel):
     """What is known of one job, on one node or, merged, on several."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     version: Literal[1] = 1
     scheduler: str

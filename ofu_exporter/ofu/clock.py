@@ -77,6 +77,8 @@ class ClockCurve:
     """The highest clock that is believed of the card."""
     variance: float
     """Of a read, in this window and in those before."""
+    remembered: int = 0
+    """How many reads of windows before the variances of the cells rest on as well."""
 
     def cycles(self, spans: Iterable[tuple[float, float]]) -> list[float]:
         """The cycles that elapsed in each of these stretches of the window."""
@@ -110,7 +112,7 @@ class ClockCurve:
         """
         lengths = [cell.end - cell.start for cell in self.cells]
         count = math.fsum(lengths) ** 2 / math.fsum(length**2 for length in lengths)
-        freedom = max(1.0, 2 / 3 * (count - 1))
+        freedom = max(1.0, 2 / 3 * (count - 1 + self.remembered))
         return 1 + 1.21 / freedom + 1.44 / freedom**2 + 1.3 / freedom**3
 
 
@@ -140,7 +142,8 @@ def clock_curve(
             blind = tuple(side for side in sides if side[1] > side[0])
             cells.append(_Cell(left, right, read.hz, variance, blind))
     variance = known + FORGETTING * (usual - known)
-    return ClockCurve(tuple(cells), len(reads), highest_hz, variance)
+    before = 0 if remembered is None else REMEMBERED_READS
+    return ClockCurve(tuple(cells), len(reads), highest_hz, variance, before)
 
 
 def _pooled(variance: float, reads: int, remembered: float) -> float:

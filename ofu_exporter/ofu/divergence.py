@@ -12,10 +12,9 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.values import quantities
 from ofu_exporter.values.reported import NO_ERROR, Compared, ErrorMethod, StandardError, Verdict
 
-MFU_LIMIT = 10.0
-"""A wrong peak or GPU count makes an MFU of several times 1; beyond this it's a percentage."""
 OFU_LIMIT = 1.5
 """Boost above the tensor clock takes OFU a little over 1, never here."""
 
@@ -147,7 +146,7 @@ def verdict(sums: Compared, gpus: float = 1.0, thresholds: Thresholds = DEFAULT)
 
 def check(mfu: float, ofu: float, standard_error: float) -> None:
     """Raise ConfigError for a number that is negative, not finite or a percentage; it names the field."""
-    for name, value, limit in (("mfu", mfu, MFU_LIMIT), ("ofu", ofu, OFU_LIMIT)):
+    for name, value, limit in (("mfu", mfu, quantities.MOST), ("ofu", ofu, OFU_LIMIT)):
         if isinstance(value, bool) or not math.isfinite(value) or value < 0:
             raise ConfigError(f"{name}: {value!r} is not a number from 0 on")
         if value > limit:

@@ -26,6 +26,8 @@ from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
 
 FORGET_AFTER_SECONDS = 3600.0
 """A GPU that its source no longer names is remembered this long, so that its totals can go on."""
+MOST_GONE = 128
+"""Most GPUs that are remembered so; a page that names others each time must not fill the memory."""
 CLOCK_STEP_SECONDS = 1.0
 """A clock that is kept by time servers drifts by milliseconds between two ticks; more was set by somebody."""
 
@@ -148,11 +150,15 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
         key: replace(_described(state, gpu, tick.rows), share=parts[key], seen_at=tick.now)
         for key, gpu in named.items()
     }
-    for key, known in state.gpus.items():
-        remembered = known.observed_seconds > 0 and tick.now - known.seen_at < FORGET_AFTER_SECONDS
-        if key not in states and remembered and known.gpu.uuid not in there:
-            states[key] = known
-    return states
+    gone = [
+        (key, known)
+        for key, known in state.gpus.items()
+        if known.observed_seconds > 0
+        and tick.now - known.seen_at < FORGET_AFTER_SECONDS
+        and known.gpu.uuid not in there
+    ]
+    gone.sort(key=lambda each: each[1].seen_at)
+    return {**states, **dict(gone[-MOST_GONE:])}
 
 
 def _described(state: State, gpu: Gpu, rows: Sequence[GpuModel]) -> GpuState:

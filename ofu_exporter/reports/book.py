@@ -134,6 +134,7 @@ class ReportBook:
         try:
             owner = self._owner(report.job_id)
             permission(owner.view.job if owner.view else None)
+            _check_effect(report, owner)
             with self._lock:
                 self._check_pace(owner.key)
                 known = self._entry_of(owner)
@@ -315,6 +316,12 @@ class ReportBook:
 
 def _anybody(job: Job | None) -> None:
     """Permit everything: the site itself has configured these reports."""
+
+
+def _check_effect(report: MfuReport, owner: Owner) -> None:
+    """Raise ReportError for facts that would change nothing, since the job they are of has ended."""
+    if report.facts_only and owner.view is not None and owner.view.ended is not None:
+        raise ReportError(ReportRejection.ENDED, "job_id", f"{report.job_id!r} has ended")
 
 
 def _taken(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _TakenReport:

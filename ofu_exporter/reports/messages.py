@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any, Literal
 
@@ -21,15 +22,14 @@ from pydantic import (
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.hardware.gpu_models import PRECISIONS
-from ofu_exporter.ofu.divergence import MFU_LIMIT, Divergence
+from ofu_exporter.ofu.divergence import Divergence
+from ofu_exporter.values import quantities
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Bound, Compared, ErrorMethod, LikelyCause, Verdict
 
 UNIX_LIMIT = 1e11
 """Seconds: the year 5138. Milliseconds since 1970 are above the limit."""
 LARGEST = 1e12
-MOST_TFLOPS = 1e6
-"""Most TFLOP/s of one GPU: a hundred times what the fastest has."""
 MOST_LAYERS = 10_000
 DEEPEST = 16
 MOST_VALUES = 10_000
@@ -53,12 +53,13 @@ def _number(value: object) -> object:
     return value
 
 
-def _ratio(value: float) -> float:
-    if value > MFU_LIMIT:
-        raise ValueError(
-            f"{value!r} is not a ratio of 1; if it is a percentage, give {value / 100:.6g}"
-        )
-    return value
+def _ratio(value: object, plain: float = quantities.RATIO) -> float:
+    is_percentage = isinstance(value, str) and value.endswith("%")
+    return quantities.ratio(value if is_percentage else _number(value), plain)
+
+
+def _overhead(value: object) -> float:
+    return _ratio(value, quantities.OVERHEAD)
 
 
 def _printable(value: str) -> str:
@@ -94,7 +95,30 @@ Shares = Annotated[
     dict[Precision, Share],
     BeforeValidator(_as_shares, json_schema_input_type=Precision | dict[Precision, Share]),
 ]
+Percent = Annotated[str, Field(pattern=r"^\d+(\.\d+)?%$", description="41% for 0.41.")]
+Ratio = Annotated[float, BeforeValidator(_ratio, json_schema_input_type=float | Percent)]
+Overhead = Annotated[float, BeforeValidator(_overhead, json_schema_input_type=float | Percent)]
+FlopsPerSecond = Annotated[NotNegative, AfterValidator(quantities.flops_per_second)]
+TflopsDone = Annotated[NotNegative, AfterValidator(quantities.tflops)]
+Tflops = Annotated[Positive, AfterValidator(quantities.tflops)]
 Text = Annotated[str, AfterValidator(_printable)]
+
+
+def _checked_text(value: object) -> object:
+    """Refuse half a surrogate pair anywhere in a body: an answer that repeats it could not be sent.
+
+    Fields that are text themselves refuse it by name.
+    """
+    fields = value.items() if isinstance(value, dict) else ()
+    inner = [(name, each) for name, each in fields if not isinstance(each, str)]
+    names = [name for name, _ in fields]
+    try:
+        json.dumps([names, inner], ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("has half a surrogate pair (such as \\ud800), which is no text") from error
+    except RecursionError as error:
+        raise ValueError(f"is nested more than {DEEPEST} deep") from error
+    return value
 
 
 def _config(value: dict[str, Any]) -> dict[str, Any]:
@@ -156,16 +180,21 @@ class ModelBody(_Body):
 class MfuReport(_Body):
     """What a job says of itself over an interval; what it said before and does not repeat still holds."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_text(cls, value: object) -> object:
+        return _checked_text(value)
+
     job_id: Annotated[Text, Field(min_length=1, max_length=256)] = Field(
         description="SLURM_JOB_ID, or namespace/name of a workload or a pod."
     )
-    mfu: Annotated[Number, Field(ge=0), AfterValidator(_ratio)] | None = Field(
-        default=None, description="Model FLOP utilization, 0.41 for 41 %."
+    mfu: Ratio | None = Field(
+        default=None, description='Model FLOP utilization: 0.41 or "41%"; from 1.5 on "150%" only.'
     )
-    model_flops_per_second: NotNegative | None = Field(
+    model_flops_per_second: FlopsPerSecond | None = Field(
         default=None, description="FLOPs that the model needs, per second, over all GPUs."
     )
-    tflops_per_gpu: NotNegative | None = Field(
+    tflops_per_gpu: TflopsDone | None = Field(
         default=None, description="The same in TFLOP/s of one GPU."
     )
     tokens_per_second: NotNegative | None = Field(
@@ -186,7 +215,7 @@ class MfuReport(_Body):
     gpus: StrictInt | None = Field(
         default=None, gt=0, le=10_000_000, description="All GPUs of the job: the world size."
     )
-    peak_tflops: Annotated[Positive, Field(lt=MOST_TFLOPS)] | None = Field(
+    peak_tflops: Tflops | None = Field(
         default=None, description="TFLOP/s of one GPU that the report divides by."
     )
     precision: Shares | None = Field(
@@ -198,8 +227,8 @@ class MfuReport(_Body):
     framework: Annotated[Text, Field(max_length=64)] | None = Field(
         default=None, description="Whose formula it is."
     )
-    tile_overhead: Annotated[Number, Field(ge=0, lt=10)] | None = Field(
-        default=None, description="What tiles add to the FLOPs, 0.02 for 2 %."
+    tile_overhead: Overhead | None = Field(
+        default=None, description='What tiles add to the FLOPs: 0.02 or "2%".'
     )
     tile_overhead_bound: Bound | None = Field(
         default=None,
@@ -225,11 +254,17 @@ class MfuReport(_Body):
             raise ValueError(f"flops_per_token has no meaning beside {ways[0]}")
         if self.flops_per_token is not None and self.tokens_per_second is None:
             raise ValueError("flops_per_token needs tokens_per_second")
+        if self._recomputes_nothing_again():
+            raise ValueError("recompute: a forward-only pass has no activations to compute again")
         if self.tile_overhead_bound is not None and self.tile_overhead is None:
             raise ValueError("tile_overhead_bound needs tile_overhead")
         if not ways and self.tokens_per_second is None and not self.facts_only:
             raise ValueError(f"give one of {', '.join(WAYS)}")
         return self
+
+    def _recomputes_nothing_again(self) -> bool:
+        is_forward_only = self.model is not None and self.model.forward_only
+        return is_forward_only and self.recompute not in (None, "none")
 
     @property
     def facts_only(self) -> bool:
@@ -260,6 +295,8 @@ class MfuReport(_Body):
             earlier["peak_tflops"] = None
         if self.tile_overhead is not None:
             earlier["tile_overhead_bound"] = None
+        if self.recompute is None and self.model is not None and self.model.forward_only:
+            earlier["recompute"] = None
         return self.model_copy(
             update={name: fact for name, fact in earlier.items() if getattr(self, name) is None}
         )

@@ -12,6 +12,7 @@ from typing import Any
 from ofu_exporter.errors import OfuError
 from ofu_exporter.ofu.job_state import observed
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.values import quantities
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,12 @@ class SimulatedReports:
         sums = observed(view.usage, latest - (end - start), latest)
         mfu = sums.utilization_seconds / sums.gpu_seconds * reporting.ratio
         mfu *= 1 + self._random.gauss(0, NOISE)
-        told = {"job_id": view.job.job_id, "mfu": mfu, "start": start, "end": end}
+        told = {
+            "job_id": view.job.job_id,
+            "mfu": quantities.written(mfu),
+            "start": start,
+            "end": end,
+        }
         try:
             self._book.submit({**told, **reporting.facts})
             self._until[view.job.job_id] = end

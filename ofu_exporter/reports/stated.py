@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from ofu_exporter import flops
 from ofu_exporter.flops.mfu import SAME, peak_mistakes, ratio_mistakes
 from ofu_exporter.hardware.gpu_models import find
-from ofu_exporter.ofu.divergence import MFU_LIMIT
 from ofu_exporter.reports.messages import MfuReport, out_of_range
 from ofu_exporter.reports.model_count import flops_per_token
+from ofu_exporter.values import quantities
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.snapshot import GpuView
 
@@ -76,7 +76,7 @@ def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
     mfu = _mfu(report, hardware, peak, stated, warnings)
     if mfu is None:
         return Stated(None, peak, tuple(warnings))
-    if not mfu <= MFU_LIMIT:
+    if not mfu <= quantities.MOST:
         raise out_of_range(
             _stated_field(report), f"makes an MFU of {mfu:.3g} on this hardware, which cannot be"
         )

@@ -2,8 +2,9 @@
 
 Everybody on this node may write: the peer is a Unix socket or a loopback address, and nothing says that
 the request was passed on. From beyond the node a request needs one of the site's tokens, or a certificate
-where the server demands one. With job tokens on, a request from the node needs a token as well: the
-site's, or the job's own. Tokens are compared by their SHA-256.
+that was verified. With job tokens on, a request from the node needs a token as well: the
+site's, or the job's own. Whether there was a certificate is a mark of the connection itself, made when it was
+verified; what the settings say now is not asked. Tokens are compared by their SHA-256.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from ofu_exporter.errors import ReportError
@@ -23,6 +25,10 @@ from ofu_exporter.values.reasons import ReportRejection
 _PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via", b"origin"})
 """Headers of requests that were passed on: a proxy on this node speaks for anybody. A browser sends Origin with
 every POST; it speaks for any page that it shows, also for one whose name resolves to this node's loopback address."""
+
+
+CERTIFIED = "ofu.certified"
+"""The key of a request's `state` that is true when its connection has shown a certificate that was verified."""
 
 
 class Warrant(str, Enum):
@@ -54,17 +60,21 @@ class Access:
         self,
         site_tokens: SiteTokens | None = None,
         job_tokens: bool = False,
-        demands_certificates: bool = False,
     ) -> None:
-        """`demands_certificates` is whether TLS lets nobody in without a certificate."""
         self._site_tokens = site_tokens
         self._job_tokens = job_tokens
-        self._demands_certificates = demands_certificates
 
     def start(self) -> None:
         """Watch the file of the site's tokens from now on."""
         if self._site_tokens is not None:
             self._site_tokens.start()
+
+    def describe(self, authority: Path | None) -> str:
+        """Who may report, in words for the log; `authority` is the file whose certificates are taken."""
+        local = "this node with a token" if self._job_tokens else "this node"
+        site = f"whoever has a token of {self._site_tokens.path}" if self._site_tokens else ""
+        holders = f"whoever has a certificate by {authority}" if authority else ""
+        return ", ".join(filter(None, (local, site, holders)))
 
     def writer(self, scope: Mapping[str, Any]) -> Writer:
         """The sender of this request (an ASGI scope). Raises ReportError when the sender may not write."""
@@ -72,7 +82,7 @@ class Access:
         digest = "" if given is None else sha256(given)
         if digest and self._site_tokens and self._site_tokens.knows(digest):
             return Writer(Warrant.SITE_TOKEN, digest)
-        if self._demands_certificates and scope.get("scheme") == "https":
+        if scope.get("state", {}).get(CERTIFIED):
             return Writer(Warrant.CERTIFICATE, digest)
         if not is_local(scope):
             raise self._stranger(digest)

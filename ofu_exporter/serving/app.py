@@ -6,22 +6,24 @@ import json
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 from starlette.routing import Route
 
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.serving.faults import CatchFaults
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
+from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.job_routes import add_job_routes
-from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.page import METRICS, Page
+from ofu_exporter.serving.page_routes import add_page_routes
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.report_routes import add_report_routes
-from ofu_exporter.serving.start_page import start_page
+from ofu_exporter.settings import OWN_PATHS
 from ofu_exporter.values.snapshot import Snapshot
 
-_PATHS = frozenset(
-    {"/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu"}
-)
+_PATHS = OWN_PATHS | {METRICS}
 
 PUBLISHED_NAMES = {
     "GpuJson": "GpuState",
@@ -43,7 +45,8 @@ class CountRequests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path = _counted_as(scope["path"])
+        path = scope["path"]
+        path = path if path == self._page.path else _counted_as(path)
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -53,9 +56,22 @@ class CountRequests:
         await self._app(scope, receive, counted)
 
 
+def answer_head(app: App) -> App:
+    """The application, which answers HEAD with the head of its answer to GET; the server leaves out the body."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        is_head = scope["type"] == "http" and scope["method"] == "HEAD"
+        # A copy: the server goes by its own scope to know that no body is to be sent.
+        await app({**scope, "method": "GET"} if is_head else scope, receive, send)
+
+    return answered
+
+
 def _counted_as(path: str) -> str:
     if path.startswith("/v1/jobs/"):
         return "/v1/jobs/{job_id}"
+    if path.startswith("/jobs/"):
+        return "/jobs/{job_id}"
     return path if path in _PATHS else "other"
 
 
@@ -75,7 +91,14 @@ class _Api(FastAPI):
         return self.openapi_schema
 
 
-def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> FastAPI:
+def create_app(
+    page: Page,
+    book: JobBook,
+    reports: ReportBook,
+    guard: Guard,
+    reading: ReadAccess,
+    hosts: Hosts | None = None,
+) -> FastAPI:
     """The application over a page, to which the daemon publishes snapshots.
 
     Requests that write pass the guard first; their route finds the writer in `scope["ofu.writer"]`.
@@ -84,7 +107,11 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     rendered already, and a thread would wait for the interpreter longer than the answer takes.
     """
     app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
+    app.add_middleware(answer_head)
     app.add_middleware(guard.around)
+    app.add_middleware(reading.around)
+    app.add_middleware((hosts or Hosts()).around)
+    app.add_middleware(CatchFaults, faults=page.faults, name=_counted_as)
     app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
 
     async def metrics(request: Request) -> Response:
@@ -97,12 +124,14 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
         return Response(rendered.body, headers=headers)
 
     # A bare route, without parameters that FastAPI would have to check at every scrape.
-    app.router.routes.append(Route("/metrics", metrics))
+    app.router.routes += [Route(path, metrics) for path in dict.fromkeys((METRICS, page.path))]
 
+    @app.get("/-/healthy", response_class=PlainTextResponse, include_in_schema=False)
     @app.get("/healthz", response_class=PlainTextResponse, summary="The process turns")
     def healthz() -> str:
         return "ok\n"
 
+    @app.get("/-/ready", response_class=PlainTextResponse, include_in_schema=False)
     @app.get("/readyz", response_class=PlainTextResponse, summary="Samples are fresh, or why not")
     def readyz() -> PlainTextResponse:
         problem = unready(page.snapshot())
@@ -111,10 +140,7 @@ def create_app(page: Page, book: JobBook, reports: ReportBook, guard: Guard) -> 
     add_job_routes(app, page, book)
     add_report_routes(app, reports, guard.access)
 
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def start() -> str:
-        return start_page(page.snapshot())
-
+    add_page_routes(app, page, book)
     return app
 
 

@@ -1,188 +1,185 @@
-"""Limits HTTP connections: none stands still for long, never too many are open, and writers let readers go first."""
+"""A connection from its accept to its end: what it waits for, what it has shown, and when it may go on."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
-import time
-from collections import OrderedDict, deque
-from collections.abc import Callable
-from enum import Enum
+import ssl
+from asyncio import sslproto
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-log = logging.getLogger(__name__)
+from ofu_exporter.serving.access import CERTIFIED
+from ofu_exporter.serving.connection_limit import READ_BYTES, ConnectionLimit, RequestPhase
+from ofu_exporter.serving.request_queue import Lane
+from ofu_exporter.serving.tls import WriterContext
+from ofu_exporter.support.peers import peer_uid
 
-MOST_CONNECTIONS = 512
-QUIET_SECONDS = 60.0
-"""Shortest time between two log lines about a flood."""
-TURNS_BETWEEN = 4
-"""Turns of the event loop from one request that writes to the next. A request that reads takes five turns from its
-connection to its answer, so it waits for about one that writes, however many there are."""
-MOST_WAITING_BYTES = 1 << 20
-"""Most bytes that are held back; above this they may as well be worked on."""
+UNSENT_BYTES = 16 << 10
+"""Above this an answer counts as not taken, and the next request of the connection waits."""
 _READS = (b"GET ", b"HEAD ")
+_TLS_HANDSHAKE = b"\x16"
+"""The first byte of a TLS connection (RFC 8446, 5.1: ContentType handshake)."""
+
+# asyncio gives every TLS connection a buffer of 256 KiB for its whole life; no record of TLS is larger than 16.6 KiB.
+sslproto.SSLProtocol.max_size = 2 * READ_BYTES
+PEER_UID = "ofu.peer_uid"
+"""The key of a request's `state` that holds the user at the other end of the Unix socket."""
 
 
-class RequestPhase(Enum):
-    """What a connection waits for; the value is the longest wait in seconds."""
-
-    HEAD = 10.0
-    """The client: the first or next request, up to the end of its headers."""
-    BODY = 15.0
-    """The client: the rest of the request. The limit on a report's body is shorter, and has an answer."""
-    ANSWER = 30.0
-    """The client: it has to take the answer."""
-    WORK = float("inf")
-    """Us: the request is being worked on."""
-
-
-class WriteQueue:
-    """Holds back bytes that do not begin a request that reads, until their turn of the event loop."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[Connection, bytes]] = deque()
-        self._bytes = 0
-        self._turning = False
-
-    def hold(self, connection: Connection, data: bytes) -> bool:
-        """Hold a connection's bytes back, to give them to it later; False when too many are held already."""
-        if self._bytes + len(data) > MOST_WAITING_BYTES:
-            return False
-        self._waiting.append((connection, data))
-        self._bytes += len(data)
-        if not self._turning:
-            self._turning = True
-            connection.loop.call_soon(self._turn, connection.loop, 0)
-        return True
-
-    def _turn(self, loop: asyncio.AbstractEventLoop, left: int) -> None:
-        """One turn of the event loop; the first in the queue goes when `left` is 0."""
-        if left:
-            loop.call_soon(self._turn, loop, left - 1)
-            return
-        if not self._waiting:
-            self._turning = False
-            return
-        connection, data = self._waiting.popleft()
-        self._bytes -= len(data)
-        loop.call_soon(self._turn, loop, TURNS_BETWEEN)
-        connection.go_on(data)
-
-
-class ConnectionLimit:
-    """All connections of a server; those that wait for their client are kept in the order in which they began to."""
-
-    def __init__(
-        self, most: int = MOST_CONNECTIONS, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.write_queue = WriteQueue()
-        self._most = most
-        self._clock = clock
-        self._all: set[Connection] = set()
-        self._waiting: OrderedDict[Connection, float] = OrderedDict()
-        self._logged_at = float("-inf")
-
-    def enter(self, newcomer: Connection) -> None:
-        """Add a connection. When there are too many, the one that has waited longest for its client is closed.
-
-        A client that asks at once, as Prometheus does, is never that one. So a flood of connections that say
-        nothing, or little, or do not listen, keeps nobody out.
-        """
-        if len(self._all) >= self._most:
-            self._make_room()
-        self._all.add(newcomer)
-
-    def _make_room(self) -> None:
-        now = self._clock()
-        if now - self._logged_at > QUIET_SECONDS:
-            self._logged_at = now
-            log.warning("%d connections are open; the idlest are closed for new ones", self._most)
-        if self._waiting:
-            self.close(next(iter(self._waiting)))
-        else:  # all are being answered: losing one is better than having no bound
-            self.close(next(iter(self._all)))
-
-    def note(self, connection: Connection, phase: RequestPhase) -> None:
-        """Note that a connection has just begun another phase."""
-        self._waiting.pop(connection, None)
-        if phase is not RequestPhase.WORK and connection in self._all:
-            self._waiting[connection] = self._clock()
-
-    def leave(self, connection: Connection) -> None:
-        """Forget a connection that is closed."""
-        self._all.discard(connection)
-        self._waiting.pop(connection, None)
-
-    def close(self, connection: Connection) -> None:
-        """Close a connection at once, whatever is still to be sent."""
-        self.leave(connection)
-        connection.transport.abort()
-
-    def sweep(self) -> None:
-        """Close the connections whose client has kept them waiting for too long."""
-        now = self._clock()
-        late = [
-            connection
-            for connection, since in self._waiting.items()
-            if now - since > connection.patience
-        ]
-        for connection in late:
-            self.close(connection)
-
-
-class Connection(H11Protocol):
+class Connection(H11Protocol, asyncio.BufferedProtocol):
     """uvicorn's connection, which also knows its Unix socket and says what it waits for."""
 
     def __init__(self, limit: ConnectionLimit, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
+        self.peer = ""
         self._limit = limit
+        self._accepted: socket.socket | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._handshaking = False
         self._answers = 0
+        self._completing = False
         self._writing_paused = False
+        self._queued = False
+        self._held = b""
         self._step: tuple[int, RequestPhase] | None = None
+
+    def open(self, accepted: socket.socket, peer: str, tls: ssl.SSLContext | None) -> None:
+        """Take a connection that was just accepted, and count it from now on.
+
+        With TLS nothing is made until the client's first byte is there: a connection that says nothing costs
+        no more than its socket.
+        """
+        self.peer, self._tls = peer, tls
+        self._accepted = accepted
+        self._limit.enter(self)
+        self._note()
+        if tls is None:
+            self._opening = self.loop.create_task(self._open(accepted))
+        else:
+            self.loop.add_reader(accepted, self._greeted, accepted)
+
+    def _greeted(self, accepted: socket.socket) -> None:
+        """The first byte is there, or the end. A handshake takes as long as a page, so it has to wait for its turn."""
+        self.loop.remove_reader(accepted)
+        try:
+            first = accepted.recv(1, socket.MSG_PEEK)
+        except OSError:
+            first = b""
+        if first == _TLS_HANDSHAKE:
+            self._limit.queue.add(self, Lane.HELLO)
+        else:
+            self._limit.close(self)
+
+    def _shake_hands(self, accepted: socket.socket) -> None:
+        self._handshaking = True
+        self._opening = self.loop.create_task(self._open(accepted))
+        self._note()
+
+    async def _open(self, accepted: socket.socket) -> None:
+        self._accepted = None  # from here on the transport closes it
+        patience = RequestPhase.HANDSHAKE.patience if self._tls else None
+        try:
+            await self.loop.connect_accepted_socket(
+                lambda: self, accepted, ssl=self._tls, ssl_handshake_timeout=patience
+            )
+        except OSError:  # the client's fault, and its loss
+            self._limit.leave(self)
+        finally:
+            self._handshaking = False
+            if self.transport is None:
+                self._limit.count_garbage()
+
+    def abort(self) -> None:
+        """Close the connection at once, in whatever state it is."""
+        if self.transport is not None:
+            self.transport.abort()
+            return
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._accepted is not None:
+            self.loop.remove_reader(self._accepted)
+            self._accepted.close()
 
     @property
     def patience(self) -> float:
         """How long the connection may stay in its phase, in seconds."""
         phase = RequestPhase.WORK if self._step is None else self._step[1]
-        unsent = self.transport.get_write_buffer_size() > 0
-        return RequestPhase.ANSWER.value if phase is RequestPhase.HEAD and unsent else phase.value
+        unsent = self.transport is not None and self.transport.get_write_buffer_size() > 0
+        return (RequestPhase.ANSWER if phase is RequestPhase.HEAD and unsent else phase).patience
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(UNSENT_BYTES)
         own_end = transport.get_extra_info("socket")
         if own_end.family == socket.AF_UNIX:  # some versions of uvicorn do not set this
             self.server = (own_end.getsockname(), None)  # type: ignore[assignment,unused-ignore]
-        self._limit.enter(self)
+        self._handshaking = False
+        self.app_state = {CERTIFIED: _is_certified(transport), PEER_UID: _peer(own_end)}
         self._note()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._limit.leave(self)
+        self._held = b""
         super().connection_lost(exc)
+        if self.scheme == "https":
+            self._limit.count_garbage()
+
+    @property
+    def is_certified(self) -> bool:
+        return bool(self.app_state.get(CERTIFIED))
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._limit.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._limit.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        if data.startswith(_READS) or not self._limit.write_queue.hold(self, data):
-            self._receive(data)
+        """Hold the bytes until it is this connection's turn."""
+        self._held += data
+        self._wait(Lane.READ if self._held.startswith(_READS) else Lane.WRITE)
+
+    def handle_events(self) -> None:
+        """Work on what has come in; what came in before the last answer was complete waits for its turn."""
+        if self._completing and self.conn.trailing_data[0]:
+            self._wait(Lane.PIPELINED)
         else:
-            self.transport.pause_reading()  # one place in the queue for each connection
+            super().handle_events()
 
-    def go_on(self, data: bytes) -> None:
-        """Receive the bytes that have waited in the queue, and read on."""
-        if not self.transport.is_closing():
-            self._receive(data)
-            if not self.flow.read_paused:
-                self.transport.resume_reading()
+    def _wait(self, lane: Lane) -> None:
+        self._unset_keepalive_if_required()
+        self.transport.pause_reading()
+        if not self._queued:  # one place in the queue for each connection
+            self._queued = True
+            self._limit.queue.add(self, lane)
 
-    def _receive(self, data: bytes) -> None:
-        super().data_received(data)
+    def go_on(self) -> None:
+        """Begin the handshake, or work on the bytes that have waited in the queue and read on."""
+        if self._accepted is not None:
+            self._shake_hands(self._accepted)
+        elif not self.transport.is_closing():
+            self._work()
+
+    def _work(self) -> None:
+        self._queued = False
+        data, self._held = self._held, b""
+        if data:
+            super().data_received(data)
+        else:
+            super().handle_events()
         self._note()
+        if not (self.flow.read_paused or self.transport.is_closing()):
+            self.transport.resume_reading()
 
     def on_response_complete(self) -> None:
         self._answers += 1
+        self._completing = True
         super().on_response_complete()
+        self._completing = False
         self._note()
 
     def pause_writing(self) -> None:
@@ -203,9 +200,26 @@ class Connection(H11Protocol):
             self._limit.note(self, step[1])
 
     def _phase(self) -> RequestPhase:
+        if self._handshaking:
+            return RequestPhase.HANDSHAKE
+        if self._accepted is not None and self._tls is not None:
+            return RequestPhase.HELLO
+        if self._writing_paused:
+            return RequestPhase.UNREAD
         if self.conn.their_state is h11.IDLE:
             return RequestPhase.HEAD
         if self.conn.their_state is h11.SEND_BODY:
             return RequestPhase.BODY
         answering = self.cycle is not None and not self.cycle.response_complete
-        return RequestPhase.WORK if answering and not self._writing_paused else RequestPhase.ANSWER
+        return RequestPhase.WORK if answering else RequestPhase.ANSWER
+
+
+def _is_certified(transport: asyncio.BaseTransport) -> bool:
+    """Whether the client has shown a certificate of the authority whose clients may write, on this connection."""
+    tls = transport.get_extra_info("ssl_object")
+    return tls is not None and isinstance(tls.context, WriterContext) and bool(tls.getpeercert())
+
+
+def _peer(own_end: socket.socket) -> int | None:
+    """The user at the other end of the Unix socket; None of an address."""
+    return peer_uid(own_end) if own_end.family == socket.AF_UNIX else None

@@ -27,6 +27,7 @@ class GpuJson(BaseModel):
     uuid: str
     gpu_instance: str
     name: str
+    simulated: bool = Field(description="Whether the values are made up and no GPU was measured.")
     mig_uuid: str = Field(description="Name of the MIG instance in CUDA; empty for a whole GPU.")
     share_ratio: float = Field(description="Part of a whole GPU that it counts as in sums.")
     share_basis: str = Field(description="What that goes by: whole, slices or instances.")
@@ -53,6 +54,7 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
         uuid=view.gpu.uuid,
         gpu_instance=view.gpu.instance,
         name=view.gpu.name,
+        simulated=_is_simulated(view, snapshot),
         mig_uuid=view.gpu.mig_uuid,
         share_ratio=view.share.ratio,
         share_basis=view.share.basis,
@@ -75,3 +77,9 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
             clock_method=window.clock_method,
         ),
     )
+
+
+def _is_simulated(view: GpuView, snapshot: Snapshot) -> bool:
+    """Whether the source that reads a GPU makes up its values; the first source reads what names no other."""
+    others = (health for health in snapshot.other_sources if health.name == view.source)
+    return next(others, snapshot.source).simulated

@@ -43,7 +43,7 @@ DROP_SECONDS = 0.05
 PER_SECOND = 4000.0
 """Most requests from one address, from all of this node's processes together."""
 
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Guard:
@@ -68,7 +68,7 @@ class Guard:
         """The application behind the guard, which gives it whole bodies."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http" or scope["method"] in _READING:
+            if scope["type"] != "http" or scope["method"] in READING:
                 await app(scope, receive, send)
             else:
                 await self._pass(app, scope, receive, send)

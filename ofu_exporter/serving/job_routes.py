@@ -39,4 +39,6 @@ def add_job_routes(app: FastAPI, page: Page, book: JobBook) -> None:
     @app.get("/v1/gpus", summary="The GPUs of this node, and what was measured last")
     def gpus() -> list[GpuJson]:
         snapshot = page.snapshot()
-        return [gpu_state(view, snapshot) for view in snapshot.gpus] if snapshot else []
+        if snapshot is None:
+            return []
+        return page.faults.made("/v1/gpus", lambda view: gpu_state(view, snapshot), snapshot.gpus)

@@ -10,11 +10,15 @@ import stat
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.serving.tls import make_context, tls_of_settings
+from ofu_exporter.serving.web_config import NOTHING, WebConfig
 from ofu_exporter.settings import Settings, host_and_port
-from ofu_exporter.support.secret_files import read_secret
 
 BACKLOG = 2048
 """How many clients may wait, instead of being refused, while the agent is busy."""
+SOCKET_BYTES = 64 << 10
+"""What the kernel may keep for one connection in each direction. By itself it would let this grow to MiB, which a
+container's memory limit counts."""
 
 
 def listen(address: str) -> socket.socket:
@@ -24,6 +28,8 @@ def listen(address: str) -> socket.socket:
     # asyncio sends at once when the protocol is named; else every answer waits 40 ms for an acknowledgement.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # what is accepted inherits them
+        bound.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BYTES)
     try:
         bound.bind((host, port))
         bound.listen(BACKLOG)
@@ -69,35 +75,21 @@ def _remove_stale(path: Path) -> None:
     raise ConfigError("another program listens there")
 
 
-def tls_context(settings: Settings) -> ssl.SSLContext | None:
+def tls_context(settings: Settings, web: WebConfig = NOTHING) -> ssl.SSLContext | None:
     """The TLS context of the address; None without a certificate. Raises ConfigError."""
-    certificate, authority = settings.tls_cert, settings.tls_client_ca
-    if certificate is None:
-        if settings.tls_key or authority:
-            raise ConfigError("--tls-key and --tls-client-ca need --tls-cert")
-        return None
-    key = settings.tls_key or certificate
-    read_secret(key, "TLS key" if settings.tls_key else "TLS certificate and key")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(certificate, key, password=lambda: "")  # never ask at the terminal
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"TLS certificate {certificate}, key {key}: {error}") from error
-    if authority:
-        try:
-            context.load_verify_locations(authority)
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"TLS client authority {authority}: {error}") from error
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
+    own = tls_of_settings(settings)
+    if own and web.tls:
+        raise ConfigError(f"TLS is set twice: by --tls-cert and by tls_server_config in {web.file}")
+    tls = own or web.tls
+    return make_context(tls) if tls else None
 
 
 class Listeners:
     """The sockets that the agent listens on, from before it starts until after it ends."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, web: WebConfig = NOTHING) -> None:
         """Raises ConfigError, which names the address or file."""
-        self.tls = tls_context(settings)
+        self.tls = tls_context(settings, web)
         self.address = listen(settings.listen)
         self.unix = listen_unix(settings.report_socket) if settings.report_socket else None
 

@@ -7,7 +7,9 @@ import platform
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
@@ -17,13 +19,18 @@ from prometheus_client.metrics_core import (
     GaugeMetricFamily,
     SummaryMetricFamily,
 )
+from prometheus_client.samples import Sample
 
 from ofu_exporter import __version__
 from ofu_exporter.ofu.freshness import fresh, stale
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
+from ofu_exporter.serving.faults import Faults
+from ofu_exporter.serving.history import History
 from ofu_exporter.serving.metrics.agent import (
     BUILD_INFO,
     CLOCK_STEPS,
+    DROPPED_LOG_LINES,
+    FAULTS,
     PAUSED,
     PULLS,
     REJECTED_REPORTS,
@@ -37,14 +44,17 @@ from ofu_exporter.serving.metrics.agent import (
     STATE_SET_ASIDE,
     STATE_WRITES,
     SourceMetric,
+    from_zero,
 )
 from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_TIMESTAMP
 from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
 from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
+METRICS = "/metrics"
 GZIP_FROM_BYTES = 1024
 
 Family = GaugeMetricFamily | CounterMetricFamily
@@ -55,26 +65,28 @@ def _family(spec: MetricSpec) -> Family:
     return make(spec.name, spec.help, labels=spec.labels)
 
 
-def families(snapshot: Snapshot) -> Iterator[Metric]:
+def families(snapshot: Snapshot, faults: Faults) -> Iterator[Metric]:
     """The metrics of a snapshot, of which nothing has become too old."""
     for metric in GPU_METRICS:
         family = _family(metric.spec)
         for view in snapshot.gpus:
             labels = _gpu_labels(view)
-            for extra, value in metric.rows(view, snapshot):
+            for extra, value in faults.rows(metric.spec.name, metric.rows, view, snapshot):
                 family.add_metric([*labels, *extra], value)
         yield family
     yield from _holder_families(snapshot)
     for job_metric in JOB_METRICS:
-        rows = (row for view in snapshot.jobs for row in job_metric.rows(view))
-        yield _filled(job_metric.spec, rows)
+        spec = job_metric.spec
+        made = (faults.rows(spec.name, job_metric.rows, view) for view in snapshot.jobs)
+        yield _filled(spec, chain.from_iterable(made))
     reports = [
         *((view.job.job_id, view.reports) for view in snapshot.jobs if view.reports),
         *snapshot.unowned_reports,
     ]
     for report_metric in REPORT_METRICS:
-        rows = (row for job_id, reported in reports for row in report_metric.rows(job_id, reported))
-        yield _filled(report_metric.spec, rows)
+        spec = report_metric.spec
+        made = (faults.rows(spec.name, report_metric.rows, *report) for report in reports)
+        yield _filled(spec, chain.from_iterable(made))
     for source_metric in SOURCE_METRICS:
         yield _source_family(source_metric, snapshot)
     yield _filled(CLOCK_STEPS, [((), float(snapshot.clock_steps))])
@@ -153,6 +165,8 @@ class LiveCounts(NamedTuple):
     """Writes of the state file by outcome; None without a file."""
     state_set_aside: int = 0
     """Damaged state files that were kept under another name."""
+    dropped_log_lines: int = 0
+    """Lines of the log that were not written."""
 
 
 class Page:
@@ -167,11 +181,14 @@ class Page:
         counts: Callable[[], LiveCounts] = LiveCounts,
         process: bool = True,
         unix: Callable[[], float] | None = None,
+        path: str = METRICS,
     ) -> None:
         """`counts` is called at each scrape. `process` is whether the page has the metrics of this process.
 
+        `path` is where the page is, besides /metrics.
         `unix` is the node's clock; without it nobody notices when that is set between two snapshots.
         """
+        self.path = path
         self._clock = clock
         self._unix = unix
         self._counts = counts
@@ -183,10 +200,15 @@ class Page:
         self._requests: Counter[tuple[str, str]] = Counter()
         self._reloads: Counter[str] = Counter({"applied": 0, "failed": 0})
         self._process = ProcessCollector(registry=CollectorRegistry()) if process else None
+        self.faults = Faults()
+        """Errors that cost a series or an answer."""
+        self.history = History(self.faults)
+        """The last hour of what was published."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show a snapshot from now on. Formats that were asked for before are rendered here, ahead of the scrape."""
         self._snapshot = snapshot
+        self.history.take(snapshot)
         for content_type, encode in list(self._encoders.items()):
             self._snapshot_body(encode, content_type, self._clock())
 
@@ -194,6 +216,11 @@ class Page:
         """The last snapshot, without the windows that have become too old since."""
         snapshot = self._snapshot
         return None if snapshot is None else fresh(snapshot, self._clock())
+
+    def snapshot_age(self) -> float:
+        """Seconds since the last snapshot; 0 before the first."""
+        snapshot = self._snapshot
+        return 0.0 if snapshot is None else self._clock() - snapshot.at
 
     def count_request(self, path: str, code: int) -> None:
         with self._lock:
@@ -208,7 +235,8 @@ class Page:
         encode, content_type = choose_encoder(accept)
         now = self._clock()
         self._encoders.setdefault(content_type, encode)
-        body = self._snapshot_body(encode, content_type, now) + encode(_Families(self._live(now)))
+        body = self._snapshot_body(encode, content_type, now)
+        body += self._encoded(encode, self._live(now))
         if "gzip" in accept_encoding and len(body) >= GZIP_FROM_BYTES:
             return Rendered(gzip.compress(body, 1, mtime=0), content_type, "gzip")
         return Rendered(body, content_type, None)
@@ -224,9 +252,30 @@ class Page:
                 self._cached_for, self._cache = (snapshot, old), {}
             cache = self._cache
         if content_type not in cache:
-            body = encode(_Families(families(fresh(snapshot, now))))
+            body = self._encoded(encode, families(fresh(snapshot, now), self.faults))
             cache[content_type] = body.removesuffix(b"# EOF\n")
         return cache[content_type]
+
+    def _encoded(self, encode: Callable[..., bytes], families: Iterable[Metric]) -> bytes:
+        """Some families as text. A sample that cannot be written costs itself."""
+        found = [*families]
+        try:
+            return encode(_Families(found))
+        except Exception:  # noqa: BLE001 - what is at fault is looked for, and noted
+            return encode(_Families([self._writable(encode, family) for family in found]))
+
+    def _writable(self, encode: Callable[..., bytes], family: Metric) -> Metric:
+        """A family with those of its samples that can be written."""
+
+        def written(sample: Sample) -> Sample:
+            alone = copy(family)
+            alone.samples = [sample]
+            encode(_Families([alone]))
+            return sample
+
+        writable = copy(family)
+        writable.samples = self.faults.made(family.name, written, family.samples)
+        return writable
 
     def _dated(self, snapshot: Snapshot, now: float) -> Snapshot:
         """The snapshot by a node's clock that was set back since: no old value may look new because of that."""
@@ -248,10 +297,12 @@ class Page:
             reloads, requests = dict(self._reloads), dict(self._requests)
         yield _counted(RELOADS, {(outcome,): count for outcome, count in reloads.items()})
         yield _counted(REQUESTS, requests)
+        yield _counted(FAULTS, {(where,): count for where, count in self.faults.counts().items()})
         counts = self._counts()
         yield _counted(PULLS, counts.pulls)
-        refused = dict(counts.rejected_reports)
+        refused = from_zero(counts.rejected_reports, ReportRejection)
         yield _counted(REJECTED_REPORTS, {(reason,): count for reason, count in refused.items()})
+        yield _counted(DROPPED_LOG_LINES, {(): counts.dropped_log_lines})
         if counts.state_writes is not None:
             writes = dict(counts.state_writes)
             yield _counted(STATE_WRITES, {(outcome,): count for outcome, count in writes.items()})

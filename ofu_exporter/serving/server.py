@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import uvicorn
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.serving.connections import Connection, ConnectionLimit
-from ofu_exporter.serving.listeners import BACKLOG, Listeners, tls_context
+from ofu_exporter.serving.acceptor import Acceptor
+from ofu_exporter.serving.connection_limit import ConnectionLimit
+from ofu_exporter.serving.connections import Connection
+from ofu_exporter.serving.listeners import Listeners, tls_context
+from ofu_exporter.serving.web_config import WebConfig
 from ofu_exporter.settings import Settings
+from ofu_exporter.support.patience import soon
 
-HANDSHAKE_SECONDS = 10.0
+TLS_SECONDS = 10.0
+"""How long the files of certificates and keys may take at a reload."""
 
 
 class Server(uvicorn.Server):
@@ -41,7 +46,8 @@ class Server(uvicorn.Server):
             )
         )
         self._listeners = listeners
-        self._limit = limit or ConnectionLimit()
+        self._limit = ConnectionLimit() if limit is None else limit
+        self._acceptors: list[Acceptor] = []
         self._stop = stop
 
     @contextlib.contextmanager
@@ -51,23 +57,19 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open both listeners; uvicorn's own method would want TLS on the Unix socket as well."""
         await super().startup(sockets or [])
-        self.servers.append(await self._serve_on(self._listeners.address, self._listeners.tls))
+        self._acceptors = [
+            Acceptor(self._listeners.address, self._connection, self._limit, self._listeners.tls)
+        ]
         if self._listeners.unix is not None:
-            self.servers.append(await self._serve_on(self._listeners.unix, None))
-
-    async def _serve_on(
-        self, listening: socket.socket, tls: ssl.SSLContext | None
-    ) -> asyncio.Server:
-        return await asyncio.get_running_loop().create_server(
-            self._connection,
-            sock=listening.dup(),  # closing the server leaves the listener open
-            ssl=tls,
-            backlog=BACKLOG,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS if tls else None,
-        )
+            self._acceptors.append(Acceptor(self._listeners.unix, self._connection, self._limit))
+        for acceptor in self._acceptors:
+            acceptor.start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
         self._listeners.close()
+        self._limit.close_unfinished()
         await super().shutdown(sockets)
 
     def _connection(self) -> Connection:
@@ -75,22 +77,27 @@ class Server(uvicorn.Server):
             self._limit, config=self.config, server_state=self.server_state, app_state={}
         )
 
-    async def renew(self, settings: Settings) -> None:
-        """Read certificates anew; open connections stay. Raises ConfigError, and then keeps the old certificates.
+    async def renew(self, settings: Settings, web: WebConfig) -> None:
+        """Read certificates anew. Raises ConfigError, and then keeps the old certificates.
 
-        A context is replaced as a whole: it cannot stop trusting an authority that it once trusted.
+        A context is replaced as a whole: it cannot stop trusting an authority that it once trusted. Open
+        connections stay, but those that have shown a certificate end with their answer when other authorities
+        are trusted now: one of them may be withdrawn.
         """
-        if (settings.tls_cert is None) != (self._listeners.tls is None):
+        tls = await soon(TLS_SECONDS, "TLS files", partial(tls_context, settings, web))
+        if (tls is None) != (self._listeners.tls is None):
             raise ConfigError("TLS cannot be switched on or off without a restart")
-        if self._listeners.tls is None:
+        if tls is None:
             return
-        tls = await asyncio.to_thread(tls_context, settings)
-        before, self.servers[0] = (
-            self.servers[0],
-            await self._serve_on(self._listeners.address, tls),
-        )
-        self._listeners.tls = tls
-        before.close()
+        before, self._listeners.tls = self._listeners.tls, tls
+        self._acceptors[0].tls = tls
+        if before is not None and tls.get_ca_certs(True) != before.get_ca_certs(True):
+            self._end_certified()
+
+    def _end_certified(self) -> None:
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection) and connection.is_certified:
+                connection.shutdown()
 
     async def main_loop(self) -> None:
         """Wait until the daemon stops; uvicorn's own loop looks ten times a second, half of our idle CPU."""

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.secret_files import read_secret, stamp
+from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.support.small_files import stamp
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,9 @@ class SiteTokens:
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigError when the file cannot be used."""
-        self._path = path
+        self.path = path
+        # A file system that hangs is refused here, and nobody waits for its stamp.
+        read_tokens(path)
         self._stamp = stamp(path)
         self._digests = read_tokens(path)
         self._problem = ""
@@ -41,12 +44,12 @@ class SiteTokens:
 
     def refresh(self) -> None:
         """Read the file again if it has changed, or could not be used before."""
-        now = stamp(self._path)
+        now = stamp(self.path)
         if now == self._stamp and not self._problem:
             return
         try:
-            self._digests, problem = read_tokens(self._path), ""
-            log.info("report tokens read anew from %s", self._path)
+            self._digests, problem = read_tokens(self.path), ""
+            log.info("report tokens read anew from %s", self.path)
         except ConfigError as error:
             self._digests, problem = (), str(error)
             if problem != self._problem:

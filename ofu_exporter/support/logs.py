@@ -1,34 +1,178 @@
-"""Sets up logging: lines of text, or one JSON object per line."""
+"""Sets up logging: text, JSON or key=value pairs, line by line, through a queue that holds up nobody."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ofu_exporter.support.plain_text import escaped, escaped_lines
+
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+}
+_BARE = re.compile(r"[\w.:/+@%-]+", re.ASCII)
+"""A value of logfmt that needs no quotes."""
+MOST_WAITING_LINES = 1000
+MOST_LINE_BYTES = 32 << 10
+MOST_CHARACTERS = 2000
+"""Most characters of a message and of a traceback in a JSON line, which is thereby below the limit on bytes."""
+BYTES_PER_SECOND = 8 << 10
+BURST_BYTES = 256 << 10
+"""Most bytes at once; on average there are as many a second as above, which is half a MB a minute."""
+FLUSH_SECONDS = 0.3
+"""How long an end of the process waits for lines that are still to be written."""
+STANDARD_ERROR = 2
+
+
+class TextLines(logging.Formatter):
+    """One line of text per record, and one for each line of a traceback: others cannot write lines of their own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        return escaped_lines(super().formatException(ei))
 
 
 class JsonLines(logging.Formatter):
     """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields)
+        return json.dumps(_fields(self, record))
 
 
-def configure_logging(log_format: str) -> None:
-    """Log to standard error, as text or as JSON lines."""
-    handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(JsonLines() if log_format == "json" else text)
+class LogfmtLines(logging.Formatter):
+    """One line of key=value pairs, as Prometheus' own exporters write them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = _fields(self, record)
+        fields["msg"] = fields.pop("message")
+        return " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
+
+
+def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, str]:
+    fields = {
+        "time": formatter.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": record.getMessage()[:MOST_CHARACTERS],
+    }
+    if record.exc_info:
+        fields["exception"] = formatter.formatException(record.exc_info)[-MOST_CHARACTERS:]
+    return fields
+
+
+def _quoted(value: str) -> str:
+    return value if _BARE.fullmatch(value) else json.dumps(value)
+
+
+class QueuedLines(logging.Handler):
+    """Writes lines by a thread of its own; drops and counts those for which there is no room.
+
+    A standard error that nobody reads, such as a full pipe, holds up that thread alone. Lines are written to the
+    descriptor and not to `sys.stderr`, whose lock a write that hangs would keep to the end of the process.
+    """
+
+    def __init__(
+        self, descriptor: int = STANDARD_ERROR, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__()
+        self.dropped = 0
+        """Lines that were not written."""
+        self._told = 0
+        self._descriptor = descriptor
+        self._clock = clock
+        self._room, self._counted_at = float(BURST_BYTES), clock()
+        self._lines: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._writing = False
+        self._thread: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record).encode(errors="backslashreplace")[:MOST_LINE_BYTES] + b"\n"
+        except Exception:  # noqa: BLE001 - a line that cannot be made is a dropped one
+            self.dropped += 1
+            return
+        with self._changed:
+            if len(self._lines) >= MOST_WAITING_LINES or not self._allows(len(line)):
+                self.dropped += 1
+                return
+            self._lines.append(line)
+            self._changed.notify_all()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
+            self._thread.start()
+
+    def _allows(self, size: int) -> bool:
+        """Whether a line of this size is within the rate; it is counted then."""
+        now = self._clock()
+        self._room = min(BURST_BYTES, self._room + (now - self._counted_at) * BYTES_PER_SECOND)
+        self._counted_at = now
+        if size > self._room:
+            return False
+        self._room -= size
+        return True
+
+    def _write_all(self) -> None:
+        while True:
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
+                while not self._lines:
+                    self._changed.wait()
+                line = self._lines.popleft()
+                self._writing = True
+                missing, self._told = self.dropped - self._told, self.dropped
+            if missing:
+                line = b"(%d log lines were dropped here)\n" % missing + line
+            self._write(line)
+
+    def _write(self, line: bytes) -> None:
+        try:
+            while line:
+                line = line[os.write(self._descriptor, line) :]
+        except OSError:
+            self.dropped += 1
+
+    def flush(self) -> None:
+        """Wait until all is written, for a moment at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: not (self._lines or self._writing), FLUSH_SECONDS)
+
+
+def configure_logging(log_format: str, log_level: str = "info") -> None:
+    """Log to standard error: as text, as JSON lines or as logfmt, from a level on."""
     root = logging.getLogger()
+    handler = next((one for one in root.handlers if isinstance(one, QueuedLines)), None)
+    handler = handler or QueuedLines()
+    text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    formatters = {"json": JsonLines(), "logfmt": LogfmtLines()}
+    handler.setFormatter(formatters.get(log_format, text))
     root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
+    level = LEVELS[log_level]
+    root.setLevel(level)
     # uvicorn warns of every malformed request, and anybody may send one.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for name in ("asyncio", "httpcore", "httpx"):
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+
+
+def dropped_lines() -> int:
+    """Lines of the log that were not written."""
+    return sum(
+        handler.dropped
+        for handler in logging.getLogger().handlers
+        if isinstance(handler, QueuedLines)
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import sys
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar, cast
@@ -33,6 +32,8 @@ class Registry(Generic[ModuleT]):
     def names(self) -> tuple[str, ...]:
         """Every module, by its public name."""
         if not self._names:
+            import pkgutil  # noqa: PLC0415 - milliseconds to import, and only here
+
             found = pkgutil.iter_modules(sys.modules[self._package].__path__)
             self._names = tuple(sorted(self._public(module.name) for module in found))
         return self._names

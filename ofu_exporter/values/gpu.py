@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from ofu_exporter.values.text import show
+
 LOW_PRECISION = "low_precision"
 """Clock domain of FP8, FP16, BF16, TF32, INT8 and everything else that is not FP64."""
 FP64 = "fp64"
@@ -13,6 +15,10 @@ FP64 = "fp64"
 
 GpuKey = tuple[str, str]
 """(uuid, MIG GPU-instance id or ""): what identifies a measured device."""
+_TEXTS = (
+    *("index", "uuid", "instance", "profile", "name", "pci_bus_id", "pci_device_id", "driver"),
+    "mig_uuid",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,9 @@ class Gpu:
     mig_uuid: str = ""
     is_vgpu: bool = False
     """Whether the driver says that this is a vGPU inside a virtual machine."""
+
+    def __post_init__(self) -> None:
+        show(self, _TEXTS)
 
     @property
     def key(self) -> GpuKey:

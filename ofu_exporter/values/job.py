@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.text import show, shown
 
 JobKey = tuple[str, str]
 """(scheduler, job id): what identifies a job on this node."""
+_TEXTS = (
+    *("scheduler", "job_id", "name", "user", "account", "partition", "namespace"),
+    *("array_job_id", "array_task_id", "nodes", "uid"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,10 @@ class Job:
     """SHA-256 of the token with which the job may report, in hexadecimal; it is shown nowhere."""
     aliases: tuple[str, ...] = ()
     """Other ids under which the job may report: those of its pods."""
+
+    def __post_init__(self) -> None:
+        show(self, _TEXTS)
+        object.__setattr__(self, "aliases", tuple(shown(alias) for alias in self.aliases))
 
     @property
     def key(self) -> JobKey:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.text import show, shown
 
 Clock = Callable[[], float]
 """Returns seconds, monotonic."""
@@ -81,6 +82,11 @@ class Reading:
     counts: bool = True
     """False for time before the source was first read: the window is shown, and added to no total."""
 
+    def __post_init__(self) -> None:
+        if not all(map(str.isprintable, self.pipes)):
+            printable = {shown(pipe): value for pipe, value in self.pipes.items()}
+            object.__setattr__(self, "pipes", printable)
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -90,6 +96,9 @@ class Fault:
     at: float
     reason: Reason
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        show(self, ("detail",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,6 +235,7 @@ class ReportRejection(str, Enum):
     TOO_OLD = "too_old"
     OVERLAP = "overlap"
     UNKNOWN_JOB = "unknown_job"
+    ENDED = "ended"
     NOT_YOURS = "not_yours"
     NO_TOKEN = "no_token"
     WRONG_TOKEN = "wrong_token"
@@ -263,6 +264,7 @@ REPORT_STATUS: dict[ReportRejection, int] = {
     ReportRejection.TOO_OLD: 422,
     ReportRejection.OVERLAP: 409,
     ReportRejection.UNKNOWN_JOB: 404,
+    ReportRejection.ENDED: 409,
     ReportRejection.NOT_YOURS: 403,
     ReportRejection.NO_TOKEN: 401,
     ReportRejection.WRONG_TOKEN: 401,
@@ -280,6 +282,7 @@ REPORT_ADVICE: dict[ReportRejection, str] = {
     ReportRejection.TOO_OLD: "Report within minutes: what was measured then is not known any more.",
     ReportRejection.OVERLAP: "Let one process per node report each interval once (local rank 0).",
     ReportRejection.UNKNOWN_JOB: "Report to the node on which the job has its GPUs, under its scheduler's job id.",
+    ReportRejection.ENDED: "Tell what tiles add, and the other facts, while the job runs: they count from then on.",
     ReportRejection.NOT_YOURS: "Send the job's own token (OFU_EXPORTER_TOKEN_FILE) or one of the site's.",
     ReportRejection.NO_TOKEN: "Send `Authorization: Bearer TOKEN`: the site's, or on the job's node the job's own.",
     ReportRejection.WRONG_TOKEN: "Send a token that stands in the agent's --report-token-file now.",

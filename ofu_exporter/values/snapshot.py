@@ -11,6 +11,7 @@ from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import Reason, SchedulerReason
 from ofu_exporter.values.reported import ReportsView
+from ofu_exporter.values.text import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,9 @@ class SourceHealth:
     missed_deadlines: int = 0
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Rows of the source that belong to no GPU: over-long labels, unreadable lines."""
+
+    def __post_init__(self) -> None:
+        show(self, ("detail",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,9 @@ class SchedulerHealth:
     """Claims that were not believed, by reason."""
     answered_at: float | None = None
     """When the scheduler last answered, on the monotonic clock."""
+
+    def __post_init__(self) -> None:
+        show(self, ("detail",))
 
 
 @dataclass(frozen=True, slots=True)

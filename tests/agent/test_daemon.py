@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.doubles.nvml import Scenario
-from tests.helpers.agent import Agent, agent, call, page_server, until
+from tests.helpers.agent import (
+    COMMAND,
+    SOON,
+    Agent,
+    agent,
+    bare_environment,
+    call,
+    page_server,
+    until,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -221,6 +233,38 @@ def test_json_logs_are_one_object_a_line() -> None:
         running.stop()
         lines = [json.loads(line) for line in running.log]
     assert {"time", "level", "logger", "message"} <= set(lines[0])
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def test_a_standard_error_that_nobody_reads_freezes_neither_http_nor_the_stop() -> None:
+    out, into = os.pipe()
+    os.set_blocking(into, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(into, b"x" * 4096)
+    os.set_blocking(into, True)
+    port = free_port()
+    args = ("run", "--source", "simulate", "--listen", f"127.0.0.1:{port}")
+    environment = bare_environment()
+    with subprocess.Popen([*COMMAND, *args], stderr=into, env=environment) as running:
+        try:
+            until(lambda: answers(f"http://127.0.0.1:{port}/metrics"))
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(SOON) == 0
+        finally:
+            running.kill()
+            os.close(out)
+            os.close(into)
+
+
+def answers(url: str) -> bool:
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=SOON) as answer:
+        return b"ofu_gpu_up" in answer.read()
+    return False
 
 
 def test_a_page_that_goes_away_takes_its_values_with_it() -> None:

@@ -48,6 +48,29 @@ def test_every_input_is_shown() -> None:
     assert (mig["gpu_instance"], mig["utilization_ratio"]) == ("7", 0.25)
 
 
+def test_what_cannot_be_read_is_said_once_and_in_the_table() -> None:
+    """The log of an agent beside the table would say everything twice; it comes when it is asked for."""
+    args = ("check", "--source", "dcgm-exporter", "--url", "http://127.0.0.1:9/metrics")
+    done = call(*args, env={"OFU_LOG_LEVEL": "debug"})
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.count("Connection refused") == 1
+    assert "Start the other exporter" in done.stdout
+    loud = call(*args, "--log-level", "info")
+    assert loud.stdout == done.stdout
+    assert "no source can be used" in loud.stderr
+
+
+def test_a_table_comes_without_log_lines_and_an_ignored_variable_is_said() -> None:
+    flags = ("--source", "simulate", "--simulated-gpus", "1", "--interval", "0.2s")
+    done = call("check", *flags, env={"OFU_INTERVALL": "1s"})
+    assert done.returncode == 0
+    assert done.stdout.startswith("Source: simulate")
+    assert done.stderr == (
+        "ofu-exporter: the variable OFU_INTERVALL is no setting and is ignored; "
+        "did you mean OFU_INTERVAL?\n"
+    )
+
+
 def test_what_was_not_measured_is_null_and_what_was_is_shown() -> None:
     with page_server(lambda: PAGE) as url:
         _, report = check(url)
@@ -160,3 +183,13 @@ def test_the_error_of_a_single_clock_read_is_not_known() -> None:
     assert "Clock reads: one in a window, so their error is not known." in text
     assert report["gpus"][0]["error_budget"]["clock_interval_95_points"] is None
     assert report["gpus"][2]["error_budget"] is None
+
+
+@pytest.mark.slow
+def test_a_name_in_a_page_cannot_command_the_terminal() -> None:
+    name = "NVIDIA H100\x1b[2J\x9b31m\\nGPU 9 forged"  # \n is an escape of the page's own
+    with page_server(lambda: PAGE.replace("NVIDIA H100 80GB HBM3", name)) as url:
+        text = call("check", "--source", "dcgm-exporter", "--url", url).stdout
+    assert "\\x1b[2J\\x9b31m" in text
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert not any(line.startswith("GPU 9") for line in text.split("\n"))

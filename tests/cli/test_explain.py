@@ -32,7 +32,7 @@ def report(*args: str) -> dict[str, Any]:
 
 def test_json() -> None:
     out = report("--mfu", "0.26", "--ofu", "0.34")
-    assert list(out) == ["observed_ratio", "verdict", "causes"]
+    assert list(out) == ["observed_ratio", "verdict", "advice", "causes"]
     assert out["observed_ratio"] == pytest.approx(0.26 / 0.34)
     assert out["verdict"] == "mfu_below_ofu"
     assert list(out["causes"][0]) == ["cause", "expected_ratio", "misfit", "evidence"]
@@ -42,8 +42,46 @@ def test_json() -> None:
 def test_agreement_and_no_cause_are_empty_lists() -> None:
     agree = report("--mfu", "0.33", "--ofu", "0.34")
     assert (agree["verdict"], agree["causes"]) == ("agree", [])
-    unknown = report("--mfu", "9", "--ofu", "0.34", "--ofu-stderr", "0.001")
+    unknown = report("--mfu", "900%", "--ofu", "0.34", "--ofu-stderr", "0.001")
     assert (unknown["verdict"], unknown["causes"]) == ("mfu_above_ofu", [])
+
+
+@pytest.mark.parametrize("ofu", ["0", "0.0001", "0.02", "0.03"])
+def test_gpus_that_did_next_to_nothing_have_no_cause_in_the_report(ofu: str) -> None:
+    out = report("--mfu", "0.5", "--ofu", ofu, *LLAMA, *H100, "--precision", "bf16")
+    assert (out["verdict"], out["causes"]) == ("mfu_above_ofu", [])
+    assert "the GPUs did next to nothing" in out["advice"]
+    assert "GPUs did next to nothing" in shown("--mfu", "0.5", "--ofu", ofu)
+
+
+def test_an_error_as_large_as_ofu_tells_nothing() -> None:
+    out = report("--mfu", "0.9", "--ofu", "0.2", "--ofu-stderr", "0.1")
+    assert "cannot be told from nothing" in out["advice"]
+
+
+@pytest.mark.parametrize(
+    ("mfu", "ofu", "words"),
+    [
+        ("0.41", "0.15", "OFU contradicts the throughput, which needs an OFU of at least 40.64%"),
+        ("0.1", "0.15", "OFU contradicts the throughput"),
+        ("0.41", "0.95", "the GPUs ran 2.34 times what the throughput needs"),
+    ],
+)
+def test_an_ofu_that_contradicts_the_throughput_is_said(mfu: str, ofu: str, words: str) -> None:
+    args = (*LLAMA, *H100, "--gpus", "256", "--precision", "bf16", "--tokens-per-second", "2e6")
+    out = report("--mfu", mfu, "--ofu", ofu, *args)
+    assert words in out["advice"]
+    assert out["causes"] == []
+
+
+def test_a_throughput_that_cannot_be_is_no_percentage() -> None:
+    args = (*LLAMA, *H100, "--gpus", "256", "--precision", "bf16", "--tokens-per-second", "2e9")
+    out = report("--mfu", "0.4", "--ofu", "0.4", *args)
+    assert "needs an OFU of at least 40640" in out["advice"]
+
+
+def test_more_than_100_percent_is_named() -> None:
+    assert "MFU over 100 % is impossible" in shown("--mfu", "170%", "--ofu", "0.4")
 
 
 def test_facts_exclude() -> None:
@@ -73,10 +111,23 @@ def test_the_throughput_tells_a_small_mistake() -> None:
     [
         (("--mfu", "54.27", "--ofu", "0.2558"), "mfu: 54.27 .* percentage, give 0.5427"),
         (("--mfu", "0.5427", "--ofu", "25.58"), "ofu: 25.58 .* percentage, give 0.2558"),
+        (("--mfu", "1.7", "--ofu", "0.3"), "mfu: 1.7 is not .* give 0.017 or 1.7%; .* give 170%"),
+        (("--mfu", "0.3", "--ofu", "5.7"), "ofu: 5.7 is not .* give 0.057 or 5.7%"),
+        (("--mfu", "0.3", "--ofu", "0.4", "--tile-overhead", "2"), "tile_overhead: 2 is .* 0.02"),
+        (
+            ("--mfu", "0.3", "--ofu", "0.4", "--peak-tflops", "989e12"),
+            "peak_tflops: .* if it is FLOP/s, give 989",
+        ),
+        (
+            ("--mfu", "0.3", "--ofu", "0.4", "--forward-only", "--recompute", "full"),
+            "recompute: a forward-only pass",
+        ),
         (("--mfu", "nan", "--ofu", "0.3"), "mfu: nan is not"),
         (("--mfu", "-1", "--ofu", "0.3"), "mfu: -1.0 is not"),
-        (("--mfu", "0.3", "--ofu", "0"), "ofu: 0 has no ratio"),
-        (("--mfu", "0.3", "--ofu", "0.3", "--ofu-stderr", "2"), "ofu_stderr: 2.0 is above 1"),
+        (
+            ("--mfu", "0.3", "--ofu", "0.3", "--ofu-stderr", "2"),
+            "ofu_stderr: 2 is not .* give 0.02",
+        ),
         (("--mfu", "0.3", "--ofu", "0.3", "--seq-len", "8"), "--seq-len needs --config"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpus", "0"), "gpus: 0 is not"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpu", "H1000"), "gpu: 'H1000' is not known"),

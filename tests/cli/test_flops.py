@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.helpers.agent import call
 
 LLAMA = str(CONFIGS / "llama-3-8b.json")
 H100 = "NVIDIA H100 80GB HBM3"
+PACE = ("--gpus", "8", "--tokens-per-second", "8e4")
 KEYS = [
     "family",
     "convention",
@@ -214,3 +216,59 @@ def test_what_cannot_be_used_is_one_line(args: list[str], line: str) -> None:
     assert done.stderr.startswith(f"ofu-exporter: {line}")
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+MIXTRAL = str(CONFIGS / "mixtral-8x7b.json")
+
+
+def test_several_configurations_are_rows_of_a_table() -> None:
+    lines = shown("flops", LLAMA, MIXTRAL, "--seq-len", "4096").splitlines()
+    assert len(lines) == 3
+    assert lines[1].split()[:2] == [LLAMA, "8,030,261,248"]
+    assert lines[2].split()[2] == "12,879,925,248"
+
+
+def test_csv_has_a_row_for_each_configuration() -> None:
+    (row,) = csv.DictReader(
+        shown("flops", LLAMA, "--seq-len", "8192", "--format", "csv").splitlines()
+    )
+    assert row["model_flops_per_step"] == "421645529382912"
+    assert (row["architecture"], row["mfu"], row["error"]) == ("LlamaForCausalLM", "", "")
+    (job,) = csv.DictReader(
+        shown(*MFU, "--tokens-per-second", "2e6", "--format", "csv").splitlines()
+    )
+    assert 0 < float(job["mfu"]) < 1
+
+
+def test_a_configuration_that_cannot_be_counted_costs_no_other_its_row() -> None:
+    args = ["flops", LLAMA, "/nonexistent.json", "--seq-len", "8", "--format"]
+    done = call(*args, "json")
+    assert done.returncode == 2
+    first, second = json.loads(done.stdout)
+    assert (first["parameters"], first["error"]) == (8030261248, None)
+    assert second["error"].startswith("/nonexistent.json")
+    assert second["parameters"] is None
+
+
+@pytest.mark.parametrize(
+    ("short", "taken"),
+    [
+        ("H100", "NVIDIA H100 80GB HBM3 (not for H100-SXM5-96GB, H100-PCIe-80GB, H100-NVL)"),
+        ("h100-pcie", "NVIDIA H100 PCIe"),
+        ("H100 NVL", "NVIDIA H100 NVL"),
+        ("L40", "NVIDIA L40"),
+        ("B200", "NVIDIA B200"),
+    ],
+)
+def test_a_short_name_of_a_gpu_is_taken_and_said(short: str, taken: str) -> None:
+    done = call("mfu", LLAMA, "--seq-len", "8", "--gpu", short, *PACE)
+    assert done.returncode == 0
+    assert done.stderr == f"--gpu {short} is taken for {taken}\n"
+    name = taken.partition(" (")[0]
+    assert done.stdout == call("mfu", LLAMA, "--seq-len", "8", "--gpu", name, *PACE).stdout
+
+
+def test_a_name_of_nvml_is_taken_as_it_is() -> None:
+    assert call("mfu", LLAMA, "--seq-len", "8", "--gpu", "NVIDIA H100", *PACE).stderr == ""
+    for wrong in ("", "H", "-", "X100"):
+        assert "gpu: " in call("mfu", LLAMA, "--seq-len", "8", "--gpu", wrong, *PACE).stderr

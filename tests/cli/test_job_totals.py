@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import json
 import socket
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.agent import Agent, agent, call, until
+from ofu_exporter.jobs.totals import JobTotals
+from tests.helpers.agent import Agent, agent, call, page_server, until
 from tests.helpers.job_node import WINDOW, Node, seconds
+from tests.helpers.stranger import UID, stranger
 
 pytestmark = pytest.mark.slow
 
@@ -111,3 +117,88 @@ def test_what_is_asked_for_must_be_clear(arguments: list[str]) -> None:
     done = call("job", "gather", *arguments, "--slurm-bin", "/usr/bin")
     assert done.returncode in {2, 3}
     assert done.stderr
+
+
+# Another user, or a bad server, where the agent should be.
+
+
+@contextlib.contextmanager
+def dripping() -> Iterator[str]:
+    """Sends a byte of its headers every tenth of a second, without end."""
+
+    def drip(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            while True:
+                connection.sendall(b"H")
+                time.sleep(0.1)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=drip, args=(server.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_an_agent_that_drips_holds_up_nobody(node: Node) -> None:
+    """`call` waits for 20 s; the headers would go on for hours."""
+    node.start("7", "0")
+    with dripping() as url:
+        port = url.rpartition(":")[2]
+        assert "timed out" in call("job", "show", "7", "--agent", url).stderr
+        gathered = call("job", "gather", "7", "--nodes", "127.0.0.1", "--port", port)
+        assert "timed out" in gathered.stderr
+        done = stop(node, url)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_another_users_words_come_neither_into_the_epilog_nor_onto_the_terminal(node: Node) -> None:
+    node.start("7", "0")
+    with stranger() as other:
+        done = stop(node, other.url)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr.startswith(f"ofu-exporter: user {UID} has taken port {other.port}")
+        shown = call("job", "show", "7", "--agent", other.url)
+        assert shown.returncode != 0
+        assert f"user {UID} has taken port" in shown.stderr
+        assert "forged" not in done.stderr + shown.stderr
+        assert "GET" not in other.heard(), "it was not even asked"
+
+
+def test_names_in_an_answer_cannot_command_the_terminal() -> None:
+    totals = JobTotals(
+        scheduler="slurm",
+        job_id="7",
+        job_name="x\x1b[2J\nforged line\x9b",
+        nodes=("n\u202e",),
+        began=1.0,
+        updated=2.0,
+        ended=2.0,
+    )
+    with page_server(totals.model_dump_json, "application/json") as url:
+        agent_url = url.removesuffix("/metrics")
+        shown = call("job", "show", "7", "--agent", agent_url).stdout
+        as_json = call("job", "show", "7", "--agent", agent_url, "--json").stdout
+    assert "name x\\x1b[2J\\nforged line\\x9b" in shown
+    assert all(line.isprintable() for line in (*shown.split("\n"), *as_json.split("\n")))
+    assert json.loads(as_json)["job_name"] == totals.job_name
+
+
+def test_a_redirect_is_not_followed(running: Agent) -> None:
+    class Moved(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", running.url + self.path)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Moved) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        shown = call("job", "show", "7", "--agent", f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert "answers 302" in shown.stderr

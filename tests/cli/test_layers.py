@@ -73,19 +73,31 @@ def test_a_value_is_shown_as_people_write_it(name: str, value: object, text: str
 
 def test_a_variable_sets_what_it_names() -> None:
     layer = environment_layer({"OFU_INTERVAL": "5s", "OFU_CONFIG": "f", "HOME": "/"}, KNOWN)
-    assert layer == {"interval": Given("5s", "OFU_INTERVAL")}
+    assert layer == ({"interval": Given("5s", "OFU_INTERVAL")}, ())
+
+
+def test_a_variable_that_is_no_setting_is_ignored_and_said_with_the_nearest_that_is() -> None:
+    """Kubernetes sets the second one for every pod beside a Service called ofu: an agent must start there."""
+    variables = {"OFU_INTERVALL": "5s", "OFU_PORT_9846_TCP_ADDR": "10.0.0.1", "OFU_LISTEN": ":1"}
+    assert environment_layer(variables, KNOWN) == (
+        {"listen": Given(":1", "OFU_LISTEN")},
+        (
+            "the variable OFU_INTERVALL is no setting and is ignored; did you mean OFU_INTERVAL?",
+            "the variable OFU_PORT_9846_TCP_ADDR is no setting and is ignored",
+        ),
+    )
 
 
 @pytest.mark.parametrize(
     "name", ["OFU_EXPORTER_PORT", "OFU_EXPORTER_SERVICE_HOST", "OFU_EXPORTER_PORT_9846_TCP_ADDR"]
 )
 def test_what_kubernetes_sets_for_a_service_is_left_alone(name: str) -> None:
-    assert environment_layer({name: "tcp://10.0.0.1:9846"}, KNOWN) == {}
+    assert environment_layer({name: "tcp://10.0.0.1:9846"}, KNOWN) == ({}, ())
 
 
 @pytest.mark.parametrize("name", ["PATH", "INTERVAL", "OFUX", "ofu_interval", "OFU_TEST_X"])
 def test_variables_of_others_are_left_alone(name: str) -> None:
-    assert environment_layer({name: "5s"}, KNOWN) == {}
+    assert environment_layer({name: "5s"}, KNOWN) == ({}, ())
 
 
 # The file.

@@ -100,3 +100,11 @@ def test_a_bad_duration_is_named(tmp_path: Path, duration: str) -> None:
     done = call("record", str(tmp_path / "r"), f"--duration={duration}", *QUICK)
     assert done.returncode == 2
     assert "--duration" in done.stderr
+
+
+def test_a_source_that_cannot_be_read_is_said_once(tmp_path: Path) -> None:
+    args = ("--source", "dcgm-exporter", "--url", "http://127.0.0.1:9/metrics")
+    done = call("record", str(tmp_path / "r.gz"), *args)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("Connection refused") == 1
+    assert done.stderr.count("\n") == 1

@@ -154,9 +154,9 @@ def test_an_unknown_key_is_named_with_the_nearest_known(file: Path) -> None:
 
 
 def test_an_unknown_variable_is_named_with_the_nearest_known() -> None:
-    text = refusal(environ={"OFU_INTERVALL": "5s"})
+    (text,) = loaded(environ={"OFU_INTERVALL": "5s"}).ignored
     assert "OFU_INTERVALL" in text
-    assert "did you mean interval?" in text
+    assert "did you mean OFU_INTERVAL?" in text
 
 
 def test_an_unknown_key_like_no_other_is_told_all_that_are_known(file: Path) -> None:

@@ -122,8 +122,8 @@ def test_a_log_that_comes_grows_is_rotated_and_cut(log: Path, server: ReportServ
     assert last["tflops_per_gpu"] == pytest.approx(494.7)
     assert last["start"] == pytest.approx(first["end"])
     assert tail.lines == [
-        "MFU 40.0%, OFU 40.0%, +0.0 points: agree; over 600 s +0.0 points: agree",
-        "MFU 50.0%, OFU 40.0%, +10.0 points: mfu_above_ofu; over 600 s +10.0 points: mfu_above_ofu, "
+        "MFU 40.0%, OFU 40.0%, +0.0 points: insufficient_data; over 600 s +0.0 points: agree",
+        "MFU 50.0%, OFU 40.0%, +10.0 points: insufficient_data; over 600 s +10.0 points: mfu_above_ofu, "
         "likely full_attention_counted",
     ]
     assert tail.errors[-1].endswith(": megatron: reports accepted 2, statements unreadable 1")
@@ -139,6 +139,7 @@ def test_the_agent_itself_compares_what_a_log_says(log: Path) -> None:
         run = call("tail", str(log), "--once", "--job", "1003", "--url", running.url)
         assert "megatron: reports accepted 1" in run.stderr
         assert run.stdout.startswith("MFU 40.0%, OFU ")
+        assert "; over 600 s " in run.stdout
         reports = {"job_id": "1003", "outcome": "accepted"}
         until(lambda: running.value("ofu_job_reports_total", **reports) == 1)
 
@@ -199,7 +200,7 @@ def test_an_old_log_says_what_cannot_be_sent(log: Path, server: ReportServer) ->
 
 
 def test_a_refusal_is_said_once_in_the_agents_words(log: Path, server: ReportServer) -> None:
-    server.answer = lambda _: refused(404, "not_here", "job_id", "no job 9 on this node")
+    server.answer = lambda _: refused(404, "unknown_job", "job_id", "no job 9 on this node")
     for n in range(3):
         append(log, megatron(n, 12.0, at=time.time() - 60 + 12 * n))
     run = call("tail", str(log), "--once", "--job", "9", "--url", server.url)
@@ -213,7 +214,7 @@ def test_a_refusal_is_said_once_in_the_agents_words(log: Path, server: ReportSer
 
 
 def test_an_agent_with_too_much_to_do_is_asked_again(log: Path, server: ReportServer) -> None:
-    once = iter([refused(429, "rate", "job_id", "too many", Retry_After="0")])
+    once = iter([refused(429, "too_many", "job_id", "too many", Retry_After="0")])
     then = server.answer
     server.answer = lambda report: next(once, None) or then(report)
     append(log, megatron(1, 12.0))

@@ -16,7 +16,8 @@ class Listener(Reporter):
         self.told: list[dict[str, Any]] = []
         self.answer: dict[str, Any] | None = None
 
-    def report(self, **values: Any) -> None:
+    def report(self, *surplus: Any, **values: Any) -> None:
+        assert not surplus
         self.told.append(values)
 
     @property

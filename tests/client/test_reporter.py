@@ -248,9 +248,55 @@ def test_nothing_that_it_is_made_with_raises(options: dict[str, Any]) -> None:
         reporter.report(mfu=0.4)
 
 
-def test_a_fact_that_there_is_none_of_is_an_error_where_it_is_written() -> None:
-    with pytest.raises(TypeError, match=r"no fact \['gpu'\]"):
-        Reporter("7", REFUSED, gpu=8)  # type: ignore[call-arg]
+def test_a_fact_that_there_is_none_of_is_said_and_the_others_are_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A job that was queued for a day must not end at a misspelt name."""
+    with report_agent() as agent:
+        surplus: Any = ["bf16"]
+        made = Reporter("7", agent.url, None, 0.01, *surplus, gpu=8, gpus=4, enabled=True)  # type: ignore[call-arg]
+        with made as reporter:
+            until_counted(reporter, "accepted")
+        assert agent.reports[0]["gpus"] == 4
+        assert "gpu" not in agent.reports[0]
+    assert (
+        "Reporter() does not know gpu=..., a value without a name, which is left out" in caplog.text
+    )
+
+
+def test_an_argument_that_there_is_none_of_costs_only_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with report_agent() as agent:
+        with reporting(agent.url) as reporter:
+            odd: Any = {"loss": 2.5}
+            bare: Any = [0.4]
+
+            def accepted() -> int:
+                reporter.report(*bare, mfu=0.4, **odd)
+                return reporter.counts["accepted"]
+
+            until(accepted)
+        assert agent.reports[0]["mfu"] == pytest.approx(0.4)
+        assert "loss" not in agent.reports[0]
+    text = "report() does not know loss=..., a value without a name, which is left out"
+    assert caplog.text.count(text) == 1
+
+
+def test_a_log_handler_that_raises_costs_the_training_nothing() -> None:
+    class Angry(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise RuntimeError(record.getMessage())
+
+    handler = Angry()
+    logging.getLogger("ofu_exporter.client").addHandler(handler)
+    try:
+        odd: Any = {"loss": 2.5}
+        with reporting(REFUSED, **odd) as reporter:
+            reporter.report(mfu=0.4, **odd)
+        assert Reporter(url="ftp://x").disabled
+    finally:
+        logging.getLogger("ofu_exporter.client").removeHandler(handler)
 
 
 def test_a_fact_that_json_cannot_carry_is_left_out(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,6 +10,7 @@ import pytest
 import trustme
 import yaml
 
+from ofu_exporter.settings import PROBE_PATHS
 from tests.deploy.chart import (
     CHART,
     HELMS,
@@ -257,18 +258,22 @@ def test_a_closed_exporter_gets_its_files_and_probes_that_need_no_way_in(helm: s
 
 
 @every_helm
+def test_probes_need_no_password_where_reading_does(helm: str) -> None:
+    objects = render(helm, {"webConfig": {"secret": "users"}})
+    paths = {"livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+    for name, path in paths.items():
+        assert container(objects)[name]["httpGet"]["path"] == path
+    assert set(paths.values()) <= PROBE_PATHS
+    assert only(objects, "Pod")["spec"]["containers"][0]["args"][-1] == "closed"
+
+
+@every_helm
 @pytest.mark.parametrize(
     "name",
     [
         "default",
         "pods",
-        pytest.param(
-            "closed",
-            marks=pytest.mark.xfail(
-                reason="no agent takes --web.config.file; docs/kubernetes.md says so too",
-                strict=True,
-            ),
-        ),
+        "closed",
     ],
 )
 def test_the_agent_knows_every_flag_that_the_chart_gives_it(helm: str, name: str) -> None:

@@ -260,7 +260,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     folder = tmp_path_factory.mktemp("dashboards")
     with contextlib.ExitStack() as stack:
         agents = [stack.enter_context(agent("demo", "--interval", "0.5s")) for _ in range(4)]
-        faults = ("demo", "--path", str(RECORDINGS / "faults.jsonl"), "--interval", "0.5s")
+        faults = (
+            "demo",
+            "--path",
+            str(RECORDINGS / "faults.jsonl"),
+            "--no-loop",
+            "--interval",
+            "0.5s",
+        )
         agents.append(stack.enter_context(agent(*faults)))
         nodes = [one.url.removeprefix("http://") for one in agents]
         refused(agents[-1])

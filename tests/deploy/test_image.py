@@ -27,13 +27,15 @@ ALLOWED = frozenset(
 )
 """Licences under which a package may be in the image. MPL-2.0: certifi, which is not changed."""
 
+EXTRAS = re.findall(r"--extra (\w+)", (ROOT / "deploy" / "image" / "lock").read_text())
+
 
 def wanted() -> Iterator[Requirement]:
-    """What the package and its extra in the image ask for."""
+    """What the package and its extras in the image ask for."""
     for text in importlib.metadata.requires("ofu-exporter") or ():
         requirement = Requirement(text)
         marker = requirement.marker
-        if marker is None or any(marker.evaluate({"extra": name}) for name in ("", "kubernetes")):
+        if marker is None or any(marker.evaluate({"extra": name}) for name in ("", *EXTRAS)):
             yield requirement
 
 

@@ -15,6 +15,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from tests.doubles.agent_answer import answer_of, refusal_of
+
 RATES = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
 
 
@@ -35,8 +37,7 @@ class Reply:
 
 def refusal(status: int, name: str, text: str, kind: str, **headers: str) -> Reply:
     """In the shape of every error of the agent."""
-    detail = [{"loc": ["body", name], "msg": text, "type": kind}]
-    return Reply(status, {"detail": detail}, headers)
+    return Reply(status, refusal_of(status, kind, name, text), headers)
 
 
 class ReportAgent:
@@ -70,22 +71,7 @@ class ReportAgent:
         if report["start"] < self._ends.get(report["job_id"], 0.0) - 1.0:
             return refusal(409, "start", "overlaps the report before", "overlap")
         self._ends[report["job_id"]] = report["end"]
-        mfu = report.get("mfu", 0.4)
-        horizon = {
-            "seconds": 600.0,
-            "mfu": mfu,
-            "ofu": 0.3,
-            "difference": mfu - 0.3,
-            "verdict": "agree",
-        }
-        answer = {
-            "job_id": report["job_id"],
-            "mfu": mfu,
-            "horizon": horizon,
-            "causes": [],
-            "warnings": [],
-        }
-        return Reply(content=answer)
+        return Reply(content=answer_of(report, report.get("mfu", 0.4), ofu=0.3))
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -9,37 +9,22 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tests.doubles.agent_answer import PEAK_FLOPS, answer_of, refusal_of
+
 Answer = tuple[int, dict[str, Any] | bytes, dict[str, str]]
 """Status, body, headers."""
 
 
 def accepted(report: dict[str, Any], ofu: float = 0.4) -> Answer:
     """What an agent says whose GPUs have the same OFU all the time, of an H100."""
-    mfu = report.get("mfu", report.get("tflops_per_gpu", 0.0) / 989.4)
-    verdict = "mfu_above_ofu" if mfu > ofu + 0.02 else "agree"
-    body = {
-        "job_id": report["job_id"],
-        "mfu": mfu,
-        "peak_flops": 989.4e12,
-        "interval": {
-            "start": report["start"],
-            "end": report["end"],
-            "ofu": ofu,
-            "observed_seconds": report["end"] - report["start"],
-            "difference": mfu - ofu,
-            "verdict": verdict,
-        },
-        "horizon": {"seconds": 600.0, "difference": mfu - ofu, "verdict": verdict},
-        "causes": [{"cause": "full_attention_counted"}] if verdict == "mfu_above_ofu" else [],
-        "warnings": [],
-    }
-    return 200, body, {}
+    mfu = report.get("mfu", report.get("tflops_per_gpu", 0.0) * 1e12 / PEAK_FLOPS)
+    return 200, answer_of(report, mfu, ofu), {}
 
 
 def refused(status: int, kind: str, field: str, text: str, **headers: str) -> Answer:
     """A refusal that names a field."""
-    detail = [{"loc": ["body", field], "msg": text, "type": kind}]
-    return status, {"detail": detail}, {name.replace("_", "-"): v for name, v in headers.items()}
+    body = refusal_of(status, kind, field, text)
+    return status, body, {name.replace("_", "-"): v for name, v in headers.items()}
 
 
 class ReportServer:

@@ -1,5 +1,6 @@
 /* A disk that hangs: calls that would touch a file below $SLOW_DISK_PATH return after $SLOW_DISK_SECONDS, and then do
- * what they do on any disk. A real one of a server that is away returns when the server is back (nfs(5), "hard"). */
+ * what they do on any disk. A real one of a server that is away returns when the server is back (nfs(5), "hard").
+ * With $SLOW_DISK_WHEN it hangs only while there is a file of that name. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,6 +13,9 @@
 
 static void hang(const char *path) {
   const char *slow = getenv("SLOW_DISK_PATH"), *seconds = getenv("SLOW_DISK_SECONDS");
+  const char *when = getenv("SLOW_DISK_WHEN");
+  if (when && access(when, F_OK) != 0)
+    return;
   if (path && slow && seconds && strncmp(path, slow, strlen(slow)) == 0)
     sleep((unsigned)atoi(seconds));
 }
@@ -35,6 +39,18 @@ static mode_t mode_of(int flags, va_list rest) {
 
 OPEN(open)
 OPEN(open64)
+
+int stat(const char *path, struct stat *status) {
+  REAL(stat);
+  hang(path);
+  return real(path, status);
+}
+
+int stat64(const char *path, struct stat64 *status) {
+  REAL(stat64);
+  hang(path);
+  return real(path, status);
+}
 
 int mkdir(const char *path, mode_t mode) {
   REAL(mkdir);

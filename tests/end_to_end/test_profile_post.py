@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.hardware.profiles import NO_SHAPE
+from ofu_exporter.values.reasons import ReportRejection
 from tests.hardware.profiles.test_ncu import BF16, long
 from tests.hardware.profiles.test_nsys_csv import SUM
 from tests.hardware.profiles.tracing import FLASH, FP8, NVJET, kernel, operator, write
 from tests.helpers.agent import Agent, agent, call, page_server, until
+from tests.helpers.job_node import Node
 
 JOB = "1001"
 """Of the simulated node."""
@@ -56,6 +58,25 @@ def test_the_agent_takes_it(tmp_path: Path) -> None:
         assert foreign.returncode == 2
         assert f"ofu-exporter: {running.url} refused it with status 404: " in foreign.stderr
         assert foreign.stderr.count("\n") == 1
+
+
+def test_a_job_that_has_ended_is_told_as_one(tmp_path: Path) -> None:
+    """The agent would count from now on, and nothing comes: no word of success."""
+    node = Node(tmp_path)
+    node.start("7", "0")
+    with agent(*node.flags()) as running:
+        until(lambda: running.values("ofu_job_info", job_id="7"))
+        node.end("7")
+        until(lambda: json.loads(running.get("/v1/jobs/7")[1])["ended"])
+        path = trace(tmp_path / "trace.json", 20)
+        env = {"OFU_EXPORTER_URL": running.url}
+        done = call("profile", str(path), "--post", "--job", "7", env=env)
+        assert done.returncode == 2
+        assert done.stderr == (
+            f"ofu-exporter: {running.url} refused it with status 409: "
+            f"'7' has ended. {ReportRejection.ENDED.advice}\n"
+        )
+        assert not running.values("ofu_job_tile_overhead_ratio", job_id="7")
 
 
 def test_precisions_alone_are_told_too(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[Any, int, str, str]] = {
         "out_of_range",
     ),
     "too fast": (
-        {"job_id": "7", "tflops_per_gpu": 1e9},
+        {"job_id": "7", "tflops_per_gpu": 9e5},
         422,
         "body.tflops_per_gpu",
         "out_of_range",

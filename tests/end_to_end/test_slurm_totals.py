@@ -103,4 +103,4 @@ def test_jobs_one_after_the_other_get_what_is_theirs(
     for job_id in jobs:
         check(cluster, running, job_id, GPUS)
     assert not running.values("ofu_gpu_shared"), "at no time did two have one GPU"
-    assert running.values("ofu_exporter_scheduler_rejected_total", scheduler="slurm") in ([], [0.0])
+    assert not any(running.values("ofu_exporter_scheduler_rejected_total", scheduler="slurm"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -188,9 +189,11 @@ def test_so_do_the_api_and_the_start_page(told: Told) -> None:
     assert first["cause"] == "latent_moe_full_hidden"
     assert reported["mfu_ratio"] == pytest.approx(REPORTED)
     assert reported["utilization_ratio"] == pytest.approx(RIGHT * TILES, abs=0.005)
-    rows = told.agent.get("/")[1].partition("<h2>Jobs</h2>")[2].split("<tr>")[2:]
-    assert "<td>42.0%<td>agree<td>" in rows[0]
-    assert "<td>54.3%<td>mfu_above_ofu (latent_moe_full_hidden)<td>" in rows[1]
+    rows = told.agent.get("/")[1].partition("<h2>Jobs</h2>")[2].split("</tr>")[1:]
+    assert "42.0%</td>" in rows[0]
+    assert "agrees with OFU</span></td>" in rows[0]
+    assert "54.3%</td>" in rows[1]
+    assert re.search(r"MFU too high by \d+ points</span> <small>latent_moe_full_hidden", rows[1])
 
 
 def test_so_does_the_summary_of_the_job(told: Told) -> None:

@@ -235,6 +235,33 @@ def test_certificates_are_demanded_and_read_anew(node: Node, tmp_path: Path) -> 
         assert accepted_by_tls(running.url, new.context(True)), "the last good one stays"
 
 
+def test_a_reload_that_drops_the_authority_makes_nobody_certified(
+    node: Node, tmp_path: Path
+) -> None:
+    node.start("7", "0")
+    own = Certificates(tmp_path / "tls")
+    file = tmp_path / "ofu.yaml"
+    settings = f"tls_cert: {own.cert}\ntls_key: {own.key}\njob_tokens: true\n"
+    file.write_text(f"{settings}tls_client_ca: {own.ca}\n")
+    flags = [*node.flags(), "--config", str(file), "--listen", "127.0.0.1:0"]
+    with TlsAgent(flags) as running, httpx.Client(verify=own.context(True)) as certified:
+        until(
+            lambda: certified.post(f"{running.url}/v1/mfu", json=REPORT).status_code in (200, 409)
+        )
+        file.write_text(settings)
+        running.process.send_signal(1)
+        until(lambda: running.logged("configuration applied"))
+        until(lambda: running.logged(f"whoever reaches {running.url} may read"))
+        who = "reports are taken from: this node with a token"
+        assert any(line.endswith(who) for line in running.log), "nobody else is named any more"
+        anybody = own.context(False)
+        assert httpx.get(f"{running.url}/healthz", verify=anybody).status_code == 200
+        refused = httpx.post(f"{running.url}/v1/mfu", json=REPORT, verify=anybody)
+        assert refused.status_code == 401, "nobody without a certificate is certified"
+        again = certified.post(f"{running.url}/v1/mfu", json=REPORT)
+        assert again.status_code == 401, "the connection of the withdrawn authority has ended"
+
+
 class TlsAgent(Agent):
     """An agent that serves https."""
 

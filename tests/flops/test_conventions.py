@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,11 @@ FORWARD = flops.Passes(forward_only=True)
         ("deepseek-v2-lite", "megatron", 4096, 67_117_793_673_216),
         ("qwen3-30b-a3b", "megatron", 4096, 94_233_729_957_888),
         ("gpt-oss-20b", "megatron", 4096, 98_490_378_092_544),
+        ("llama-3-8b", "verl", 8192, 447_466_872_766_464),
+        ("deepseek-v3", "verl", 4096, 1_048_616_802_189_312),
+        ("llama-3-8b", "nemo", 8192, 421_645_529_382_912),
+        ("mixtral-8x7b", "nemo", 4096, 326_477_644_038_144),
+        ("qwen3-30b-a3b", "nemo", 4096, 73_205_570_076_672),
     ],
 )
 def test_equal_to_upstream(name: str, convention: str, tokens: int, flops_per_step: int) -> None:
@@ -70,9 +76,81 @@ def test_palm_minus_kempner_is_the_norms() -> None:
     assert difference == 6 * (2 * 32 + 1) * 4096 * 8192
 
 
-def test_verl_adds_the_embedding_to_megatron() -> None:
-    looked_up = 6 * 128256 * 4096 * 8192
-    assert step("llama-3-8b", "megatron", 8192) + looked_up == 447_466_872_766_464
+def verl(of: dict[str, Any], lengths: list[int]) -> int:
+    """What verl's functions for dense and sparse models with grouped attention return, written out anew."""
+    hidden, heads, layers = of["hidden_size"], of["num_attention_heads"], of["num_hidden_layers"]
+    dim = of.get("head_dim") or hidden // heads
+    attention = hidden * (2 * heads * dim + 2 * of["num_key_value_heads"] * dim)
+    experts = of.get("num_experts") or of.get("num_local_experts")
+    width = of.get("moe_intermediate_size") or of["intermediate_size"]
+    block = 3 * hidden * width
+    if experts:
+        block = block * of["num_experts_per_tok"] + hidden * experts
+    weights = layers * (attention + block) + 2 * of["vocab_size"] * hidden
+    kinds = of.get("layer_types") or ["full_attention"] * layers
+    seen = sum(
+        length * (min(length, of["sliding_window"]) if kind == "sliding_attention" else length)
+        for kind in kinds
+        for length in lengths
+    )
+    return int(6 * weights * sum(lengths) + 6 * seen * dim * heads)
+
+
+@pytest.mark.parametrize("lengths", [[4096], [100, 4096, 130, 1], [8191] * 3])
+@pytest.mark.parametrize(
+    "name",
+    ["llama-3-8b", "mistral-7b-v0.1", "qwen2.5-7b", "qwen3-8b", "qwen3-30b-a3b", "gpt-oss-20b"],
+)
+def test_verl_counts_look_up_router_and_windows_in_its_own_way(
+    name: str, lengths: list[int]
+) -> None:
+    counted = flops.count(flops.read(config(name)), flops.packed(lengths), flops.How("verl"))
+    assert counted.model_flops_per_step == verl(config(name), lengths)
+
+
+def test_verl_has_no_shared_experts_in_qwen_and_every_layer_sparse() -> None:
+    of = config("qwen3-30b-a3b")
+    dense_first = {**of, "mlp_only_layers": [0, 1]}
+    assert step(dense_first, "verl") == step(of, "verl")
+    assert step(dense_first) != step(of)
+
+
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v2-lite", "gemma-2-9b", "phi-2"])
+def test_verl_is_not_defined_where_verl_counts_nothing(name: str) -> None:
+    assert "which verl counts as 0" in refusal(name, "verl")
+
+
+def test_verl_warns_of_windows_that_it_ignores() -> None:
+    assert any("windows" in text for text in count("mistral-7b-v0.1", "verl").warnings)
+    assert not any("windows" in text for text in count("gpt-oss-20b", "verl").warnings)
+
+
+def test_nemo_takes_the_heads_for_as_wide_as_the_model() -> None:
+    """qwen3 of NeMo: 6 S L h^2 (2 + 2 groups/heads + S/h) + 18 S L h k m + 6 S h V."""
+    tokens, layers, hidden = 4096, 48, 2048
+    attention = 6 * tokens * layers * hidden * (2 * hidden + 2 * hidden * 4 // 32 + tokens)
+    experts = 18 * tokens * layers * hidden * 8 * 768
+    head = 6 * tokens * hidden * 151936
+    assert step("qwen3-30b-a3b", "nemo") == attention + experts + head
+    assert "nemo takes the heads together for 2048 wide" in str(
+        count("qwen3-30b-a3b", "nemo").warnings
+    )
+
+
+def test_nemo_has_constants_for_vocabularies() -> None:
+    """gpt3 of NeMo: (24 S h^2 + 2 S^2 h) 3 L + 6 S h 51200, half of the pairs."""
+    tokens, hidden, layers = 2048, 12288, 96
+    layer = 24 * tokens * hidden**2 + 2 * tokens**2 * hidden
+    assert step("gpt3-175b", "nemo", tokens) == 3 * layers * layer + 6 * tokens * hidden * 51200
+    other = config("llama-3-8b", vocab_size=50000)
+    with pytest.raises(ConfigError, match="LlamaForCausalLM with a vocabulary of 50000"):
+        step(other, "nemo")
+
+
+@pytest.mark.parametrize("convention", ["verl", "nemo"])
+def test_half_of_the_pairs_is_the_definition(convention: str) -> None:
+    with pytest.raises(ConfigError, match=f"causal: convention {convention} halves attention"):
+        count("llama-3-8b", convention, counting=flops.Counting(causal=False))
 
 
 def test_transformers_trainer_leaves_out_attention() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -148,3 +149,26 @@ def test_lengths_that_cannot_be(make: object, message: str) -> None:
 def test_lengths_that_do_not_fit_the_model(name: str, lengths: flops.Lengths, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         flops.count(flops.read(config(name)), lengths)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "longest"),
+    [
+        ("llama-3-8b", {}, 8192),
+        ("llama-3-8b", {"rope_scaling": {"factor": 4.0}}, 32768),
+        (
+            "llama-3-8b",
+            {"rope_scaling": {"factor": 8.0, "original_max_position_embeddings": 2048}},
+            16384,
+        ),
+        ("llama-3-8b", {"rope_scaling": {"factor": math.inf}}, 8192),
+        ("gpt2", {}, 1024),
+    ],
+)
+def test_a_sequence_beyond_the_models_own_maximum_is_warned_of(
+    name: str, changed: dict[str, object], longest: int
+) -> None:
+    model = flops.read(config(name, **changed))
+    assert flops.count(model, flops.fixed(2, tokens=longest)).warnings == ()
+    (warning,) = flops.count(model, flops.packed([16, longest + 1])).warnings
+    assert f"{longest + 1} tokens are longer than the model's own maximum of {longest}" in warning

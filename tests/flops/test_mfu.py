@@ -205,6 +205,28 @@ def test_kempners_bands(mfu: float, words: str) -> None:
     assert words in flops.band(mfu)
 
 
+def test_a_peak_in_another_unit_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"peak_flops: .* if it is TFLOP/s, give 9\.894e\+14"):
+        used(count("llama-3-8b"), Pace(tokens_per_second=9000), peak_flops=989.4)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "passes", "said"),
+    [
+        ("llama-3-8b", H100, Passes(), True),
+        ("llama-3-8b", "NVIDIA H200", Passes(), True),
+        ("llama-3-8b", A100, Passes(), False),
+        ("llama-3-8b", "Some NPU", Passes(), False),
+        ("mixtral-8x7b", H100, Passes(), False),
+        ("llama-3-8b", H100, Passes(forward_only=True), False),
+    ],
+)
+def test_the_bands_are_said_only_of_what_they_were_found_on(
+    name: str, gpu: str, passes: Passes, said: bool
+) -> None:
+    assert (flops.hint(count(name, passes=passes), 0.1, gpu) is not None) is said
+
+
 @pytest.mark.parametrize(
     "pace",
     [

@@ -155,3 +155,28 @@ def test_modules_that_cannot_be(make: object, message: str) -> None:
 def test_lists_of_modules_that_cannot_be(listed: list[object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         flops.read({"architectures": ["Modules"], "modules": listed})
+
+
+def test_adapters_beside_linear_modules() -> None:
+    """Frozen weights cost 4 per multiply-add and position, an adapter's 6; each position goes through both."""
+    sides = {"in_features": 300, "out_features": 200, "bias": False}
+    of = {
+        "architectures": ["Modules"],
+        "modules": [{"module": "linear", "positions": 7, **sides}],
+    }
+    passes = flops.Passes(lora=flops.Lora(8, ("linear",)))
+    counted = flops.count(flops.read(of), flops.fixed(3), flops.How(passes=passes))
+    adapter = 8 * (300 + 200)
+    assert counted.model_flops_per_step == 3 * 7 * (4 * 300 * 200 + 6 * adapter)
+
+
+def test_adapters_beside_a_module_without_sides_are_refused() -> None:
+    of = {
+        "architectures": ["Modules"],
+        "modules": [
+            {"module": "attention", "embed_dim": 64, "num_heads": 4, "queries": 9, "keys": 9}
+        ],
+    }
+    passes = flops.Passes(lora=flops.Lora(8, ("attention",)))
+    with pytest.raises(ConfigError, match="attention has no sides of its own to adapt"):
+        flops.count(flops.read(of), flops.fixed(1), flops.How(passes=passes))

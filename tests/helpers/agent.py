@@ -64,7 +64,7 @@ class Agent:
     def _serving(self) -> str | None:
         if self.process.poll() is not None:
             raise AssertionError("\n".join(self.log))
-        found = re.search(r"serving on (http://[^\s\"]+)", "\n".join(self.log))
+        found = re.search(r"serving on (https?://[^\s\"]+)", "\n".join(self.log))
         return found[1] if found else None
 
     def get(self, path: str) -> tuple[int, str]:

@@ -10,10 +10,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ofu_exporter.serving.connections import ConnectionLimit
+from ofu_exporter.serving.connection_limit import ConnectionLimit
 from ofu_exporter.serving.guard import WRITER, App, Receive, Scope, Send
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.server import Server
+from ofu_exporter.serving.web_config import NOTHING, WebConfig
 from ofu_exporter.settings import Settings
 from tests.helpers.agent import SOON, until
 
@@ -34,9 +35,11 @@ async def tell(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextlib.contextmanager
-def serving(app: App, limit: ConnectionLimit | None = None, **settings: Any) -> Iterator[Listeners]:
+def serving(
+    app: App, limit: ConnectionLimit | None = None, web: WebConfig = NOTHING, **settings: Any
+) -> Iterator[Listeners]:
     """Runs the server until the block ends; a port of its choice unless `listen` says otherwise."""
-    listeners = Listeners(Settings(**{"listen": "127.0.0.1:0", **settings}))
+    listeners = Listeners(Settings(**{"listen": "127.0.0.1:0", **settings}), web)
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
     server = Server(app, listeners, stop, limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from ofu_exporter.jobs.state_file import (
 )
 from ofu_exporter.jobs.totals import resumed
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.support import boot
 from ofu_exporter.values.instant import Instant
 from tests.helpers.stored_job import NOW, TOTALS, change
 
@@ -71,8 +73,11 @@ def test_a_job_that_ended_is_gone_on_with_while_it_is_shown_and_is_found_later(p
 def test_an_agent_that_dies_at_its_start_costs_the_next_one_nothing(path: Path) -> None:
     first = stored(path)
     first.save([TOTALS], {}, NOW)
+    first.close()
     for _ in range(3):
-        assert stored(path).load(NOW).jobs == (TOTALS,)
+        again = stored(path)
+        assert again.load(NOW).jobs == (TOTALS,)
+        again.close()
 
 
 def test_a_job_that_does_not_come_back_has_ended(path: Path) -> None:
@@ -88,13 +93,15 @@ def test_a_job_that_does_not_come_back_has_ended(path: Path) -> None:
 def test_the_file_says_up_to_when_somebody_watched(path: Path) -> None:
     store = stored(path)
     assert store.load(NOW).watched_until is None
-    store.save([], {}, NOW)
-    store.save([], {}, NOW + 15)
-    assert stored(path).load(NOW).watched_until == NOW + 15
+    store.save([], {}, NOW - 30)
+    store.save([], {}, NOW - 15)
+    assert store.load(NOW).watched_until == NOW - 15
 
 
 def test_a_file_of_an_agent_that_did_not_say_so_is_read_all_the_same(path: Path) -> None:
-    stored(path).save([TOTALS], {}, NOW)
+    first = stored(path)
+    first.save([TOTALS], {}, NOW)
+    first.close()
     change(path, "DROP TABLE watched")
     saved = stored(path).load(NOW)
     assert (saved.jobs, saved.watched_until) == ((TOTALS,), None)
@@ -108,9 +115,98 @@ def test_saving_again_replaces_and_adds_nothing(path: Path) -> None:
 
 
 def test_monotonic_time_of_another_boot_is_not_used(path: Path) -> None:
-    stored(path).save([], {("GPU-0", ""): 77.0}, NOW)
+    store = stored(path)
+    store.save([], {("GPU-0", ""): 77.0}, NOW)
     change(path, "UPDATE gpus SET boot_id = 'another'")
-    assert stored(path).load(NOW).counted_until == {}
+    assert store.load(NOW).counted_until == {}
+    store.prune(NOW)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT * FROM gpus").fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "mark", ["NULL", "'text'", "x'00'", "1e999", "-1e999", "-1", "'nan'", "9e15", "'77'"]
+)
+def test_a_mark_that_cannot_be_is_left_out_and_costs_no_other(
+    mark: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = stored(path)
+    store.save([], {("GPU-0", ""): 7.0, ("GPU-1", ""): 7.0}, NOW)
+    # A column of type REAL would make a number of text; a file that was made elsewhere need not have one.
+    change(path, "ALTER TABLE gpus RENAME TO old")
+    change(
+        path, "CREATE TABLE gpus AS SELECT uuid, instance, boot_id, NULL AS counted_until FROM old"
+    )
+    change(path, "UPDATE gpus SET counted_until = 7.0")
+    change(path, f"UPDATE gpus SET counted_until = {mark} WHERE uuid = 'GPU-1'")
+    assert store.load(NOW).counted_until == {("GPU-0", ""): 7.0}
+    assert "1 marks of GPUs in the state file" in caplog.text
+
+
+@pytest.mark.parametrize("column", ["uuid", "instance"])
+@pytest.mark.parametrize("name", ["NULL", "x'ff'"])
+def test_so_is_a_mark_of_no_gpu(column: str, name: str, path: Path) -> None:
+    store = stored(path)
+    store.save([], {("GPU-0", ""): 7.0, ("GPU-1", ""): 7.0}, NOW)
+    change(path, f"UPDATE gpus SET {column} = {name} WHERE uuid = 'GPU-1'")
+    assert store.load(NOW).counted_until == {("GPU-0", ""): 7.0}
+
+
+def test_marks_of_a_boot_that_nobody_knows_are_neither_written_nor_believed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = stored(path)
+    store.save([], {("GPU-0", ""): 7.0}, NOW)
+    change(path, "UPDATE gpus SET boot_id = ''")
+    monkeypatch.setattr(boot, "_BOOT_ID", path.with_name("no-boot-id"))
+    assert store.load(NOW).counted_until == {}
+    store.save([], {("GPU-1", ""): 7.0}, NOW)
+    monkeypatch.undo()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT uuid FROM gpus").fetchall() == [("GPU-0",)]
+
+
+@pytest.mark.parametrize("last", ["NULL", "'text'", "1e999", "9e15", "x'00'"])
+def test_a_last_time_that_cannot_be_is_not_known(last: str, path: Path) -> None:
+    store = stored(path)
+    store.save([TOTALS], {}, NOW)
+    change(path, f"UPDATE watched SET until = {last}")
+    saved = store.load(NOW)
+    assert (saved.watched_until, saved.jobs) == (None, (TOTALS,))
+
+
+@pytest.mark.parametrize("field", ["began", "updated", "gpus[0].held_seconds"])
+def test_a_job_with_a_number_without_end_costs_itself(field: str, path: Path) -> None:
+    store = stored(path)
+    store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {}, NOW)
+    value = f"replace(json_set(report, '$.{field}', 'X'), '\"X\"', '1e999')"
+    change(path, f"UPDATE jobs SET report = {value} WHERE job_id = '12'")
+    assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
+
+
+def test_so_does_a_job_whose_end_is_no_time(path: Path) -> None:
+    store = stored(path)
+    store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {}, NOW)
+    change(path, "UPDATE jobs SET ended = 'text' WHERE job_id = '12'")
+    assert store.find("12") == ()
+    assert store.find("13")
+
+
+def test_a_second_agent_is_refused_the_file_until_the_first_is_gone(path: Path) -> None:
+    first = stored(path)
+    first.save([TOTALS], {}, NOW)
+    with pytest.raises(OSError, match="another agent writes it"):
+        stored(path)
+    assert find_in_file(path, "12") == (TOTALS,)
+    first.close()
+    assert stored(path).load(NOW).jobs == (TOTALS,)
+
+
+def test_a_lock_that_was_removed_is_noticed(path: Path) -> None:
+    store = stored(path)
+    assert store.is_there()
+    path.with_name(f"{path.name}.lock").unlink()
+    assert not store.is_there()
 
 
 def test_what_ended_long_ago_is_dropped(path: Path) -> None:
@@ -158,10 +254,27 @@ def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> Non
     assert again.find("12") == (TOTALS,)
 
 
-def test_a_file_of_a_later_version_is_set_aside(path: Path) -> None:
-    stored(path).close()
+def test_a_file_of_a_newer_version_is_left_alone_and_another_used_beside_it(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    newer = stored(path)
+    newer.save([TOTALS], {}, NOW)
+    newer.close()
     change(path, "PRAGMA user_version = 99")
-    assert opened(path)[1] is not None
+    before = path.read_bytes()
+    other = TOTALS.model_copy(update={"job_id": "13"})
+    for _ in range(2):
+        older, aside = opened(path)
+        assert aside is None
+        older.save([other], {}, NOW)
+        assert older.load(NOW).jobs == (other,)
+        older.close()
+    assert path.read_bytes() == before
+    assert "is of a newer version of this program (version 99) and is left alone" in caplog.text
+    assert find_in_file(path, "13") == (other,)
+    assert find_in_file(path, "12") == (TOTALS,)
+    change(path, "DROP TABLE jobs")
+    assert find_in_file(path, "13") == (other,)
 
 
 def test_a_row_that_cannot_be_read_costs_itself(path: Path) -> None:

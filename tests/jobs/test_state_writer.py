@@ -235,10 +235,17 @@ NO_TEXT = "GPU-" + os.fsdecode(b"\xff")
 """Bytes that are no UTF-8, as Python holds them; no file can take them."""
 
 
+def unwritable() -> Gpu:
+    """A GPU that got past the check of its text."""
+    device = gpu()
+    object.__setattr__(device, "uuid", NO_TEXT)
+    return device
+
+
 @pytest.mark.parametrize(
     "bad",
     [
-        pytest.param(lambda s: replace(s, gpus=(sampled(gpu(uuid=NO_TEXT)),)), id="ValueError"),
+        pytest.param(lambda s: replace(s, gpus=(sampled(unwritable()),)), id="ValueError"),
         pytest.param(lambda s: replace(s, gpus=(sampled(gpu(), 10**30),)), id="OverflowError"),
         pytest.param(lambda s: replace(s, jobs=None), id="TypeError"),
     ],

@@ -567,6 +567,19 @@ def test_a_job_that_has_ended_may_still_say_its_last(desk: Desk) -> None:
     assert desk.job().reports.settled.gpu_seconds == pytest.approx(2 * (60 + 30 + 20))  # type: ignore[union-attr]
 
 
+def test_facts_of_a_job_that_has_ended_are_refused_since_they_change_nothing(desk: Desk) -> None:
+    desk.every(30.0, 2, mfu=0.4)
+    desk.node.give(desk.clock.now)
+    desk.run(5.0)
+    assert desk.job().ended is not None
+    error = refused(desk, tile_overhead=0.1)
+    assert error.reason is ReportRejection.ENDED
+    assert "'1' has ended" in str(error)
+    desk.run(5.0)
+    assert desk.job().reports.adjusted is None  # type: ignore[union-attr]
+    assert desk.job().reports.outcomes["ended"] == 1  # type: ignore[union-attr]
+
+
 def test_a_job_that_left_the_page_is_forgotten(desk: Desk) -> None:
     desk.report(mfu=0.4)
     desk.node.give(120.0)
@@ -717,7 +730,7 @@ def test_one_jobs_odd_numbers_cost_no_other_job_its_own() -> None:
     known = replace(state.gpus[key], rating=slow)
     desk.node.state = replace(state, gpus={**state.gpus, key: known})
     desk.run(120.0)
-    odd, sound = desk.report("1", mfu=10.0), desk.report("2", mfu=0.4)
+    odd, sound = desk.report("1", mfu="1000%"), desk.report("2", mfu=0.4)
     assert odd.horizon is not None
     assert odd.horizon.ofu == pytest.approx(0.5 * 1400 / 300)
     assert odd.horizon.verdict is Verdict.MFU_ABOVE_OFU

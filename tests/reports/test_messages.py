@@ -134,7 +134,26 @@ def test_a_model_is_a_configuration_and_a_length(needed: str) -> None:
 def test_a_percentage_is_named_as_the_likely_slip() -> None:
     where, why = refused(mfu=54.27)
     assert where == ("mfu",)
-    assert why == "54.27 is not a ratio of 1; if it is a percentage, give 0.5427"
+    assert why == "54.27 is not a ratio of 1; if it is a percentage, give 0.5427 or 54.27%"
+    assert said(mfu="54.27%").mfu == pytest.approx(0.5427)
+    assert refused(mfu=1.7)[1].endswith("give 0.017 or 1.7%; if it is above 100 %, give 170%")
+    assert refused(mfu=0.4, tile_overhead=2)[1].startswith("2 is not a ratio of 1; if it is")
+    assert said(mfu="330%", tile_overhead="2%").mfu == pytest.approx(3.3)
+
+
+def test_a_rate_in_another_unit_is_named() -> None:
+    assert "if it is FLOP/s, give 989.4" in refused(mfu=0.4, peak_tflops=989.4e12)[1]
+    assert "if it is FLOP/s, give 410" in refused(tflops_per_gpu=4.1e14)[1]
+    assert "if it is TFLOP/s, give 4.1e+14" in refused(model_flops_per_second=410)[1]
+
+
+@pytest.mark.parametrize("recompute", ["full", "selective"])
+def test_a_forward_only_job_recomputes_nothing(recompute: str) -> None:
+    forward = {**MODEL, "forward_only": True}
+    why = "recompute: a forward-only pass has no activations to compute again"
+    assert refused(mfu=0.4, recompute=recompute, model=forward)[1] == why
+    before = said(mfu=0.4, recompute=recompute, model=MODEL)
+    assert said(mfu=0.4, model=forward).with_facts(before).recompute is None
 
 
 def test_a_precision_that_is_none_is_told_which_there_are() -> None:
@@ -170,7 +189,8 @@ def test_it_says_how_fast_the_job_goes_in_one_way(fields: dict[str, Any], why: s
 
 @pytest.mark.parametrize("way", NUMBERS[:3])
 def test_tokens_and_a_model_may_stand_beside_as_facts(way: str) -> None:
-    facts: dict[str, Any] = {way: 0.4, "tokens_per_second": 1e5, "model": MODEL}
+    value = 4e8 if way == "model_flops_per_second" else 0.4
+    facts: dict[str, Any] = {way: value, "tokens_per_second": 1e5, "model": MODEL}
     assert not said(**facts).counts_model
     assert said(tokens_per_second=1e5, model=MODEL).counts_model
     assert not said(tokens_per_second=1e5, flops_per_token=6e9).counts_model

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.serving.access import Access, Warrant, Writer
+from ofu_exporter.serving.access import CERTIFIED, Access, Warrant, Writer
 from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
@@ -77,12 +77,20 @@ def test_what_was_passed_on_is_not_local(header: str, peer: str | None) -> None:
     assert reason(Access(), passed_on) is ReportRejection.NOT_LOCAL
 
 
-def test_a_certificate_lets_in_where_everybody_needs_one() -> None:
-    access = Access(demands_certificates=True)
-    assert access.writer(request("10.0.0.7", scheme="https")).warrant is Warrant.CERTIFICATE
-    assert access.writer(request(None)).warrant is Warrant.LOCAL, "the Unix socket has no TLS"
-    assert reason(access, request("10.0.0.7")) is ReportRejection.NOT_LOCAL
+def test_a_certificate_that_the_connection_has_shown_lets_in() -> None:
+    certified = request("10.0.0.7", scheme="https") | {"state": {CERTIFIED: True}}
+    assert Access().writer(certified).warrant is Warrant.CERTIFICATE
+    certified["state"] = {CERTIFIED: False}
+    assert reason(Access(), certified) is ReportRejection.NOT_LOCAL
     assert reason(Access(), request("10.0.0.7", scheme="https")) is ReportRejection.NOT_LOCAL
+
+
+def test_who_may_report_is_said_in_words(path: Path) -> None:
+    assert Access().describe(None) == "this node"
+    everything = Access(SiteTokens(path), job_tokens=True).describe(Path("ca.pem"))
+    assert everything == (
+        f"this node with a token, whoever has a token of {path}, whoever has a certificate by ca.pem"
+    )
 
 
 # The site's tokens.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -16,10 +17,11 @@ from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.app import create_app, unready
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.node import snapshot_of
-from tests.helpers.values import FakeClock, fault, gpu, reading
+from tests.helpers.values import FakeClock, fault, gpu, health, reading
 
 
 @pytest.fixture
@@ -38,7 +40,11 @@ def client(page: Page) -> Iterator[httpx.Client]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(
             create_app(
-                page, JobBook(page.snapshot, "node1"), ReportBook(page.snapshot), Guard(Access())
+                page,
+                JobBook(page.snapshot, "node1"),
+                ReportBook(page.snapshot),
+                Guard(Access()),
+                ReadAccess(),
             ),
             log_config=None,
             lifespan="off",
@@ -109,12 +115,53 @@ def test_a_gpu_without_a_row_shows_all_but_its_ofu_and_the_row_to_write(
     assert shown["window"]["sm_clock_hz"] == 1000e6
     assert shown["window"]["utilization_ratio"] is None
     start = client.get("/").text
-    assert "<td>50.0%<td>1000 MHz" in start
-    assert "unknown_model" in start
+    assert "Tensor pipes active 50.0%. unknown model" in start
+    assert "1000 MHz" in start
 
 
 def test_one_measured_gpu_is_enough_to_be_ready() -> None:
     assert unready(snapshot_of(reading(), fault(5, device=gpu(1)))) is None
+
+
+def test_health_and_readiness_have_the_names_of_other_programs_too(
+    page: Page, client: httpx.Client
+) -> None:
+    assert client.get("/-/healthy").text == "ok\n"
+    assert client.get("/-/ready").status_code == 503
+    page.publish(snapshot_of(reading()))
+    assert client.get("/-/ready").text == "ok\n"
+    requests = client.get("/metrics").text
+    assert 'ofu_exporter_http_requests_total{code="503",path="/-/ready"} 1.0' in requests
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/metrics", "/healthz", "/readyz", "/-/healthy", "/docs", "/openapi.json", "/v1/gpus"],
+)
+def test_head_has_the_head_of_get_and_no_body(page: Page, client: httpx.Client, path: str) -> None:
+    page.publish(snapshot_of(reading()))
+    client.headers["accept-encoding"] = "identity"
+    got, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == got.headers["content-type"]
+    if path != "/metrics":  # its counts go on
+        assert head.headers["content-length"] == str(len(got.content))
+    assert client.get("/healthz").text == "ok\n", "the connection goes on"
+
+
+def test_head_of_what_is_not_there_and_of_what_only_writes(client: httpx.Client) -> None:
+    assert client.head("/wp-admin").status_code == 404
+    assert client.head("/v1/mfu").status_code == 405
+
+
+def test_gpus_say_whether_they_are_simulated(page: Page, client: httpx.Client) -> None:
+    page.publish(snapshot_of(reading()))
+    assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [False]
+    page.publish(snapshot_of(reading(), source=health("simulate", simulated=True)))
+    assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [True]
+    two = replace(snapshot_of(reading()), other_sources=(health("replay", simulated=True),))
+    page.publish(replace(two, gpus=tuple(replace(view, source="replay") for view in two.gpus)))
+    assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [True]
 
 
 def test_requests_are_counted_and_a_scan_adds_no_series(client: httpx.Client) -> None:

@@ -10,8 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ofu_exporter.serving import connections
-from ofu_exporter.serving.connections import MOST_CONNECTIONS, ConnectionLimit, RequestPhase
+from ofu_exporter.serving.connection_limit import MOST_CONNECTIONS, ConnectionLimit, RequestPhase
 from ofu_exporter.serving.guard import Receive, Scope, Send
 from ofu_exporter.serving.listeners import Listeners
 from tests.helpers.agent import until
@@ -66,7 +65,7 @@ def test_whoever_keeps_us_waiting_is_closed(
         so_far(client)
         with Client(listeners) as later:  # what was sent before is known to have come in
             one_answer(later)
-        clock.now += RequestPhase.BODY.value + 0.1
+        clock.now += RequestPhase.BODY.patience + 0.1
         assert client.is_closed()
 
 
@@ -75,7 +74,7 @@ def test_more_bytes_of_the_same_head_buy_no_time(listeners: Listeners, clock: Fa
     with Client(listeners) as client, Client(listeners) as other:
         client.send(GET[:20])
         for byte in GET[20:-2]:
-            clock.now += 4 * RequestPhase.HEAD.value / len(GET)
+            clock.now += 4 * RequestPhase.HEAD.patience / len(GET)
             client.send(bytes([byte]))
             one_answer(other)
         assert client.is_closed()
@@ -124,7 +123,7 @@ def test_an_answer_that_nobody_takes_is_given_up(clock: FakeClock) -> None:
         client.send(GET.replace(b"/metrics", b"/large"))
         client._bytes(1000)
         one_answer(idle)  # all of it is under way
-        clock.now += RequestPhase.ANSWER.value + 0.1
+        clock.now += RequestPhase.ANSWER.patience + 0.1
         assert idle.is_closed(), "a sweep has been"
         with pytest.raises((AssertionError, ConnectionError)):
             client._bytes(len(page))
@@ -240,19 +239,3 @@ def test_a_client_that_leaves_the_line_takes_nobody_with_it() -> None:
             leaving.socket.close()
         for writer in (first, *others):
             assert writer.answer()[0] == 200
-
-
-def test_when_too_much_is_held_back_the_rest_goes_on_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(connections, "MOST_WAITING_BYTES", 3 * len(post(2, path="/0")))
-    app = Busy()
-    with serving(app) as listeners, crowd_of(listeners, 9) as writers:
-        app.asked.clear()
-        with app.held(listeners):
-            for number, writer in enumerate(writers):
-                writer.send(post(2, path=f"/{number}") + b"{}")
-        for writer in writers:
-            assert writer.answer()[0] == 200
-    assert sorted(app.asked[1:8]) == [f"/{number}" for number in range(2, 9)]
-    assert app.asked[8:] == ["/0", "/1"]

@@ -17,9 +17,10 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.serving import metrics
-from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.page import LiveCounts, Page
 from ofu_exporter.values.job import Claim, Job
-from ofu_exporter.values.snapshot import Snapshot
+from ofu_exporter.values.reasons import ReportRejection
+from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot
 from tests.helpers.desk import Desk
 from tests.helpers.node import EPOCH, Node, snapshot_of, whole
 from tests.helpers.playback import RECORDINGS, play
@@ -227,12 +228,12 @@ def test_simulated_data_is_marked() -> None:
     assert "ofu_exporter_simulated 0.0" in page_of(snapshot).render().body.decode()
 
 
-def test_a_label_with_quotes_backslashes_and_newlines_is_escaped() -> None:
+def test_a_label_with_quotes_and_backslashes_is_escaped_and_a_newline_shown_as_one() -> None:
     odd = replace(gpu(), name='a"b\\c\nd')
     snapshot = step(State(), Tick(5.0, 5.0, [odd], [], health()))[1]
     body = page_of(snapshot).render().body.decode()
     (info,) = [s for f in text_format(body) for s in f.samples if s.name == "ofu_gpu_info"]
-    assert info.labels["model"] == 'a"b\\c\nd'
+    assert info.labels["model"] == 'a"b\\c\\nd'
 
 
 def test_names_have_their_unit_and_help() -> None:
@@ -240,7 +241,7 @@ def test_names_have_their_unit_and_help() -> None:
         assert re.search(
             r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
             r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_paused|_released|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
-            r"|_cause|_bound|_pulls|_clock_steps)$",
+            r"|_cause|_bound|_pulls|_clock_steps|_faults|_lines)$",
             spec.name,
         ), spec.name
         assert spec.help.endswith(".")
@@ -250,6 +251,28 @@ def test_before_the_first_snapshot_the_page_is_about_the_agent_alone() -> None:
     body = Page(FakeClock(), process=False).render().body.decode()
     assert "ofu_exporter_build_info" in body
     assert "ofu_gpu" not in body
+
+
+def test_refused_reports_are_counted_from_0_so_that_increase_sees_the_first() -> None:
+    counts = LiveCounts(rejected_reports={"overlap": 2})
+    body = Page(FakeClock(), lambda: counts, process=False).render().body.decode()
+    found = re.findall(r'ofu_exporter_rejected_reports_total{reason="(.*)"} (.*)', body)
+    wanted = {each.value: "0.0" for each in ReportRejection} | {"overlap": "2.0"}
+    assert dict(found) == wanted
+
+
+def test_what_a_scheduler_in_use_fails_at_is_counted_from_0() -> None:
+    down = SchedulerHealth("slurm", failures={"untrusted": 3}, rejected={"malformed": 1})
+    snapshot = replace(snapshot_of(reading()), schedulers=(down,))
+    body = page_of(snapshot).render().body.decode()
+    line = 'ofu_exporter_scheduler_{}_total{{reason="{}",scheduler="slurm"}} {}\n'
+    assert line.format("failures", "untrusted", 3.0) in body
+    assert line.format("failures", "bad_answer", 0.0) in body
+    assert line.format("rejected", "malformed", 1.0) in body
+    assert line.format("rejected", "contested", 0.0) in body
+    assert 'reason="starting",scheduler="slurm"} 0.0' not in body, "that is no failure"
+    bare = page_of(snapshot_of(reading())).render().body.decode()
+    assert "ofu_exporter_scheduler" not in bare, "a node without a scheduler has no series of one"
 
 
 def test_a_comparison_is_not_shown_any_more_when_the_sampler_hangs() -> None:

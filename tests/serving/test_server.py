@@ -47,7 +47,7 @@ def test_without_a_certificate_nobody_is_let_in_where_one_is_demanded(
     certificates: Certificates, tmp_path: Path
 ) -> None:
     stranger = Certificates(tmp_path / "stranger")
-    app = Guard(Access(demands_certificates=True)).around(tell)
+    app = Guard(Access()).around(tell)
     cert, key = certificates.cert, certificates.key
     with serving(app, tls_cert=cert, tls_key=key, tls_client_ca=certificates.ca) as listeners:
         context = certificates.context(True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.secret_files import read_secret, stamp
+from ofu_exporter.support.secret_files import read_secret
 
 SECRET = "0123456789abcdef"
 
@@ -54,7 +54,7 @@ def test_what_is_no_small_file_of_text_is_refused(tmp_path: Path) -> None:
     binary.chmod(0o600)
     for path, said in (
         (tmp_path / "nowhere", "No such file"),
-        (tmp_path, "directory"),
+        (tmp_path, "is not a file"),
         (pipe, "is not a file"),
         (large, "larger than 64 KiB"),
         (binary, "is not UTF-8"),
@@ -62,19 +62,3 @@ def test_what_is_no_small_file_of_text_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=said) as refused:
             read_secret(path, "key")
         assert f"key {path}" in str(refused.value)
-
-
-def test_a_stamp_changes_when_the_file_is_written_replaced_or_given_another_mode(
-    path: Path,
-) -> None:
-    stamps = [stamp(path)]
-    secret(path, "another secret")
-    stamps.append(stamp(path))
-    secret(path.with_name("new"), SECRET).rename(path)
-    stamps.append(stamp(path))
-    path.chmod(0o640)
-    stamps.append(stamp(path))
-    path.unlink()
-    stamps.append(stamp(path))
-    assert stamps[-1] is None
-    assert len(set(stamps)) == len(stamps)

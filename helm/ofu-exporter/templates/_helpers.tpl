@@ -139,11 +139,11 @@ imagePullSecrets:
 {{- if or .Values.tls.clientCaSecret .Values.webConfig.secret }}true{{ end }}
 {{- end }}
 
-{{- /* A probe; the argument: root, probe (its values), path. Its own handler counts first. Kubelet has neither
-       certificate nor password, so where those are asked for the open port has to do. */ -}}
+{{- /* A probe; the argument: root, probe (its values), path. Its own handler counts first. Health needs no password, but
+       kubelet has no certificate: where that is asked for, the open port has to do. */ -}}
 {{- define "ofu-exporter.probe" -}}
 {{- $handler := dict "httpGet" (dict "path" .path "port" "metrics" "scheme" (include "ofu-exporter.scheme" .root | upper)) }}
-{{- if include "ofu-exporter.closed" .root }}
+{{- if .root.Values.tls.clientCaSecret }}
 {{- $handler = dict "tcpSocket" (dict "port" "metrics") }}
 {{- end }}
 {{- range list "exec" "grpc" "httpGet" "tcpSocket" }}

@@ -27,7 +27,7 @@ from ofu_exporter.flops import (
     effective_peak,
 )
 from ofu_exporter.flops.models import own_terms
-from ofu_exporter.flops.passes import plan
+from ofu_exporter.flops.passes import check_recompute, plan
 from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import total
 from ofu_exporter.hardware.gpu_models import GpuModel, find
@@ -109,6 +109,9 @@ class CauseFacts:
     """Whether the overhead is exact or a lower bound: tiles add at least that share."""
     present: frozenset[str] = frozenset()
     """The names in NVML of all GPUs of the node, as far as they are known."""
+
+    def __post_init__(self) -> None:
+        check_recompute(self.forward_only, self.recompute)
 
     def row(self) -> GpuModel | None:
         """The GPU's row of the table."""

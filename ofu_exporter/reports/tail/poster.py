@@ -16,6 +16,7 @@ from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable
 from ofu_exporter.reports.tail.statements import TailReport
+from ofu_exporter.values import quantities
 
 EVERY_SECONDS = 10.0
 """Shorter reports are averaged to one of about this length."""
@@ -66,6 +67,8 @@ class Poster:
 
     def _post(self, report: IntervalReport) -> None:
         body = {**self._facts, **report.values, "start": report.start, "end": report.end}
+        if "mfu" in report.values:  # the framework says what it is: no size makes it a percentage
+            body["mfu"] = quantities.written(report.values["mfu"])
         if report.step is not None:
             body["step"] = report.step
         content = json.dumps(body).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,14 +32,16 @@ class Queue:
     user: str
     account: str
     gpus: tuple[str, ...]
-    seconds: float
+    seconds: float = math.inf
+    """How long each job runs."""
 
 
 # Each queue is on the GPUs on which source `simulate` runs the same kind of work; the last GPU is free.
+# The documentation names the first jobs of three queues, so these do not end before their reader does.
 QUEUES = (
-    Queue("llama-8b-train", "ada", "physics", ("0", "1", "2"), 900.0),
-    Queue("moe-pretrain", "grace", "ml", ("3",), 420.0),
-    Queue("chat-serving", "alan", "serving", ("4", "5"), 3600.0),
+    Queue("llama-8b-train", "ada", "physics", ("0", "1", "2")),
+    Queue("moe-pretrain", "grace", "ml", ("3",)),
+    Queue("chat-serving", "alan", "serving", ("4", "5")),
     Queue("plane-wave-dft", "marie", "chemistry", ("6",), 240.0),
 )
 
@@ -69,7 +72,8 @@ class Scheduler:
 
     def _running(self, place: int, elapsed: float) -> Claim | None:
         queue = QUEUES[place]
-        run, into = divmod(elapsed, queue.seconds + PAUSE_SECONDS)
+        period = queue.seconds + PAUSE_SECONDS
+        run, into = divmod(elapsed, period)
         if into >= queue.seconds:
             return None
         job = Job(
@@ -79,6 +83,6 @@ class Scheduler:
             user=queue.user,
             account=queue.account,
             partition="demo",
-            started=self._begin_unix + run * (queue.seconds + PAUSE_SECONDS),
+            started=self._begin_unix + (run * period if run else 0.0),
         )
         return Claim(job, queue.gpus)

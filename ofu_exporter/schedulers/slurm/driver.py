@@ -143,7 +143,6 @@ class Scheduler:
             ended_files.folder_of(options.job_dir), EndedReader().read, clock
         )
         self._is_in_use = options.dcgm_job_dir is not None
-        self._has_said = False
         self._made_from: tuple[object, ...] = ()
         self._claims: tuple[Claim, ...] = ()
         self._refused: set[tuple[Path, str, int, ClaimRejection]] = set()
@@ -181,13 +180,6 @@ class Scheduler:
         if any(contents.values or contents.refused for contents in found):
             self._is_in_use = True
             return
-        if not self._has_said:
-            log.info(
-                "no Slurm job yet in %s. %s",
-                self._options.job_dir,
-                SchedulerReason.NO_JOB_YET.advice,
-            )
-            self._has_said = True
         raise SchedulerError(SchedulerReason.NO_JOB_YET, str(self._options.job_dir))
 
     def close(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import NamedTuple
 
 from ofu_exporter.serving.metrics.spec import MetricSpec, Rows, single
+from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 from ofu_exporter.values.snapshot import SchedulerHealth, SourceHealth
 
 
@@ -83,6 +85,23 @@ SOURCE_METRICS: tuple[SourceMetric, ...] = (
 )
 
 
+SCHEDULER_FAILURES = tuple(
+    reason
+    for reason in SchedulerReason
+    if reason not in (SchedulerReason.STARTING, SchedulerReason.NO_JOB_YET)
+)
+"""The reasons for which a question fails."""
+
+
+def from_zero(counts: Mapping[str, int], reasons: Iterable[Enum]) -> dict[str, int]:
+    """The counts with a 0 for every reason of which there is none: `increase()` sees only what had a value before."""
+    return {**{str(reason.value): 0 for reason in reasons}, **counts}
+
+
+def _by_reason(name: str, counts: Mapping[str, int], reasons: Iterable[Enum]) -> Rows:
+    return [((name, why), count) for why, count in from_zero(counts, reasons).items()]
+
+
 class SchedulerMetric(NamedTuple):
     """A metric about one scheduler."""
 
@@ -134,7 +153,7 @@ SCHEDULER_METRICS: tuple[SchedulerMetric, ...] = (
             ("scheduler", "reason"),
             "Questions that the scheduler did not answer.",
         ),
-        lambda health: [((health.name, why), count) for why, count in health.failures.items()],
+        lambda health: _by_reason(health.name, health.failures, SCHEDULER_FAILURES),
     ),
     SchedulerMetric(
         MetricSpec(
@@ -143,7 +162,7 @@ SCHEDULER_METRICS: tuple[SchedulerMetric, ...] = (
             ("scheduler", "reason"),
             "Job files, pods and claims that were not believed.",
         ),
-        lambda health: [((health.name, why), count) for why, count in health.rejected.items()],
+        lambda health: _by_reason(health.name, health.rejected, [*ClaimRejection]),
     ),
 )
 
@@ -202,8 +221,20 @@ PULLS = MetricSpec(
     ("job_id", "outcome"),
     "Pulls of a serving engine's counter of FLOPs: reported, or why not.",
 )
+DROPPED_LOG_LINES = MetricSpec(
+    "ofu_exporter_dropped_log_lines",
+    "counter",
+    (),
+    "Lines of the log that were not written: too many at once, or nobody takes them.",
+)
 REQUESTS = MetricSpec(
     "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
+)
+FAULTS = MetricSpec(
+    "ofu_exporter_faults",
+    "counter",
+    ("where",),
+    "Errors of this program, by the series or the path they cost; each is to be reported.",
 )
 SCHEDULER_TIMESTAMP = MetricSpec(
     "ofu_exporter_scheduler_answer_timestamp_seconds",
@@ -224,4 +255,6 @@ AGENT_METRICS = (
     REJECTED_REPORTS,
     PULLS,
     REQUESTS,
+    FAULTS,
+    DROPPED_LOG_LINES,
 )

@@ -21,7 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ofu_exporter.errors import GpuError, PageError, SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.dcgm_exporter.pace import PagePace
-from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, PageRow, parse
+from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, Key, PageRow, parse
+from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.sources.dcgm_exporter.stretch import Stretch, reading
 from ofu_exporter.support.durations import Seconds
 from ofu_exporter.support.page_client import PageClient
@@ -38,7 +39,8 @@ log = logging.getLogger(__name__)
 
 AUTO_RANK = 2
 
-MAX_PAGE_BYTES = 64 << 20
+MAX_PAGE_BYTES = 16 << 20
+"""A page of 128 MIG instances and all fields has less than 4 MiB."""
 MAX_KEPT_CHARS = 1 << 20
 """A larger page is not kept to be compared with the next; one of 8 GPUs has a tenth of this."""
 NO_PAGE = ("", ExporterPage([], {}, Counter()))
@@ -51,6 +53,12 @@ TOO_SLOW = (
 TOO_FAST = (
     "values of %s change more often than every %g s: set --collect-interval to dcgm-exporter's own (-c), "
     "or values come and go unseen"
+)
+
+
+TOO_MANY_GPUS = (
+    "%s names %d GPUs and MIG instances more than are measured: those known longest and then the first %d of the page "
+    "are; where the rest are there, raise --most-gpus"
 )
 
 
@@ -77,6 +85,12 @@ class Options(BaseModel):
         gt=0,
         description="Time after which a GPU is not believed when none of its values has moved.",
         examples=["5m"],
+    )
+    most_gpus: int = Field(
+        default=128,
+        ge=1,
+        le=4096,
+        description="Most GPUs and MIG instances of the page that are measured.",
     )
     timeout: Seconds = Field(
         default=5.0, gt=0, description="Time to wait for the page.", examples=["5s"]
@@ -106,6 +120,9 @@ class Probe:
         self._seen: list[Reading] = []
         """Windows that pages since the last read have shown."""
         self._warned = False
+        self._places: Places[Key] = Places(options.most_gpus)
+        self._is_crowded = False
+        """Whether the last page named more GPUs than are measured."""
         self._answered = False
         """Whether a page came since the last read."""
         self._last = NO_PAGE
@@ -167,12 +184,19 @@ class Probe:
 
     def _page(self) -> ExporterPage:
         text = self._fetch()
-        page = self._last[1] if text == self._last[0] else parse(text)
+        page = self._last[1] if text == self._last[0] else parse(text, self._places)
         self._last = (text, page) if len(text) <= MAX_KEPT_CHARS else NO_PAGE
         self._rejected.update(page.rejected)
+        self._warn_of_crowd(page.rejected["too_many_gpus"])
         if not page.rows:
             raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._client.shown_url}")
         return page
+
+    def _warn_of_crowd(self, too_many: int) -> None:
+        """Say once that the page names more GPUs than are measured."""
+        if too_many and not self._is_crowded:
+            log.warning(TOO_MANY_GPUS, self._client.shown_url, too_many, self._places.most)
+        self._is_crowded = too_many > 0
 
     def _fetch(self) -> str:
         try:

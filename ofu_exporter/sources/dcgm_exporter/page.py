@@ -11,6 +11,7 @@ from zlib import crc32
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
     ABSURD_CLOCK_HZ,
@@ -57,6 +58,9 @@ _BLANK_INT32 = float(0x7FFFFFF0)
 _MOST_WATTS = 10e3
 """No GPU draws this much: such a value is another field's."""
 
+Key = tuple[str, str, str]
+"""Index, uuid, GPU-instance id."""
+_LINE = re.compile(r"[^\n]+")
 _NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
 _UUID = re.compile(r'[{,]\s*(?:UUID|uuid)="([^"]*)"')
 _INDEX = re.compile(r'[{,]\s*gpu="([^"]*)"')
@@ -111,43 +115,50 @@ class ExporterPage:
     rejected: Counter[str]
 
 
-def parse(text: str) -> ExporterPage:
-    """Sort a page by GPU. A line that cannot be read costs itself, and is counted."""
-    rows: dict[_Key, PageRow] = {}
+def parse(text: str, places: Places[Key]) -> ExporterPage:
+    """Sort a page by GPU. A line that cannot be read costs itself, and so does a GPU too many; both are counted."""
+    rows: dict[Key, PageRow] = {}
     liveness: dict[str, int] = {}
     rejected: Counter[str] = Counter()
+    named = dict.fromkeys(map(_key, _gpu_lines(text, Counter())))
+    taken = places.taken(named)
     for line in _gpu_lines(text, rejected):
-        uuid = _UUID.search(line)
-        if uuid is None:
-            continue  # a switch, a link, a CPU
-        liveness[uuid[1]] = (liveness.get(uuid[1], 0) + crc32(line.encode())) % 2**32
+        key = _key(line)
+        if key not in taken:
+            continue
+        liveness[key[1]] = (liveness.get(key[1], 0) + crc32(line.encode())) % 2**32
         try:
-            _add_line(rows, line)
+            _add_line(rows, line, places.most)
         except ValueError:
             rejected["unreadable_line"] += 1
+    if len(named) > len(taken):
+        rejected["too_many_gpus"] = len(named) - len(taken)
     return ExporterPage([_described(row) for row in _measured(rows)], liveness, rejected)
 
 
-_Key = tuple[str, str, str]
-"""Index, uuid, GPU-instance id."""
-
-
 def _gpu_lines(text: str, rejected: Counter[str]) -> Iterator[str]:
-    for line in text.split("\n"):
-        if len(line) > MAX_LINE_CHARS:
+    """The lines about GPUs, one after the other: a list of all would be as large as the page again."""
+    for match in _LINE.finditer(text):
+        if match.end() - match.start() > MAX_LINE_CHARS:
             rejected["line_too_long"] += 1
-        elif line[:5].upper() == "DCGM_":
-            yield line
+        elif (line := match[0])[:5].upper() == "DCGM_" and _UUID.search(line):
+            yield line  # one without a uuid is of a switch, a link, a CPU
 
 
-def _add_line(rows: dict[_Key, PageRow], line: str) -> None:
+def _key(line: str) -> Key:
+    """The GPU that a line is about, told without parsing the line."""
+    index, uuid, instance = (pattern.search(line) for pattern in (_INDEX, _UUID, _INSTANCE))
+    return (_group(index), _group(uuid), _group(instance))
+
+
+def _add_line(rows: dict[Key, PageRow], line: str, most: int) -> None:
     """Add one line to the row of its GPU; of several lines for one value the first counts.
 
-    Raises ValueError for a line that cannot be read.
+    Raises ValueError for a line that cannot be read, and where it would be one row too many.
     """
     match = _NAME.match(line)
     name = match[0].upper() if match else ""  # the oldest pages have names in lower case
-    if name not in _WANTED and _names_known(line, rows):
+    if name not in _WANTED and _key(line) in rows:
         return  # most lines only show that the GPU lives; parsing each would cost ten times more
     for family in text_string_to_metric_families(line + "\n"):
         for sample in family.samples:
@@ -155,14 +166,12 @@ def _add_line(rows: dict[_Key, PageRow], line: str) -> None:
             if any(len(value) > MAX_LABEL_CHARS for value in labels.values()):
                 raise ValueError("label too long")
             key = (labels.get("gpu", ""), _uuid(labels), labels.get("GPU_I_ID", ""))
+            if key not in rows and len(rows) >= most:
+                raise ValueError(
+                    "one GPU too many"
+                )  # two names may look alike before they are parsed
             row = rows.setdefault(key, PageRow(_gpu(key, labels)))
             _put(row, name, _float(sample.value))
-
-
-def _names_known(line: str, rows: Mapping[_Key, PageRow]) -> bool:
-    """Whether a line is of a GPU or instance that an earlier line named."""
-    index, uuid, instance = (pattern.search(line) for pattern in (_INDEX, _UUID, _INSTANCE))
-    return (_group(index), _group(uuid), _group(instance)) in rows
 
 
 def _group(match: re.Match[str] | None) -> str:
@@ -198,7 +207,7 @@ def _uuid(labels: Mapping[str, str]) -> str:
     return labels.get("UUID") or labels.get("uuid", "")
 
 
-def _gpu(key: _Key, labels: Mapping[str, str]) -> Gpu:
+def _gpu(key: Key, labels: Mapping[str, str]) -> Gpu:
     index, uuid, instance = key
     return Gpu(
         index=index,
@@ -219,7 +228,7 @@ def _described(row: PageRow) -> PageRow:
     return row
 
 
-def _measured(rows: Mapping[_Key, PageRow]) -> Iterator[PageRow]:
+def _measured(rows: Mapping[Key, PageRow]) -> Iterator[PageRow]:
     """Every row that is measured or should be.
 
     With MIG on, some families keep a row of the whole GPU beside its instances' rows. That row without a

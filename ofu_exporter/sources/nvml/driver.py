@@ -261,7 +261,7 @@ class GpuProbe:
 
 def _text(value: str | bytes) -> str:
     """Text from inside a structure, which some bindings decode and others do not."""
-    return value.decode() if isinstance(value, bytes) else value
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _sm_count(cores: int | None, capability: tuple[int, int] | None) -> int | None:

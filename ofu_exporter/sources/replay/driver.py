@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -46,7 +47,8 @@ class Probe:
         return self._recording.damaged
 
     def gpus(self) -> Sequence[Gpu]:
-        return list(self._gpus)
+        """In the node's order: each GPU was recorded by a thread of its own, so the recording's is chance."""
+        return sorted(self._gpus, key=lambda gpu: (_numbered(gpu.index), _numbered(gpu.instance)))
 
     def poll(self) -> None:
         """The clock reads are in the recording."""
@@ -109,6 +111,11 @@ class Source:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _numbered(name: str) -> tuple[int, str]:
+    """Sorts numbers as numbers, and before all other names."""
+    return (int(name), "") if name.isdecimal() else (sys.maxsize, name)
 
 
 def _end(event: Reading | Fault) -> float:

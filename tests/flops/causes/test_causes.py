@@ -15,6 +15,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Passes, Recompute
 from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
 from ofu_exporter.flops.explain import Observation, causes_of_report, explain
+from ofu_exporter.ofu import divergence
 from ofu_exporter.values.reported import Verdict
 from tests.flops.causes.synthetic import BERT, BF16, H100, HYBRID, LATENT, LLAMA, Step
 from tests.flops.counting import CONFIGS, NAMES, config
@@ -231,10 +232,41 @@ def test_lengths_known_by_moments_only() -> None:
     assert explain(Observation(0.3, 0.4), CauseFacts(job)).causes[0].cause == "activation_recompute"
 
 
-@pytest.mark.parametrize(("mfu", "ofu"), [(0.0, 0.4), (0.4, 0.0)])
-def test_zero_has_no_cause(mfu: float, ofu: float) -> None:
-    with pytest.raises(ConfigError, match=r"(mfu|ofu): 0 has no ratio"):
-        explain(Observation(mfu, ofu))
+def test_whatever_the_gpus_show_there_is_an_answer() -> None:
+    """With a wrong row in the configuration a GPU shows an OFU of 2, and the comparison is there already."""
+    seen = divergence.compare(0.4, 0.4)
+    for right in (1e-6, 0.3, 40.0):
+        found = explain(Observation(0.4, 2.3, right_mfu=right), LLAMA.facts(), verdict=seen)
+        assert found.advice or found.causes
+
+
+def test_zero_has_no_cause() -> None:
+    with pytest.raises(ConfigError, match="mfu: 0 has no ratio"):
+        explain(Observation(0.0, 0.4))
+    idle = explain(Observation(0.4, 0.0))
+    assert (idle.observed_ratio, idle.causes, idle.untried) == (None, (), ())
+    assert "next to nothing" in idle.advice
+
+
+@pytest.mark.parametrize("error", [0.004, 0.01, 0.03])
+def test_an_ofu_near_its_error_is_explained_by_what_it_may_really_be(error: float) -> None:
+    """Four errors above 0: the causes that fit make an OFU within 2.5 errors, above and below alike."""
+    ofu = 4 * error
+    found = explain(Observation(4 * ofu, ofu, error), LLAMA.facts()).causes
+    assert found
+    for each in found:
+        assert abs(4 * ofu / each.expected_ratio - ofu) <= 3 * error
+
+
+def test_a_single_cause_stands_before_every_pair_that_fits_as_well() -> None:
+    for ratio in (0.25 + 0.05 * step for step in range(100)):
+        found = explain(Observation(0.3 * ratio, 0.3), LLAMA.facts()).causes
+        for place, pair in enumerate(found):
+            if len(pair.causes) == 1:
+                continue
+            for one in found[place + 1 :]:
+                worse = one.misfit**2 > pair.misfit**2 + 2
+                assert worse or len(one.causes) == 2 or one.cause == "wrong_device", (ratio, one)
 
 
 def test_a_report_against_the_right_mfu() -> None:

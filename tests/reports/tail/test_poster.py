@@ -149,15 +149,15 @@ def test_a_refusal_is_told_in_the_agents_words_once_for_each_kind(
 ) -> None:
     unknown = refused(404, "unknown_job", "job_id", "'7' holds no GPU")
     overlap = refused(409, "overlap", "end", "is 5 s before")
-    backwards = refused(409, "out_of_range", "end", "has no length")
-    answering(server, unknown, unknown, overlap, backwards, overlap, unknown, accepted)
+    ended = refused(409, "ended", "job_id", "'7' has ended")
+    answering(server, unknown, unknown, overlap, ended, overlap, unknown, accepted)
     for _ in range(7):
         desk.take(10.0)
     assert desk.poster.counts == {"refused": 6, "accepted": 1}
     assert desk.said == [
         "refused: status 404: body.job_id: '7' holds no GPU; further ones are counted",
         "refused: status 409: body.end: is 5 s before; further ones are counted",
-        "refused: status 409: body.end: has no length; further ones are counted",
+        "refused: status 409: body.job_id: '7' has ended; further ones are counted",
     ]
 
 
@@ -259,14 +259,14 @@ def test_an_agent_that_still_has_too_much_to_do_loses_that_report(
     assert desk.poster.counts == {"refused": 1}
 
 
-@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize(("status", "kind"), [(401, "wrong_token"), (403, "not_yours")])
 def test_a_token_that_was_renewed_is_read_again(
-    server: ReportServer, opened: Open, tmp_path: Path, status: int
+    server: ReportServer, opened: Open, tmp_path: Path, status: int, kind: str
 ) -> None:
     file = tmp_path / "token"
     file.write_text("old")
     desk = opened(server.url, {"OFU_EXPORTER_TOKEN_FILE": str(file)})
-    wrong = refused(status, "wrong_token", "authorization", "no")
+    wrong = refused(status, kind, "authorization", "no")
     answering(server, wrong, accepted, wrong)
     file.write_text("new")
     desk.take(10.0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from ofu_exporter import schedulers
 from ofu_exporter.schedulers.simulate.driver import PAUSE_SECONDS, QUEUES, Options, Scheduler
 from tests.helpers.values import FakeClock
@@ -36,6 +39,19 @@ def test_a_job_ends_and_after_a_pause_the_next_begins() -> None:
     assert job() is None
     clock.now = 100.0 + short.seconds + PAUSE_SECONDS
     assert job() == ("1008", 5000.0 + short.seconds + PAUSE_SECONDS)
+
+
+def test_the_jobs_that_the_readme_names_run_as_long_as_anybody_reads_it() -> None:
+    text = Path("README.md").read_text()
+    named = set(re.findall(r"(?:job show |job_id\S+?|--job )\"?(1\d\d\d)\b", text)) - {"1234"}
+    clock = FakeClock(100.0)
+    scheduler = Scheduler(Options(), clock, lambda: 5000.0)
+    first = {claim.job.job_id: claim.job for claim in scheduler.claims()}
+    assert {"1001", "1002", "1003"} <= named <= set(first)
+    for _ in range(300):
+        clock.now += 977.7
+        now = {claim.job.job_id: claim.job for claim in scheduler.claims()}
+        assert {name: now.get(name) for name in named} == {name: first[name] for name in named}
 
 
 def test_no_two_jobs_ever_have_one_id() -> None:

@@ -22,6 +22,7 @@ from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm
 from ofu_exporter.sources.dcgm_exporter.page import parse
+from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
@@ -446,7 +447,7 @@ def test_bytes_that_are_no_text_cost_nothing_else(bench: Bench) -> None:
 
 @given(page=st.text(alphabet=st.sampled_from('DCGM_{}",=\\\n 0.5x#UIgpu'), max_size=200))
 def test_no_page_breaks_the_parser(page: str) -> None:
-    known = parse(page + "\n" + gpu_page(index=1234)).rows
+    known = parse(page + "\n" + gpu_page(index=1234), Places(128)).rows
     assert [row.tensor_active for row in known if row.gpu.index == "1234"] == [0.5]
 
 
@@ -1060,3 +1061,49 @@ def test_a_password_in_the_address_is_not_shown() -> None:
         dcgm.Source(options).open()
     assert "secret" not in str(caught.value)
     assert "http://127.0.0.1:1/metrics" in caught.value.detail
+
+
+# A page that names GPUs that are not there.
+
+
+def crowd(first: int, count: int, value: float) -> str:
+    """Rows of GPUs that nobody has seen before, each with values that move."""
+    return "".join(
+        gpu_page(value, 1400, energy=value, index=9, UUID=f"GPU-fake-{number}")
+        for number in range(first, first + count)
+    )
+
+
+def test_gpus_too_many_are_counted_said_once_and_cost_the_known_ones_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Bench(most_gpus=16) as bench:
+        real = "".join(gpu_page(0.25, index=index) for index in range(8))
+        bench.read(real)
+        counted = 0
+        for turn in range(1, 6):
+            real = "".join(gpu_page(0.25, energy=turn, index=index) for index in range(8))
+            bench.read(crowd(3000 * turn, 3000, 0.5) + real, after=COLLECT)
+            named = {gpu.uuid for gpu in bench.probe.gpus()}
+            assert len(named) == 16
+            assert {f"GPU-{index:04d}" for index in range(8)} <= named
+            counted += 3000 + 8 - 16
+            assert bench.source.rejected["too_many_gpus"] == counted
+    assert caplog.text.count("names 2992 GPUs and MIG instances more than are measured") == 1
+
+
+def test_names_that_look_alike_before_they_are_parsed_are_not_too_many_either(bench: Bench) -> None:
+    page = "".join(gpu_page(0.5, index=0, UUID=f'GPU-\\"{number}') for number in range(300))
+    assert len(bench.read(page)) == 128
+    assert bench.source.rejected["unreadable_line"] > 0
+
+
+def test_mig_instances_of_sixteen_gpus_all_have_a_place(bench: Bench) -> None:
+    whole = "".join(line(ENERGY, 1000, index) for index in range(16))
+    parts = "".join(
+        gpu_page(0.5, 1400, 1, index, GPU_I_ID=str(part), GPU_I_PROFILE="1g.10gb")
+        for index in range(16)
+        for part in range(7)
+    )
+    assert len(readings(bench.read(whole + parts))) == 16 * 7
+    assert bench.source.rejected == {}

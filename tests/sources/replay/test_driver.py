@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,16 @@ def test_faults_are_replayed_too(tmp_path: Path) -> None:
     player = Player(path)
     player.read(after=5.0)
     assert list(player.read(after=2.0)) == [fault(START + 7.0, Reason.LOST)]
+
+
+def test_gpus_are_in_the_order_of_the_node_however_they_were_recorded(tmp_path: Path) -> None:
+    named = [replace(gpu(9), index=name, uuid=name) for name in "ba"]
+    order = [gpu(10), gpu(2, instance="11"), *named, gpu(2, instance="2"), gpu(0)]
+    events = [reading(EPOCH, EPOCH + 5, device=device) for device in order]
+    player = Player(write(tmp_path / "r", events))
+    player.read(after=5.0)
+    names = [(found.index, found.instance) for found in player.probe.gpus()]
+    assert names == [("0", ""), ("2", "2"), ("2", "11"), ("10", ""), ("a", ""), ("b", "")]
 
 
 def test_gpus_are_known_once_they_were_read(tmp_path: Path) -> None:

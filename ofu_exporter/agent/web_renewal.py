@@ -1,0 +1,73 @@
+"""Renews TLS, passwords and headers: at every reload, and by itself when one of their files changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.serving.read_access import ReadAccess
+from ofu_exporter.serving.server import Server
+from ofu_exporter.serving.web_config import WebConfig, read_web_config
+from ofu_exporter.settings import Settings
+from ofu_exporter.support.file_watch import FileWatch
+
+log = logging.getLogger(__name__)
+
+
+class WebRenewal:
+    """Keeps the last web configuration that could be used. A bad one changes nothing, and is logged and counted."""
+
+    def __init__(
+        self,
+        web: WebConfig,
+        reading: ReadAccess,
+        server: Server,
+        count: Callable[[str], object],
+    ) -> None:
+        """`count` is called with the outcome of each renewal after a change of a file."""
+        self._web = web
+        self._reading = reading
+        self._server = server
+        self._count = count
+        self._renewing = asyncio.Lock()
+
+    def start(self, settings: Callable[[], Settings]) -> None:
+        """Watch the files from now on; for the event loop that runs."""
+        loop = asyncio.get_running_loop()
+
+        def changed() -> None:
+            try:
+                web = read_web_config(settings().web_config_file)
+            except ConfigError as error:
+                loop.call_soon_threadsafe(self._failed, error)
+            else:
+                asyncio.run_coroutine_threadsafe(self._take(settings(), web), loop)
+
+        FileWatch(lambda: self._web.files, changed).start()
+
+    async def renew(self, settings: Settings) -> None:
+        """Read everything anew. Raises ConfigError, and then keeps what was good."""
+        await self._use(
+            settings, await asyncio.to_thread(read_web_config, settings.web_config_file)
+        )
+
+    async def _take(self, settings: Settings, web: WebConfig) -> None:
+        try:
+            await self._use(settings, web)
+        except ConfigError as error:
+            self._failed(error)
+        else:
+            self._count("applied")
+
+    def _failed(self, error: ConfigError) -> None:
+        log.error("web configuration not applied, the last good one stays: %s", error)
+        self._count("failed")
+
+    async def _use(self, settings: Settings, web: WebConfig) -> None:
+        async with self._renewing:
+            self._reading.refuse_opening(web)
+            await self._server.renew(settings, web)
+            self._reading.renew(web)
+            self._web = web

@@ -1,0 +1,43 @@
+"""Reads options that are ratios or rates of FLOPs, and makes one line of what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.values import quantities
+
+Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
+
+
+def _reading(read: Callable[[str], float]) -> Callback:
+    """A callback of an option. It raises ConfigError, which names the option."""
+
+    def value_of(
+        _context: click.Context, option: click.Parameter, text: str | None
+    ) -> float | None:
+        try:
+            return None if text is None else read(text)
+        except ValueError as error:
+            raise ConfigError(f"{option.name}: {error}") from error
+
+    return value_of
+
+
+def _tflops(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{value!r} is not a number above 0")
+    return quantities.tflops(value)
+
+
+RATIO = _reading(quantities.ratio)
+OVERHEAD = _reading(lambda text: quantities.ratio(text, quantities.OVERHEAD))
+STDERR = _reading(lambda text: quantities.ratio(text, 1.0))
+TFLOPS = _reading(_tflops)
+"""Callbacks of options, by what they take."""

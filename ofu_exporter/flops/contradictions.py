@@ -1,0 +1,45 @@
+"""Says where no mistake in a report can be the answer: OFU is next to nothing, or it contradicts the throughput."""
+
+from __future__ import annotations
+
+from ofu_exporter.ofu.divergence import Divergence, Thresholds
+from ofu_exporter.values.reported import Verdict
+
+CLEAR = 3.0
+"""Standard errors that OFU must be above 0 before its ratio to anything has a meaning."""
+SMALL = 0.05
+"""An OFU above is more than next to nothing, if its error lets it be one at all."""
+LEAST = 0.001
+"""An OFU below is next to nothing, however small its error."""
+
+
+def next_to_nothing(compared: Divergence, ofu: float, standard_error: float) -> str:
+    """What to look at where a job reports an MFU and its GPUs show none; "" where they show some."""
+    if compared.verdict is not Verdict.MFU_ABOVE_OFU or ofu > max(CLEAR * standard_error, LEAST):
+        return ""
+    if ofu > SMALL:
+        return "the error of OFU is so large that OFU cannot be told from nothing: compare longer"
+    return (
+        "the GPUs did next to nothing, and no mistake in a count explains that. Is OFU that of the job's own GPUs and "
+        "nodes? Did the job run in these seconds? Does the tensor counter count? `ofu-exporter check` says"
+    )
+
+
+def with_throughput(
+    right: float, ofu: float, standard_error: float, thresholds: Thresholds
+) -> tuple[bool, str]:
+    """Whether the GPUs show less than the throughput needs, which cannot be; and what to look at where they differ."""
+    above = max(thresholds.above, thresholds.above_relative * ofu)
+    below = max(thresholds.below, thresholds.below_relative * ofu)
+    ask = (
+        "Are throughput, number of GPUs and configuration of this job, and OFU of all of its GPUs?"
+    )
+    if right - ofu > above + thresholds.standard_errors * standard_error:
+        return True, (
+            f"OFU contradicts the throughput, which needs an OFU of at least {right:.2%}. {ask}"
+        )
+    if ofu - right > below:
+        return False, (
+            f"the GPUs ran {ofu / right:.3g} times what the throughput needs. {ask} Is the job alone on them?"
+        )
+    return False, ""

@@ -1,0 +1,93 @@
+"""NeMo: one formula for each family of models, over the hidden size and not over the heads.
+
+NeMo `nemo/utils/flops_formulas.py: gpt3, llama2, llama3, mixtral, qwen3` (2025-09). Queries, output and cores are h
+wide, whatever the heads are; groups narrow keys and values in proportion. Half of the pairs, no router, no
+embedding look-up. Vocabularies of the first four are constants (`LLM_VOCAB_SIZE_MAP`); that of Qwen 3 is the model's.
+Where the heads together are h wide and the vocabulary is that constant it counts as Megatron-LM does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.models import (
+    Counting,
+    Model,
+    NotDefined,
+    check_no_predictions,
+    decoder_only,
+)
+from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
+from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
+
+RECOMPUTES_ALL = True
+EXACT = False
+
+VOCABULARIES: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {
+        "GPT2LMHeadModel": (51200,),
+        "LlamaForCausalLM": (32000, 128256),
+        "MixtralForCausalLM": (32000,),
+    }
+)
+"""The vocabularies that the formulas of an architecture have as constants."""
+OWN_VOCABULARY = ("Qwen3MoeForCausalLM",)
+
+
+def terms(model: Model, counting: Counting) -> Sequence[Term]:
+    """The terms of the model's formula."""
+    shape = decoder_only(model, counting, "nemo")
+    check_no_predictions(counting, "nemo")
+    rows = _vocabulary(model, shape)
+    if counting.causal is False:
+        raise ConfigError("causal: convention nemo halves attention by definition")
+    counted = [term for layer in shape.layers for term in _layer(shape.hidden, layer)]
+    head = Term("logits", Part.HEAD, flops=2 * shape.hidden * rows, in_layers=False)
+    return merge([*counted, head])
+
+
+def _vocabulary(model: Model, shape: Decoder) -> int:
+    if model.architecture in OWN_VOCABULARY:
+        return shape.vocab
+    constants = VOCABULARIES.get(model.architecture, ())
+    if model.architecture == "GPT2LMHeadModel":
+        return constants[0]
+    if shape.vocab not in constants:
+        known = f" with a vocabulary of {shape.vocab}" if constants else ""
+        raise NotDefined(f"convention nemo is not defined for {model.architecture}{known}")
+    return shape.vocab
+
+
+def _layer(hidden: int, layer: Layer) -> Sequence[Term]:
+    mixer, block = layer.mixer, layer.feed_forward
+    assert isinstance(mixer, GroupedAttention)
+    assert block is not None
+    keys = 2 * hidden * hidden * mixer.groups // mixer.heads
+    width = block.width * (block.active if isinstance(block, Experts) else 1)
+    if block.matrices == 2:
+        width = 4 * hidden  # the formula of GPT-3 has no width of its own
+    pairs = Extent(Per.PAIR, causal=True)
+    return (
+        Term("attention.linear", Part.PROJECTION, flops=2 * (2 * hidden * hidden + keys)),
+        Term("attention.core", Part.CORE, pairs, flops=4 * hidden),
+        Term("mlp", Part.MLP, flops=2 * block.matrices * hidden * width),
+    )
+
+
+def warnings(model: Model, counting: Counting) -> Sequence[str]:
+    """Where NeMo counts something else than the model executes."""
+    shape = model.shape
+    if shape is None:
+        return ()
+    widths = {mixer.query_dim for mixer in shape.mixers(GroupedAttention)}
+    differences = []
+    if widths - {shape.hidden}:
+        wide = ", ".join(map(str, sorted(widths)))
+        differences.append(
+            f"nemo takes the heads together for {shape.hidden} wide; those of this model are {wide}"
+        )
+    if shape.feed_forwards(Experts):
+        differences.append("nemo leaves out the router")
+    return differences

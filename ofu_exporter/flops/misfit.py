@@ -1,0 +1,47 @@
+"""Measures how far a reported MFU and an OFU are from what a cause would make of them, in standard errors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+COUNTED = 0.01
+"""The error of an MFU that is computed from a throughput, as a share of it."""
+DIGITS = 0.0005
+"""Its absolute error: jobs report three digits behind the point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A ratio, or a range of them."""
+
+    low: float = 1.0
+    high: float = 1.0
+
+    def times(self, other: Ratio) -> Ratio:
+        return Ratio(self.low * other.low, self.high * other.high)
+
+    def nearest(self, value: float) -> float:
+        return min(max(value, self.low), self.high)
+
+
+def of_report(reported: float, right: float, ratio: Ratio) -> float:
+    """Standard errors between a reported MFU and the right one times a ratio."""
+    expected = right * ratio.nearest(reported / right)
+    return abs(reported - expected) / math.hypot(COUNTED * expected, DIGITS)
+
+
+def of_hardware(
+    mfu: float, seen: tuple[float, float], ratio: Ratio, tiles: tuple[float, float]
+) -> float:
+    """Standard errors between OFU and the OFU that an MFU over it makes.
+
+    The error of OFU is one of OFU itself. That of a ratio is not symmetric, and has no bound where OFU is near 0,
+    so the two are compared as OFU. `seen` is OFU with its error, `tiles` the logarithm of what tiles take, with its
+    error.
+    """
+    (ofu, standard_error), (shift, spread) = seen, tiles
+    most, least = (mfu * math.exp(shift) / end for end in (ratio.low, ratio.high))
+    expected = min(max(ofu, least), most)
+    error = math.hypot(standard_error, expected * spread)
+    return abs(ofu - expected) / max(error, 1e-12)

@@ -1,0 +1,76 @@
+"""Accepts connections on a listening socket, a few in each turn of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Callable
+
+from ofu_exporter.serving.connection_limit import QUIET_SECONDS, ConnectionLimit
+from ofu_exporter.serving.connections import Connection
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 32
+"""Most connections that are accepted in one turn: those that are open already go on in between. An eighth of the limit
+where that is less: a connection that gives way for a new one keeps its descriptor until the next turn."""
+PAUSE_SECONDS = 0.2
+"""How long nothing is accepted after the system had no descriptor or memory for a connection."""
+
+
+class Acceptor:
+    """Accepts on one socket; asyncio's own server would count a TLS connection only after its handshake."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        connection: Callable[[], Connection],
+        limit: ConnectionLimit,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`connection` makes a connection that is not open yet."""
+        self.tls = tls
+        """The TLS of the connections that are accepted from now on."""
+        self._listening = listening
+        self._connection = connection
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._again: asyncio.TimerHandle | None = None
+        self._logged_at = float("-inf")
+        listening.setblocking(False)
+
+    def start(self) -> None:
+        """Accept from now on."""
+        self._again = None
+        self._loop.add_reader(self._listening, self._accept)
+
+    def close(self) -> None:
+        """Accept nothing more."""
+        self._loop.remove_reader(self._listening)
+        if self._again is not None:
+            self._again.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(max(1, min(AT_ONCE, self._limit.most // 8))):
+            try:
+                accepted, address = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause(error)
+                return
+            accepted.setblocking(False)
+            peer = str(address[0]) if isinstance(address, tuple) else ""
+            self._connection().open(accepted, peer, self.tls)
+
+    def _pause(self, error: OSError) -> None:
+        """Accept nothing for a moment, and make room; the connections that are open go on."""
+        self._loop.remove_reader(self._listening)
+        self._limit.make_room()
+        self._again = self._loop.call_later(PAUSE_SECONDS, self.start)
+        if time.monotonic() - self._logged_at > QUIET_SECONDS:
+            self._logged_at = time.monotonic()
+            log.error("no connection can be accepted, the idlest are closed: %s", error.strerror)

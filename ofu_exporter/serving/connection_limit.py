@@ -1,0 +1,174 @@
+"""Bounds the open connections of a server: their number, what they may wait for, and for how long."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Protocol
+
+from ofu_exporter.serving.request_queue import RequestQueue, Waiting
+
+log = logging.getLogger(__name__)
+
+MOST_CONNECTIONS = 512
+FEWEST_CONNECTIONS = 16
+"""Connections that are allowed however few descriptors the process may have."""
+QUIET_SECONDS = 60.0
+"""Shortest time between two log lines about a flood."""
+READ_BYTES = 16 << 10
+"""Most bytes that are read from a connection at once, and that it can hold while it waits for its turn."""
+COLLECT_EVERY = 64
+"""Closed TLS connections after which their garbage is collected. They are cycles of objects, which Python counts as
+few and small: by itself it would let hundreds of MiB gather."""
+
+
+class RequestPhase(Enum):
+    """What a connection waits for."""
+
+    HELLO = "hello"
+    """The client: the first byte of TLS; then us, until it is the handshake's turn."""
+    HANDSHAKE = "handshake"
+    """The client: the rest of the TLS handshake."""
+    HEAD = "head"
+    """The client: the first or next request, up to the end of its headers."""
+    BODY = "body"
+    """The client: the rest of the request. The limit on a report's body is shorter, and has an answer."""
+    UNREAD = "unread"
+    """The client: it has to take an answer that is too large to be under way as a whole."""
+    ANSWER = "answer"
+    """The client: it has to take the rest of the last answer."""
+    WORK = "work"
+    """Us: the request is being worked on."""
+
+    @property
+    def patience(self) -> float:
+        """The longest wait in seconds."""
+        return _PATIENCE[self]
+
+
+_PATIENCE = {
+    RequestPhase.HELLO: 10.0,
+    RequestPhase.HANDSHAKE: 10.0,
+    RequestPhase.HEAD: 10.0,
+    RequestPhase.BODY: 15.0,
+    RequestPhase.UNREAD: 30.0,
+    RequestPhase.ANSWER: 30.0,
+    RequestPhase.WORK: float("inf"),
+}
+MOST_IN_PHASE = {RequestPhase.HANDSHAKE: 64, RequestPhase.UNREAD: 64}
+"""Most connections in the phases that cost memory: keys and buffers of TLS, and a page for each."""
+_UNFINISHED = (
+    RequestPhase.HELLO,
+    RequestPhase.HANDSHAKE,
+    RequestPhase.BODY,
+    RequestPhase.UNREAD,
+)
+
+
+class Member(Waiting, Protocol):
+    """A connection, as its limit sees it."""
+
+    @property
+    def patience(self) -> float: ...
+
+    def abort(self) -> None: ...
+
+
+class ConnectionLimit:
+    """All connections of a server; those that wait for their client are kept in the order in which they began to.
+
+    Whoever has to give way is of the peer that has most connections, and of these the one that has waited
+    longest. A client that asks at once, as Prometheus does, is never that one. So a flood of connections that
+    say nothing, or little, or do not listen, keeps nobody out.
+    """
+
+    def __init__(
+        self, most: int = MOST_CONNECTIONS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.queue = RequestQueue()
+        self.buffer = memoryview(bytearray(READ_BYTES))
+        """Where every connection is read into; what was read is copied before the next one is."""
+        self.most = most
+        self._clock = clock
+        self._all: dict[Member, None] = {}
+        self._waiting: OrderedDict[Member, tuple[RequestPhase, float]] = OrderedDict()
+        self._logged_at = float("-inf")
+        self._garbage = 0
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def enter(self, newcomer: Member) -> None:
+        """Add a connection that was just accepted. When there are too many, another is closed."""
+        if len(self._all) >= self.most:
+            self._log_flood()
+            self.make_room()
+        self._all[newcomer] = None
+
+    def _log_flood(self) -> None:
+        now = self._clock()
+        if now - self._logged_at > QUIET_SECONDS:
+            self._logged_at = now
+            log.warning("%d connections are open; the idlest are closed for new ones", self.most)
+
+    def make_room(self) -> None:
+        """Close one connection. When all are being answered, one is lost all the same."""
+        members = self._waiting or self._all
+        if members:
+            self.close(_idlest(members))
+
+    def note(self, member: Member, phase: RequestPhase) -> None:
+        """Note that a connection has just begun another phase. When too many are in it, one of these is closed."""
+        self._waiting.pop(member, None)
+        if phase is RequestPhase.WORK or member not in self._all:
+            return
+        self._waiting[member] = phase, self._clock()
+        most = MOST_IN_PHASE.get(phase)
+        if most is not None and len(inside := self._in_phases(phase)) > most:
+            self.close(_idlest(inside))
+
+    def _in_phases(self, *phases: RequestPhase) -> list[Member]:
+        return [member for member, (phase, _) in self._waiting.items() if phase in phases]
+
+    def leave(self, member: Member) -> None:
+        """Forget a connection that is closed."""
+        self._all.pop(member, None)
+        self._waiting.pop(member, None)
+        self.queue.discard(member)
+
+    def close(self, member: Member) -> None:
+        """Close a connection at once, whatever is still to be sent."""
+        self.leave(member)
+        member.abort()
+
+    def sweep(self) -> None:
+        """Close the connections whose client has kept them waiting for too long."""
+        now = self._clock()
+        late = [
+            member for member, (_, since) in self._waiting.items() if now - since > member.patience
+        ]
+        for member in late:
+            self.close(member)
+
+    def close_unfinished(self) -> None:
+        """Close the connections that would hold up a stop, because their client has to do something first."""
+        for member in self._in_phases(*_UNFINISHED):
+            self.close(member)
+
+    def count_garbage(self) -> None:
+        """Note that a TLS connection was closed, and collect the garbage of many together."""
+        self._garbage += 1
+        if self._garbage >= COLLECT_EVERY:
+            self._garbage = 0
+            gc.collect()
+
+
+def _idlest(members: Iterable[Member]) -> Member:
+    """The first of the peer that has most of these."""
+    ordered = list(members)
+    [(peer, _)] = Counter(member.peer for member in ordered).most_common(1)
+    return next(member for member in ordered if member.peer == peer)

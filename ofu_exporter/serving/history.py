@@ -1,0 +1,140 @@
+"""Remembers the last hour of every GPU and job in memory, for the pages that people look at."""
+
+from __future__ import annotations
+
+import math
+import threading
+from array import array
+from typing import NamedTuple
+
+from ofu_exporter.serving.faults import Faults
+from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.job import JobKey
+from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
+
+HISTORY_SECONDS = 3600.0
+GPU_STEP_SECONDS, JOB_STEP_SECONDS = 10.0, 30.0
+MOST_TRACKS = 512
+"""Most GPUs, and most jobs, that are remembered: 2.9 KB for each GPU, 1.9 KB for each job."""
+
+
+class Sums(NamedTuple):
+    """A sum that grows, and the time that it is of."""
+
+    value: float
+    seconds: float
+
+
+class Track:
+    """The means of one value over steps of equal length, the last hour of them."""
+
+    def __init__(self, step: float) -> None:
+        self.step = step
+        self._size = int(HISTORY_SECONDS / step)
+        self._values = array("f", bytes(4 * self._size))
+        self._seconds = array("f", bytes(4 * self._size))
+        self._newest: int | None = None
+        self._before: Sums | None = None
+
+    def grow(self, sums: Sums, end: float, length: float | None = None) -> None:
+        """Take in what has been added to the sums, as of the time before `end`.
+
+        `length` is how long that time is in seconds; None = all of it counts for the instant `end`.
+        """
+        before, self._before = self._before, sums
+        if before is None or sums.seconds < before.seconds:
+            return
+        value, seconds = sums.value - before.value, sums.seconds - before.seconds
+        if seconds <= 0:
+            return
+        start = end - min(length or 0.0, HISTORY_SECONDS)
+        first, last = math.floor(start / self.step), math.ceil(end / self.step) - 1
+        self._advance(max(last, first))
+        for place in range(first, max(last, first) + 1):
+            inside = min(end, (place + 1) * self.step) - max(start, place * self.step)
+            part = inside / (end - start) if end > start else 1.0
+            self._add(place, value * part, seconds * part)
+
+    def _add(self, place: int, value: float, seconds: float) -> None:
+        if self._newest is not None and place > self._newest - self._size:
+            self._values[place % self._size] += value
+            self._seconds[place % self._size] += seconds
+
+    def _advance(self, place: int) -> None:
+        newest = place - self._size if self._newest is None else self._newest
+        for fresh in range(max(newest, place - self._size) + 1, place + 1):
+            self._values[fresh % self._size] = self._seconds[fresh % self._size] = 0.0
+        self._newest = max(newest, place)
+
+    def means(self, end: float) -> list[float | None]:
+        """The mean of each step of the hour before `end`, oldest first; None where nothing was measured."""
+        last = math.ceil(end / self.step) - 1
+        return [self._mean(place) for place in range(last - self._size + 1, last + 1)]
+
+    def _mean(self, place: int) -> float | None:
+        if self._newest is None or not self._newest - self._size < place <= self._newest:
+            return None
+        seconds = self._seconds[place % self._size]
+        return self._values[place % self._size] / seconds if seconds > 0 else None
+
+
+class JobTracks(NamedTuple):
+    """The OFU of a job and the MFU that it reported."""
+
+    ofu: Track
+    mfu: Track
+
+
+class History:
+    """The tracks of all GPUs and jobs that are on the page or were within the last hour."""
+
+    def __init__(self, faults: Faults | None = None) -> None:
+        """What cannot be taken in of a GPU or job costs itself, and is noted in `faults`."""
+        self._faults = faults or Faults()
+        self._lock = threading.Lock()
+        self._gpus: dict[GpuKey, Track] = {}
+        self._jobs: dict[JobKey, JobTracks] = {}
+        self._at = 0.0
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Take in a snapshot; only what was added since the one before counts."""
+        with self._lock:
+            self._at = snapshot.at
+            self._faults.made("/v1/history", self._take_gpu, snapshot.gpus)
+            self._faults.made("/v1/history", self._take_job, snapshot.jobs)
+            for _ in range(len(self._gpus) - MOST_TRACKS):
+                del self._gpus[next(iter(self._gpus))]
+            shown = {job.job.key for job in snapshot.jobs}
+            for key in [key for key in self._jobs if key not in shown]:
+                del self._jobs[key]
+
+    def _take_gpu(self, view: GpuView) -> None:
+        track = self._gpus.pop(view.gpu.key, None) or Track(GPU_STEP_SECONDS)
+        self._gpus[view.gpu.key] = track  # the ones that were not seen for longest come first
+        sums = Sums(view.utilization_seconds, view.observed_seconds)
+        before = track._before.seconds if track._before else sums.seconds
+        at = self._at if view.sampled_at is None else view.sampled_at
+        track.grow(sums, at, (sums.seconds - before) / view.share.ratio)
+
+    def _take_job(self, view: JobView) -> None:
+        if view.job.key not in self._jobs:
+            if len(self._jobs) >= MOST_TRACKS:
+                return
+            self._jobs[view.job.key] = JobTracks(Track(JOB_STEP_SECONDS), Track(JOB_STEP_SECONDS))
+        tracks = self._jobs[view.job.key]
+        tracks.ofu.grow(Sums(view.utilization_seconds, view.observed_seconds), self._at)
+        if view.reports is not None:
+            total = view.reports.total
+            tracks.mfu.grow(Sums(total.mfu_seconds, total.gpu_seconds), self._at)
+
+    def gpu(self, key: GpuKey) -> list[float | None]:
+        """The OFU of a GPU over the last hour, in steps of GPU_STEP_SECONDS; empty when it is not known."""
+        with self._lock:
+            track = self._gpus.get(key)
+            return track.means(self._at) if track else []
+
+    def job(self, key: JobKey) -> tuple[list[float | None], list[float | None]]:
+        """OFU and reported MFU of a job over the last hour, in steps of JOB_STEP_SECONDS."""
+        with self._lock:
+            tracks = self._jobs.get(key)
+            return (tracks.ofu.means(self._at), tracks.mfu.means(self._at)) if tracks else ([], [])

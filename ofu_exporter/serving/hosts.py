@@ -1,0 +1,117 @@
+"""Decides under which names the agent may be read, so that no web page reads it through a name of its own.
+
+A page whose name is made to point at this node ("DNS rebinding") asks under that name, and the browser cannot
+help it. An address in the place of a name cannot be made to point elsewhere, and where there is TLS the browser
+refuses the certificate. So names alone are checked, over plain HTTP alone. Requests that write are not: the guard
+refuses those that a browser sends.
+
+Over a loopback address that holds for `/metrics`, too. From elsewhere it does not: Prometheus may have any name
+for a node, and whoever is let in through the firewall may read the page of metrics.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+
+from ofu_exporter.serving.guard import READING, App, Receive, Scope, Send
+from ofu_exporter.settings import PROBE_PATHS
+
+STATUS = 421
+"""Misdirected Request (RFC 9110, 15.5.20)."""
+_METRICS = "/metrics"
+_LOCAL = ("localhost", ".localhost", ".local", ".internal", ".svc", ".cluster.local")
+"""Names that no public name server answers for (RFC 6761, RFC 6762, ICANN's .internal; Kubernetes)."""
+
+
+class Hosts:
+    """The names under which requests that read are answered."""
+
+    def __init__(
+        self, allowed: str = "", own: Iterable[str] = (), telemetry_path: str = _METRICS
+    ) -> None:
+        """`allowed` is one or more names with commas; `.DOMAIN` stands for all names in it, `*` for every name."""
+        self._own = {name.lower() for name in (*own, socket.gethostname())}
+        self._metrics = (_METRICS, telemetry_path)
+        self.allow(allowed)
+
+    def start(self) -> None:
+        """Ask for this node's full name, in a thread of its own: a name server that is down costs half a minute."""
+        threading.Thread(target=self._learn, name="own-name", daemon=True).start()
+
+    def _learn(self) -> None:
+        with suppress(OSError):
+            self._own.add(socket.getfqdn().lower())
+
+    def allow(self, allowed: str) -> None:
+        """Put the names of the setting in the place of the last ones."""
+        self._allowed = (*_LOCAL, *(name.strip().lower() for name in allowed.split(",")))
+
+    def admits(self, scope: Scope) -> bool:
+        """Whether a request may be answered, by the name under which it asks."""
+        server = scope.get("server")
+        if scope.get("scheme") == "https" or server is None or server[1] is None:
+            return True  # the Unix socket is reached under no name
+        path = scope["path"]
+        if path in PROBE_PATHS:
+            return True  # probes ask under names of their own
+        if path in self._metrics and not _is_loopback(server[0]):
+            return True
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        return len(hosts) == 1 and self.knows(hosts[0].decode("latin-1"))
+
+    def knows(self, host: str) -> bool:
+        """Whether this is an address, a name without a domain, or one of the names that are known."""
+        name = _without_port(host.strip().lower()).rstrip(".")
+        if _is_address(name):
+            return True
+        if not name or name in self._own or "*" in self._allowed:
+            return bool(name)
+        return "." not in name or any(
+            name == known or (known.startswith(".") and name.endswith(known))
+            for known in self._allowed
+        )
+
+    def around(self, app: App) -> App:
+        """The application behind this check."""
+
+        async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http" or scope["method"] not in READING or self.admits(scope):
+                await app(scope, receive, send)
+            else:
+                await _refuse(send)
+
+        return checked
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(address: str) -> bool:
+    with suppress(ValueError):
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+        return bool((getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback)
+    return False
+
+
+async def _refuse(send: Send) -> None:
+    message = "this agent is not read under that name; --allowed-hosts can allow it"
+    body = json.dumps({"detail": message}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": STATUS, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,100 @@
+"""Adds the routes of the pages that people look at, and the last hour behind them as JSON."""
+
+from __future__ import annotations
+
+import platform
+
+from fastapi import FastAPI, HTTPException
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, Field
+
+from ofu_exporter.jobs.lookup import JobBook
+from ofu_exporter.serving.history import GPU_STEP_SECONDS, JOB_STEP_SECONDS
+from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.pages.api_page import api_page
+from ofu_exporter.serving.pages.elements import job_path
+from ofu_exporter.serving.pages.job_page import job_page
+from ofu_exporter.serving.pages.look import POLICY
+from ofu_exporter.serving.pages.node_page import node_page
+
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class GpuHour(BaseModel):
+    """The OFU of one GPU over the last hour."""
+
+    gpu: str
+    uuid: str
+    gpu_instance: str
+    ofu: list[float | None] = Field(description="Oldest first; null where nothing was measured.")
+
+
+class JobHour(BaseModel):
+    """OFU and reported MFU of one job over the last hour."""
+
+    scheduler: str
+    job_id: str
+    ofu: list[float | None] = Field(description="Oldest first; null where nothing was measured.")
+    mfu: list[float | None] = Field(description="The MFU that was compared with it.")
+
+
+class HistoryJson(BaseModel):
+    """The last hour of the GPUs and jobs that are shown now, in memory only."""
+
+    until: float | None = Field(description="Unix time at which the last step ends.")
+    gpu_step_seconds: float = GPU_STEP_SECONDS
+    job_step_seconds: float = JOB_STEP_SECONDS
+    gpus: list[GpuHour]
+    jobs: list[JobHour]
+
+
+def add_page_routes(app: FastAPI, page: Page, book: JobBook) -> None:
+    """Add /, /docs, /jobs/{job_id} and /v1/history."""
+    node = platform.node()
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    def start() -> HTMLResponse:
+        about = (page.history, node, page.snapshot_age(), page.faults)
+        made = node_page(page.snapshot(), *about)
+        return HTMLResponse(made, headers=HEADERS)
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    def docs() -> HTMLResponse:
+        return HTMLResponse(api_page(app.openapi()), headers=HEADERS)
+
+    @app.get("/jobs/{job_id:path}", response_class=HTMLResponse, include_in_schema=False)
+    def job(job_id: str) -> HTMLResponse:
+        found = book.find(job_id)
+        if found is None:
+            raise HTTPException(404, f"no job {job_id!r} is known on this node")
+        made = job_page(found, page.history, f"/v1{job_path(job_id)}")
+        return HTMLResponse(made, headers=HEADERS)
+
+    @app.get("/v1/history", summary="OFU and reported MFU of the last hour")
+    def history() -> HistoryJson:
+        return _history(page)
+
+
+def _history(page: Page) -> HistoryJson:
+    snapshot = page.snapshot()
+    if snapshot is None:
+        return HistoryJson(until=None, gpus=[], jobs=[])
+    gpus = [
+        GpuHour(
+            gpu=view.gpu.index,
+            uuid=view.gpu.uuid,
+            gpu_instance=view.gpu.instance,
+            ofu=page.history.gpu(view.gpu.key),
+        )
+        for view in snapshot.gpus
+    ]
+    jobs = []
+    for view in snapshot.jobs:
+        ofu, mfu = page.history.job(view.job.key)
+        jobs.append(JobHour(scheduler=view.job.scheduler, job_id=view.job.job_id, ofu=ofu, mfu=mfu))
+    return HistoryJson(until=snapshot.unix or None, gpus=gpus, jobs=jobs)

@@ -1,0 +1,186 @@
+"""Decides who may read: everybody, or who has a password of the web configuration; adds its headers to every answer.
+
+Health and readiness stay open, since what asks for them (kubelet, a load balancer) has no password. Root and the
+agent's own user read without one over the Unix socket, where the kernel says who they are. Requests that write
+have rules of their own: the guard's.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import logging
+import math
+import os
+import time
+from collections.abc import Callable
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.serving.connections import PEER_UID
+from ofu_exporter.serving.guard import READING, App, Message, Receive, Scope, Send
+from ofu_exporter.serving.passwords import BusyError, Check, Passwords, bcrypt_check
+from ofu_exporter.serving.web_config import NOTHING, WebConfig
+from ofu_exporter.settings import PROBE_PATHS
+
+log = logging.getLogger(__name__)
+
+BUSY_SECONDS = 1
+QUIET_SECONDS = 60.0
+"""Shortest time between two log lines about wrong passwords."""
+
+
+class ReadAccess:
+    """Stands before the guard and the application."""
+
+    def __init__(
+        self, web: WebConfig = NOTHING, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Raises ConfigError where there are users and no library that checks their passwords."""
+        self._web = NOTHING
+        self._passwords: Passwords | None = None
+        self._clock = clock
+        self._wrong = 0
+        self._logged_at = -math.inf
+        self.renew(web)
+
+    def refuse_opening(self, web: WebConfig) -> None:
+        """Raises ConfigError when this configuration would let everybody read, and the present one does not.
+
+        A file that is half written, or gone, must not open anything.
+        """
+        if self._web.users and not web.users:
+            raise ConfigError(
+                "reading is closed by basic_auth_users and cannot be opened without a restart"
+            )
+        if web.users:
+            bcrypt_check()
+
+    def renew(self, web: WebConfig) -> None:
+        """Take another configuration. Raises ConfigError, and then keeps the present one."""
+        self.refuse_opening(web)
+        if web == self._web:
+            return
+        if web.users:
+            self._use(web, bcrypt_check())
+        self._web = web
+        if web.file:
+            log.info("%s", web)
+        if web.users and not web.tls:
+            log.warning("passwords can be read on their way wherever the address has no TLS")
+
+    def _use(self, web: WebConfig, check: Check) -> None:
+        if self._passwords is None:
+            self._passwords = Passwords(web.users, check)
+        else:
+            self._passwords.renew(web.users)
+
+    def begin_stop(self) -> None:
+        """Hash no further password."""
+        if self._passwords is not None:
+            self._passwords.begin_stop()
+
+    def stop(self, seconds: float) -> None:
+        """Wait for the hash that is under way."""
+        if self._passwords is not None:
+            self._passwords.stop(seconds)
+
+    def around(self, app: App) -> App:
+        """The application for those who may read it."""
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            send = self._with_headers(send)
+            if self._passwords is None or not _needs_password(scope):
+                await app(scope, receive, send)
+                return
+            try:
+                may_read = await self._has_password(scope, self._passwords)
+            except BusyError:
+                await _refuse(send, 429, b"retry-after", b"%d" % BUSY_SECONDS)
+                return
+            if may_read:
+                await app(scope, receive, send)
+            else:
+                await _refuse(send, 401, b"www-authenticate", b'Basic realm="ofu-exporter"')
+
+        return guarded
+
+    def _with_headers(self, send: Send) -> Send:
+        added = [(name.lower().encode(), value.encode()) for name, value in self._web.headers]
+        if not added:
+            return send
+        names = {name for name, _ in added}
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kept = [each for each in message.get("headers", ()) if each[0].lower() not in names]
+                message["headers"] = [*kept, *added]
+            await send(message)
+
+        return with_headers
+
+    async def _has_password(self, scope: Scope, passwords: Passwords) -> bool:
+        given = _basic(scope)
+        if given is None:
+            return False
+        client = scope.get("client")
+        user, password = given
+        if await passwords.are_right(_network(client[0]) if client else "", user, password):
+            return True
+        self._note_wrong(client)
+        return False
+
+    def _note_wrong(self, client: object) -> None:
+        self._wrong += 1
+        now = self._clock()
+        if now - self._logged_at >= QUIET_SECONDS:
+            self._logged_at = now
+            log.warning(
+                "wrong user or password to read with, the last from %s: %d in all",
+                client,
+                self._wrong,
+            )
+
+
+def _network(address: str) -> str:
+    """What counts as one address: all that one guesser may have at no cost."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    if ip.is_loopback:
+        return "loopback"
+    return str(ip) if ip.version == 4 else str(ipaddress.ip_network((ip, 64), strict=False))
+
+
+def _needs_password(scope: Scope) -> bool:
+    if scope["method"] not in READING or scope["path"] in PROBE_PATHS:
+        return False
+    uid = scope.get("state", {}).get(PEER_UID)
+    return uid is None or uid not in (0, os.geteuid())
+
+
+def _basic(scope: Scope) -> tuple[str, bytes] | None:
+    """User and password of the Authorization header; None when there is none that says both."""
+    values = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(values) != 1:
+        return None
+    scheme, _, coded = values[0].strip().partition(b" ")
+    try:
+        user, colon, password = base64.b64decode(coded.strip(), validate=True).partition(b":")
+        name = user.decode()
+    except (binascii.Error, ValueError):
+        return None
+    return (name, password) if scheme.lower() == b"basic" and colon else None
+
+
+async def _refuse(send: Send, status: int, name: bytes, value: bytes) -> None:
+    body = {401: b"a user and a password are needed to read\n"}.get(status, b"busy, try again\n")
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(body)),
+        (name, value),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

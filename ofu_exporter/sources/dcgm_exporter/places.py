@@ -1,0 +1,28 @@
+"""Says which GPUs of a page are measured where the page names more than the agent takes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class Places(Generic[KeyT]):
+    """The GPUs that have been measured longest come first, then the first of the page.
+
+    So a page that begins to name GPUs that are not there costs no GPU its place.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._ranks: dict[KeyT, int] = {}
+
+    def taken(self, keys: Iterable[KeyT]) -> frozenset[KeyT]:
+        """Those of the keys that have a place; later ones come after them."""
+        named = dict.fromkeys(keys)
+        taken = sorted(named, key=lambda key: self._ranks.get(key, self.most))[: self.most]
+        for key in taken:
+            if len(self._ranks) < self.most:
+                self._ranks.setdefault(key, len(self._ranks))
+        return frozenset(taken)

@@ -1,0 +1,42 @@
+"""Watches files on a thread of its own, so that a disk that hangs holds up nobody."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ofu_exporter.support.small_files import Stamp, stamp
+
+CHECK_SECONDS = 1.0
+"""Time between two looks."""
+
+
+class FileWatch:
+    """Calls back when one of some files has changed."""
+
+    def __init__(self, files: Callable[[], Iterable[Path]], changed: Callable[[], object]) -> None:
+        """`files` says what is watched now; `changed` is called on the watch's own thread."""
+        self._files = files
+        self._changed = changed
+        self._seen = self._stamps()
+
+    def start(self) -> None:
+        """Watch from now on, until the process ends."""
+        threading.Thread(target=self._run, name="file-watch", daemon=True).start()
+
+    def look(self) -> None:
+        """Look once."""
+        now = self._stamps()
+        before, self._seen = self._seen, now
+        if any(before[path] != seen for path, seen in now.items() if path in before):
+            self._changed()
+
+    def _stamps(self) -> dict[Path, Stamp]:
+        return {path: stamp(path) for path in self._files()}
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(CHECK_SECONDS)
+            self.look()

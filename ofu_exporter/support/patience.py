@@ -1,0 +1,61 @@
+"""Runs calls that may never return, such as those of a file system whose server is away, and waits for a limited time.
+
+Each call has a daemon thread of its own, which no end of the process waits for. While a call of some name has not
+returned, no other call of that name begins: a thread may be lost to each, and not more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import TypeVar
+
+from ofu_exporter.errors import HungError
+
+ResultT = TypeVar("ResultT")
+
+_running: dict[str, threading.Thread] = {}
+_lock = threading.Lock()
+
+
+def within(seconds: float, name: str, work: Callable[[], ResultT]) -> ResultT:
+    """The result of a call. Raises what that raises, and HungError where the call takes longer."""
+    earlier = _running.get(name)
+    if earlier is not None:
+        earlier.join(seconds)
+    try:
+        return _begun(name, work).result(seconds)
+    except FutureTimeoutError as error:
+        raise HungError(name, seconds) from error
+
+
+async def soon(seconds: float, name: str, work: Callable[[], ResultT]) -> ResultT:
+    """The same on an event loop, which goes on meanwhile; a call that runs already is not waited for."""
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(_begun(name, work)), seconds)
+    except (asyncio.TimeoutError, FutureTimeoutError) as error:
+        raise HungError(name, seconds) from error
+
+
+def _begun(name: str, work: Callable[[], ResultT]) -> Future[ResultT]:
+    """Begin a call. Raises HungError while an earlier one of its name runs."""
+    future: Future[ResultT] = Future()
+    future.set_running_or_notify_cancel()  # from now on nobody's impatience cancels it
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+            future.set_exception(error)
+
+    with _lock:
+        earlier = _running.get(name)
+        if earlier is not None and earlier.is_alive():
+            raise HungError(name, 0.0)
+        thread = threading.Thread(target=run, name="ofu-patience", daemon=True)
+        _running[name] = thread
+        thread.start()
+    return future

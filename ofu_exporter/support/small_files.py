@@ -1,0 +1,68 @@
+"""Reads small files that an operator named, whatever they turn out to be: none takes time or memory without end."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from ofu_exporter.errors import ConfigError, HungError
+from ofu_exporter.support.patience import within
+
+MOST_BYTES = 1 << 20
+READ_SECONDS = 3.0
+"""How long a file system may take for one file."""
+
+Check = Callable[[os.stat_result, str], None]
+"""Raises ConfigError for a file that must not be read; it is given the name for the user."""
+Stamp = tuple[int, int, int, int] | None
+
+
+def stamp(path: Path) -> Stamp:
+    """What changes when the file is written, replaced, or given another mode; None when it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size)
+
+
+def read_small(
+    path: Path, what: str, most_bytes: int = MOST_BYTES, check: Check = lambda *_: None
+) -> str:
+    """The text of a regular file; errors call it `what`. Raises ConfigError.
+
+    Links are followed: Kubernetes puts a new ConfigMap or Secret in place by one.
+    """
+    named = f"{what} {path}"
+    try:
+        content = within(READ_SECONDS, named, partial(_read, path, named, most_bytes, check))
+    except HungError as error:
+        raise ConfigError(f"{named}: its file system does not answer") from error
+    except OSError as error:
+        raise ConfigError(f"{named}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ConfigError(f"{named}: {error}") from error
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{named} is not UTF-8") from error
+
+
+def _read(path: Path, named: str, most_bytes: int, check: Check) -> bytes:
+    """The content of a file. Without O_NONBLOCK a named pipe would wait for somebody who writes."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError(f"{named} is not a file")
+        check(status, named)
+        with open(handle, "rb", closefd=False) as file:
+            content = file.read(most_bytes + 1)
+    finally:
+        os.close(handle)
+    if len(content) > most_bytes:
+        raise ConfigError(f"{named} is larger than {most_bytes >> 10} KiB")
+    return content

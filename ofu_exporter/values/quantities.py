@@ -1,0 +1,76 @@
+"""Reads ratios and rates of FLOPs, and refuses those that are in another unit: percent for a ratio, FLOP/s for TFLOP/s.
+
+Everything that takes such a number from outside reads it here, so that one slip gets one answer everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+RATIO = 1.5
+"""From here on a plain number is more often a percentage than a ratio: MFU and OFU."""
+OVERHEAD = 1.0
+"""The same for what tiles add, which is a point or two."""
+MOST = 10.0
+"""The largest ratio that is one: a wrong peak or GPU count makes an MFU of several times 1."""
+MOST_TFLOPS = 1e6
+"""Most TFLOP/s of one GPU: a hundred times what the fastest has."""
+LEAST_FLOPS = 1e7
+"""A rate in FLOP/s that is less is no GPU's: more likely TFLOP/s."""
+
+
+def ratio(given: object, plain: float = RATIO) -> float:
+    """A ratio from `0.41` or `41%`. Raises ValueError, whose text follows the name of the field.
+
+    Plain numbers are below `plain`; what is more must say that it is a percentage.
+    """
+    text = given.strip() if isinstance(given, str) else given
+    is_percent = isinstance(text, str) and text.endswith("%")
+    value = _number(text[:-1] if isinstance(text, str) and is_percent else text, given)
+    if is_percent:
+        value /= 100
+    if value < 0:
+        raise ValueError(f"{value!r} is not a number from 0 on")
+    if not is_percent and value >= plain:
+        above = f"; if it is above 100 %, give {value * 100:g}%" if value <= MOST else ""
+        raise ValueError(
+            f"{value:g} is not a ratio of 1; if it is a percentage, give {value / 100:.6g} or {value:g}%{above}"
+        )
+    if value > MOST:
+        raise ValueError(f"{given!r} cannot be: it is above {MOST:.0%}")
+    return value
+
+
+def written(value: float, plain: float = RATIO) -> float | str:
+    """A ratio in the form that `ratio` reads: a number below `plain`, a percentage from there on."""
+    return value if value < plain else f"{value * 100!r}%"
+
+
+def tflops(value: float) -> float:
+    """TFLOP/s of one GPU. Raises ValueError for a rate in FLOP/s."""
+    if value >= MOST_TFLOPS:
+        raise ValueError(
+            f"{value:g} TFLOP/s is more than any GPU has; if it is FLOP/s, give {value / 1e12:g}"
+        )
+    return value
+
+
+def flops_per_second(value: float) -> float:
+    """A rate in FLOP/s. Raises ValueError for a rate in TFLOP/s."""
+    if 0 < value < LEAST_FLOPS:
+        raise ValueError(
+            f"{value:g} FLOP/s is less than any GPU has; if it is TFLOP/s, give {value * 1e12:g}"
+        )
+    return value
+
+
+def _number(text: object, given: object) -> float:
+    if isinstance(text, bool) or not isinstance(text, str | int | float):
+        raise ValueError(f"{given!r} is not a number")
+    try:
+        value = float(text)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{given!r} is not a number") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{value!r} is not a finite number")
+    return value

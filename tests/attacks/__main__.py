@@ -1,0 +1,78 @@
+"""Attacks a fresh agent: `python -m tests.attacks [--write] [--missed] [--seconds 10] [NAME...]`, about ten minutes.
+
+It prints a row for each attack as soon as it is over, and in bold what is beyond the limits of goals.py. `--write` puts
+the table into docs/security-tests.md; `--missed` also prints the sizes that are missed, as missed.py has them. NAMES
+are begins of the names of attacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tests.attacks.catalogue import ATTACKS
+from tests.attacks.goals import missed_sizes
+from tests.attacks.measure import Seen, measured
+from tests.attacks.table import cells, row, table
+
+PAGE = Path(__file__).parents[2] / "docs/security-tests.md"
+BEGIN, END = "<!-- generated: attacks -->\n", "<!-- end -->"
+SHORT_SECONDS = 2.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.attacks", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="put the table into the page")
+    parser.add_argument(
+        "--missed", action="store_true", help="print the sizes that are missed, too"
+    )
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each attack")
+    parser.add_argument("names", nargs="*", default=[""])
+    given = parser.parse_args()
+    seen = run(given.names, given.seconds, given.missed)
+    if given.write:
+        write([f"{when_and_where(given.seconds)}\n", *table(ATTACKS, seen)])
+
+
+def run(names: Sequence[str], seconds: float, with_missed: bool) -> dict[str, Seen]:
+    seen: dict[str, Seen] = {}
+    for name, attack in ATTACKS.items():
+        if not name.startswith(tuple(names)):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            seen[name] = measured(attack, seconds, Path(folder))
+        print(row([name, *cells(seen[name])]), flush=True)
+        if with_missed:
+            print_missed(name, missed_sizes(seen[name]))
+    return seen
+
+
+def print_missed(name: str, missed: dict[str, str]) -> None:
+    for goal, what in missed.items():
+        if what:
+            print(f'    ("{name}", "{goal}"): "{what}",', flush=True)
+
+
+def when_and_where(seconds: float) -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    return (
+        f"{datetime.now(timezone.utc):%Y-%m-%d}, {seconds:g} s of each attack, by a machine of {cores} cores "
+        f"({platform.machine()}, {memory:.0f} GiB), which the attackers share with the agent; Python "
+        f"{platform.python_version()}:"
+    )
+
+
+def write(lines: Sequence[str]) -> None:
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""All attacks, in the order of the table."""
+
+from __future__ import annotations
+
+from tests.attacks import connections, files, node, pages, requests
+
+ATTACKS = {
+    attack.name: attack
+    for attack in (
+        *node.ATTACKS,
+        *connections.ATTACKS,
+        *requests.ATTACKS,
+        *files.ATTACKS,
+        *pages.ATTACKS,
+    )
+}

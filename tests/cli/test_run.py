@@ -1,0 +1,87 @@
+"""The real `run` and `demo`: what they serve without a GPU, and for how long."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.sources.replay.recording import RecordingHeader, RecordingWriter
+from tests.helpers.agent import COMMAND, SOON, agent, bare_environment, call, until
+from tests.helpers.values import gpu, reading
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Half a second of two GPUs."""
+    path = tmp_path / "short.jsonl.gz"
+    writer = RecordingWriter(path, RecordingHeader("nvml", False, ""), 0.0)
+    for device in (gpu(1), gpu(0)):
+        writer.write([reading(0.0, 0.5, device=device)])
+    writer.close()
+    return path
+
+
+@pytest.mark.slow
+def test_a_demonstration_of_a_recording_begins_anew_at_its_end(recording: Path) -> None:
+    """The page of a recording that is over is empty, and a reader comes later than that."""
+    with agent("demo", "--path", str(recording), "--interval", "0.2s") as running:
+        until(lambda: sum(running.values("ofu_gpu_observed_seconds_total")) >= 2.0)
+        assert running.get("/readyz") == (200, "ok\n")
+
+
+@pytest.mark.slow
+def test_a_demonstration_ends_with_its_recording_where_that_is_asked_for(recording: Path) -> None:
+    with agent("demo", "--path", str(recording), "--no-loop", "--interval", "0.2s") as running:
+        until(lambda: running.get("/readyz")[0] == 200)
+        until(lambda: running.values("ofu_gpu_unavailable", reason="recording_ended") == [1.0, 1.0])
+        status, text = running.get("/readyz")
+        assert status == 503
+        assert "or add --loop" in text
+        start = running.get("/")[1]
+        assert "or add --loop" in start, "the page says what to do, and not only the reason's name"
+
+
+@pytest.mark.slow
+def test_a_variable_that_is_no_setting_is_said_and_the_agent_runs() -> None:
+    with agent("demo", env={"OFU_INTERVALL": "1s"}) as running:
+        text = "the variable OFU_INTERVALL is no setting and is ignored; did you mean OFU_INTERVAL?"
+        assert sum(text in line for line in running.log) == 1
+
+
+@pytest.mark.slow
+def test_flags_have_the_names_of_other_exporters_too() -> None:
+    command = [
+        *(*COMMAND, "demo", "--web.listen-address=127.0.0.1:0", "--web.telemetry-path", "/ofu"),
+        *("--log.level=warn", "--log.format=logfmt"),
+    ]
+    env = bare_environment({"OFU_INTERVALL": "1s", "PYTHONUNBUFFERED": "1"})
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    ) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"Metrics: (http://\S+)/ofu ", process.stdout.readline())
+            assert found, "the line names the path of the metrics"
+            with urllib.request.urlopen(f"{found[1]}/ofu", timeout=SOON) as answer:
+                assert b"ofu_exporter_build_info" in answer.read()
+            with urllib.request.urlopen(f"{found[1]}/metrics", timeout=SOON) as answer:
+                page = answer.read().decode()
+            assert 'ofu_exporter_http_requests_total{code="200",path="/ofu"} 1.0' in page
+        finally:
+            process.terminate()
+        _, log = process.communicate(timeout=SOON)
+    (line,) = log.splitlines()
+    assert line.startswith("time=20")
+    assert ' level=warning logger=ofu_exporter.cli.settings msg="the variable OFU_INTERVALL' in line
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/gpus", "/", "metrics", "/{x}", "/docs"])
+def test_a_path_that_cannot_be_the_metrics_is_refused(path: str) -> None:
+    done = call("demo", "--listen", "127.0.0.1:0", "--telemetry-path", path)
+    assert done.returncode == 2
+    assert "--telemetry-path" in done.stderr
+    assert done.stderr.count("\n") == 1

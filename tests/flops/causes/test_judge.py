@@ -1,0 +1,31 @@
+"""With configuration and throughput nearly every mistake is named first, and no honest job is accused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.flops.causes import judge
+
+
+@pytest.mark.parametrize("model", judge.MODELS)
+def test_the_judge_counts_what_the_models_need(model: judge.Sizes) -> None:
+    """Its own formulas, not the package's, make the mistakes; on the right count they agree."""
+    step = judge.facts_of(judge.Mistake("honest", model, 1.0)).step
+    assert step is not None
+    assert step.flops() == pytest.approx(8 * 3 * model.forward(), rel=1e-6)
+
+
+def test_the_judge_has_forty_mistakes_of_twenty_kinds() -> None:
+    assert len(judge.MISTAKES) == 40
+    assert len({job.cause for job in judge.MISTAKES}) >= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(judge.SEEDS))
+def test_nearly_every_mistake_is_named_first(seed: int) -> None:
+    assert len(judge.missed(seed)) <= 3, judge.missed(seed)
+
+
+@pytest.mark.slow
+def test_no_honest_job_is_accused() -> None:
+    assert judge.accused() == []

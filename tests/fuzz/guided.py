@@ -1,0 +1,63 @@
+"""Fuzzes one way in, guided by the lines that inputs reach: `python -m tests.fuzz.guided TARGET [MINUTES]`.
+
+It needs the fuzzer atheris (`pip install atheris`), begins with the corpus and with a hundred inputs of hypothesis,
+and ends at the first finding, which it puts into the corpus.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+from hypothesis import HealthCheck, Phase, given, settings
+
+from tests.fuzz.corpus_file import keep, kept
+
+with atheris.instrument_imports(include=["ofu_exporter"]):
+    from tests.fuzz.targets import TARGETS, FuzzTarget
+
+SEEDS = 100
+LONGEST_BYTES = 65_536
+
+
+def main(name: str, minutes: str = "30") -> None:
+    logging.disable()
+    target = TARGETS[name]
+
+    def look(data: bytes) -> None:
+        try:
+            target.check(data)
+        except Exception:
+            print(keep(name, data), flush=True)
+            raise
+
+    options = [f"-max_total_time={round(60 * float(minutes))}", f"-max_len={LONGEST_BYTES}"]
+    with tempfile.TemporaryDirectory() as folder:
+        seed(target, Path(folder))
+        for path in kept(name):
+            (Path(folder) / path.name).write_bytes(path.read_bytes())
+        atheris.Setup([sys.argv[0], *options, folder], look)
+        atheris.Fuzz()
+
+
+def seed(target: FuzzTarget, folder: Path) -> None:
+    """Put inputs to begin with into a folder."""
+
+    @settings(
+        max_examples=SEEDS,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(target.inputs)
+    def draw(data: bytes) -> None:
+        (folder / f"drawn-{len(list(folder.iterdir()))}").write_bytes(data)
+
+    draw()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

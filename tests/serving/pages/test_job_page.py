@@ -1,0 +1,75 @@
+"""The page of a job sets its OFU against the MFU that it reports, and says what makes the difference."""
+
+from __future__ import annotations
+
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
+from ofu_exporter.serving.history import History
+from ofu_exporter.serving.pages.job_page import job_page
+from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode
+
+NODE = ShownNode(1200.0)
+JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n1",), began=1.0, updated=2.0)
+
+
+def shown(job: JobTotals) -> str:
+    return job_page(job, History(), "/v1/jobs/7")
+
+
+def test_a_job_that_over_reports_is_told_by_how_much_and_why() -> None:
+    page = NODE.job_page(MOE.job_id)
+    assert "MFU too high by 14 points" in page
+    assert "likeliest first" in page
+    assert page.count("<polyline") >= 2, "OFU and MFU on one chart"
+    assert "OFU of its windows" in page
+    assert "SIMULATED" not in page
+
+
+def test_an_honest_job_agrees() -> None:
+    assert "agrees with OFU" in NODE.job_page(LLAMA.job_id)
+
+
+def test_a_job_that_reports_nothing_has_no_verdict() -> None:
+    page = NODE.job_page(NOTEBOOK.job_id)
+    assert "the job reports no MFU" in page
+    assert "MFU against OFU" not in page
+
+
+def test_a_job_of_which_nothing_was_observed_has_no_number() -> None:
+    page = shown(JOB)
+    assert "OFU not measured" in page
+    assert "%" not in page.partition("</style>")[2].partition("<footer")[0].replace("25 %", "")
+
+
+def test_a_job_over_many_nodes_names_them_all() -> None:
+    gpus = tuple(
+        GpuTotals(
+            gpu="0",
+            uuid=f"GPU-{place}",
+            node=f"n{place}",
+            held_seconds=100.0,
+            observed_seconds=90.0,
+            utilization_seconds=30.0,
+        )
+        for place in range(8)
+    )
+    page = shown(JOB.model_copy(update={"gpus": gpus, "nodes": tuple(f"n{n}" for n in range(8))}))
+    assert "on n0, n1, n2, n3, n4, n5, n6, n7" in page
+    assert page.count("33.3%") >= 9
+
+
+def test_every_run_of_a_requeued_job_is_there() -> None:
+    sums = {"held_seconds": 10.0, "observed_seconds": 10.0, "utilization_seconds": 4.0}
+    runs = tuple(RunTotals(uid=f"r{n}", node="n1", began=n, ended=n + 10, **sums) for n in (1, 50))
+    page = shown(JOB.model_copy(update={"runs": runs}))
+    assert "1 r1" in page
+    assert "2 r50" in page
+
+
+def test_simulated_totals_say_so() -> None:
+    assert "Simulated data" in shown(JOB.model_copy(update={"simulated": True}))
+
+
+def test_no_name_can_inject_markup() -> None:
+    name = '"><script>alert(1)</script>'
+    fields = {"job_name": name, "user": name, "nodes": (name,), "job_id": name}
+    assert shown(JOB.model_copy(update=fields)).count("<script") == 1

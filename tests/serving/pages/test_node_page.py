@@ -1,0 +1,133 @@
+"""The page of the node says what is measured now, and in words what is not and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from ofu_exporter.serving.faults import Faults
+from ofu_exporter.serving.history import History
+from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.values.gpu import Share
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import Snapshot
+from tests.helpers.desk import Desk
+from tests.helpers.node import snapshot_of
+from tests.helpers.shown_node import LOST, ShownNode
+from tests.helpers.values import fault, gpu, health, reading
+
+
+def shown(snapshot: Snapshot | None, age: float = 1.0) -> str:
+    return node_page(snapshot, History(), "node-1", age, Faults())
+
+
+def row(page: str, number: int, table: str = "gpus") -> str:
+    body = page.partition(f'<table id="{table}"')[2].partition("<tbody>")[2]
+    return body.split("</tr>")[number]
+
+
+def test_it_shows_what_is_measured_with_its_error_and_its_losses() -> None:
+    page = shown(snapshot_of(reading(tensor=0.5, hz=[1464e6] * 4)))
+    assert "<title>node-1: OFU 40.0%</title>" in page
+    assert "sampled 1 s ago" in page
+    assert re.search(r"40.0%</b><small> ± \d+\.\d<", row(page, 0))
+    assert "lost to the clock 10.0%, to inactivity 50.0%" in row(page, 0)
+    assert "1464 MHz<small> 80% of 1830" in row(page, 0)
+    assert "Simulated" not in page
+
+
+def test_what_is_not_measured_has_a_reason_and_no_number() -> None:
+    page = shown(snapshot_of(reading(), fault(5, device=gpu(1))))
+    assert "1 of 2" in page
+    assert "The GPU fell off the bus" in row(page, 1)
+    assert "%" not in row(page, 1)
+
+
+def test_before_the_first_snapshot_it_says_so() -> None:
+    page = shown(None)
+    assert "the first window is not complete yet" in page
+    assert "<table" not in page
+
+
+def test_where_no_source_opens_it_says_why_and_what_to_do() -> None:
+    source = replace(health(), up=False, reason=Reason.NO_DRIVER, detail="NVML says 9")
+    page = shown(snapshot_of(source=source))
+    assert "Nothing is measured here. Source nvml: no driver (NVML says 9)" in page
+    assert "`nvidia-smi` must work on this node first" in page
+    assert "OFU not measured" in page
+
+
+def test_it_says_that_data_is_simulated() -> None:
+    simulated = snapshot_of(reading(), source=health("simulate", simulated=True))
+    assert "Simulated data: no GPU was measured" in shown(simulated)
+
+
+def test_it_names_every_source_that_gpus_are_read_through() -> None:
+    snapshot = snapshot_of(reading(), reading(device=gpu(1)))
+    first, second = snapshot.gpus
+    mixed = replace(snapshot, gpus=(first, replace(second, source="dcgm-exporter")))
+    assert "source nvml, dcgm-exporter" in shown(mixed)
+
+
+def test_an_instance_weighs_as_its_part_of_a_gpu() -> None:
+    snapshot = snapshot_of(reading(tensor=0.8), reading(tensor=0.1, device=gpu(1)))
+    first, second = snapshot.gpus
+    assert first.window is not None
+    assert first.window.utilization is not None
+    part = replace(first, share=Share(1 / 7, "slices"))
+    page = shown(replace(snapshot, gpus=(part, second)))
+    ofu = first.window.utilization
+    assert f"OFU {(ofu / 7 + ofu / 8) / (8 / 7):.1%}</title>" in page
+
+
+def test_an_idle_gpu_is_grey_and_not_missing() -> None:
+    page = shown(snapshot_of(reading(tensor=0.0)))
+    assert '<tr class="idle">' in page
+    assert "1 of 1" in page
+
+
+def test_a_job_has_its_ofu_its_report_and_the_verdict_in_words() -> None:
+    desk = Desk(1)
+    desk.give(Job("slurm", "41", "llama", "ada"), "0")
+    desk.every(10.0, 20, job_id="41", mfu=0.765, gpus=1, precision="bf16")
+    job = row(shown(desk.shown), 0, "jobs")
+    assert 'href="/jobs/41"' in job
+    assert "38.3%" in job, "0.5 of the cycles at 1400 of 1830 MHz"
+    assert "76.5%" in job
+    assert "MFU too high by 38 points" in job
+
+
+@pytest.mark.parametrize(
+    "name", ["<script>alert(1)</script>", '"><script>', "&lt;script>", "\ud800"]
+)
+def test_no_name_can_inject_markup(name: str) -> None:
+    desk = Desk(1)
+    desk.give(Job("slurm", name, name, name), "0")
+    desk.run(10.0)
+    for snapshot in (desk.shown, snapshot_of(reading(device=gpu(0, name=name)))):
+        page = shown(snapshot)
+        assert page.count("<script") == 1
+        page.encode()
+
+
+def test_a_page_of_many_gpus_and_jobs_stays_small() -> None:
+    """60 kB for 8 GPUs and 20 jobs; the bars and lines are most of it."""
+    node = ShownNode(3600.0)
+    jobs = tuple(
+        replace(node.snapshot.jobs[0], job=Job("slurm", f"{place}", "a-name-of-a-job", "somebody"))
+        for place in range(20)
+    )
+    page = node_page(replace(node.snapshot, jobs=jobs), node.history, "node-17", 1.0, Faults())
+    assert len(page.encode()) < 60_000
+    many = tuple(replace(node.snapshot.gpus[0], gpu=gpu(place)) for place in range(72))
+    wide = node_page(replace(node.snapshot, gpus=many), node.history, "node-17", 1.0, Faults())
+    assert wide.count("<tr") == 1 + 72 + 1 + 3
+
+
+def test_a_lost_gpu_keeps_the_line_of_what_was() -> None:
+    line = row(ShownNode(3600.0).node_page(), LOST)
+    assert "<polyline" in line
+    assert "look for Xid messages" in line

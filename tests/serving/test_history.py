@@ -1,0 +1,119 @@
+"""The last hour of GPUs and jobs: exact means, gaps that stay gaps, and a size that is bounded."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.serving.history import (
+    GPU_STEP_SECONDS,
+    HISTORY_SECONDS,
+    MOST_TRACKS,
+    History,
+    Sums,
+    Track,
+)
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.reasons import Reason
+from tests.helpers.desk import CLOCK, Desk
+from tests.helpers.node import Node, snapshot_of
+from tests.helpers.values import fault, gpu, reading
+
+KEY = gpu(0).key
+
+
+def taken(node: Node, history: History, start: float, end: float, tensor: float) -> None:
+    while start < end:
+        node.tick(start + 5.0, reading(start, start + 5.0, tensor, [1400e6] * 10))
+        history.take(node.last)
+        start += 5.0
+
+
+def test_each_step_has_the_mean_of_its_windows() -> None:
+    node, history = Node(1), History()
+    history.take(node.last)
+    taken(node, history, 0.0, 10.0, 0.5)
+    taken(node, history, 10.0, 20.0, 0.2)
+    assert history.gpu(KEY)[-2:] == pytest.approx([0.5 * CLOCK, 0.2 * CLOCK])
+    assert history.gpu(KEY)[:-2] == [None] * int(HISTORY_SECONDS / GPU_STEP_SECONDS - 2)
+
+
+def test_time_without_a_window_is_a_gap() -> None:
+    node, history = Node(1), History()
+    history.take(node.last)
+    taken(node, history, 0.0, 20.0, 0.5)
+    for end in range(25, 45, 5):
+        node.tick(float(end), fault(float(end), Reason.COUNTER_BUSY))
+        history.take(node.last)
+    taken(node, history, 40.0, 50.0, 0.5)
+    last = history.gpu(KEY)[-5:]
+    assert [value is None for value in last] == [False, False, True, True, False]
+    assert last[-1] == pytest.approx(0.5 * CLOCK)
+
+
+def test_a_window_longer_than_a_step_covers_all_of_its_steps() -> None:
+    node, history = Node(1), History()
+    history.take(node.last)
+    node.tick(30.0, reading(0.0, 30.0, 0.5, [1400e6] * 10))
+    history.take(node.last)
+    assert history.gpu(KEY)[-3:] == pytest.approx([0.5 * CLOCK] * 3)
+
+
+def test_an_hour_later_nothing_of_before_is_left() -> None:
+    node, history = Node(1), History()
+    history.take(node.last)
+    taken(node, history, 0.0, 20.0, 0.5)
+    node.tick(20.0 + HISTORY_SECONDS, fault(20.0 + HISTORY_SECONDS))
+    history.take(node.last)
+    assert set(history.gpu(KEY)) == {None}
+
+
+def test_sums_that_begin_anew_make_no_value() -> None:
+    track = Track(10.0)
+    for at, sums in ((10.0, Sums(5.0, 10.0)), (20.0, Sums(10.0, 20.0)), (30.0, Sums(1.0, 2.0))):
+        track.grow(sums, at, 10.0)
+    assert track.means(30.0)[-2:] == [0.5, None]
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 30.0), st.floats(0.0, 1.0)), min_size=1, max_size=60))
+def test_all_that_was_measured_is_in_the_steps(windows: list[tuple[float, float]]) -> None:
+    track, now, value, seconds = Track(10.0), 0.0, 0.0, 0.0
+    track.grow(Sums(0.0, 0.0), 0.0, 0.0)
+    for length, mean in windows:
+        now, value, seconds = now + length, value + length * mean, seconds + length
+        track.grow(Sums(value, seconds), now, length)
+    assert sum(track._values) == pytest.approx(value, rel=1e-4, abs=1e-4)
+    assert sum(track._seconds) == pytest.approx(seconds, rel=1e-4)
+
+
+def test_a_job_has_its_ofu_and_what_it_reported() -> None:
+    desk, history = Desk(1), History()
+    desk.give(Job("slurm", "1"), "0")
+    history.take(desk.shown)
+    for _ in range(10):
+        desk.every(30.0, 1, mfu=0.5)
+        history.take(desk.shown)
+    ofu, mfu = history.job(("slurm", "1"))
+    assert ofu[-5:] == pytest.approx([0.5 * CLOCK] * 5, rel=1e-4)
+    reported = [each for each in mfu if each is not None]
+    assert len(reported) > 5, "a report may cover parts of two steps"
+    assert reported == pytest.approx([0.5] * len(reported), rel=0.02)
+    assert history.job(("slurm", "2")) == ([], [])
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    history = History()
+    first = snapshot_of(reading())
+    for number in range(MOST_TRACKS + 50):
+        view = replace(first.gpus[0], gpu=gpu(number))
+        history.take(replace(first, gpus=(view,)))
+    assert len(history._gpus) == MOST_TRACKS
+    assert history.gpu(gpu(MOST_TRACKS + 49).key)
+    assert history.gpu(KEY) == []
+    track = next(iter(history._gpus.values()))
+    eight = 8 * (sys.getsizeof(track._values) + sys.getsizeof(track._seconds))
+    assert eight < 64 * 1024, "bytes for eight GPUs"

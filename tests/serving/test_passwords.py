@@ -1,0 +1,222 @@
+"""Passwords: the real bcrypt decides, right ones are remembered, and guessing is bounded however many guess."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import bcrypt
+import pytest
+
+from ofu_exporter.serving.passwords import (
+    MOST_REMEMBERED,
+    MOST_WAITING,
+    MOST_WAITING_AGAIN,
+    BusyError,
+    Passwords,
+)
+from tests.helpers.passwords import hashed
+
+ValueT = TypeVar("ValueT")
+ALICE = {"alice": hashed("wonder").encode()}
+
+
+class CountedCheck:
+    """bcrypt itself, counted, and held up while its gate is shut."""
+
+    def __init__(self) -> None:
+        self.hashes: list[bytes] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+
+    def __call__(self, password: bytes, against: bytes) -> bool:
+        self.entered.set()
+        self.gate.wait()
+        self.hashes.append(against)
+        return bcrypt.checkpw(password, against)
+
+
+def asked(
+    body: Callable[[Passwords, CountedCheck], Awaitable[ValueT]], users: dict[str, bytes] = ALICE
+) -> ValueT:
+    async def run() -> ValueT:
+        check = CountedCheck()
+        return await body(Passwords(users, check), check)
+
+    return asyncio.run(run())
+
+
+def test_a_right_password_is_hashed_once_and_a_wrong_one_every_time() -> None:
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        for _ in range(3):
+            assert await passwords.are_right("a", "alice", b"wonder")
+        assert len(check.hashes) == 1
+        for _ in range(2):
+            assert not await passwords.are_right("a", "alice", b"wonder ")
+        assert len(check.hashes) == 3
+
+    asked(body)
+
+
+def test_an_unknown_user_costs_what_the_dearest_hash_costs() -> None:
+    users = {**ALICE, "bob": hashed("x", cost=5).encode()}
+
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        for password in (b"wonder", b"x", b"", b"." * 53):
+            assert not await passwords.are_right("a", "carol", password)
+        assert [each[:7] for each in check.hashes] == [b"$2b$05$"] * 4
+
+    asked(body, users)
+
+
+def test_bytes_that_bcrypt_does_not_take_are_wrong_and_cost_the_same() -> None:
+    users = {"empty": hashed("").encode(), "long": hashed("x" * 72).encode()}
+
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        assert not await passwords.are_right("a", "empty", b"\0")
+        assert not await passwords.are_right("a", "empty", b"\0x")
+        assert len(check.hashes) == 2
+        assert await passwords.are_right("a", "long", b"x" * 100)  # as htpasswd and Go have it
+        assert not await passwords.are_right("a", "long", b"\xff" * 71)
+
+    asked(body, users)
+
+
+def test_an_address_has_one_attempt_at_a_time_and_all_together_few() -> None:
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        assert await passwords.are_right("known", "alice", b"wonder")
+        check.gate.clear()
+        first = [
+            asyncio.create_task(passwords.are_right(f"a{number}", "alice", b"guess"))
+            for number in range(MOST_WAITING)
+        ]
+        await asyncio.sleep(0)
+        for address in ("a0", "b"):
+            with pytest.raises(BusyError):
+                await passwords.are_right(address, "alice", b"guess")
+        assert await passwords.are_right("known", "alice", b"wonder")  # needs no hash
+        check.gate.set()
+        assert await asyncio.gather(*first) == [False] * MOST_WAITING
+        assert not await passwords.are_right("a0", "alice", b"guess")
+
+    asked(body)
+
+
+def test_after_a_wrong_password_the_next_hash_waits_four_times_as_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr("ofu_exporter.serving.passwords.time.monotonic", lambda: next(clock))
+    rests: list[float | None] = []
+    rested = threading.Event()
+
+    class Rest(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            rests.append(timeout)
+            rested.set()
+            return True
+
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        passwords._stopping = Rest()
+        assert await passwords.are_right("a", "alice", b"wonder")
+        assert not await passwords.are_right("a", "alice", b"guess")
+
+    asked(body)
+    assert rested.wait(20)
+    assert rests == [4.0]
+
+
+def test_who_was_not_wrong_lately_goes_before_any_number_of_guessers() -> None:
+    """Else a flood from many addresses would keep Prometheus out after a restart of the agent."""
+    guessers = [f"a{number}" for number in range(MOST_WAITING)]
+
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        passwords._stopping.wait = lambda *_: False  # type: ignore[method-assign]
+        for address in guessers:
+            assert not await passwords.are_right(address, "bob", b"guess")
+        check.gate.clear()
+        tasks, busy = [], 0
+        for address in guessers:
+            tasks.append(asyncio.create_task(passwords.are_right(address, "bob", b"guess")))
+            await asyncio.sleep(0)
+        busy = sum(task.done() for task in tasks)
+        assert busy == MOST_WAITING - MOST_WAITING_AGAIN
+        good = asyncio.create_task(passwords.are_right("new", "alice", b"wonder"))
+        await asyncio.sleep(0)
+        check.hashes.clear()
+        check.gate.set()
+        assert await good
+        assert check.hashes.index(ALICE["alice"]) <= 1, "at once after the hash that was under way"
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asked(body)
+
+
+def test_a_stop_ends_the_thread_after_the_hash_that_it_is_at() -> None:
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        check.gate.clear()
+        task = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+        assert await asyncio.to_thread(check.entered.wait, 20)
+        passwords.begin_stop()
+        passwords.stop(0.01)
+        assert passwords._thread.is_alive()
+        check.gate.set()
+        assert await task
+        passwords.stop(20)
+        assert not passwords._thread.is_alive()
+
+    asked(body)
+
+
+def test_a_client_that_leaves_has_its_place_until_its_hash_is_done() -> None:
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        check.gate.clear()
+        task = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        with pytest.raises(BusyError):
+            await passwords.are_right("a", "alice", b"wonder")
+        check.gate.set()
+        assert not await passwords.are_right("b", "alice", b"guess")  # after it in the queue
+        assert await passwords.are_right("a", "alice", b"wonder")
+
+    asked(body)
+
+
+def test_another_hash_or_no_user_ends_what_was_remembered() -> None:
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        assert await passwords.are_right("a", "alice", b"wonder")
+        passwords.renew({"alice": hashed("land").encode()})
+        assert not await passwords.are_right("a", "alice", b"wonder")
+        assert await passwords.are_right("a", "alice", b"land")
+        passwords.renew({"bob": hashed("x").encode()})
+        assert not await passwords.are_right("a", "alice", b"land")
+
+    asked(body)
+
+
+def test_a_password_withdrawn_while_it_is_checked_is_wrong() -> None:
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        check.gate.clear()
+        task = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+        await asyncio.sleep(0)
+        passwords.renew({"bob": hashed("x").encode()})
+        check.gate.set()
+        assert not await task
+
+    asked(body)
+
+
+def test_few_right_passwords_are_remembered() -> None:
+    users = {f"u{number}": hashed("x").encode() for number in range(MOST_REMEMBERED + 1)}
+
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        for user in (*users, "u0"):
+            assert await passwords.are_right("a", user, b"x")
+        assert len(check.hashes) == MOST_REMEMBERED + 2
+
+    asked(body, users)

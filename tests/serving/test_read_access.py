@@ -1,0 +1,216 @@
+"""Who may read: real requests to the real server, by the address and by the Unix socket."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import bcrypt
+import pytest
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.serving import passwords, read_access
+from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.listeners import Listeners
+from ofu_exporter.serving.read_access import ReadAccess
+from ofu_exporter.serving.web_config import NOTHING, WebConfig
+from tests.helpers.agent import SOON
+from tests.helpers.passwords import basic, hashed
+from tests.helpers.server import Client, post, serving, tell
+
+WEB = WebConfig(
+    file=Path("web.yml"),
+    users={"prometheus": hashed("s3cret:with:colons").encode()},
+    headers=(("X-Frame-Options", "deny"),),
+)
+GOOD = basic("prometheus", "s3cret:with:colons")
+
+
+@pytest.fixture(scope="module")
+def listeners() -> Iterator[Listeners]:
+    app = ReadAccess(WEB).around(Guard(Access()).around(tell))
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # pytest's own folders let nobody else in
+        with serving(app, report_socket=Path(folder) / "reports.sock") as listening:
+            yield listening
+
+
+def request(method: str, path: str, *authorizations: str) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: x"]
+    lines += [f"Authorization: {each}" for each in authorizations]
+    return "".join(f"{line}\r\n" for line in lines).encode() + b"\r\n"
+
+
+def status(where: Listeners | str, wanted: bytes) -> tuple[int, dict[str, str]]:
+    with Client(where) as client:
+        client.send(wanted)
+        head = client.socket.recv(65536).partition(b"\r\n\r\n")[0].decode()
+    first, *lines = head.split("\r\n")
+    named = (line.split(": ", 1) for line in lines)
+    return int(first.split()[1]), {name.lower(): value for name, value in named}
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/metrics", "/v1/jobs", "/healthz/", "//healthz", "/%68ealth"]
+)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+def test_nothing_is_read_without_a_password(listeners: Listeners, method: str, path: str) -> None:
+    code, headers = status(listeners, request(method, path))
+    assert code == 401
+    assert headers["www-authenticate"] == 'Basic realm="ofu-exporter"'
+    assert headers["x-frame-options"] == "deny"
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/-/healthy", "/-/ready", "/healthz?x=/metrics"]
+)
+def test_health_is_open(listeners: Listeners, path: str) -> None:
+    assert status(listeners, request("GET", path))[0] == 200
+
+
+def test_the_right_password_opens_and_headers_are_added(listeners: Listeners) -> None:
+    code, headers = status(listeners, request("GET", "/metrics", GOOD))
+    assert code == 200
+    assert headers["x-frame-options"] == "deny"
+    assert status(listeners, request("GET", "/metrics", GOOD.replace("Basic", "bASIC")))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [basic("prometheus", "s3cret")],
+        [basic("prometheus", "")],
+        [basic("", "s3cret:with:colons")],
+        [basic("Prometheus", "s3cret:with:colons")],
+        [GOOD, GOOD],
+        ["Basic"],
+        ["Basic !!!"],
+        ["Basic " + base64.b64encode(b"prometheus").decode()],
+        ["Basic " + base64.b64encode(b"\xff\xfe:x").decode()],
+        [GOOD.replace("Basic", "Bearer")],
+        [GOOD[:-8]],
+    ],
+)
+def test_anything_else_does_not_open(listeners: Listeners, given: list[str]) -> None:
+    assert status(listeners, request("GET", "/metrics", *given))[0] == 401
+
+
+def test_every_request_of_a_connection_is_asked(listeners: Listeners) -> None:
+    with Client(listeners) as client:
+        client.send(request("GET", "/metrics", GOOD), request("GET", "/metrics"))
+        assert client.answer()[0] == 200
+        assert b"401" in client._until(b"\r\n")
+
+
+def test_reports_keep_their_own_rules(listeners: Listeners) -> None:
+    with Client(listeners) as client:
+        client.send(post(2), b"{}")
+        assert client.answer()[2]["way"] == "local"
+    assert status(listeners, post(2, f"Authorization: {GOOD}") + b"{}")[0] == 401
+
+
+ASK = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+link = socket.socket(socket.AF_UNIX); link.connect(sys.argv[1])
+link.sendall(b"GET /metrics HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+print(link.recv(65536).split()[1].decode())
+"""
+
+
+def test_by_the_unix_socket_the_agents_own_user_reads_and_others_do_not(
+    listeners: Listeners,
+) -> None:
+    assert listeners.unix is not None
+    path = listeners.unix.getsockname()
+    assert status(path, request("GET", "/metrics"))[0] == 200
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, path], capture_output=True, text=True, check=True, timeout=SOON
+    )
+    assert done.stdout.strip() == "401"
+
+
+def test_a_flood_of_guesses_costs_few_hashes_and_keeps_nobody_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """400 connections guess at once from one address: one hash is under way, the rest is told to wait."""
+    gate, counted = threading.Event(), []
+
+    def slow(password: bytes, against: bytes) -> bool:
+        if password == b"guess":
+            counted.append(1)
+            gate.wait(SOON)
+        return bcrypt.checkpw(password, against)
+
+    monkeypatch.setattr(read_access, "bcrypt_check", lambda: slow)
+    monkeypatch.setattr(passwords, "REST", 0.0)
+    with serving(ReadAccess(WEB).around(tell)) as listening:
+        assert status(listening, request("GET", "/metrics", GOOD))[0] == 200
+        guess = request("GET", "/metrics", basic("prometheus", "guess"))
+        guessing = [Client(listening) for _ in range(400)]
+        for client in guessing:
+            client.send(guess)
+        answers = [_code(client.socket) for client in guessing[1:]]
+        assert set(answers) == {429}
+        assert status(listening, request("GET", "/metrics", GOOD))[0] == 200
+        assert status(listening, request("GET", "/healthz"))[0] == 200
+        gate.set()
+        assert _code(guessing[0].socket) == 401
+        for client in guessing:
+            client.socket.close()
+    assert len(counted) == 1
+
+
+def _code(connection: socket.socket) -> int:
+    return int(connection.recv(65536).split()[1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("127.0.0.1", "127.9.9.9", True),
+        ("127.0.0.1", "::1", True),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+    ],
+)
+def test_what_one_guesser_has_at_no_cost_counts_as_one(one: str, other: str, same: bool) -> None:
+    assert (read_access._network(one) == read_access._network(other)) is same
+
+
+def test_wrong_passwords_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(ReadAccess(WEB).around(tell)) as listening, caplog.at_level(logging.WARNING):
+        for _ in range(5):
+            wrong = request("GET", "/metrics", basic("\x1b[2J", "\x1b[2J"))
+            assert status(listening, wrong)[0] == 401
+    lines = [each.getMessage() for each in caplog.records if "wrong user" in each.getMessage()]
+    assert len(lines) == 1
+    assert "127.0.0.1" in lines[0]
+    assert lines[0].isprintable()
+
+
+def test_closed_reading_is_not_opened_while_the_agent_runs() -> None:
+    reading = ReadAccess(WEB)
+    for web in (NOTHING, WebConfig(file=Path("web.yml"))):
+        with pytest.raises(ConfigError, match="cannot be opened without a restart"):
+            reading.renew(web)
+
+
+def test_without_the_library_closed_reading_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bcrypt", None)
+    with pytest.raises(ConfigError, match=r"pip install 'ofu-exporter\[auth\]'"):
+        ReadAccess(WEB)

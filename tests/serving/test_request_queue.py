@@ -1,0 +1,72 @@
+"""Turns: every peer has its share, whatever it sends and however many connections it has."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+from ofu_exporter.serving.request_queue import TURNS_BETWEEN, FairLine, Lane, RequestQueue
+
+
+class Client:
+    """Somebody who waits, and writes down when it was their turn."""
+
+    def __init__(self, peer: str, book: list[Client]) -> None:
+        self.peer = peer
+        self._book = book
+
+    def go_on(self) -> None:
+        self._book.append(self)
+
+
+def served(*waiting: tuple[str, Lane], turns: int = 1000) -> list[str]:
+    """The peers in the order of their turns."""
+    book: list[Client] = []
+
+    async def run() -> None:
+        queue = RequestQueue()
+        for peer, lane in waiting:
+            queue.add(Client(peer, book), lane)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    return [client.peer for client in book]
+
+
+def test_one_of_many_peers_waits_for_one_request_of_each_other() -> None:
+    order = served(*[("flood", Lane.READ)] * 500, ("other", Lane.READ), ("third", Lane.READ))
+    assert order.index("other") <= 2
+    assert order.index("third") <= 3
+    assert len(order) == 502, "nobody is forgotten"
+
+
+def test_what_was_sent_too_early_waits_for_all_that_reads() -> None:
+    order = served(*[("flood", Lane.PIPELINED)] * 50, *[("same", Lane.READ)] * 20)
+    assert order[:20] == ["same"] * 20
+
+
+def test_requests_that_write_go_on_between_those_that_read() -> None:
+    order = served(*[("w", Lane.WRITE)] * 10, *[("r", Lane.READ)] * 200)
+    gaps = [position for position, peer in enumerate(order) if peer == "w"]
+    assert len(gaps) == 10
+    assert all(later - earlier >= TURNS_BETWEEN for earlier, later in itertools.pairwise(gaps))
+
+
+def test_a_handshake_is_not_starved_by_those_that_read() -> None:
+    order = served(*[("r", Lane.READ)] * 100, ("new", Lane.HELLO))
+    assert order.index("new") <= 1
+
+
+def test_who_leaves_has_no_turn_and_leaves_nothing_behind() -> None:
+    book: list[Client] = []
+    line = FairLine(newest_first=True)
+    clients = [Client("a", book) for _ in range(3)]
+    for client in clients:
+        line.add(client)
+    line.discard(clients[2])
+    assert line.take() is clients[1], "the newest that is left"
+    line.discard(clients[0])
+    line.discard(clients[0])
+    assert not line
+    assert line.take() is None

@@ -1,0 +1,82 @@
+"""The rules of TLS hold in real handshakes, and two ways to set it are never mixed."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.serving.listeners import tls_context
+from ofu_exporter.serving.read_access import ReadAccess
+from ofu_exporter.serving.web_config import WebConfig, read_web_config
+from ofu_exporter.settings import Settings
+from tests.helpers.certificates import Certificates
+from tests.helpers.passwords import web_file
+from tests.helpers.server import serving, tell
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    return Certificates(tmp_path / "tls")
+
+
+def web_of(certificates: Certificates, **extra: Any) -> WebConfig:
+    """The files by names relative to the configuration's own folder."""
+    path = certificates.cert.parent / "web.yml"
+    files = {"cert_file": certificates.cert.name, "key_file": certificates.key.name}
+    return read_web_config(web_file(path, tls_server_config={**files, **extra}))
+
+
+def seen(web: WebConfig, context: ssl.SSLContext) -> tuple[str, str]:
+    """Version and cipher suite of a real connection."""
+    with (
+        serving(ReadAccess(web).around(tell), web=web) as listeners,
+        httpx.Client(verify=context) as client,
+        client.stream("GET", listeners.url) as answer,
+    ):
+        assert answer.status_code == 200
+        connection = answer.extensions["network_stream"].get_extra_info("ssl_object")
+        return connection.version(), connection.cipher()[0]
+
+
+def test_versions_and_suites_are_those_of_the_file(certificates: Certificates) -> None:
+    suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    web = web_of(certificates, max_version="TLS12", cipher_suites=[suite])
+    assert seen(web, certificates.context(False)) == ("TLSv1.2", "ECDHE-ECDSA-AES256-GCM-SHA384")
+
+
+def test_an_older_version_than_the_least_is_refused(certificates: Certificates) -> None:
+    old = certificates.context(False)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(httpx.ConnectError):
+        seen(web_of(certificates, min_version="TLS13"), old)
+
+
+def test_a_certificate_is_demanded_or_looked_at_if_given(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    forged = certificates.context(False)
+    forged.load_cert_chain(Certificates(tmp_path / "stranger").client)
+    for kind, without_may_enter in (
+        ("RequireAndVerifyClientCert", False),
+        ("VerifyClientCertIfGiven", True),
+    ):
+        web = web_of(certificates, client_auth_type=kind, client_ca_file=str(certificates.ca))
+        assert seen(web, certificates.context(True))[0] == "TLSv1.3"
+        with pytest.raises(httpx.HTTPError):
+            seen(web, forged)
+        if without_may_enter:
+            assert seen(web, certificates.context(False))[0] == "TLSv1.3"
+        else:
+            with pytest.raises(httpx.HTTPError):
+                seen(web, certificates.context(False))
+
+
+def test_tls_by_flags_and_by_the_file_is_a_contradiction(certificates: Certificates) -> None:
+    settings = Settings(tls_cert=certificates.cert, tls_key=certificates.key)
+    with pytest.raises(ConfigError, match=r"TLS is set twice: by --tls-cert and by .*web\.yml"):
+        tls_context(settings, web_of(certificates))

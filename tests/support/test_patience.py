@@ -1,0 +1,81 @@
+"""Calls that may never return: the caller goes on, and no more than one thread is lost to each."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ofu_exporter.errors import HungError
+from ofu_exporter.support.patience import soon, within
+
+LONG = 20.0
+
+
+class Hanging:
+    """A call that returns when it is let go."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.began = 0
+
+    def __call__(self) -> str:
+        self.began += 1
+        self.go_on.wait()
+        return "done"
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    made = Hanging()
+    yield made
+    made.go_on.set()
+
+
+def fail() -> None:
+    raise KeyError("why")
+
+
+def test_a_call_that_returns_is_what_it_would_be_without_patience() -> None:
+    assert within(LONG, "a", lambda: 7) == 7
+    assert asyncio.run(soon(LONG, "a", lambda: 7)) == 7
+    with pytest.raises(KeyError, match="why"):
+        within(LONG, "a", fail)
+    with pytest.raises(KeyError, match="why"):
+        asyncio.run(soon(LONG, "a", fail))
+
+
+def test_a_call_that_hangs_is_left_and_no_other_of_its_name_begins(
+    hanging: Hanging, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.name
+    for _ in range(5):
+        with pytest.raises(HungError, match=name):
+            within(0.01, name, hanging)
+        with pytest.raises(HungError, match=name):
+            asyncio.run(soon(0.01, name, hanging))
+    assert hanging.began == 1
+    assert within(LONG, "another name", lambda: 7) == 7
+    hanging.go_on.set()
+    assert within(LONG, name, lambda: 7) == 7
+
+
+def test_the_thread_of_a_call_that_hangs_holds_up_no_end_of_the_process(hanging: Hanging) -> None:
+    with pytest.raises(HungError):
+        within(0.01, "daemon", hanging)
+    threads = [each for each in threading.enumerate() if each.name == "ofu-patience"]
+    assert threads
+    assert all(each.daemon for each in threads)
+
+
+def test_the_event_loop_goes_on_while_a_call_hangs(hanging: Hanging) -> None:
+    async def beside() -> str:
+        waiting = asyncio.create_task(soon(LONG, "loop", hanging))
+        while not hanging.began:
+            await asyncio.sleep(0)
+        hanging.go_on.set()
+        return await waiting
+
+    assert asyncio.run(beside()) == "done"

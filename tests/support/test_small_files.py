@@ -1,0 +1,81 @@
+"""Small files that an operator named: what is read, and what is refused before it costs time or memory."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.small_files import MOST_BYTES, read_small, stamp
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "file"
+    made.write_text("text\n")
+    return made
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ConfigError) as refused:
+        read_small(path, "file of a test")
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_links_are_followed_as_kubernetes_puts_files_in_place_by_them(path: Path) -> None:
+    link, further = path.with_name("link"), path.with_name("further")
+    link.symlink_to(path.name)
+    further.symlink_to(link.name)
+    assert read_small(further, "file") == "text\n"
+
+
+def test_a_file_of_the_largest_size_is_read_and_one_byte_more_is_not(path: Path) -> None:
+    path.write_bytes(b"x" * MOST_BYTES)
+    assert len(read_small(path, "file")) == MOST_BYTES
+    path.write_bytes(b"x" * (MOST_BYTES + 1))
+    assert "is larger than 1024 KiB" in refusal(path)
+
+
+def test_a_file_of_terabytes_costs_no_memory(path: Path) -> None:
+    os.truncate(path, 1 << 40)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "is larger than" in refusal(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10  # KiB
+
+
+def test_what_is_no_file_is_refused_at_once_and_by_name(path: Path) -> None:
+    pipe, loop, zeros = (path.with_name(name) for name in ("pipe", "loop", "zeros"))
+    os.mkfifo(pipe)
+    loop.symlink_to(loop)
+    zeros.symlink_to("/dev/zero")
+    for each in (pipe, zeros, Path("/dev/zero"), path.parent):
+        assert refusal(each) == f"file of a test {each} is not a file"
+    assert "Too many levels of symbolic links" in refusal(loop)
+    assert "No such file" in refusal(path.with_name("nowhere"))
+    assert "null byte" in refusal(path.with_name("a\0b"))
+
+
+def test_what_is_no_text_is_refused(path: Path) -> None:
+    path.write_bytes(b"\xed\xa0\x80")
+    assert "is not UTF-8" in refusal(path)
+
+
+def test_a_stamp_changes_when_the_file_is_written_replaced_or_given_another_mode(
+    path: Path,
+) -> None:
+    stamps = [stamp(path)]
+    path.write_text("another text")
+    stamps.append(stamp(path))
+    path.with_name("new").write_text("text\n")
+    path.with_name("new").rename(path)
+    stamps.append(stamp(path))
+    path.chmod(0o640)
+    stamps.append(stamp(path))
+    path.unlink()
+    stamps.append(stamp(path))
+    assert stamps[-1] is None
+    assert len(set(stamps)) == len(stamps)

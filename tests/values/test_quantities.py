@@ -1,0 +1,66 @@
+"""A ratio is read as a ratio or as a percentage that says so, and a rate of FLOPs in another unit is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.values import quantities
+
+
+@pytest.mark.parametrize(
+    ("given_", "read"),
+    [("0.41", 0.41), ("41%", 0.41), (" 41 % ", 0.41), (0.41, 0.41), (0, 0.0), ("330%", 3.3)],
+)
+def test_a_ratio_is_a_number_or_says_that_it_is_a_percentage(
+    given_: str | float, read: float
+) -> None:
+    assert quantities.ratio(given_) == pytest.approx(read, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("given_", "words"),
+    [
+        (41, "if it is a percentage, give 0.41 or 41%"),
+        ("41", "if it is a percentage, give 0.41 or 41%"),
+        (1.7, "give 0.017 or 1.7%; if it is above 100 %, give 170%"),
+        (5.7, "give 0.057 or 5.7%; if it is above 100 %, give 570%"),
+    ],
+)
+def test_what_is_likely_a_percentage_is_refused_with_both_ways_to_write_it(
+    given_: str | float, words: str
+) -> None:
+    with pytest.raises(ValueError, match="is not a ratio of 1") as refused:
+        quantities.ratio(given_)
+    assert str(refused.value).endswith(words)
+
+
+@pytest.mark.parametrize("given_", [True, None, "", "%", "x%", "nan", "inf%", -0.1, "-1%", "1001%"])
+def test_what_is_no_ratio_at_all_is_refused(given_: object) -> None:
+    with pytest.raises(ValueError, match=r"is not|cannot be"):
+        quantities.ratio(given_)
+
+
+def test_a_quantity_may_have_a_lower_limit() -> None:
+    with pytest.raises(ValueError, match=re.escape("give 0.01 or 1%; if it is above 100 %")):
+        quantities.ratio(1, quantities.OVERHEAD)
+    assert quantities.ratio(0.999, quantities.OVERHEAD) == 0.999
+    assert quantities.ratio("200%", quantities.OVERHEAD) == 2.0
+
+
+@given(st.floats(0, 10))
+def test_what_is_written_is_read_as_the_same(value: float) -> None:
+    assert quantities.ratio(quantities.written(value, 1.0), 1.0) == pytest.approx(value, rel=1e-12)
+
+
+def test_units_of_flops_are_told_by_magnitude() -> None:
+    assert quantities.tflops(989.4) == 989.4
+    assert quantities.flops_per_second(4e14) == 4e14
+    assert quantities.flops_per_second(0.0) == 0.0
+    with pytest.raises(ValueError, match=r"if it is FLOP/s, give 989\.4"):
+        quantities.tflops(989.4e12)
+    with pytest.raises(ValueError, match=r"if it is TFLOP/s, give 4e\+14"):
+        quantities.flops_per_second(400.0)
