@@ -83,6 +83,17 @@ class Settings(BaseModel):
         description="Time between two writes of the state file; as much is lost on SIGKILL.",
         examples=["15s"],
     )
+    pause_file: Path = Field(
+        default=Path("/run/ofu-exporter/pause"),
+        description="While this file is there, the agent holds no GPU; `ofu-exporter pause` writes it.",
+        examples=["FILE"],
+    )
+    pause_limit: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="How long a pause lasts that does not say so itself; for ever without it.",
+        examples=["4h"],
+    )
     interval: Seconds = Field(
         default=5.0, description="Length of a window, 0.1s to 30s.", examples=["5s"]
     )

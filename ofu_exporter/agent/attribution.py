@@ -85,11 +85,12 @@ class SchedulerPoller:
             log.exception("unexpected error in scheduler %s", self.health.name)
             self._note(started, SchedulerReason.FAILED, f"{type(error).__name__}: {error}")
         else:
-            self._note(started, None, "")
             if claims != self.claims:
-                self.claims = claims
-                self._heard()
+                self.claims = claims  # before the health, which makes them sure
+            self._note(started, None, "")
+            self._heard()
             return self._scheduler.poll_seconds
+        self._heard()
         if self.health.reason is SchedulerReason.ABSENT:
             return ABSENT_RETRY_SECONDS
         shortest = self._scheduler.poll_seconds if self._scheduler else FIRST_RETRY_SECONDS
@@ -122,14 +123,14 @@ class Attribution:
         self._clock = clock
         self._lock = threading.Lock()
         self._changes: list[Ownership] = []
-        self._last: tuple[Claim, ...] = ()
+        self._last = Ownership(0.0, ())
         self._pollers = [
             SchedulerPoller(name, build, clock, self._heard) for name, build in polling.schedulers
         ]
         self._changed: Callable[[], None] = lambda: None
 
     def start(self, changed: Callable[[], None] = lambda: None) -> None:
-        """Ask from now on. `changed` is called after every change, on the thread of the scheduler that changed."""
+        """Ask from now on. `changed` is called when GPUs change hands, on the thread of the scheduler that says so."""
         self._changed = changed
         for poller in self._pollers:
             poller.start()
@@ -162,17 +163,20 @@ class Attribution:
             self._changed()
 
     def _merge(self) -> bool:
-        """Note the claims of all schedulers if they have changed; an answer that is too old does not count."""
+        """Note what all schedulers say if that has changed, and say whether GPUs have changed hands.
+
+        The last answer of a scheduler that fails is unsure, and one that is too old does not count.
+        """
         now = self._clock()
-        claims = tuple(
-            claim
-            for poller in self._pollers
-            if poller.health.answered_at is not None
-            and now - poller.health.answered_at <= self._polling.max_age
-            for claim in poller.claims
-        )
-        if claims == self._last:
-            return False
-        self._last = claims
-        self._changes.append(Ownership(now, claims))
-        return True
+        healths = [(poller.health, poller.claims) for poller in self._pollers]
+        believed = [
+            (health, claims)
+            for health, claims in healths
+            if health.answered_at is not None and now - health.answered_at <= self._polling.max_age
+        ]
+        claims = tuple(claim for _, claims in believed for claim in claims)
+        unsure = frozenset(health.name for health, _ in believed if health.reason is not None)
+        last, self._last = self._last, Ownership(now, claims, unsure)
+        if (claims, unsure) != (last.claims, last.unsure):
+            self._changes.append(self._last)
+        return claims != last.claims

@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 
 def log_changes(before: Snapshot | None, after: Snapshot) -> None:
     """Log one line for every change of which an operator may look for the moment."""
+    _log_pause(before, after)
     known = {view.gpu.key: view for view in before.gpus} if before else {}
     for view in after.gpus:
         old = known.get(view.gpu.key)
@@ -36,6 +37,20 @@ def log_changes(before: Snapshot | None, after: Snapshot) -> None:
         if before is None or (job, device) not in before.unknown_devices:
             log.warning("job %s holds %r, which is no GPU measured here", job[1], device)
     _log_schedulers(before.schedulers if before else (), after.schedulers)
+
+
+def _log_pause(before: Snapshot | None, after: Snapshot) -> None:
+    was, is_now = (
+        (shown.paused, shown.released) if shown else (False, False) for shown in (before, after)
+    )
+    if was == is_now:
+        return
+    if after.released:
+        log.warning("paused: no GPU, driver or host engine is held. %s", Reason.PAUSED.advice)
+    elif after.paused:
+        log.warning("a pause is wanted, and a call that does not return still holds a GPU")
+    else:
+        log.info("the pause is over")
 
 
 def _log_schedulers(before: Sequence[SchedulerHealth], after: Sequence[SchedulerHealth]) -> None:
@@ -71,7 +86,7 @@ def _log_reason(view: GpuView) -> None:
     name = _gpu_name(view)
     if view.reason is None:
         log.info("%s is measured", name)
-    elif view.reason is not Reason.STARTING:
+    elif view.reason not in (Reason.STARTING, Reason.PAUSED):
         detail = f": {view.detail}" if view.detail else ""
         log.warning(
             "%s is not measured (%s%s). %s", name, view.reason.value, detail, view.reason.advice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import platform
 import signal
@@ -19,6 +20,7 @@ from ofu_exporter.agent.build import (
     connection_limit,
     report_policy,
 )
+from ofu_exporter.agent.pause_file import PauseFile
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.agent.web_renewal import WebRenewal
 from ofu_exporter.errors import ConfigError, DriverReplacedError, HungError, OfuError
@@ -59,6 +61,8 @@ HASH_SECONDS = 1.5
 """Longest wait for the hash of a password that is under way at a stop signal."""
 FILE_CHECK_SECONDS = 5.0
 """Time between two looks for changes of the configuration file."""
+PAUSE_CHECK_SECONDS = 1.0
+"""Time between two looks for the pause file."""
 
 
 class Daemon:
@@ -130,6 +134,9 @@ class Daemon:
     def _build(self, configured: Configured, state: State) -> tuple[Attribution, Sampler]:
         attribution = build_attribution(configured)
         sampler = build_sampler(configured, self._publish, attribution, state)
+        settings = configured.settings
+        self._pause_file = PauseFile(settings.pause_file, settings.pause_limit)
+        sampler.set_paused(self._pause_file.paused())
         return attribution, sampler
 
     def _publish(self, snapshot: Snapshot) -> None:
@@ -175,7 +182,12 @@ class Daemon:
         serving = asyncio.create_task(self._server.serve())
         tending = [
             asyncio.create_task(task)
-            for task in (self._reloads(), self._watch_file(), self._feed_watchdog())
+            for task in (
+                self._reloads(),
+                self._watch_file(),
+                self._watch_pause(),
+                self._feed_watchdog(),
+            )
         ]
         log.info("serving on %s", self.url)
         self._log_writers()
@@ -278,6 +290,13 @@ class Daemon:
             if now != seen:
                 seen = now
                 self._reload.set()
+
+    async def _watch_pause(self) -> None:
+        while True:
+            await asyncio.sleep(PAUSE_CHECK_SECONDS)
+            with contextlib.suppress(HungError):  # it stays as it is, and is looked at again
+                paused = await soon(READ_SECONDS, "pause file", self._pause_file.paused)
+                self._sampler.set_paused(paused)
 
     async def _stamp(self, path: Path, seen: Stamp, hangs: bool) -> tuple[Stamp, bool]:
         """The file's stamp, and whether its file system hangs; while that does, the stamp that was seen last."""

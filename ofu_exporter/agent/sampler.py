@@ -7,13 +7,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ofu_exporter.agent.change_log import log_changes
 from ofu_exporter.agent.lanes import Inbox, SamplingPace
 from ofu_exporter.agent.source_opening import Candidate
-from ofu_exporter.agent.source_set import SourceSet, Told
+from ofu_exporter.agent.source_set import SourceSet, SourceView, Told
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import Clock
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = (2.0, 60.0)
 """First and longest pause before a source is tried again when none could be opened."""
+LET_GO_SECONDS = 1.0
+"""How long a pause waits for calls that have not returned, before it shows that and waits again."""
 
 
 class Owners(Protocol):
@@ -69,7 +71,14 @@ class Sampler:
         self._clock = clock
         self._owners = owners
         self._inbox: Inbox = queue.SimpleQueue()
-        self._sources = SourceSet(plan.candidates, plan.pace, self._inbox, clock)
+        self._candidates = list(plan.candidates)
+        self._sources = self._fresh_sources()
+        self._left: list[SourceSet] = []
+        """Sources that a pause closes, and that are not closed yet."""
+        self._paused = threading.Event()
+        self._wake = threading.Event()
+        self._seen = self._sources.seen(clock())
+        self._is_shown_paused = False
         self._snapshot: Snapshot | None = None
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -90,13 +99,30 @@ class Sampler:
         """
         deadline = self._clock() + timeout
         self._stop.set()
-        self._inbox.put(None)
+        self._wake_up()
         self._sources.stop()
         self._thread.join(max(0.0, deadline - self._clock()))
-        released = self._sources.close(deadline)
+        released = all([sources.close(deadline) for sources in [self._sources, *self._left]])
         with self._lock:
             self._silent = True
         return released and not self._thread.is_alive()
+
+    def set_paused(self, paused: bool) -> None:
+        """Let go of every GPU and driver, or take them again; it happens soon, on the sampler's thread."""
+        if paused == self._paused.is_set():
+            return
+        if paused:
+            self._paused.set()
+        else:
+            self._paused.clear()
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        self._wake.set()
+        self._inbox.put(None)
+
+    def _fresh_sources(self) -> SourceSet:
+        return SourceSet(self._candidates, self._pace, self._inbox, self._clock)
 
     def cut(self) -> None:
         """End every window now, so that none belongs to two jobs."""
@@ -119,11 +145,18 @@ class Sampler:
             if going:
                 pause = RETRY_SECONDS[0]
             else:
-                self._stop.wait(pause)
+                self._wake.wait(pause)
                 pause = min(2 * pause, RETRY_SECONDS[1])
+            self._wake.clear()
 
     def _turn(self) -> bool:
         """One window; False when no source can be read."""
+        if self._paused.is_set():
+            self._pass_pause()
+            return True
+        if self._is_shown_paused:  # not after something is held again
+            health = replace(self._seen.health, reason=Reason.STARTING, detail="")
+            self._show(replace(self._seen, hung=(), health=health, others=()), Reason.STALE)
         if not self._sources.open_first():
             self._tick([])
             return False
@@ -131,6 +164,21 @@ class Sampler:
         if not self._stop.is_set():
             self._sources.adjust()
         return True
+
+    def _pass_pause(self) -> None:
+        """Let go of everything and show that, until the next window is due or something changes."""
+        if self._sources.holds:
+            self._sources.stop()
+            self._left.append(self._sources)
+            self._sources = self._fresh_sources()
+        deadline = self._clock() + LET_GO_SECONDS
+        self._left = [sources for sources in self._left if not sources.close(deadline)]
+        seen = self._seen
+        detail = "" if not self._left else "a call does not return: not everything is let go of"
+        reason = Reason.HUNG if self._left else Reason.PAUSED
+        health = replace(seen.health, up=False, reason=reason, detail=detail)
+        self._show(replace(seen, hung=(), health=health, others=()), Reason.PAUSED)
+        self._wake.wait(self._pace.interval)
 
     def _gather(self) -> list[Told]:
         """Wait for one delivery, and then a little for the other lanes, whose deadlines are the same."""
@@ -152,13 +200,22 @@ class Sampler:
         return told
 
     def _tick(self, told: Sequence[Told]) -> None:
-        now = self._clock()
-        seen = self._sources.seen(now)
+        seen = self._sources.seen(self._clock())
         events = [*seen.believed(told), *seen.hung]
         if events and self.tap is not None:
             self.tap(events, seen.health)
+        self._seen = seen
+        self._publish_tick(seen, events)
+
+    def _show(self, seen: SourceView, reason: Reason) -> None:
+        """Publish that none of the GPUs is measured, and why."""
+        now = self._clock()
+        self._is_shown_paused = reason is Reason.PAUSED
+        self._publish_tick(seen, [Fault(gpu, now, reason) for gpu in seen.gpus])
+
+    def _publish_tick(self, seen: SourceView, events: Sequence[Reading | Fault]) -> None:
         tick = Tick(
-            now=now,
+            now=self._clock(),
             interval=self._pace.interval,
             present=seen.gpus,
             events=events,
@@ -171,6 +228,8 @@ class Sampler:
             readers=seen.readers,
         )
         state, snapshot = step(self.state, tick)
+        if self._is_shown_paused:
+            snapshot = replace(snapshot, paused=True, released=not self._left)
         with self._lock:
             if self._silent:
                 return

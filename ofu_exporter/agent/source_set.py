@@ -77,6 +77,11 @@ class SourceSet:
         return sum(len(source.lanes) for source in self._open)
 
     @property
+    def holds(self) -> bool:
+        """Whether something is open, or may be."""
+        return bool(self._open or self._opening)
+
+    @property
     def choosing(self) -> bool:
         """Whether a source that has not been tried yet may measure a GPU that is not measured."""
         if self._choice.waits(self._named()):
@@ -166,7 +171,7 @@ class SourceSet:
             source.stop()
 
     def close(self, deadline: float) -> bool:
-        """Release everything, after `stop`; False when a call hangs."""
+        """Release everything, after `stop`; False when a call hangs, and then it may be tried again."""
         openings = list(self._opening.values())
         ended = [opening.join(deadline - self._clock()) for opening in openings]
         return all([*ended, *[source.close(deadline) for source in list(self._open)]])

@@ -1,69 +1,179 @@
-"""`pause` and `resume`: release the counters of GPUs before Hopper while another profiler needs them."""
+"""`pause` and `resume`: have the agent let go of the GPUs for who needs them alone, and take them again."""
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import TypeVar
 
 import click
 from pydantic import ValidationError
 
-from ofu_exporter.errors import ConfigError, SourceError
+from ofu_exporter.errors import ConfigError, OfuError, PageError, SourceError
+from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm.driver import Options
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine
 from ofu_exporter.sources.dcgm.library import NOT_SUPPORTED, DcgmError, Library
+from ofu_exporter.support.durations import duration, seconds
+from ofu_exporter.support.page_client import PageClient
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
 SHARED = (
-    "Nothing to do: GPUs since Hopper count for a profiler and for this agent at once, "
+    "Nothing to do for the host engine: GPUs since Hopper count for a profiler and for DCGM at once, "
     "and this host engine has no other."
 )
+ASK_SECONDS = 0.2
+"""Time between two questions to the agent."""
+MAX_PAGE_BYTES = 16 << 20
 
 
-def _address_flag(command: CommandT) -> CommandT:
-    field = Options.model_fields["dcgm_address"]
-    return click.option(
-        "--dcgm-address",
-        "address",
-        envvar="OFU_DCGM_ADDRESS",
-        default=field.default,
-        show_default=True,
-        metavar="ADDRESS",
-        help="Host engine of this node: HOST:PORT or unix:/PATH.",
-    )(command)
+def _common_flags(command: CommandT) -> CommandT:
+    for flag in (
+        click.option(
+            "--dcgm-address",
+            "address",
+            metavar="ADDRESS",
+            help="Ask this host engine as well (HOST:PORT or unix:/PATH), which concerns all who read it.",
+        ),
+        click.option(
+            "--agent",
+            default="http://127.0.0.1:9846",
+            show_default=True,
+            metavar="URL",
+            help="The agent of this node.",
+        ),
+        click.option(
+            "--pause-file",
+            "file",
+            type=click.Path(path_type=Path),
+            envvar="OFU_PAUSE_FILE",
+            default=Settings.model_fields["pause_file"].default,
+            show_default=True,
+            metavar="FILE",
+            help="The file that the agent looks for.",
+        ),
+        click.option(
+            "--wait",
+            default="30s",
+            show_default=True,
+            metavar="TIME",
+            help="How long the agent may take.",
+        ),
+    ):
+        command = flag(command)
+    return command
 
 
 @click.command()
-@_address_flag
-def pause(address: str) -> None:
-    """Have the DCGM host engine let go of the profiling counters, for Nsight and the like.
+@click.option(
+    "--for", "limit", metavar="TIME", help="How long at most (2h); until `resume` without it."
+)
+@_common_flags
+def pause(limit: str | None, file: Path, wait: str, agent: str, address: str | None) -> None:
+    """Have the agent let go of the GPUs: for a new MIG layout, a reset, another driver, a profiler.
 
-    Only GPUs before Hopper need it, and only where DCGM profiles them. It concerns everybody who reads
-    that host engine; until `resume` their activity is blank. With the source nvml nothing is held that
-    would have to be let go.
+    It then holds no GPU, no driver and no host engine, whatever its source, and goes on serving. Ends
+    with 0 once that is so.
     """
-    done = f"Paused: the host engine at {address} holds no profiling counters."
-    click.echo(_ask(address, HostEngine.pause, done))
+    known = None if limit is None else _seconds("--for", limit)
+    _check(address)
+    patience = _seconds("--wait", wait)
+    _write(file, "" if known is None else duration(known))
+    _await(agent, "ofu_exporter_released", patience, file)
+    until = "`ofu-exporter resume`" + ("" if known is None else f", at most for {duration(known)}")
+    click.echo(f"Paused: the agent holds no GPU until {until}.")
+    if address is not None:
+        done = f"Paused: the host engine at {address} holds no profiling counters."
+        click.echo(_ask(address, HostEngine.pause, done))
 
 
 @click.command()
-@_address_flag
-def resume(address: str) -> None:
-    """Have the DCGM host engine take the profiling counters again after `pause`."""
-    done = f"Resumed: the host engine at {address} counts again."
-    click.echo(_ask(address, HostEngine.resume, done))
+@_common_flags
+def resume(file: Path, wait: str, agent: str, address: str | None) -> None:
+    """Have the agent take the GPUs again after `pause`."""
+    patience = _seconds("--wait", wait)
+    _check(address)
+    if address is not None:
+        done = f"Resumed: the host engine at {address} counts again."
+        click.echo(_ask(address, HostEngine.resume, done))
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from error
+    _await(agent, "ofu_exporter_paused", patience, file, wanted=0.0)
+    click.echo("Resumed: the agent takes the GPUs again.")
 
 
-def _ask(address: str, call: Callable[[HostEngine], None], done: str) -> str:
-    """Make one call; returns the text to print. Raises ConfigError and SourceError."""
+def _check(address: str | None) -> None:
+    """Raises ConfigError for an address that no host engine of its own has."""
+    if address is None:
+        return
     if address == EMBEDDED:
-        raise ConfigError("an embedded host engine is part of the agent: stop the agent instead")
+        raise ConfigError("an embedded host engine is part of the agent: pause that alone")
     try:
         Options(dcgm_address=address)
     except ValidationError as error:
         raise ConfigError(f"--dcgm-address: {address!r} is not HOST:PORT or unix:/PATH") from error
+
+
+def _seconds(flag: str, text: str) -> float:
+    """A duration from a flag. Raises ConfigError."""
+    try:
+        value = seconds(text)
+    except ValueError as error:
+        raise ConfigError(f"{flag}: {error}") from error
+    assert isinstance(value, float)
+    return value
+
+
+def _write(file: Path, text: str) -> None:
+    """Write the pause file; a new one each time, since its age counts. Raises ConfigError."""
+    fresh = file.with_name(f".{file.name}.new")
+    try:
+        if not file.parent.exists():
+            file.parent.mkdir(parents=True)
+            file.parent.chmod(0o755)  # whatever the umask: the agent may be another user
+        fresh.write_text(text)
+        fresh.chmod(0o644)
+        fresh.replace(file)
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from error
+
+
+def _await(agent: str, name: str, patience: float, file: Path, wanted: float = 1.0) -> None:
+    """Wait until a metric of the agent has a value. Raises OfuError; the pause file stays as it is."""
+    deadline = time.monotonic() + patience
+    with closing(PageClient(f"{agent.rstrip('/')}/metrics", timeout=5.0)) as page:
+        while True:
+            found, problem = _value(page, name)
+            if found == wanted:
+                return
+            if time.monotonic() > deadline:
+                break
+            time.sleep(ASK_SECONDS)
+    if found is not None:
+        problem = (
+            f"the agent at {agent} does not follow within {duration(patience)}: it looks for another file, does "
+            "not believe this one (its log says so), or a call of the driver does not return"
+        )
+    raise OfuError(f"{file} is {'written' if wanted else 'gone'}, but {problem}")
+
+
+def _value(page: PageClient, name: str) -> tuple[float | None, str]:
+    """The value of a metric without labels, or why it is not known."""
+    try:
+        match = re.search(rf"^{name} (\S+)$", page.fetch(MAX_PAGE_BYTES), re.MULTILINE)
+    except PageError as error:
+        return None, f"no agent answers: {error}"
+    return (float(match[1]), "") if match else (None, f"{page.shown_url} has no {name}")
+
+
+def _ask(address: str, call: Callable[[HostEngine], None], done: str) -> str:
+    """Make one call; returns the text to print. Raises SourceError."""
     try:
         with closing(Library()) as library, closing(HostEngine(library, address)) as engine:
             call(engine)

@@ -58,6 +58,9 @@ def text(job: JobTotals) -> str:
         f"OFU {percent(job.utilization_ratio)} over {job.gpu_seconds / 3600:.2f} GPU-hours, "
         f"{percent(job.observed_ratio)} of the time it had {_devices(job)} on {', '.join(job.nodes)}",
     ]
+    if job.waiting_gpu_seconds:
+        hours = f"{job.waiting_gpu_seconds / 3600:.2f}"
+        lines.append(f"Before that it had GPUs for {hours} GPU-hours and ran nothing: not counted")
     if job.window_percentiles:
         shares = ", ".join(
             f"{name} {percent(value)}" for name, value in job.window_percentiles.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, computed_field
@@ -33,6 +33,8 @@ class GpuTotals(BaseModel):
     held_seconds: NonNegativeFloat
     observed_seconds: NonNegativeFloat
     utilization_seconds: NonNegativeFloat
+    waiting_seconds: NonNegativeFloat | None = None
+    """Part of the held GPU-seconds before a program of the job had started; None where nobody says when that was."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -129,8 +131,15 @@ class JobTotals(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def observed_ratio(self) -> float | None:
-        """Share of the time for which the job had its GPUs in which OFU was measured."""
-        return ratio(self.gpu_seconds, math.fsum(gpu.held_seconds for gpu in self.gpus))
+        """Share of the time for which the job had its GPUs, without that before it ran, in which OFU was measured."""
+        ran = math.fsum(gpu.held_seconds - (gpu.waiting_seconds or 0.0) for gpu in self.gpus)
+        return ratio(self.gpu_seconds, ran)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def waiting_gpu_seconds(self) -> float | None:
+        """GPU-seconds for which the job had GPUs before a program of it started; None where nobody says."""
+        return _known_sum(gpu.waiting_seconds for gpu in self.gpus)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -180,6 +189,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
                 held_seconds=usage.held_seconds,
                 observed_seconds=usage.observed_seconds,
                 utilization_seconds=usage.utilization_seconds,
+                waiting_seconds=usage.waiting_seconds,
             )
             for usage in view.usage
         ),
@@ -215,6 +225,7 @@ def resumed(job: JobTotals, now: Instant) -> JobState:
                 held_seconds=gpu.held_seconds,
                 observed_seconds=gpu.observed_seconds,
                 utilization_seconds=gpu.utilization_seconds,
+                waiting_seconds=gpu.waiting_seconds,
                 share=gpu.share,
             )
             for gpu in job.gpus
@@ -259,9 +270,15 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
 
 
 def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
-    return second.model_copy(
-        update={
-            name: getattr(first, name) + getattr(second, name)
-            for name in ("held_seconds", "observed_seconds", "utilization_seconds")
-        }
-    )
+    sums = {
+        name: getattr(first, name) + getattr(second, name)
+        for name in ("held_seconds", "observed_seconds", "utilization_seconds")
+    }
+    waiting = _known_sum(one.waiting_seconds for one in (first, second))
+    return second.model_copy(update={**sums, "waiting_seconds": waiting})
+
+
+def _known_sum(values: Iterable[float | None]) -> float | None:
+    """The sum of the values that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if known else None

@@ -23,6 +23,8 @@ class Holding(NamedTuple):
 
     since: float
     jobs: tuple[Job, ...]
+    waits: bool = False
+    """Whether no program of the job had started, so that what the GPU did was not the job's doing."""
 
 
 History = tuple[Holding, ...]
@@ -37,6 +39,13 @@ class Resolved(NamedTuple):
     """Claimed devices that are none of these GPUs."""
     contested: tuple[GpuKey, ...]
     """GPUs that several jobs claim as a whole, which no scheduler gives out twice."""
+    waiting: frozenset[GpuKey] = frozenset()
+    """GPUs that no program can use yet, since none of the jobs that have them has started one there."""
+
+    @property
+    def sole(self) -> dict[GpuKey, Job]:
+        """The GPUs that one job alone has."""
+        return {key: jobs[0] for key, jobs in self.holders.items() if len(jobs) == 1}
 
 
 NOBODY = Resolved({}, (), ())
@@ -47,6 +56,8 @@ def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
     holders: dict[GpuKey, list[Job]] = {}
     whole: dict[GpuKey, int] = {}
     unknown: list[tuple[Job, str]] = []
+    waiting: set[GpuKey] = set()
+    in_use: set[GpuKey] = set()
     for claim in claims:
         if claim.ended is not None:
             continue
@@ -56,6 +67,7 @@ def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
             keys = device_names.find(device, gpus)
             if not keys:
                 unknown.append((claim.job, name))
+            (waiting if name in claim.waiting else in_use).update(keys)
             for key in keys:
                 if claim.job not in holders.setdefault(key, []):
                     holders[key].append(claim.job)
@@ -67,26 +79,28 @@ def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
         holders={key: tuple(jobs) for key, jobs in holders.items()},
         unknown=tuple(unknown),
         contested=tuple(key for key, count in whole.items() if count > 1),
+        waiting=frozenset(waiting - in_use),
     )
 
 
-def changed(history: History, at: float, jobs: tuple[Job, ...]) -> History:
-    """The history with the holding that begins at `at`, without those that no window can reach back to."""
-    before = history[-1].jobs if history else ()
-    if history and _are_same(before, jobs):
+def changed(history: History, now: Holding) -> History:
+    """The history with the holding that begins now, without those that no window can reach back to."""
+    if history and _are_same(history[-1], now):
         return history
-    kept = [*history, Holding(at, jobs)]
-    while len(kept) > 1 and kept[1].since <= at - MEMORY_SECONDS:
+    kept = [*history, now]
+    while len(kept) > 1 and kept[1].since <= now.since - MEMORY_SECONDS:
         del kept[0]
     return tuple(kept[-MOST_CHANGES:])
 
 
-def _are_same(before: Sequence[Job], jobs: Sequence[Job]) -> bool:
-    return len(before) == len(jobs) and all(map(Job.is_same_run, before, jobs))
+def _are_same(before: Holding, now: Holding) -> bool:
+    if (before.waits, len(before.jobs)) != (now.waits, len(now.jobs)):
+        return False
+    return all(map(Job.is_same_run, before.jobs, now.jobs))
 
 
 def sole_holder(history: History, start: float, end: float) -> Job | None:
-    """The job that alone held the GPU in (start, end]; None when there was none, or another as well.
+    """The job that alone held the GPU in (start, end]; None when there was none, another as well, or it only waited.
 
     A change in the last `HANDOVER_SECONDS` is the one that the window was cut for.
     """
@@ -96,4 +110,6 @@ def sole_holder(history: History, start: float, end: float) -> Job | None:
             current = holding
         elif holding.since < end - HANDOVER_SECONDS:
             return None
-    return current.jobs[0] if current is not None and len(current.jobs) == 1 else None
+    if current is None or current.waits or len(current.jobs) != 1:
+        return None
+    return current.jobs[0]

@@ -58,6 +58,10 @@ class JobState:
     """Unix time since which nobody had watched the job; None where that time is counted."""
     counted: frozenset[GpuKey] = frozenset()
     """The GPUs for which the time since then is counted: a GPU may be found later than its neighbours."""
+    unsure_since: Instant | None = None
+    """When the job's scheduler ceased to answer; None when it answers."""
+    aside: tuple[tuple[Gpu, Window], ...] = ()
+    """Windows since then: they count once the scheduler says that the job had the GPU all the while."""
 
     @property
     def is_seen(self) -> bool:
@@ -74,6 +78,15 @@ class Held(NamedTuple):
     gpu: Gpu
     share: float
     """Part of a whole GPU that it counts as."""
+
+
+class JobGpu(NamedTuple):
+    """A GPU that one job alone has."""
+
+    held: Held
+    job: Job
+    waits: bool
+    """Whether no program of the job has started yet."""
 
 
 class Observed(NamedTuple):
@@ -95,10 +108,18 @@ def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKe
         if known is None:
             after[key] = JobState(job, now.unix, unseen_since=job.started)
         elif not known.job.is_same_run(job):
-            after[key] = _begun_anew(known, job, now)
+            after[key] = _begun_anew(_ended(known, now), job, now)
         else:
-            after[key] = replace(known, job=job, ended=None, ended_at=None)
+            after[key] = _going_on(known, job)
     return after
+
+
+def _going_on(state: JobState, job: Job) -> JobState:
+    """A job that goes on. One that began before it seemed to end was there all the while, and nobody watched it."""
+    after = replace(state, job=job, ended=None, ended_at=None)
+    if state.ended is None or job.started is None or job.started >= state.ended:
+        return after
+    return replace(after, unseen_since=state.ended, counted=frozenset())
 
 
 def _begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
@@ -127,39 +148,50 @@ def _joined(first: Run, second: Run) -> Run:
 
 
 def _ended(state: JobState, now: Instant) -> JobState:
+    """A job that has ended: when its scheduler last knew of it, if that does not know when."""
     if state.ended_at is not None:
         return state
-    return replace(state, ended=now.unix, ended_at=now.monotonic)
+    end = state.unsure_since or now
+    return replace(state, ended=end.unix, ended_at=end.monotonic, unsure_since=None, aside=())
 
 
-def hold(
-    jobs: Jobs,
-    held: Mapping[GpuKey, Job],
-    gpus: Mapping[GpuKey, Held],
-    begin: Instant,
-    end: float,
-) -> dict[JobKey, JobState]:
+def hold(jobs: Jobs, given: Iterable[JobGpu], begin: Instant, end: float) -> dict[JobKey, JobState]:
     """Count the GPU-seconds from `begin` to `end` for every GPU that one job alone held.
 
     For a job that this process sees for the first time, the time since its start counts too, as
-    held and not observed.
+    held and not observed. A job whose scheduler does not answer waits until it does.
     """
     after = dict(jobs)
-    for key, job in held.items():
-        known = after[job.key]
-        seconds = end - begin.monotonic
+    for one in given:
+        known, key = after[one.job.key], one.held.gpu.key
+        if known.unsure_since is not None:
+            continue
+        before = 0.0
         if known.unseen_since is not None and key not in known.counted:
-            seconds += gap(known.unseen_since, begin.unix)
+            before = gap(known.unseen_since, begin.unix)
             known = replace(known, counted=known.counted | {key})
-        after[job.key] = with_held(known, gpus[key], seconds)
+        now = end - begin.monotonic
+        waited = _waited(one, now, begin.unix - before, before)
+        after[one.job.key] = with_held(known, one.held, before + now, waited)
     return after
 
 
-def with_held(state: JobState, held: Held, seconds: float) -> JobState:
-    """Count time for which the job had a GPU."""
+def _waited(one: JobGpu, seconds: float, unseen: float, before: float) -> float | None:
+    """How much of some held time, and of the time before it that began at Unix time `unseen`, the job waited."""
+    if one.waits:
+        return seconds + before
+    if one.job.running_since is None:
+        return None
+    return min(max(one.job.running_since - unseen, 0.0), before)
+
+
+def with_held(state: JobState, held: Held, seconds: float, waited: float | None = None) -> JobState:
+    """Count time for which the job had a GPU, and the part of it in which it waited, where that is known."""
     gpu, share = held
     usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
     grown = replace(usage, held_seconds=usage.held_seconds + seconds * share, share=share)
+    if waited is not None:
+        grown = replace(grown, waiting_seconds=(usage.waiting_seconds or 0.0) + waited * share)
     return replace(state, usage={**state.usage, gpu.key: grown})
 
 
@@ -273,7 +305,7 @@ def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
             distribution=state.distribution,
             began=state.began,
             ended=state.ended,
-            updated=state.ended or unix,
+            updated=state.ended or (state.unsure_since.unix if state.unsure_since else unix),
             earlier=state.earlier,
             run_began=state.run_began,
         )

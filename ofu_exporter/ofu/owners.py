@@ -6,8 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter.ofu.holders import NOBODY, History, Resolved, changed, resolve, sole_holder
-from ofu_exporter.ofu.job_state import Held, Jobs, hold, take_holders
+from ofu_exporter.ofu import doubt
+from ofu_exporter.ofu.holders import (
+    NOBODY,
+    History,
+    Holding,
+    Resolved,
+    changed,
+    resolve,
+    sole_holder,
+)
+from ofu_exporter.ofu.job_state import Held, JobGpu, Jobs, hold, take_holders
 from ofu_exporter.values.gpu import Gpu, GpuKey, Share
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
@@ -15,6 +24,7 @@ from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection
 from ofu_exporter.values.snapshot import SchedulerHealth
 
+NOTHING = Ownership(0.0, ())
 Counts = Mapping[str, Mapping[str, int]]
 """How many claims were not believed, by scheduler and reason."""
 
@@ -23,7 +33,7 @@ Counts = Mapping[str, Mapping[str, int]]
 class OwnerState:
     """What is remembered of the schedulers' claims from tick to tick."""
 
-    claims: tuple[Claim, ...] = ()
+    said: Ownership = NOTHING
     """What the schedulers said last."""
     resolved: Resolved = NOBODY
     """The same claims, resolved to the GPUs in `resolved_for`."""
@@ -38,6 +48,18 @@ class OwnerState:
     """Claims of jobs that ended, whose unwatched time is counted."""
     unknown: frozenset[tuple[JobKey, str]] = frozenset()
     """Devices that are no GPU of this node, and have been counted as such."""
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return self.said.claims
+
+    def given(self, held: Mapping[GpuKey, Held]) -> list[JobGpu]:
+        """The GPUs that one job alone has now."""
+        return [
+            JobGpu(held[key], job, key in self.resolved.waiting)
+            for key, job in self.resolved.sole.items()
+            if key in held
+        ]
 
     def holders(self, key: GpuKey) -> tuple[Job, ...]:
         """The jobs that have a GPU now."""
@@ -62,44 +84,56 @@ def take_changes(
     gpus = tuple(shares)
     held = {gpu.key: Held(gpu, share.ratio) for gpu, share in shares.items()}
     if gpus != state.resolved_for:  # a job may already have a GPU that was just found
-        state, jobs = _resolve(state, jobs, state.claims, gpus, now)
+        state, jobs = _resolve(state, jobs, state.said, held, now)
     for change in changes:
         at = now.at(min(max(change.at, state.counted_until or change.at), now.monotonic))
         state, jobs = _count_held(state, jobs, held, at)
-        state, jobs = _resolve(state, jobs, change.claims, gpus, at)
+        state, jobs = _resolve(state, jobs, change, held, at)
     return _count_held(state, jobs, held, now)
 
 
 def _resolve(
-    state: OwnerState, jobs: Jobs, claims: tuple[Claim, ...], gpus: tuple[Gpu, ...], at: Instant
+    state: OwnerState, jobs: Jobs, said: Ownership, held: Mapping[GpuKey, Held], at: Instant
 ) -> tuple[OwnerState, Jobs]:
     """What the claims mean for these GPUs, from `at` on."""
-    resolved = resolve(claims, gpus)
+    gpus = tuple(one.gpu for one in held.values())
+    resolved = resolve(said.claims, gpus)
     history = {
-        gpu.key: changed(
-            state.history.get(gpu.key, ()), at.monotonic, resolved.holders.get(gpu.key, ())
+        key: changed(
+            state.history.get(key, ()),
+            Holding(at.monotonic, resolved.holders.get(key, ()), key in resolved.waiting),
         )
-        for gpu in gpus
+        for key in held
     }
-    holders = (job for jobs in resolved.holders.values() for job in jobs)
     after = replace(
         state,
-        claims=claims,
+        said=said,
         resolved=resolved,
         resolved_for=gpus,
         history=history,
         rejected=_count_contested(state, resolved),
     )
-    return after, take_holders(jobs, holders, at)
+    jobs = doubt.confirmed(jobs, said.unsure, _kept(state, after, held), at)
+    holders = (job for jobs in resolved.holders.values() for job in jobs)
+    return after, doubt.marked(take_holders(jobs, holders, at), said.unsure, at)
+
+
+def _kept(before: OwnerState, after: OwnerState, held: Mapping[GpuKey, Held]) -> list[JobGpu]:
+    """The GPUs that a job alone had before, and has now."""
+    has = after.resolved.sole
+    return [
+        one
+        for one in before.given(held)
+        if (key := one.held.gpu.key) in has and one.job.is_same_run(has[key])
+    ]
 
 
 def _count_held(
-    state: OwnerState, jobs: Jobs, gpus: Mapping[GpuKey, Held], until: Instant
+    state: OwnerState, jobs: Jobs, held: Mapping[GpuKey, Held], until: Instant
 ) -> tuple[OwnerState, Jobs]:
     """Count the GPU-seconds up to `until` for the jobs that hold GPUs now."""
     begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
-    held = {key: jobs[0] for key, jobs in state.resolved.holders.items() if len(jobs) == 1}
-    after = hold(jobs, held, gpus, begin, until.monotonic)
+    after = hold(jobs, state.given(held), begin, until.monotonic)
     return replace(state, counted_until=until.monotonic), after
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from ofu_exporter.hardware.gpu_models import GpuModel, rate
 from ofu_exporter.hardware.mig_shares import shares
+from ofu_exporter.ofu.doubt import credit_or_set_aside
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading, view
-from ofu_exporter.ofu.job_state import Jobs, JobState, all_counted, credit, forget, views
+from ofu_exporter.ofu.job_state import Jobs, JobState, all_counted, forget, views
 from ofu_exporter.ofu.owners import OwnerState, count_unknown, take_changes, with_rejected
 from ofu_exporter.ofu.unwatched import settle
 from ofu_exporter.values.gpu import Gpu, GpuKey
@@ -100,7 +101,7 @@ def _credit(jobs: dict[JobKey, JobState], owners: OwnerState, gpu: Gpu, window: 
     """Add a window to the totals of the job that alone held the GPU for all of it, if there is one."""
     job = owners.sole_holder(gpu.key, window)
     if job is not None and job.key in jobs:
-        jobs[job.key] = credit(jobs[job.key], gpu, window)
+        jobs[job.key] = credit_or_set_aside(jobs[job.key], gpu, window)
 
 
 def _watch_clock(state: State, tick: Tick) -> State:

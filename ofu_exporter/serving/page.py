@@ -31,8 +31,10 @@ from ofu_exporter.serving.metrics.agent import (
     CLOCK_STEPS,
     DROPPED_LOG_LINES,
     FAULTS,
+    PAUSED,
     PULLS,
     REJECTED_REPORTS,
+    RELEASED,
     RELOADS,
     REQUESTS,
     SCHEDULER_METRICS,
@@ -88,6 +90,8 @@ def families(snapshot: Snapshot, faults: Faults) -> Iterator[Metric]:
     for source_metric in SOURCE_METRICS:
         yield _source_family(source_metric, snapshot)
     yield _filled(CLOCK_STEPS, [((), float(snapshot.clock_steps))])
+    yield _filled(PAUSED, [((), float(snapshot.paused))])
+    yield _filled(RELEASED, [((), float(snapshot.released))])
     for scheduler_metric in SCHEDULER_METRICS:
         rows = (row for health in snapshot.schedulers for row in scheduler_metric.rows(health))
         yield _filled(scheduler_metric.spec, rows)

@@ -35,6 +35,8 @@ class Job:
     """The job's nodes, as the scheduler writes them."""
     started: float | None = None
     """Unix time at which the job began."""
+    running_since: float | None = None
+    """Unix time at which the first of its programs started here. None = none has, or the scheduler does not say."""
     uid: str = ""
     """Tells two jobs apart that were given the same id one after the other."""
     token_sha256: str = field(default="", repr=False)
@@ -69,6 +71,8 @@ class Claim:
     """The names that the scheduler uses; `device_names.parse` says which forms are understood."""
     ended: float | None = None
     """Unix time at which the job gave the devices back; None while it has them."""
+    waiting: frozenset[str] = frozenset()
+    """Those of the devices that no program of the job can use yet, since none has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ class Ownership:
     at: float
     """Seconds, on the monotonic clock of the readings."""
     claims: tuple[Claim, ...]
+    unsure: frozenset[str] = frozenset()
+    """The schedulers that do not answer now. Their claims are those of the last answer, and may be over."""
 
 
 class Run(NamedTuple):
@@ -147,6 +153,8 @@ class GpuUsage:
     """The last minutes of the observed time, oldest first."""
     share: float = 1.0
     """Part of a whole GPU that the device counted as last."""
+    waiting_seconds: float | None = None
+    """Part of the held GPU-seconds before a program of the job had started; None where nobody says when that was."""
 
 
 def current_run(

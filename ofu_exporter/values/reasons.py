@@ -36,6 +36,7 @@ class Reason(str, Enum):
     NOT_METRICS = "not_metrics"
     BAD_RECORDING = "bad_recording"
     RECORDING_ENDED = "recording_ended"
+    PAUSED = "paused"
     FAILED = "failed"
 
     @property
@@ -133,6 +134,10 @@ ADVICE: dict[Reason, str] = {
     Reason.NOT_METRICS: "What answers at --url is not a Prometheus page: point --url at dcgm-exporter's /metrics.",
     Reason.BAD_RECORDING: "Point --path at a file that `ofu-exporter record` wrote.",
     Reason.RECORDING_ENDED: "The recording is over; replay it again, or add --loop.",
+    Reason.PAUSED: (
+        "The agent was told to let go of the GPUs: when what needs them is done, `ofu-exporter resume`, "
+        "or remove the pause file."
+    ),
     Reason.FAILED: "An unexpected error: see the log, and report it.",
 }
 

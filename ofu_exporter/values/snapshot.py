@@ -103,6 +103,11 @@ class JobView:
     def held_seconds(self) -> float:
         return math.fsum(usage.held_seconds for usage in self.usage)
 
+    @property
+    def waiting_seconds(self) -> float | None:
+        known = [each.waiting_seconds for each in self.usage if each.waiting_seconds is not None]
+        return math.fsum(known) if known else None
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerHealth:
@@ -141,6 +146,10 @@ class Snapshot:
     """Reports of jobs that own no GPU here, by job id."""
     other_sources: tuple[SourceHealth, ...] = ()
     """Sources that are read, or were tried, for GPUs that the first one cannot measure."""
+    paused: bool = False
+    """Whether the agent was told to let go of the GPUs."""
+    released: bool = False
+    """Whether it has: it holds nothing of a GPU, of the driver or of a host engine."""
     clock_steps: int = 0
     """How often somebody set the node's clock while the agent ran."""
     unix: float = 0.0

@@ -155,6 +155,23 @@ def test_a_scheduler_that_fails_keeps_its_last_answer_for_a_bounded_time(
     listening.until(ONE, TWO)
 
 
+def test_an_answer_is_unsure_while_its_scheduler_fails_and_no_window_is_cut_for_it(
+    started: list[Listening],
+) -> None:
+    scheduler = FakeScheduler(ONE)
+    listening = Listening(slurm=scheduler, kubernetes=FakeScheduler(TWO))
+    started.append(listening)
+    listening.until(ONE, TWO)
+    calls = listening.calls
+    scheduler.error = SchedulerError(SchedulerReason.SETTLING, "kubelet was restarted")
+    until(lambda: listening.claims() and listening.heard[-1].unsure == {"slurm"})
+    assert set(listening.heard[-1].claims) == {ONE, TWO}
+    scheduler.error = None
+    until(lambda: listening.claims() and not listening.heard[-1].unsure)
+    assert set(listening.heard[-1].claims) == {ONE, TWO}
+    assert listening.calls == calls
+
+
 def test_a_scheduler_that_hangs_holds_up_nobody_and_ages_out(started: list[Listening]) -> None:
     hanging = FakeScheduler(ONE)
     listening = Listening(slurm=hanging, kubernetes=FakeScheduler(TWO))

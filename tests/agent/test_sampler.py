@@ -483,3 +483,111 @@ def test_a_late_thread_counts_what_it_missed_and_does_not_catch_up(watch: Watch)
     assert snapshot.source.missed_deadlines >= 6
     gaps = [b - a for a, b in pairwise(reads[1:])]
     assert min(gaps) > 0.02, "no burst"
+
+
+# Letting go.
+
+
+class CountedSource(FakeSource):
+    """Makes fresh probes at each opening, and knows how many are open."""
+
+    def __init__(self, *devices: Gpu) -> None:
+        super().__init__()
+        self.devices = devices
+        self.hold = threading.Event()
+        self.hold.set()
+        self.open_now = 0
+
+    def open(self) -> Sequence[FakeProbe]:
+        self.open_now += 1
+        self.opened += 1
+        self.hold.wait()
+        self.probes = tuple(FakeProbe(device) for device in self.devices)
+        return self.probes
+
+    def close(self) -> None:
+        self.open_now -= 1
+        assert all(probe.closed.is_set() for probe in self.probes)
+
+
+def test_a_pause_lets_go_of_everything_and_a_resume_opens_it_anew(watch: Watch) -> None:
+    source = CountedSource(gpu(0), gpu(1))
+    agent = sampler(watch, ("fake", source))
+    agent.start()
+    watch.until(lambda s: reasons(s) == {"0": None, "1": None})
+    agent.set_paused(True)
+    snapshot = watch.until(lambda s: s.released)
+    assert source.open_now == 0
+    assert (snapshot.paused, snapshot.source.up) == (True, False)
+    assert reasons(snapshot) == {"0": Reason.PAUSED, "1": Reason.PAUSED}
+    agent.set_paused(False)
+    watch.until(lambda s: not s.paused and reasons(s) == {"0": None, "1": None})
+    assert agent.stop()
+    assert (source.opened, source.open_now) == (2, 0)
+
+
+def test_nothing_is_held_while_a_snapshot_says_that_it_is_not(watch: Watch) -> None:
+    source = CountedSource(gpu(0))
+    held: list[int] = []
+    shown = watch.publish
+
+    def publish(snapshot: Snapshot) -> None:
+        shown(snapshot)
+        held.append(source.open_now if snapshot.released else 0)
+
+    watch.publish = publish  # type: ignore[method-assign]
+    agent = sampler(watch, ("fake", source))
+    agent.start()
+    for number in range(40):
+        agent.set_paused(number % 2 == 0)
+        time.sleep(0.01 * (number % 7))
+    agent.set_paused(False)
+    watch.until(lambda s: not s.paused and reasons(s) == {"0": None})
+    assert source.open_now == 1
+    assert agent.stop()
+    assert source.open_now == 0
+    assert not any(held)
+
+
+def test_a_source_that_is_being_opened_is_let_go_of_when_that_ends(watch: Watch) -> None:
+    source = CountedSource(gpu(0))
+    source.hold.clear()
+    agent = sampler(watch, ("fake", source))
+    agent.start()
+    watch.until(lambda s: s.source.reason is Reason.HUNG)
+    agent.set_paused(True)
+    snapshot = watch.until(lambda s: s.paused)
+    assert not snapshot.released
+    assert snapshot.source.reason is Reason.HUNG
+    source.hold.set()
+    watch.until(lambda s: s.released)
+    assert source.open_now == 0
+    assert agent.stop()
+
+
+def test_a_gpu_that_is_gone_after_a_pause_is_not_said_to_be_paused(watch: Watch) -> None:
+    source = CountedSource(gpu(0), gpu(1))
+    agent = sampler(watch, ("fake", source))
+    agent.start()
+    watch.until(lambda s: reasons(s) == {"0": None, "1": None})
+    agent.set_paused(True)
+    watch.until(lambda s: s.released)
+    source.devices = (gpu(0),)
+    agent.set_paused(False)
+    snapshot = watch.until(lambda s: reasons(s)["0"] is None)
+    assert reasons(snapshot) == {"0": None, "1": Reason.STALE}
+    assert agent.stop()
+
+
+@pytest.mark.slow
+def test_a_pause_does_not_wait_for_the_next_try_of_a_source(watch: Watch) -> None:
+    """Those come up to a minute apart."""
+    source = FakeSource(error=SourceError(Reason.NO_DRIVER))
+    agent = sampler(watch, ("fake", source))
+    agent.start()
+    time.sleep(7.0)  # now eight seconds lie between two
+    tries = source.opened
+    agent.set_paused(True)
+    watch.until(lambda s: s.released)
+    assert source.opened == tries
+    assert agent.stop()

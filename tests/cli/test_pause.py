@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,42 +21,58 @@ def scenario(tmp_path: Path) -> Scenario:
     return Scenario(tmp_path / "scenario")
 
 
-def test_pause_and_resume_say_what_they_did(scenario: Scenario) -> None:
+@pytest.fixture
+def flags(tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """Those of an agent that heeds a pause, beside the host engine."""
+    file = ("--pause-file", str(tmp_path / "pause"))
+    with agent("run", "--source", "simulate", "--scheduler", "none", *file) as running:
+        yield (*file, "--agent", running.url, "--dcgm-address", "127.0.0.1:5555")
+
+
+def test_pause_and_resume_say_what_they_did(scenario: Scenario, flags: tuple[str, ...]) -> None:
     scenario.gpu(0, **A100)
     for command, word in [("pause", "Paused"), ("resume", "Resumed")]:
-        done = call(command, env=scenario.environment())
+        done = call(command, *flags, env=scenario.environment())
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith(f"{word}: the host engine at 127.0.0.1:5555")
+        assert f"{word}: the host engine at 127.0.0.1:5555" in done.stdout
+        assert f"{word}: the agent" in done.stdout
 
 
-def test_gpus_since_hopper_need_no_pause(scenario: Scenario) -> None:
-    done = call("pause", env=scenario.environment())
+def test_the_host_engine_of_gpus_since_hopper_needs_no_pause(
+    scenario: Scenario, flags: tuple[str, ...]
+) -> None:
+    done = call("pause", *flags, env=scenario.environment())
     assert done.returncode == 0
-    assert "Nothing to do: GPUs since Hopper" in done.stdout
+    assert "Nothing to do for the host engine: GPUs since Hopper" in done.stdout
 
 
-def test_without_a_host_engine_the_line_says_so(scenario: Scenario) -> None:
-    done = call("pause", "--dcgm-address", "127.0.0.1:1", env=scenario.environment())
+def test_without_a_host_engine_the_line_says_so(scenario: Scenario, flags: tuple[str, ...]) -> None:
+    done = call("pause", *flags[:-1], "127.0.0.1:1", env=scenario.environment())
     assert done.returncode == 3
     assert "DCGM at 127.0.0.1:1" in done.stderr
     assert "nv-hostengine" in done.stderr
 
 
-def test_without_the_library_the_line_says_so(tmp_path: Path) -> None:
+def test_without_the_library_the_line_says_so(tmp_path: Path, flags: tuple[str, ...]) -> None:
     for name in ("libdcgm.so.4", "libdcgm.so.3"):
         (tmp_path / name).touch()
-    done = call("resume", env={"LD_LIBRARY_PATH": str(tmp_path)})
+    done = call("resume", *flags, env={"LD_LIBRARY_PATH": str(tmp_path)})
     assert done.returncode == 3
     assert "libdcgm.so.4" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("address", "words"), [("embedded", "stop the agent instead"), ("nowhere", "HOST:PORT")]
+    ("address", "words"), [("embedded", "pause that alone"), ("nowhere", "HOST:PORT")]
 )
-def test_what_cannot_be_paused_is_refused(scenario: Scenario, address: str, words: str) -> None:
-    done = call("pause", "--dcgm-address", address, env=scenario.environment())
+def test_what_cannot_be_paused_is_refused(
+    scenario: Scenario, address: str, words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "pause"
+    flags = ("--pause-file", str(file), "--dcgm-address", address)
+    done = call("pause", *flags, env=scenario.environment())
     assert done.returncode == 2
     assert words in done.stderr
+    assert not file.exists()
 
 
 def test_check_shows_what_a_host_engine_says_of_each_gpu(scenario: Scenario) -> None:

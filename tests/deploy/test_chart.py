@@ -237,9 +237,42 @@ def test_gpu_nodes_are_chosen_and_their_taint_is_tolerated(helm: str) -> None:
     spec = only(render(helm, {}), "DaemonSet")["spec"]["template"]["spec"]
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     (term,) = spec["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
-    (expression,) = term["matchExpressions"]
-    assert expression == {"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]}
+    present, *_ = term["matchExpressions"]
+    assert present == {"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]}
     assert [each["key"] for each in spec["tolerations"]] == ["nvidia.com/gpu"]
+
+
+def fits(labels: dict[str, str], expressions: list[Object]) -> bool:
+    """Whether a node with these labels fits a term, by the operators as Kubernetes documents them."""
+    holds = {
+        "In": lambda label, values: label in values,
+        "NotIn": lambda label, values: label not in values,  # also where there is no such label
+    }
+    return all(
+        holds[each["operator"]](labels.get(each["key"]), each["values"]) for each in expressions
+    )
+
+
+@every_helm
+@pytest.mark.parametrize(
+    ("labels", "runs"),
+    [
+        ({}, True),
+        ({"nvidia.com/gpu.deploy.client": "true"}, True),
+        ({"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade"}, False),
+        ({"nvidia.com/gpu.deploy.client": "paused-for-mig-change"}, False),
+        ({"nvidia.com/gpu.deploy.client": "false"}, False),
+        ({"ofu-exporter/paused": "true"}, False),
+        ({"nvidia.com/gpu.present": "false"}, False),
+    ],
+)
+def test_a_node_whose_gpus_are_needed_otherwise_is_left(
+    helm: str, labels: dict[str, str], runs: bool
+) -> None:
+    spec = only(render(helm, {}), "DaemonSet")["spec"]["template"]["spec"]
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    (term,) = spec["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
+    assert fits({"nvidia.com/gpu.present": "true", **labels}, term["matchExpressions"]) == runs
 
 
 @every_helm

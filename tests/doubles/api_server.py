@@ -31,8 +31,12 @@ def pod(
     started: str = "2026-03-01T10:00:00Z",
     phase: str = "Running",
     uid: str = "",
+    containers: Mapping[str, Document] | None = None,
 ) -> Document:
-    """A pod as the API server describes it; `owner` is (apiVersion, kind, name, uid)."""
+    """A pod as the API server describes it; `owner` is (apiVersion, kind, name, uid).
+
+    `containers` has the states of its containers, by name: see `WAITING`, `running` and `crashed`.
+    """
     metadata: Document = {
         "name": name,
         "uid": uid or f"uid-of-{name}",
@@ -44,8 +48,37 @@ def pod(
         keys = ("apiVersion", "kind", "name", "uid")
         reference = {**dict(zip(keys, owner, strict=True)), "controller": True}
         metadata["ownerReferences"] = [{"kind": "Other", "name": "not-in-control"}, reference]
-    status = {"phase": phase, "startTime": started}
+    status: Document = {"phase": phase, "startTime": started}
+    if containers is not None:
+        status["containerStatuses"] = [
+            {"name": name, "image": "i", "ready": "running" in states, **states}
+            for name, states in containers.items()
+        ]
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "status": status}
+
+
+# A container's state, as in https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#PodStatus
+# and https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-states.
+WAITING: Document = {
+    "state": {"waiting": {"reason": "ContainerCreating"}},
+    "lastState": {},
+    "restartCount": 0,
+}
+
+
+def running(since: str) -> Document:
+    """The state of a container that runs."""
+    return {"state": {"running": {"startedAt": since}}, "lastState": {}, "restartCount": 0}
+
+
+def crashed(started: str, finished: str) -> Document:
+    """The state of a container that ended and waits to be started again."""
+    ended = {"exitCode": 1, "reason": "Error", "startedAt": started, "finishedAt": finished}
+    return {
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": ended},
+        "restartCount": 1,
+    }
 
 
 class _Server(ThreadingHTTPServer):

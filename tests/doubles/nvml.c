@@ -151,13 +151,22 @@ static unsigned give_text(const char *text, char *to, unsigned size) {
 
 /* --- the library ------------------------------------------------------------------------------ */
 
+/* The library attaches to the driver through files such as /dev/nvidiactl, and lets go of everything when nvmlShutdown
+ * was called as often as nvmlInit: docs.nvidia.com/deploy/nvml-api, "Initialization and Cleanup". Here the file is
+ * beside the scenario, so that a test finds it among the descriptors of the process. */
+static void open_device(void) {
+    char path[sizeof read_path + 8];
+    snprintf(path, sizeof path, "%s.device", read_path);
+    device_file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+}
+
 unsigned nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     pthread_mutex_lock(&lock);
     look();
     unsigned code = world.unloaded ? world.unloaded : fault_of(NO_GPU, __func__);
-    if (code == SUCCESS)
-        initialised++;
+    if (code == SUCCESS && initialised++ == 0)
+        open_device();
     for (int i = 0; i < MAX_GPUS; i++)
         devices[i] = (device){.index = i, .instance = -1};
     return leave(code);
@@ -165,8 +174,8 @@ unsigned nvmlInitWithFlags(unsigned flags) {
 
 unsigned nvmlShutdown(void) {
     unsigned code = enter(__func__);
-    if (code == SUCCESS)
-        initialised--;
+    if (code == SUCCESS && --initialised == 0)
+        close(device_file);
     return leave(code);
 }
 

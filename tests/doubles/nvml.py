@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 from collections.abc import Sequence
@@ -83,6 +84,14 @@ class Scenario:
     def metric_error(self, gpu: int, metric: int, code: int) -> None:
         """Give one GPM metric a return code; code 0 ends that."""
         self._add(f"gpu {gpu} metric_error {metric} {code}")
+
+    def is_held_by(self, pid: int) -> bool:
+        """Whether a process has the driver's file open, as the library does until it is shut down."""
+        for each in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if os.readlink(each) == f"{self.path}.device":
+                    return True
+        return False
 
     def environment(self, hidden: str = "") -> dict[str, str]:
         """What a new process needs in its environment to find the library and this file.

@@ -2,10 +2,12 @@
 #ifndef NVML_WORLD_H
 #define NVML_WORLD_H
 
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define DOUBLE "nvml"
 #include "curve.h"
@@ -92,6 +94,7 @@ static device mig_devices[MAX_MIG_HANDLES]; /* one per answer, the oldest given 
 static unsigned mig_handles;
 static sample *samples;
 static unsigned initialised;
+static int device_file = -1;
 static unsigned clock_calls[MAX_GPUS];
 static struct stat read_file;
 static char read_path[4096];

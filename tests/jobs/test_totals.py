@@ -271,3 +271,39 @@ def test_a_minute_of_reports_on_an_instance_is_enough_for_a_verdict() -> None:
     on_a_whole_gpu = merged([whole, made("n2", gpus=(), reported=reports)]).reported
     assert on_a_whole_gpu is not None
     assert on_a_whole_gpu.verdict is Verdict.INSUFFICIENT_DATA
+
+
+def waited(seconds: float | None) -> JobTotals:
+    """A job of which one GPU waited for this long."""
+    first = replace(VIEW.usage[0], held_seconds=200.0, waiting_seconds=seconds)
+    return totals_of(replace(VIEW, usage=(first, VIEW.usage[1])), "n1", simulated=False)
+
+
+def test_the_time_before_a_job_ran_is_no_part_of_its_observed_share() -> None:
+    assert waited(100.0).observed_ratio == pytest.approx(0.75)
+    assert waited(100.0).waiting_gpu_seconds == pytest.approx(100.0)
+    assert "Before that it had GPUs for 0.03 GPU-hours and ran nothing" in text(waited(100.0))
+    assert "Before that" not in text(waited(0.0))
+
+
+def test_where_nobody_says_whether_a_job_ran_the_waiting_is_unknown() -> None:
+    assert made().waiting_gpu_seconds is None
+    assert waited(None).observed_ratio == pytest.approx(0.5)
+    parts = [waited(None), waited(100.0).model_copy(update={"began": 5.0})]
+    assert merged(parts).waiting_gpu_seconds == pytest.approx(100.0)
+
+
+def test_waiting_goes_on_after_a_restart_and_an_older_file_has_none() -> None:
+    kept = resumed(
+        JobTotals.model_validate_json(waited(100.0).model_dump_json()), Instant(0.0, 1100.0)
+    )
+    assert kept.usage["GPU-0", ""].waiting_seconds == 100.0
+    older = waited(100.0).model_dump()
+    for gpu in older["gpus"]:
+        del gpu["waiting_seconds"]
+    assert (
+        resumed(JobTotals.model_validate(older), Instant(0.0, 1100.0))
+        .usage["GPU-0", ""]
+        .waiting_seconds
+        is None
+    )

@@ -10,6 +10,7 @@ from ofu_exporter.ofu.holders import (
     MEMORY_SECONDS,
     MOST_CHANGES,
     History,
+    Holding,
     changed,
     resolve,
     sole_holder,
@@ -24,7 +25,7 @@ GPUS = [gpu(0), gpu(1), gpu(2)]
 def history(*changes: tuple[float, tuple[Job, ...]]) -> History:
     made: History = ()
     for at, jobs in changes:
-        made = changed(made, at, jobs)
+        made = changed(made, Holding(at, jobs))
     return made
 
 
@@ -108,7 +109,7 @@ def test_the_memory_is_bounded_and_reaches_far_enough(
     now = 0.0
     for pause, jobs in steps:
         now += pause
-        held = changed(held, now, jobs)
+        held = changed(held, Holding(now, jobs))
         told.append((now, jobs))
     assert len(held) <= MOST_CHANGES
     if 0 < len(told) < MOST_CHANGES:

@@ -397,3 +397,87 @@ def test_an_ofu_of_0_is_exact_with_one_clock_read() -> None:
     node.give(0.0, whole(A, "0"))
     node.run(0.0, 60.0, tensor=0.0, window=30.0, hz=(1400e6,))
     assert observed(node.job().usage, 0.0, 60.0) == (60.0, 0.0, 0.0, NO_POINTS)
+
+
+# A job that has GPUs and does not run yet.
+
+POD = Job("kubernetes", "ns/1", started=EPOCH)
+
+
+def waiting(job: Job, *devices: str) -> Claim:
+    return Claim(job, devices, waiting=frozenset(devices))
+
+
+def test_before_a_job_runs_it_holds_its_gpus_and_has_no_ofu() -> None:
+    node = Node(1)
+    node.give(0.0, waiting(POD, "0"))
+    node.run(0.0, 840.0, tensor=0.0)
+    view = node.job("ns/1")
+    assert (view.held_seconds, view.waiting_seconds) == pytest.approx((840.0, 840.0))
+    assert view.observed_seconds == 0.0
+    assert not view.distribution
+    assert node.last.gpus[0].observed_seconds == pytest.approx(840.0)
+    node.give(840.0, whole(replace(POD, running_since=EPOCH + 840.0), "0"))
+    node.run(840.0, 900.0, tensor=0.5)
+    view = node.job("ns/1")
+    assert view.utilization_seconds / view.observed_seconds == pytest.approx(0.5 * CLOCK)
+    assert (view.held_seconds, view.observed_seconds) == pytest.approx((900.0, 60.0))
+    assert view.waiting_seconds == pytest.approx(840.0)
+
+
+def test_a_window_in_which_the_job_began_to_run_is_not_its_own() -> None:
+    node = Node(1)
+    node.give(0.0, waiting(POD, "0"))
+    node.give(2.0, whole(POD, "0"))
+    node.tick(5.0, reading(0.0, 5.0))
+    node.tick(10.0, reading(5.0, 10.0))
+    assert node.job("ns/1").observed_seconds == pytest.approx(5.0)
+
+
+def test_each_gpu_waits_by_itself() -> None:
+    node = Node(2)
+    node.give(0.0, Claim(POD, ("0", "1"), waiting=frozenset({"1"})))
+    node.run(0.0, 10.0)
+    waited = {usage.index: usage.waiting_seconds for usage in node.job("ns/1").usage}
+    observed = {usage.index: usage.observed_seconds for usage in node.job("ns/1").usage}
+    assert waited == {"0": None, "1": pytest.approx(10.0)}
+    assert observed == {"0": pytest.approx(10.0), "1": 0.0}
+
+
+def test_of_the_time_before_the_agent_came_what_was_before_the_start_was_waited() -> None:
+    node = Node(1)
+    node.tick(1000.0)
+    node.give(1000.0, whole(replace(POD, running_since=EPOCH + 840.0), "0"))
+    node.run(1000.0, 1060.0)
+    view = node.job("ns/1")
+    assert view.held_seconds == pytest.approx(1060.0)
+    assert view.waiting_seconds == pytest.approx(840.0)
+    assert view.observed_seconds == pytest.approx(60.0)
+
+
+@pytest.mark.parametrize("since", [EPOCH - 50.0, EPOCH + 5000.0, math.inf, -math.inf])
+def test_a_start_that_cannot_be_makes_no_time(since: float) -> None:
+    node = Node(1)
+    node.tick(1000.0)
+    node.give(1000.0, whole(replace(POD, running_since=since), "0"))
+    node.run(1000.0, 1060.0)
+    waited = node.job("ns/1").waiting_seconds
+    assert waited is not None
+    assert 0.0 <= waited <= 1000.0
+
+
+def test_where_nobody_says_whether_a_job_runs_no_waiting_is_known() -> None:
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    node.run(0.0, 10.0)
+    assert node.job().waiting_seconds is None
+
+
+def test_a_job_that_waited_in_vain_has_no_ofu() -> None:
+    node = Node(1)
+    node.give(0.0, waiting(POD, "0"))
+    node.run(0.0, 100.0)
+    node.give(100.0)
+    view = node.job("ns/1")
+    assert view.ended is not None
+    assert (view.waiting_seconds, view.observed_seconds) == pytest.approx((100.0, 0.0))

@@ -18,7 +18,7 @@ from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.serving import metrics
 from ofu_exporter.serving.page import LiveCounts, Page
-from ofu_exporter.values.job import Job
+from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot
 from tests.helpers.desk import Desk
@@ -49,7 +49,7 @@ def values(text: str) -> dict[str, float]:
 
 
 def a_node_with_jobs() -> Snapshot:
-    """A job alone on two GPUs, one that ended, two that share a GPU, and a device that is not here."""
+    """A job alone on two GPUs, one that ended, two that share a GPU, one that waits, and a device that is not here."""
     node = Node(4)
     alone = Job(
         "slurm", "41", "llama", "ada", "physics", "gpu", array_job_id="40", array_task_id="1"
@@ -58,7 +58,8 @@ def a_node_with_jobs() -> Snapshot:
     node.give(0.0, whole(alone, "0", "1"), whole(Job("slurm", "39"), "3", "GPU-elsewhere"))
     node.run(0.0, 10.0)
     sharing = (whole(first, "GPU-0002::0"), whole(second, "GPU-0002::1"))
-    node.give(10.0, whole(alone, "0", "1"), *sharing)
+    waits = Claim(Job("kubernetes", "ml/c", "c", namespace="ml"), ("3",), waiting=frozenset({"3"}))
+    node.give(10.0, whole(alone, "0", "1"), *sharing, waits)
     return node.run(10.0, 20.0)
 
 
@@ -239,7 +240,7 @@ def test_names_have_their_unit_and_help() -> None:
     for spec in metrics.specs():
         assert re.search(
             r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
-            r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
+            r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_paused|_released|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
             r"|_cause|_bound|_pulls|_clock_steps|_faults|_lines)$",
             spec.name,
         ), spec.name

@@ -26,9 +26,22 @@ class Member(NamedTuple):
     def started(self) -> float | None:
         return self.workload.started if self.workload else None
 
+    @property
+    def waits(self) -> bool:
+        """Whether none of the containers that have the GPUs has ever started."""
+        return self.workload is not None and self.workload.pending and self.running_since is None
+
+    @property
+    def running_since(self) -> float | None:
+        """When the first of the containers that have the GPUs started."""
+        starts = self.workload.first_starts if self.workload else {}
+        return min((starts[name] for name in self.pod.containers & starts.keys()), default=None)
+
 
 JobName = tuple[str, str]
 """Namespace and name."""
+HeldDevice = tuple[str, bool]
+"""The name of a device, and whether the pod that has it waits."""
 
 
 def by_job(
@@ -49,13 +62,20 @@ def by_job(
     sharers = _sharers(jobs)
     claims = []
     for key, members in sorted(jobs.items()):
-        held = {
+        held = [
             *_plugin_devices(members, newest, rejected),
             *_claimed_devices(key, members, sharers, uuids),
-        }
+        ]
         if held:
-            claims.append(Claim(_job(scheduler, *key, members), tuple(sorted(held))))
+            claims.append(_claim(_job(scheduler, *key, members), held))
     return claims
+
+
+def _claim(job: Job, held: Iterable[HeldDevice]) -> Claim:
+    """The claim of a job on devices. One that several of its pods have is waiting only if all of them are."""
+    names = {name for name, _ in held}
+    in_use = {name for name, waits in held if not waits}
+    return Claim(job, tuple(sorted(names)), waiting=frozenset(names - in_use))
 
 
 def _newest(jobs: Iterable[Sequence[Member]]) -> Mapping[str, float]:
@@ -69,13 +89,13 @@ def _newest(jobs: Iterable[Sequence[Member]]) -> Mapping[str, float]:
 
 def _plugin_devices(
     members: Iterable[Member], newest: Mapping[str, float], rejected: Counter[str]
-) -> Iterable[str]:
+) -> Iterable[HeldDevice]:
     """The devices of pods, without those of ended ones, which kubelets before 1.34 may list beside the new holder."""
     for member in members:
         for name in member.pod.devices:
             started = member.started
             if started is None or started >= newest[name] or device_names.parse(name).shared:
-                yield name
+                yield name, member.waits
             else:
                 rejected[ClaimRejection.EXPIRED.value] += 1
 
@@ -93,14 +113,14 @@ def _claimed_devices(
     members: Iterable[Member],
     sharers: Mapping[str, list[JobName]],
     uuids: Mapping[str, str],
-) -> Iterable[str]:
+) -> Iterable[HeldDevice]:
     """The devices from ResourceClaims. One that several jobs use is shared on purpose, and is named as a share."""
     for member in members:
         for name in member.pod.claimed:
             among = sharers[name]
             share = f"::{among.index(key)}"
             is_share = len(among) > 1 or name in member.pod.shares
-            yield dra.device(name, uuids) + (share if is_share else "")
+            yield dra.device(name, uuids) + (share if is_share else ""), member.waits
 
 
 def _job(scheduler: str, namespace: str, name: str, members: Sequence[Member]) -> Job:
@@ -113,6 +133,11 @@ def _job(scheduler: str, namespace: str, name: str, members: Sequence[Member]) -
     uid = next((workload.uid for workload in newest_first if workload.uid), "")
     own = [workload for workload in newest_first if workload.uid in ("", uid)]
     starts = [workload.started for workload in own if workload.started is not None]
+    runs = [
+        member.running_since
+        for member in members
+        if member.workload in own and member.running_since is not None
+    ]
     return Job(
         scheduler=scheduler,
         job_id=f"{namespace}/{name}",
@@ -122,6 +147,7 @@ def _job(scheduler: str, namespace: str, name: str, members: Sequence[Member]) -
         partition=_first(workload.queue for workload in own),
         namespace=namespace,
         started=min(starts, default=None),
+        running_since=min(runs, default=None),
         uid=uid,
         aliases=tuple(f"{namespace}/{member.name}" for member in members if member.name != name),
     )

@@ -31,6 +31,8 @@ class GpuPod:
     """Devices from ResourceClaims, by the names of NVIDIA's DRA driver."""
     shares: set[str] = field(default_factory=set)
     """Devices of `claimed` of which the pod has a share by design."""
+    containers: set[str] = field(default_factory=set)
+    """The containers of the pod that have these devices."""
 
 
 class GpuPods:
@@ -60,16 +62,19 @@ class GpuPods:
             pod.devices |= found.devices
             pod.claimed |= found.claimed
             pod.shares |= found.shares
+            pod.containers |= found.containers
         return pods
 
     def _held(self, entry: PodResources) -> GpuPod:
         pod = GpuPod()
-        for resource, name in entry.devices:
+        for resource, name, container in entry.devices:
             if resource in self._resources or resource.startswith(RESOURCE_PREFIXES):
                 self._add(pod.devices, name)
+                pod.containers.add(container)
         for claimed in entry.claimed:
             for name in dra.names(claimed):
                 self._add(pod.claimed, name)
+                pod.containers.add(claimed.container)
                 if claimed.share:
                     pod.shares.add(name)
         return pod

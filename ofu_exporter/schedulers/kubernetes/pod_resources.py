@@ -33,6 +33,8 @@ class PluginDevice(NamedTuple):
 
     resource: str
     device_id: str
+    container: str = ""
+    """The container of the pod that has it."""
 
 
 class ClaimedDevice(NamedTuple):
@@ -43,6 +45,8 @@ class ClaimedDevice(NamedTuple):
     device: str
     share: str
     cdi: tuple[str, ...]
+    container: str = ""
+    """The container of the pod that has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +105,17 @@ def _pod(packed: bytes) -> PodResources:
         elif number == 2:
             namespace = _text(value)
         elif number == 3:
-            for inner, content in _fields(value):
+            parts = list(_fields(value))
+            container = _text(next((part for inner, part in reversed(parts) if inner == 1), b""))
+            for inner, content in parts:
                 if inner == 2:
-                    devices += _plugin_devices(content)
+                    devices += _plugin_devices(content, container)
                 elif inner == 5:
-                    claimed += _claimed_devices(content)
+                    claimed += _claimed_devices(content, container)
     return PodResources(namespace, name, tuple(devices), tuple(claimed))
 
 
-def _plugin_devices(packed: bytes) -> list[PluginDevice]:
+def _plugin_devices(packed: bytes, container: str) -> list[PluginDevice]:
     resource = ""
     ids = []
     for number, value in _fields(packed):
@@ -117,14 +123,14 @@ def _plugin_devices(packed: bytes) -> list[PluginDevice]:
             resource = _text(value)
         elif number == 2:
             ids.append(_text(value))
-    return [PluginDevice(resource, device_id) for device_id in ids]
+    return [PluginDevice(resource, device_id, container) for device_id in ids]
 
 
-def _claimed_devices(packed: bytes) -> list[ClaimedDevice]:
-    return [_claimed(value) for number, value in _fields(packed) if number == 4]
+def _claimed_devices(packed: bytes, container: str) -> list[ClaimedDevice]:
+    return [_claimed(value, container) for number, value in _fields(packed) if number == 4]
 
 
-def _claimed(packed: bytes) -> ClaimedDevice:
+def _claimed(packed: bytes, container: str) -> ClaimedDevice:
     words = {2: "", 3: "", 4: "", 5: ""}
     cdi: list[str] = []
     for number, value in _fields(packed):
@@ -133,7 +139,7 @@ def _claimed(packed: bytes) -> ClaimedDevice:
             cdi.append(names[-1] if names else "")
         elif number in words:
             words[number] = _text(value)
-    return ClaimedDevice(words[2], words[3], words[4], words[5], tuple(cdi))
+    return ClaimedDevice(words[2], words[3], words[4], words[5], tuple(cdi), container)
 
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from ofu_exporter.errors import SchedulerError
@@ -23,6 +23,8 @@ HOLD_SECONDS = 10.0
 """How long a new pod is left out until its job is known, so that the job does not change its name."""
 REFRESH_SECONDS = 600.0
 """Longest time until a pod is noticed that was made anew under its old name between two polls."""
+PENDING_SECONDS = 45.0
+"""How long it is believed that a pod has not started: it may have since, where the API server does not answer."""
 SLOWEST_SECONDS = 300.0
 """Longest pause after failures, and the pause after a refusal."""
 
@@ -34,6 +36,14 @@ class _KnownPod:
     misses: int = 0
     """How often the API server did not know the pod."""
     workload: Workload | None = None
+    answered_at: float = 0.0
+
+    def workload_at(self, now: float) -> Workload | None:
+        """The pod's job; that the pod has not started is not believed for long without a fresh answer."""
+        workload = self.workload
+        if workload is None or not workload.pending or now - self.answered_at < PENDING_SECONDS:
+            return workload
+        return replace(workload, pending=False)
 
 
 class Pods:
@@ -67,7 +77,7 @@ class Pods:
         if ask:
             self._round(now, more)
         return {
-            name: pod.workload
+            name: pod.workload_at(now)
             for name, pod in self._known.items()
             if not (ask and self._is_awaited(pod, now))
         }
@@ -106,9 +116,11 @@ class Pods:
             pod.misses += 1
             return
         self._rejected[ClaimRejection.MALFORMED.value] += workload.rejected
-        pod.workload = workload
+        pod.workload = workload.after(pod.workload)
         # Kubelet does not list an ended pod for long: soon another pod may have its name.
-        pod.ask_at = now + (PACE_SECONDS if workload.over else REFRESH_SECONDS)
+        is_soon_another = workload.over or workload.pending
+        pod.ask_at = now + (PACE_SECONDS if is_soon_another else REFRESH_SECONDS)
+        pod.answered_at = now
         pod.misses = 0
 
     def _failed(self, error: SchedulerError, now: float) -> None:

@@ -7,7 +7,7 @@ carries, and not after the pod.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -29,8 +29,21 @@ class Workload:
     """Unix time at which kubelet accepted this pod; the pod may have waited for a long time before."""
     over: bool = False
     """Whether this pod has ended, whatever devices it still seems to hold."""
+    pending: bool = False
+    """Whether a container of this pod has never started: its image is pulled, or a volume is awaited."""
+    first_starts: Mapping[str, float] = field(default_factory=dict)
+    """By container, the earliest Unix time at which the pod says that it started."""
     rejected: int = 0
     """How many of the pod's words were left out: too long, or not printable."""
+
+    def after(self, before: Workload | None) -> Workload:
+        """The same, with what an earlier description of this pod said of starts that are forgotten by now."""
+        if before is None or before.started != self.started:
+            return self
+        starts = dict(self.first_starts)
+        for name, time in before.first_starts.items():
+            starts[name] = min(time, starts.get(name, time))
+        return replace(self, first_starts=starts)
 
 
 class PodOwner(NamedTuple):
@@ -167,6 +180,8 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
         account=sane[2],
         started=_unix(status.get("startTime")),
         over=status.get("phase") in ("Succeeded", "Failed"),
+        pending=status.get("phase") == "Pending",
+        first_starts=_first_starts(status),
         rejected=sum(word != kept for word, kept in zip(words, sane, strict=True)),
     )
 
@@ -188,6 +203,28 @@ def _owner(references: object) -> PodOwner | None:
             if words[2]:
                 return PodOwner(words[0].rpartition("/")[0], words[1], words[2], words[3])
     return None
+
+
+def _first_starts(status: Mapping[str, object]) -> dict[str, float]:
+    """When the containers that the pod's status lists started; a later start of one that was restarted is no news."""
+    starts: dict[str, float] = {}
+    for key in ("containerStatuses", "initContainerStatuses"):
+        listed = status.get(key)
+        for container in listed if isinstance(listed, list) else ():
+            times = _start_times(container) if isinstance(container, dict) else []
+            if times:
+                starts[_word(container.get("name"))] = min(times)
+    return starts
+
+
+def _start_times(container: Mapping[str, object]) -> list[float]:
+    times = []
+    for now_or_last in ("state", "lastState"):
+        states = container.get(now_or_last)
+        for state in states.values() if isinstance(states, dict) else ():
+            if isinstance(state, dict) and (time := _unix(state.get("startedAt"))) is not None:
+                times.append(time)
+    return times
 
 
 def _mapping(document: object, key: str) -> Mapping[str, object]:

@@ -172,6 +172,18 @@ CLOCK_STEPS = MetricSpec(
     (),
     "Times the node's clock was set by more than a second; windows and totals do not go by it.",
 )
+PAUSED = MetricSpec(
+    "ofu_exporter_paused",
+    "gauge",
+    (),
+    "Whether the agent was told to let go of the GPUs, so that none is measured.",
+)
+RELEASED = MetricSpec(
+    "ofu_exporter_released",
+    "gauge",
+    (),
+    "Whether a pause is in effect: nothing is held of any GPU, the driver or a host engine.",
+)
 BUILD_INFO = MetricSpec("ofu_exporter_build_info", "gauge", ("version", "python"), "1; what runs.")
 SNAPSHOT_TIMESTAMP = MetricSpec(
     "ofu_exporter_snapshot_timestamp_seconds",
@@ -233,6 +245,8 @@ SCHEDULER_TIMESTAMP = MetricSpec(
 AGENT_METRICS = (
     SCHEDULER_TIMESTAMP,
     CLOCK_STEPS,
+    PAUSED,
+    RELEASED,
     BUILD_INFO,
     SNAPSHOT_TIMESTAMP,
     RELOADS,

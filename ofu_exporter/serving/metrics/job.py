@@ -93,4 +93,18 @@ JOB_METRICS: tuple[JobMetric, ...] = (
         ),
         lambda view: [((view.job.job_id,), view.held_seconds)],
     ),
+    JobMetric(
+        MetricSpec(
+            "ofu_job_waiting_gpu_seconds",
+            "counter",
+            ("job_id",),
+            "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes), so that "
+            "they are no part of its OFU; absent where the scheduler does not say.",
+        ),
+        lambda view: [
+            ((view.job.job_id,), seconds)
+            for seconds in [view.waiting_seconds]
+            if seconds is not None
+        ],
+    ),
 )

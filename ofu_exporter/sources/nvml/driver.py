@@ -6,6 +6,7 @@ read. So no window spans time in which the GPU was not watched.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +35,8 @@ from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
 AUTO_RANK: int | None = 0
+LOADED = threading.Event()
+"""Set once the library of this process has worked with the driver."""
 NO_COUNTERS = "the driver has no GPM counters for this GPU"
 FIRST_WITH_GPM = (9, 0)
 """Compute capability of Hopper."""
@@ -79,9 +82,13 @@ class Source:
             pynvml.nvmlInit()
             self._nvml = pynvml
             count = pynvml.nvmlDeviceGetCount()
+            LOADED.set()
         except errors(pynvml) as error:
             self.close()
-            raise SourceError(reason(error), detail(error)) from error
+            # After a pause the driver may be another one, and the library of this process still that of the old one.
+            replaced = LOADED.is_set() and code(error) == LIBRARY_MISMATCH
+            why = Reason.DRIVER_REPLACED if replaced else reason(error)
+            raise SourceError(why, detail(error)) from error
         if count == 0:
             self.close()
             raise SourceError(Reason.NO_GPU, "the driver sees no GPU")

@@ -601,6 +601,97 @@ def test_a_pod_is_asked_about_again_now_and_then(bench: Bench) -> None:
     assert bench.jobs(after=pods.REFRESH_SECONDS)["ns/train"].uid == "uid-2"
 
 
+STARTED, RUN = "2026-03-01T10:00:00Z", "2026-03-01T10:14:00Z"
+RUN_UNIX = 1772360040.0
+
+
+def pending(phase: str = "Pending", **containers: doubles.Document) -> doubles.Document:
+    return doubles.pod("p", phase=phase, started=STARTED, containers=containers)
+
+
+def test_a_pod_whose_image_is_pulled_has_its_gpu_and_waits(bench: Bench) -> None:
+    bench.api.add(pending(worker=doubles.WAITING, sidecar=doubles.WAITING))
+    (claim,) = bench.answer(holding("p", "GPU-a"))
+    assert claim.waiting == {"GPU-a"}
+    assert (claim.job.started, claim.job.running_since) == (RUN_UNIX - 840.0, None)
+    running = doubles.running(RUN)
+    bench.api.add(pending("Running", worker=running, sidecar=running))
+    (claim,) = bench.answer(after=pods.PACE_SECONDS)
+    assert (claim.waiting, claim.job.running_since) == (frozenset(), RUN_UNIX)
+
+
+def test_a_pod_that_kubelet_has_said_nothing_of_waits(bench: Bench) -> None:
+    bench.api.add(doubles.pod("p", phase="Pending", started=""))
+    (claim,) = bench.answer(holding("p", "GPU-a"))
+    assert claim.waiting == {"GPU-a"}
+
+
+def test_the_container_that_has_the_gpu_decides(bench: Bench) -> None:
+    """The double's kubelet gives devices to the container worker."""
+    bench.api.add(pending(worker=doubles.WAITING, sidecar=doubles.running(STARTED)))
+    (claim,) = bench.answer(holding("p", "GPU-a"))
+    assert claim.waiting == {"GPU-a"}
+    bench.api.add(pending(worker=doubles.running(RUN), sidecar=doubles.WAITING))
+    (claim,) = bench.answer(after=pods.PACE_SECONDS)
+    assert (claim.waiting, claim.job.running_since) == (frozenset(), RUN_UNIX)
+
+
+def test_a_container_that_crashed_has_run_since_its_first_start(bench: Bench) -> None:
+    bench.api.add(pending("Running", worker=doubles.running(RUN)))
+    bench.answer(holding("p", "GPU-a"))
+    again = doubles.crashed("2026-03-01T11:00:00Z", "2026-03-01T11:05:00Z")
+    bench.api.add(pending("Running", worker=again))
+    (claim,) = bench.answer(after=pods.REFRESH_SECONDS)
+    assert (claim.waiting, claim.job.running_since) == (frozenset(), RUN_UNIX)
+
+
+def test_without_the_api_server_nobody_says_whether_a_pod_runs(bare: Bench) -> None:
+    bare.api.add(pending(worker=doubles.WAITING))
+    (claim,) = bare.answer(holding("p", "GPU-a"))
+    assert (claim.waiting, claim.job.running_since) == (frozenset(), None)
+
+
+def test_that_a_pod_waits_is_not_believed_for_long(bench: Bench) -> None:
+    """It may run by now, and its work would be credited to nobody."""
+    bench.api.add(pending(worker=doubles.WAITING))
+    bench.answer(holding("p", "GPU-a"))
+    bench.api.statuses["/"] = 500
+    (claim,) = bench.answer(after=pods.PENDING_SECONDS - 1.0)
+    assert claim.waiting
+    (claim,) = bench.answer(after=1.0)
+    assert not claim.waiting
+
+
+def test_a_gpu_that_two_pods_of_a_job_share_waits_for_the_last_of_them(bench: Bench) -> None:
+    owner = ("batch/v1", "Job", "train", "uid-1")
+    for name, state in {"a": doubles.WAITING, "b": doubles.running(RUN)}.items():
+        phase = "Running" if "running" in str(state) else "Pending"
+        bench.api.add(doubles.pod(name, owner=owner, phase=phase, containers={"worker": state}))
+    a, b = holding("a", "GPU-a", "GPU-b"), holding("b", "GPU-b")
+    (claim,) = bench.answer(a, b)
+    assert claim.devices == ("GPU-a", "GPU-b")
+    assert claim.waiting == {"GPU-a"}
+
+
+@pytest.mark.parametrize(
+    "statuses",
+    [
+        None,
+        5,
+        [None],
+        [{}],
+        [{"name": 1, "state": 2}],
+        [{"name": "worker", "state": {"running": 1}}],
+    ],
+)
+def test_a_status_that_cannot_be_is_none(bench: Bench, statuses: object) -> None:
+    document = doubles.pod("p")
+    document["status"] = {"phase": "Running", "startTime": STARTED, "containerStatuses": statuses}
+    bench.api.add(document)
+    (claim,) = bench.answer(holding("p", "GPU-a"))
+    assert (claim.waiting, claim.job.running_since) == (frozenset(), None)
+
+
 def test_what_was_known_outlives_a_failure(bench: Bench) -> None:
     bench.api.add(doubles.pod("p", {"ray.io/cluster": "ray"}))
     bench.claims(holding("p", "GPU-a"))

@@ -246,7 +246,7 @@ def expected(entry: Message) -> PodResources:
         namespace=entry.namespace,
         name=entry.name,
         devices=tuple(
-            PluginDevice(device.resource_name, name)
+            PluginDevice(device.resource_name, name, container.name)
             for container in containers
             for device in container.devices
             for name in device.device_ids
@@ -258,6 +258,7 @@ def expected(entry: Message) -> PodResources:
                 device=resource.device_name,
                 share=resource.share_id,
                 cdi=tuple(device.name for device in resource.cdi_devices),
+                container=container.name,
             )
             for container in containers
             for dynamic in container.dynamic_resources

@@ -413,6 +413,7 @@ def test_opening_asks_no_gpu_so_none_can_stop_it(bench: NvmlNode) -> None:
 def test_a_driver_that_cannot_be_used_says_why_and_can_be_tried_again(
     bench: NvmlNode, call: str, code: int, reason: Reason
 ) -> None:
+    driver.LOADED.clear()  # no test before has used the library
     bench.scenario.error(call, code)
     for _ in range(2):
         with pytest.raises(SourceError) as caught:
@@ -421,6 +422,15 @@ def test_a_driver_that_cannot_be_used_says_why_and_can_be_tried_again(
         assert bench.library.test_initialised() == 0
     bench.scenario.error(call, 0)
     assert bench.window(bench.began()).tensor_active == 0.0
+
+
+def test_a_driver_that_changed_since_it_was_let_go_of_was_replaced(bench: NvmlNode) -> None:
+    bench.began()
+    bench.close()
+    bench.scenario.unloaded(18)
+    with pytest.raises(SourceError) as caught:
+        bench.open()
+    assert caught.value.reason is Reason.DRIVER_REPLACED
 
 
 def test_a_library_too_old_for_its_binding_is_a_mismatch(

@@ -1,0 +1,71 @@
+"""Looks for the file that tells the agent to let go of the GPUs, and says until when that holds."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ofu_exporter.support import durations
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 64
+
+
+class PauseFile:
+    """The file at one path. It counts while it is there, and as long as it says itself, or a limit.
+
+    Whoever may write it stops the measurement, so that it must belong to root or to the agent's own user.
+    """
+
+    def __init__(
+        self, path: Path, limit: float | None, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`limit` is in seconds from when the file was written; None = as long as it is there."""
+        self._path = path
+        self._limit = limit
+        self._clock = clock
+        self._told = ""
+
+    def paused(self) -> bool:
+        """Whether the agent is to hold no GPU now. Never raises: a file that cannot be read counts."""
+        try:
+            status = self._path.lstat()
+        except FileNotFoundError:
+            self._tell("")
+            return False
+        except OSError as error:
+            self._tell(f"cannot be looked at, and does not count: {error.strerror}")
+            return False
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
+            self._tell("does not count: it is no file of root or of the agent's own user")
+            return False
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            self._tell("does not count: others may write it")
+            return False
+        limit = self._seconds()
+        if limit is not None and self._clock() - status.st_mtime > limit:
+            self._tell(f"is older than {durations.duration(limit)}, and does not count any more")
+            return False
+        self._tell("")
+        return True
+
+    def _seconds(self) -> float | None:
+        """How long the file counts, by what stands in it, or by the limit where nothing does."""
+        try:
+            with self._path.open("rb") as file:
+                text = file.read(MOST_BYTES).decode("ascii").strip()
+            own = durations.seconds(text) if text else None
+        except (OSError, ValueError):
+            own = None
+        return own if isinstance(own, float) else self._limit
+
+    def _tell(self, what: str) -> None:
+        """Log one line for each change of what is wrong with the file."""
+        if what and what != self._told:
+            log.warning("the pause file %s %s", self._path, what)
+        self._told = what

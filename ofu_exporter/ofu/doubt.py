@@ -1,0 +1,72 @@
+"""Sets aside what jobs did while their scheduler did not answer, until it says which of them still run.
+
+A job may have ended meanwhile, without anybody knowing when. So nothing of that time is shown before the
+scheduler answers: it then counts for a job that kept the GPU, and for nobody where the job is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import replace
+
+from ofu_exporter.ofu.holders import HANDOVER_SECONDS
+from ofu_exporter.ofu.job_state import JobGpu, Jobs, JobState, credit, hold
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.instant import Instant
+from ofu_exporter.values.job import JobKey
+from ofu_exporter.values.reading import Window
+
+MOST_ASIDE = 8192
+"""Most windows of a job that are set aside; later ones count for nobody."""
+
+
+def credit_or_set_aside(state: JobState, gpu: Gpu, window: Window) -> JobState:
+    """Count a window for the job that held the GPU in it, or keep it until that is sure.
+
+    The window that was cut for the end of a job is the job's, unless the job had ended before, unnoticed.
+    """
+    if state.ended_at is not None and window.end > state.ended_at + HANDOVER_SECONDS:
+        return state
+    if state.unsure_since is None or window.end <= state.unsure_since.monotonic:
+        return credit(state, gpu, window)
+    if len(state.aside) >= MOST_ASIDE:
+        return state
+    return replace(state, aside=(*state.aside, (gpu, window)))
+
+
+def marked(jobs: Jobs, unsure: Set[str], now: Instant) -> dict[JobKey, JobState]:
+    """The jobs, of which those of schedulers that do not answer are in doubt from now on, if they were not before."""
+    return {key: _marked(state, unsure, now) for key, state in jobs.items()}
+
+
+def _marked(state: JobState, unsure: Set[str], now: Instant) -> JobState:
+    in_doubt = state.job.scheduler in unsure and state.ended_at is None
+    if in_doubt == (state.unsure_since is not None):
+        return state
+    return replace(state, unsure_since=now if in_doubt else None, aside=())
+
+
+def confirmed(
+    jobs: Jobs, unsure: Set[str], kept: Iterable[JobGpu], now: Instant
+) -> dict[JobKey, JobState]:
+    """The jobs whose schedulers answer again, with what was set aside for the GPUs that they kept."""
+    of_job: dict[JobKey, list[JobGpu]] = {}
+    for one in kept:
+        of_job.setdefault(one.job.key, []).append(one)
+    return {
+        key: _confirmed(state, of_job[key], now)
+        if state.unsure_since is not None and state.job.scheduler not in unsure and key in of_job
+        else state
+        for key, state in jobs.items()
+    }
+
+
+def _confirmed(state: JobState, kept: list[JobGpu], now: Instant) -> JobState:
+    assert state.unsure_since is not None
+    key, sure = state.job.key, replace(state, unsure_since=None, aside=())
+    after = hold({key: sure}, kept, state.unsure_since, now.monotonic)[key]
+    keys = {one.held.gpu.key for one in kept}
+    for gpu, window in state.aside:
+        if gpu.key in keys:
+            after = credit(after, gpu, window)
+    return after

@@ -1,0 +1,93 @@
+"""Kubelet restarts, or a pod waits for its image: everything is real but kubelet, the API server and the GPUs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.schedulers.kubernetes import kubelet_restart, pods
+from tests.doubles import api_server as doubles
+from tests.helpers.agent import until
+from tests.helpers.pod_node import PodNode
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[PodNode]:
+    monkeypatch.setattr(kubelet_restart, "SETTLE_SECONDS", 2.0)
+    monkeypatch.setattr(pods, "PACE_SECONDS", 0.2)
+    with tempfile.TemporaryDirectory(prefix="ofu-") as name:
+        node = PodNode(Path(name))
+        for each in ("stays", "ends"):
+            node.api.add(doubles.pod(each))
+        try:
+            yield node
+        finally:
+            node.stop()
+
+
+def test_a_job_that_ends_meanwhile_gets_nothing_more_and_the_other_loses_nothing(
+    node: PodNode,
+) -> None:
+    node.hold("stays", "ends")
+    until(lambda: min(node.observed("stays"), node.observed("ends")) > 1.0)
+    node.kubelet.stop()
+    until(lambda: not node.is_up())
+    seen = len(node.snapshots)
+    until(lambda: len(node.snapshots) > seen + 3)  # the last window before has been delivered
+    frozen = node.job("ends")
+    assert frozen is not None
+    node.hold("stays")
+    node.kubelet.start()
+    until(lambda: (view := node.job("ends")) is not None and view.ended is not None)
+    ended = node.job("ends")
+    assert ended is not None
+    assert ended.observed_seconds == frozen.observed_seconds
+    assert ended.held_seconds == frozen.held_seconds
+    assert ended.ended == pytest.approx(frozen.updated, abs=0.01)
+    stays = node.job("stays")
+    assert stays is not None
+    assert stays.held_seconds > ended.held_seconds + 2.0
+    assert stays.observed_seconds == pytest.approx(stays.held_seconds, rel=0.2)
+    gpu = next(view for view in node.snapshots[-1].gpus if view.gpu.uuid == "SIMULATED-1-0")
+    assert stays.observed_seconds <= gpu.observed_seconds + 1e-6
+
+
+def test_totals_never_fall_over_a_restart(node: PodNode) -> None:
+    node.hold("stays", "ends")
+    until(lambda: min(node.observed("stays"), node.observed("ends")) > 0.5)
+    node.kubelet.stop()
+    node.hold("stays")
+    node.kubelet.start()
+    until(lambda: (view := node.job("ends")) is not None and view.ended is not None)
+    for name in ("ns/stays", "ns/ends"):
+        views = [
+            view for snapshot in node.snapshots for view in snapshot.jobs if view.job.job_id == name
+        ]
+        observed = [view.observed_seconds for view in views]
+        held = [view.held_seconds for view in views]
+        assert observed == sorted(observed)
+        assert held == sorted(held)
+
+
+def test_a_pod_that_waits_for_its_image_gets_its_ofu_from_its_start(node: PodNode) -> None:
+    node.api.add(doubles.pod("stays", phase="Pending", containers={"worker": doubles.WAITING}))
+    node.hold("stays")
+    until(lambda: (view := node.job("stays")) is not None and (view.waiting_seconds or 0) > 1.0)
+    waits = node.job("stays")
+    assert waits is not None
+    assert waits.observed_seconds == 0.0
+    assert waits.held_seconds == pytest.approx(waits.waiting_seconds)
+    gpu = next(view for view in node.snapshots[-1].gpus if view.holders)
+    assert gpu.observed_seconds > 1.0
+    since = doubles.running("2026-03-01T10:00:00Z")
+    node.api.add(doubles.pod("stays", containers={"worker": since}))
+    until(lambda: node.observed("stays") > 1.0)
+    runs = node.job("stays")
+    assert runs is not None
+    assert runs.waiting_seconds is not None
+    assert runs.held_seconds - runs.waiting_seconds == pytest.approx(runs.observed_seconds, rel=0.4)
