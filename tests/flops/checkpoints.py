@@ -1,8 +1,8 @@
 """Sizes of public checkpoints, with the number of parameters that their authors publish.
 
-The sizes are those of each model's own card (`config.json` under its id), the number is that of its safetensors index,
-or of the table in the card or paper. A head that is stored twice, once as the embedding, counts once. They were noted down
-without fetching the cards anew, so a row that fails is to be compared with its card first.
+The sizes are those of each model's own card (`config.json` under its id), the number is that of its safetensors
+index, or of the table in the card or paper. A head that is stored twice, once as the embedding, counts once. They
+were noted down without fetching the cards anew, so a row that fails is to be compared with its card first.
 """
 
 from __future__ import annotations
