@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ofu_exporter.values.text import shown
 from tests.helpers.agent import until
 from tests.helpers.slurm_cluster import DEPLOYED, GPUS, Cluster, processes
 
@@ -185,8 +186,7 @@ def test_no_job_name_passes_for_anything_else(cluster: Cluster, gate: str) -> No
     )
     file = file_of(cluster, job_id)
     assert (file["user"], file["account"], file["array_job_id"]) == ("nobody", "a|b", "")
-    shown = "".join(letter if letter.isprintable() else "?" for letter in name)
-    assert file["name"] == shown
+    assert file["name"] == shown(name)
 
 
 def test_an_array_cannot_forge_the_line_of_its_last_task(cluster: Cluster, gate: str) -> None:

@@ -325,18 +325,20 @@ def test_the_error_of_a_stretch_is_that_of_its_windows(window: float) -> None:
     node = Node(1)
     node.give(0.0, whole(A, "0"))
     count = int(10.0 / window)
+    utilization, errors = 0.0, []
     for number in range(count):
         start = number * window
         node.tick(start + window, reading(start, start + window, 0.5, [1300e6, 1500e6] * 5))
-    last = node.last.gpus[0].window
-    assert last is not None
-    utilization, error = last.utilization, last.stderr
-    assert utilization is not None
-    assert error is not None
-    assert error > 0
+        last = node.last.gpus[0].window
+        assert last is not None
+        assert last.utilization is not None
+        assert last.stderr is not None
+        utilization = last.utilization
+        errors.append(last.stderr)
+    assert min(errors) > 0
     whole_time = observed(node.job().usage, 0.0, 10.0)
     assert whole_time.utilization_seconds == pytest.approx(10.0 * utilization)
-    assert math.sqrt(whole_time.variance) / 10 == pytest.approx(error / math.sqrt(count))
+    assert math.sqrt(whole_time.variance) == pytest.approx(window * math.hypot(*errors))
     first, half = (observed(node.job().usage, 0.0, end) for end in (5.0, 2.5))
     assert half[:3] == pytest.approx((2.5, first.utilization_seconds / 2, first.variance / 4))
     assert half.points == NO_POINTS
