@@ -67,6 +67,19 @@ def has_ended_since(directory: Path, job_id: str, unix: float) -> bool:
     return any(each.job_id == job_id and each.ended >= int(unix) for each in names(directory))
 
 
+def runs(directory: Path, job_id: str) -> frozenset[tuple[str, int]]:
+    """The files of a job's runs that ended, each with its inode: of two ends in one second the last one is left.
+
+    Raises OSError and SchedulerError.
+    """
+    found = set()
+    for each in names(directory):
+        if each.job_id == job_id:
+            with suppress(FileNotFoundError):
+                found.add((each.name, (folder_of(directory) / each.name).lstat().st_ino))
+    return frozenset(found)
+
+
 def names(directory: Path) -> list[EndedName]:
     """The files of ended jobs, oldest first; none where there is no directory. Raises OSError and SchedulerError."""
     with suppress(FileNotFoundError), opened(folder_of(directory)) as folder:

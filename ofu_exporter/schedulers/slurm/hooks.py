@@ -83,10 +83,12 @@ def _rewrite(node: Node, file: JobFile) -> bool:
     An epilog may move it away at any moment: whoever writes after that sees what the epilog has left.
     """
     job_id = file.claim.job.job_id
+    # While the file is there, these are of earlier runs: a requeued job may begin in the second in which it ended.
+    earlier = ended_files.runs(node.directory, job_id)
     if file.noted is None or job_files.noted(node.directory, job_id) != file.noted:
         return False
     job_files.write(node.directory, file)
-    if ended_files.has_ended_since(node.directory, job_id, file.noted):
+    if ended_files.runs(node.directory, job_id) - earlier:
         job_files.remove(node.directory, job_id)
         return False
     return True
