@@ -18,6 +18,7 @@ from typing import cast
 import click
 
 from ofu_exporter import __version__
+from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.support.plain_text import escaped
 
@@ -61,6 +62,7 @@ class _Commands(MutableMapping[str, click.Command]):
 COMMANDS = _Commands(
     {
         "check": "check:check",
+        "completion": "completion:completion",
         "demo": "run:demo",
         "explain": "explain:explain",
         "flops": "flops:flops",
@@ -77,9 +79,24 @@ COMMANDS = _Commands(
         "validate": "validate:validate",
     }
 )
+SUBJECTS = {
+    "Measure": ("check", "run", "record", "demo"),
+    "Jobs on this node": ("job", "tail", "pause", "resume"),
+    "FLOPs and MFU": ("flops", "mfu", "explain", "tile", "profile", "validate"),
+    "This program": ("list", "completion"),
+}
+"""The commands in the order of the help."""
 
 
-@click.group(commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+class _Program(SubjectGroup):
+    subjects = SUBJECTS
+
+
+@click.group(
+    cls=_Program,
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="ofu-exporter")
 def cli() -> None:
     """How much of a GPU's floating-point capability its jobs really use, for Prometheus."""
