@@ -20,7 +20,7 @@ import click
 from ofu_exporter import __version__
 from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 EXIT_UNEXPECTED = 1
 EXIT_CONFIG = 2
@@ -107,13 +107,13 @@ def main() -> None:
     try:
         cli(prog_name="ofu-exporter")
     except ConfigError as error:
-        click.echo(f"ofu-exporter: {escaped(str(error))}", err=True)
+        click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
         sys.exit(EXIT_CONFIG)
     except DriverReplacedError as error:
-        click.echo(f"ofu-exporter: {escaped(str(error))}", err=True)
+        click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
         sys.exit(EXIT_DRIVER)
     except OfuError as error:
-        click.echo(f"ofu-exporter: {escaped(str(error))}", err=True)
+        click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
         sys.exit(EXIT_SOURCE)
     except OSError as error:
         if error.errno not in FULL:

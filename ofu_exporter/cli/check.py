@@ -15,10 +15,10 @@ from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.plain_text import escaped
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
+from ofu_exporter.values.text import shown
 
 EXIT_SOURCE = 3
 EXIT_GPU = 4
@@ -167,7 +167,7 @@ def table(snapshot: Snapshot) -> str:
     if len(rows) > 1:
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join(map(escaped, [*lines, *_notes(snapshot)]))
+    return "\n".join(map(shown, [*lines, *_notes(snapshot)]))
 
 
 def _other(health: SourceHealth, snapshot: Snapshot) -> str:

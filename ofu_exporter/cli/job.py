@@ -18,7 +18,7 @@ from ofu_exporter.cli.answers import format_option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
 from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue, SqueueJob
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 
 class _Hook(click.Command):
@@ -35,7 +35,7 @@ class _Hook(click.Command):
         try:
             super().invoke(ctx)
         except Exception as error:  # noqa: BLE001 - a job must not suffer, whatever it is
-            click.echo(f"ofu-exporter: {escaped(str(error)) or type(error).__name__}", err=True)
+            click.echo(f"ofu-exporter: {shown(str(error)) or type(error).__name__}", err=True)
 
 
 STOP_SECONDS = 0.7

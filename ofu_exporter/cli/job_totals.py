@@ -21,7 +21,7 @@ from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
 from ofu_exporter.schedulers.slurm.squeue import find
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 
 class NotKnownError(OfuError):
@@ -92,4 +92,4 @@ def gather_running(slurm: Commands, port: int, write: bool) -> None:
         try:
             gather_and_write(slurm, job_id, nodes, port, 0.0, write)
         except OfuError as error:
-            click.echo(f"ofu-exporter: {escaped(str(error))}", err=True)
+            click.echo(f"ofu-exporter: {shown(str(error))}", err=True)

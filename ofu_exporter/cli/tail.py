@@ -15,7 +15,7 @@ import click
 from ofu_exporter.cli.quantities import TFLOPS
 from ofu_exporter.cli.step import shares
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
     from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
@@ -156,7 +156,7 @@ def _print_answer(answer: Mapping[str, Any]) -> None:
     text += f"; {f'over {over:.0f} s ' if over else ''}{_points(horizon.get('difference'))}: "
     causes = [each.get("cause") for each in answer.get("causes") or ()]
     text += f"{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}"
-    click.echo(escaped(text))
+    click.echo(shown(text))
 
 
 def _length(horizon: Mapping[str, Any]) -> float | None:
@@ -175,9 +175,9 @@ def _print_counts(reading: LogTail, poster: Poster, source: LogFile | Pipe) -> N
         **{f"statements {why.value}": count for why, count in sorted(reading.drops.items())},
         **({"lines too long": source.dropped} if source.dropped else {}),
     }
-    shown = ", ".join(f"{name} {count}" for name, count in counts.items())
-    _print_message(f"{reading.framework or 'no statement seen'}: {shown or 'no report'}")
+    counted = ", ".join(f"{name} {count}" for name, count in counts.items())
+    _print_message(f"{reading.framework or 'no statement seen'}: {counted or 'no report'}")
 
 
 def _print_message(text: str) -> None:
-    click.echo(f"ofu-exporter tail: {escaped(text)}", err=True)
+    click.echo(f"ofu-exporter tail: {shown(text)}", err=True)

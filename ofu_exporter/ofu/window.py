@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from ofu_exporter.ofu import cycles, formula
 from ofu_exporter.ofu.clock import ClockCurve, Weighed, clock_curve
 from ofu_exporter.ofu.cycles import CycleTrust, Expected
-from ofu_exporter.values.gpu import Rating
+from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ, LOWEST_CLOCK_HZ, Rating
 from ofu_exporter.values.reading import (
-    ABSURD_CLOCK_HZ,
     LONGEST_WINDOW_SECONDS,
-    LOWEST_CLOCK_HZ,
     MAX_RATIO,
     SHORTEST_WINDOW_SECONDS,
     ActivitySample,

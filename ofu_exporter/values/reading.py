@@ -16,8 +16,6 @@ SHORTEST_WINDOW_SECONDS = 0.1
 """The hardware refreshes its counters at best this often; a value that is read sooner is invalid."""
 LONGEST_WINDOW_SECONDS = 30.0
 """Over a longer window DCGM's ratio is an average of averages (arXiv:2605.20799, section IV-C)."""
-LOWEST_CLOCK_HZ, ABSURD_CLOCK_HZ = 1e6, 4e9
-"""No SM that runs is slower or faster than this, whatever the card: such a value is in another unit."""
 MAX_RATIO = 1.001
 """Activity may exceed 1 by this rounding: it is made of two counters that are not read in one instant."""
 
