@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ofu_exporter.flops.products import core, embedding, linear, vector
+from ofu_exporter.flops.recurrences import delta_net, mamba1, mamba2
 from ofu_exporter.flops.shapes import (
     Decoder,
-    DeltaNet,
     Experts,
     FeedForward,
     GroupedAttention,
@@ -24,54 +25,7 @@ from ofu_exporter.flops.shapes import (
     Mlp,
     grouped,
 )
-from ofu_exporter.flops.terms import PER_TOKEN, Extent, Linear, Part, Per, Term, merge
-
-SCAN_FLOPS = 7
-"""Forward FLOPs of a state-space scan per token, inner channel and state (Megatron-LM `mamba_layer_flops`)."""
-DELTA_PRODUCTS = 4
-"""State products of the gated delta rule: KK^T, VK^T, S(a(I-bKK^T)) and SQ (Megatron-LM `gdn_layer_flops`)."""
-
-
-def linear(  # noqa: PLR0913 - all that describes a linear layer
-    name: str,
-    part: Part,
-    inputs: int,
-    outputs: int,
-    *,
-    times: int = 1,
-    used: int | None = None,
-    bias: bool = False,
-    extent: Extent = PER_TOKEN,
-    in_layers: bool = True,
-) -> Term:
-    """A linear layer: 2 * inputs * outputs FLOPs per unit of the extent.
-
-    The model stores `times` such layers; one token goes through `used` of them (default all).
-    """
-    used = times if used is None else used
-    parameters = inputs * outputs + bias * outputs
-    return Term(
-        name,
-        part,
-        extent,
-        flops=2 * inputs * outputs * used,
-        parameters=parameters * times,
-        active=parameters * used,
-        in_layers=in_layers,
-        linear=Linear(inputs, outputs, times, used),
-    )
-
-
-def vector(name: str, parameters: int, in_layers: bool = True) -> Term:
-    """Parameters without a matrix product: norms, biases of their own, positions."""
-    return Term(name, Part.NORM, parameters=parameters, active=parameters, in_layers=in_layers)
-
-
-def core(
-    query_key: int, value: int, times: int, extent: Extent, name: str = "attention.core"
-) -> Term:
-    """QK^T and PV: 2 * (query_key + value) FLOPs per pair, both widths summed over the heads."""
-    return Term(name, Part.CORE, extent, flops=2 * (query_key + value) * times)
+from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 
 def grouped_attention(
@@ -119,66 +73,6 @@ def latent_attention(
     values = heads * mixer.value_dim
     yield core(mixer.query_dim, values, times, Extent(Per.PAIR, causal=causal))
     yield linear("attention.o_proj", part, values, hidden, times=times, bias=bias)
-
-
-def mamba2(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
-    """h(2 d + 2 G N + H) in, (7/2) d N scan and d h out multiply-adds per token; d = heads * head_dim.
-
-    Mamba-2 (arXiv:2405.21060), section 7; the scan's constant is Megatron-LM's. The chunked kernel executes
-    products whose size depends on the chunk, so a counter of the hardware sees more or fewer than the scan's 7.
-    """
-    inner, groups = mixer.inner, 2 * mixer.groups * mixer.state
-    part, bias = Part.PROJECTION, mixer.bias
-    yield linear(
-        "mamba.in_proj", part, hidden, 2 * inner + groups + mixer.heads, times=times, bias=bias
-    )
-    yield depthwise("mamba.conv1d", inner + groups, mixer.kernel, times, mixer.conv_bias)
-    yield scan("mamba.scan", SCAN_FLOPS * inner * mixer.state * times)
-    yield linear("mamba.out_proj", part, inner, hidden, times=times, bias=bias)
-    yield vector("mamba.vectors", (3 * mixer.heads + mixer.gate_norm * inner) * times)
-
-
-def mamba1(hidden: int, mixer: Mamba1, times: int) -> Iterator[Term]:
-    """h 2d in, d(R + 2N) to step and state, R d step, (7/2) d N scan, d h out multiply-adds per token.
-
-    Mamba (arXiv:2312.00752), section 3.4 and appendix C; d inner width, R rank of the time step.
-    """
-    inner, rank, state, part = mixer.inner, mixer.step_rank, mixer.state, Part.PROJECTION
-    bias = mixer.bias
-    yield linear("mamba.in_proj", part, hidden, 2 * inner, times=times, bias=bias)
-    yield depthwise("mamba.conv1d", inner, mixer.kernel, times, mixer.conv_bias)
-    yield linear("mamba.x_proj", part, inner, rank + 2 * state, times=times)
-    yield linear("mamba.dt_proj", part, rank, inner, times=times, bias=True)
-    yield scan("mamba.scan", SCAN_FLOPS * inner * state * times)
-    yield linear("mamba.out_proj", part, inner, hidden, times=times, bias=bias)
-    norms = (rank + 2 * state) if mixer.inner_norms else 0
-    yield vector("mamba.vectors", (inner * state + inner + norms) * times)
-
-
-def delta_net(hidden: int, mixer: DeltaNet, times: int) -> Iterator[Term]:
-    """h(2 q + 2 v + 2 heads) in, kernel convolution, 4 heads d_v^2 state, v h out multiply-adds per token.
-
-    Gated delta net (arXiv:2412.06464); the state's constant is Megatron-LM's `gdn_layer_flops`.
-    """
-    keys, values, heads = mixer.key_dim, mixer.value_dim, mixer.value_heads
-    part = Part.PROJECTION
-    yield linear("delta.in_proj", part, hidden, 2 * keys + 2 * values + 2 * heads, times=times)
-    yield depthwise("delta.conv1d", 2 * keys + values, mixer.kernel, times, False)
-    yield scan("delta.state", 2 * DELTA_PRODUCTS * heads * mixer.value_head_dim**2 * times)
-    yield linear("delta.out_proj", part, values, hidden, times=times)
-    yield vector("delta.vectors", (2 * heads + mixer.value_head_dim) * times)
-
-
-def depthwise(name: str, channels: int, kernel: int, times: int, bias: bool) -> Term:
-    """A causal convolution of every channel on its own: 2 * kernel FLOPs per channel and token."""
-    parameters = channels * (kernel + bias) * times
-    flops = 2 * channels * kernel * times
-    return Term(name, Part.CONVOLUTION, flops=flops, parameters=parameters, active=parameters)
-
-
-def scan(name: str, flops: int) -> Term:
-    """A recurrence over the sequence, with `flops` FLOPs per token."""
-    return Term(name, Part.SCAN, flops=flops)
 
 
 def mlp(hidden: int, block: Mlp, times: int) -> Iterator[Term]:
@@ -263,12 +157,6 @@ def layers(hidden: int, stack: tuple[Layer, ...], causal: bool = True) -> Iterat
         if layer.feed_forward is not None:
             yield from feed_forward_terms(hidden, layer.feed_forward, times)
         yield vector("norms", layer.norm_parameters * times)
-
-
-def embedding(name: str, rows: int, width: int) -> Term:
-    """A table that is looked up: rows * width parameters and no FLOPs."""
-    parameters = rows * width
-    return Term(name, Part.EMBEDDING, parameters=parameters, active=parameters, in_layers=False)
 
 
 def decoder(shape: Decoder, causal: bool = True, predictions: bool = False) -> tuple[Term, ...]:

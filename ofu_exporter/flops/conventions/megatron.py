@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.blocks import DELTA_PRODUCTS, SCAN_FLOPS
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
+from ofu_exporter.flops.recurrences import DELTA_PRODUCTS, SCAN_FLOPS
 from ofu_exporter.flops.shapes import (
     Decoder,
     DeltaNet,

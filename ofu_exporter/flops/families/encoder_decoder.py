@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ofu_exporter.flops.blocks import embedding, linear, vector
 from ofu_exporter.flops.encoder_stack import cross, stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.products import embedding, linear, vector
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import Extent, Part, Term
 
