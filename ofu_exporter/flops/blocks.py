@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ofu_exporter.flops.products import core, embedding, linear, vector
-from ofu_exporter.flops.recurrences import delta_net, mamba1, mamba2
+from ofu_exporter.flops.recurrences import recurrence
 from ofu_exporter.flops.shapes import (
     Decoder,
     Experts,
     FeedForward,
     GroupedAttention,
+    Indexer,
     LatentAttention,
     Layer,
-    Mamba1,
-    Mamba2,
     Mixer,
     Mlp,
     grouped,
+    layer_norm,
 )
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
@@ -38,8 +38,8 @@ def grouped_attention(
     query, key, head = mixer.query_dim, mixer.key_dim, Part.PROJECTION
     bias = mixer.qkv_bias
     yield linear("attention.q_proj", head, hidden, query, times=times, bias=bias)
-    yield linear("attention.k_proj", head, hidden, key, times=times, bias=bias)
-    yield linear("attention.v_proj", head, hidden, key, times=times, bias=bias)
+    for name in ("k_proj", "v_proj")[: mixer.key_values]:
+        yield linear(f"attention.{name}", head, hidden, key, times=times, bias=bias)
     if mixer.gated:
         yield linear("attention.gate_proj", head, hidden, query, times=times, bias=bias)
     within = f" (window {mixer.window})" if mixer.window else ""
@@ -70,9 +70,26 @@ def latent_attention(
     heads = mixer.heads
     both = heads * (mixer.nope_dim + mixer.value_dim)
     yield linear("attention.kv_b_proj", part, rows, both, times=times)
-    values = heads * mixer.value_dim
-    yield core(mixer.query_dim, values, times, Extent(Per.PAIR, causal=causal))
+    values, chosen = heads * mixer.value_dim, f" ({mixer.keys} keys)" if mixer.keys else ""
+    # The best keys of a query's past are as many as those of a window.
+    extent = Extent(Per.PAIR, causal=causal, window=mixer.keys)
+    yield core(mixer.query_dim, values, times, extent, f"attention.core{chosen}")
     yield linear("attention.o_proj", part, values, hidden, times=times, bias=bias)
+    if mixer.indexer is not None:
+        yield from indexer(hidden, rank or hidden, mixer.indexer, times, causal)
+
+
+def indexer(hidden: int, rank: int, mixer: Indexer, times: int, causal: bool) -> Iterator[Term]:
+    """R_q heads d + h (d + heads) multiply-adds per token, heads (d + 1) per pair, each of the past.
+
+    DeepSeek-V3.2 (arXiv:2512.02556), eq. 1: one key of d for all heads, whose scores are weighed and summed.
+    """
+    wide, part = mixer.heads * mixer.head_dim, Part.PROJECTION
+    yield linear("indexer.q_proj", part, rank, wide, times=times)
+    yield linear("indexer.k_proj", part, hidden, mixer.head_dim, times=times)
+    yield linear("indexer.weights", part, hidden, mixer.heads, times=times)
+    yield core(wide, mixer.heads, times, Extent(Per.PAIR, causal=causal), "indexer.scores")
+    yield vector("indexer.norm", layer_norm(mixer.head_dim) * times)
 
 
 def mlp(hidden: int, block: Mlp, times: int) -> Iterator[Term]:
@@ -137,11 +154,7 @@ def mixer_terms(hidden: int, mixer: Mixer, times: int, causal: bool) -> Iterator
         return grouped_attention(hidden, mixer, times, causal)
     if isinstance(mixer, LatentAttention):
         return latent_attention(hidden, mixer, times, causal)
-    if isinstance(mixer, Mamba2):
-        return mamba2(hidden, mixer, times)
-    if isinstance(mixer, Mamba1):
-        return mamba1(hidden, mixer, times)
-    return delta_net(hidden, mixer, times)
+    return recurrence(hidden, mixer, times)
 
 
 def feed_forward_terms(hidden: int, block: FeedForward, times: int) -> Iterator[Term]:

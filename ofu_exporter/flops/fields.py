@@ -7,6 +7,7 @@ makes the count wrong. An unknown field whose name and value say that it can't (
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -59,6 +60,18 @@ class Fields:
             raise self.error(name, f"{value!r} is not a whole number")
         return value
 
+    def number(self, name: str, default: float) -> float:
+        """A number above 0, whole or not."""
+        value = self._values.get(name, default)
+        self._read.setdefault(name, None)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 < value < math.inf
+        ):
+            raise self.error(name, f"{value!r} is not a number above 0")
+        return float(value)
+
     def optional(self, *names: str) -> int | None:
         """A whole number above 0, or None where the field is missing or null."""
         return self.size(*names) if any([self.has(name) for name in names]) else None
@@ -102,6 +115,10 @@ class Fields:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise self.error(name, f"{value!r} is not a whole number of at least {least}")
         return tuple(int(str(value)) for value in values)
+
+    def is_list(self, name: str) -> bool:
+        """Whether a field is a list, where others have one value for all layers."""
+        return isinstance(self._values.get(name), list | tuple)
 
     def items(self, name: str) -> list[object]:
         """A list."""
