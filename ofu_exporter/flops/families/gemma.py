@@ -4,8 +4,8 @@ Beside the blocks of a decoder, an input of each layer (width p of a table of it
 h P + 2 h p per layer and token. Gemma 3n keeps n hidden states at once (AltUp: 2 h n + n^3 + n^2 and n^2 h products of
 activations per layer, and 2 (n - 1) h^2 at the ends) and has a low-rank block beside attention (Laurel). In Gemma 4,
 heads of the layers without a window are wider, their keys may be the values, and experts may stand beside the MLP.
-Sources: Gemma 3n and Gemma 4 (model cards), AltUp (arXiv:2301.13310), Laurel (arXiv:2411.07501), and the model classes in
-Hugging Face transformers.
+Sources: Gemma 3n and Gemma 4 (model cards), AltUp (arXiv:2301.13310), Laurel (arXiv:2411.07501), and the model classes
+in Hugging Face transformers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def read(fields: Fields, architecture: str) -> Model:
         layers=layers,
         final_norm_parameters=hidden,
     )
-    terms = useful((*_layer_inputs(fields, hidden, number), *make_extra(fields, hidden, number)))
+    extra = make_extra(fields, hidden, number) if make_extra else ()
+    terms = useful((*_layer_inputs(fields, hidden, number), *extra))
     return Model("gemma", architecture, shape, terms, layers=number)
 
 
@@ -78,10 +79,11 @@ def _attentions(
 def _layer_inputs(fields: Fields, hidden: int, number: int) -> Iterator[Term]:
     """The input of each layer: a table, a projection of the embedding, a gate and a projection back."""
     width = fields.size("hidden_size_per_layer_input", default=0, least=0)
+    rows = fields.size("vocab_size_per_layer_input", default=0, least=0)
     if not width:
         return
     part = Part.PROJECTION
-    yield embedding("layer_inputs.embed", fields.size("vocab_size_per_layer_input"), number * width)
+    yield embedding("layer_inputs.embed", rows, number * width)
     yield linear("layer_inputs.project", part, hidden, number * width, in_layers=False)
     yield linear("layer_inputs.gate", part, hidden, width, times=number)
     yield linear("layer_inputs.up_proj", part, width, hidden, times=number)
@@ -171,14 +173,10 @@ def _changed(fields: Fields, sizes: tuple[int, int, int], own: object) -> tuple[
     return heads, groups, inner.size("head_dim", default=head_dim)
 
 
-def _nothing(fields: Fields, hidden: int, number: int) -> Iterator[Term]:
-    return iter(())
-
-
 Layers = Callable[[Fields, int, int], list[Layer]]
 Extra = Callable[[Fields, int, int], Iterator[Term]]
-ARCHITECTURES: dict[str, tuple[Layers, Extra]] = {
+ARCHITECTURES: dict[str, tuple[Layers, Extra | None]] = {
     "Gemma3nForCausalLM": (_gemma_3n, _altup_and_laurel),
-    "Gemma4ForCausalLM": (_gemma_4, _nothing),
+    "Gemma4ForCausalLM": (_gemma_4, None),
 }
 """Who makes the layers of an architecture, and its terms beside them."""

@@ -23,7 +23,7 @@ ARCHITECTURES = ("Zamba2ForCausalLM",)
 NEUTRAL = listed(
     """
     chunk_size hybrid_layer_ids kv_channels mamba_expand max_position_embeddings num_logits_to_keep num_query_groups
-    time_step_floor time_step_limit time_step_max time_step_min use_long_context use_mamba_kernels use_mem_eff_path
+    time_step_floor time_step_limit time_step_max time_step_min use_conv_bias use_long_context use_mamba_kernels use_mem_eff_path
     use_mem_rope
     """
 )
@@ -40,7 +40,6 @@ def read(fields: Fields, architecture: str) -> Model:
         groups=fields.size("mamba_ngroups"),
         state=fields.size("mamba_d_state"),
         kernel=fields.size("mamba_d_conv"),
-        conv_bias=fields.flag("use_conv_bias", default=True),
         bias=fields.flag("add_bias_linear", default=False),
     )
     shape = decoder_of(fields, hidden, [Layer(mixer, None, hidden)] * number, tied=True)
