@@ -158,6 +158,16 @@ class Fields:
         self._read[name] = inside
         return inside
 
+    def without(self, name: str) -> Fields:
+        """The same configuration without a field, which then was neither read nor unknown."""
+        self.has(name)
+        self._values.pop(name, None)
+        return self
+
+    def ignore(self, names: Iterable[str]) -> None:
+        """Take more fields to change no matrix product, here and in configurations inside that are read later."""
+        self._neutral |= frozenset(names)
+
     def finish(self) -> list[str]:
         """The names of unknown fields that can't change the count, here and in the configurations inside.
 

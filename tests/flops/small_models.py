@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.flops.small_decoders import DECODERS, DENSE, GROUPED, HYBRIDS, LATENT, WIDE
+from tests.flops.small_decoders import (
+    DECODERS,
+    DENSE,
+    GROUPED,
+    HYBRIDS,
+    IMAGE,
+    LATENT,
+    ROUTED,
+    WIDE,
+)
 
 
 @dataclass(frozen=True)
@@ -110,4 +119,89 @@ TEXT: list[Small] = [
     ),
 ]
 
-SMALL: list[Small] = [*TEXT]
+V2 = {name: value for name, value in IMAGE.items() if name != "intermediate_size"}
+PIXELS: dict[str, int] = {}
+TOWERS: list[Small] = [
+    *(
+        Small(name, {**IMAGE, "num_labels": 10}, PIXELS)
+        for name in (
+            "ViTForImageClassification",
+            "ViTModel",
+            "DeiTForImageClassification",
+            "CLIPVisionModel",
+            "SiglipVisionModel",
+        )
+    ),
+    Small("Dinov2Model", {**V2, "mlp_ratio": 3}, PIXELS),
+    Small("Dinov2ForImageClassification", {**V2, "num_labels": 10}, PIXELS),
+    Small("Dinov2WithRegistersModel", {**V2, "num_register_tokens": 3}, PIXELS),
+    Small("DINOv3ViTModel", {**IMAGE, "num_register_tokens": 3}, PIXELS),
+]
+
+TILES = {"tokens": 64, "images": 1}
+
+
+def composed(kind: str, text: str, vision: str, /, **fields: Any) -> Small:
+    """A small tower before a small language model, each by its model_type."""
+    wide = {**WIDE, **({"model_type": text} if text else {})}
+    seen = {**IMAGE, **({"model_type": vision} if vision else {})}
+    fields = {"image_token_index": 300, "image_token_id": 300, **fields}
+    fields["text_config"] = {**wide, **fields.pop("text", {})}
+    fields["vision_config"] = {**seen, **fields.pop("vision", {})}
+    return Small(
+        f"{kind}ForConditionalGeneration", fields, fields.pop("streams", TILES), variant=text
+    )
+
+
+CLIP, SIGLIP = "clip_vision_model", "siglip_vision_model"
+SHUFFLED = {"intermediate_size": 128, "vision_output_dim": 56}
+SHUFFLED |= {"projector_input_dim": 56, "projector_output_dim": 56}
+COMPOSED: list[Small] = [
+    composed("Llava", "llama", CLIP),
+    composed(
+        "Llava",
+        "qwen3_moe",
+        SIGLIP,
+        text={**ROUTED, "moe_intermediate_size": 48, "num_experts": 8, "num_experts_per_tok": 2},
+        vision_feature_select_strategy="full",
+    ),
+    composed(
+        "LlavaNext",
+        "mistral",
+        CLIP,
+        image_grid_pinpoints=[[32, 64]],
+        streams={"tokens": 128, "images": 3},
+    ),
+    composed(
+        "LlavaOnevision",
+        "qwen2",
+        SIGLIP,
+        image_grid_pinpoints=[[32, 64]],
+        streams={"tokens": 128, "images": 3},
+    ),
+    composed("VipLlava", "llama", CLIP, vision_feature_layer=[-1, 0]),
+    composed("PaliGemma", "gemma", SIGLIP, projection_dim=64),
+    composed("Gemma3", "", "", mm_tokens_per_image=4),
+    composed("AyaVision", "cohere2", SIGLIP),
+    composed("Cohere2Vision", "cohere2", SIGLIP, alignment_intermediate_size=72),
+    composed("InternVL", "qwen2", "", vision={"image_size": [32, 32], "patch_size": [8, 8]}),
+    composed("Idefics3", "llama", ""),
+    composed("SmolVLM", "llama", ""),
+    composed("Llama4", "", "", text=LLAMA4, vision=SHUFFLED),
+    composed(
+        "Mistral3",
+        "mistral",
+        "pixtral",
+        vision={"head_dim": 8},
+        streams={"tokens": 64, "image": 16},
+    ),
+    composed(
+        "Mistral3",
+        "ministral3",
+        "pixtral",
+        vision={"head_dim": 8},
+        streams={"tokens": 64, "image": 16},
+    ),
+]
+
+SMALL: list[Small] = [*TEXT, *TOWERS, *COMPOSED]

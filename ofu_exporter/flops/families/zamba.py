@@ -23,8 +23,8 @@ ARCHITECTURES = ("Zamba2ForCausalLM",)
 NEUTRAL = listed(
     """
     chunk_size hybrid_layer_ids kv_channels mamba_expand max_position_embeddings num_logits_to_keep num_query_groups
-    time_step_floor time_step_limit time_step_max time_step_min use_conv_bias use_long_context use_mamba_kernels use_mem_eff_path
-    use_mem_rope
+    time_step_floor time_step_limit time_step_max time_step_min use_conv_bias use_long_context use_mamba_kernels
+    use_mem_eff_path use_mem_rope
     """
 )
 
