@@ -156,14 +156,14 @@ def _positive(name: str, value: int) -> None:
 def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
     length, other = sample.get(extent.stream, 0), sample.get(extent.other, 0)
     if extent.per is Per.TOKEN:
-        return length + other
+        return whole(Fraction(length + other, extent.merged))
     if extent.per is Per.SEQUENCE:
         return int(length > 0)
     if extent.per is Per.PAIR and extent.most is not None:
         seen = length * min(length, extent.most)
         return Fraction(seen, 2) if extent.causal else seen
     if extent.per is Per.PAIR:
-        return _chunked(length, extent)
+        return whole(Fraction(_chunked(length, extent)) / extent.merged)
     return length * other if extent.per is Per.CROSS else (length + other) ** 2
 
 

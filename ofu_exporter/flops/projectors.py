@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isqrt
+from math import isqrt, prod
 from typing import NamedTuple
 
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.products import linear, vector
 from ofu_exporter.flops.shapes import layer_norm
-from ofu_exporter.flops.terms import Extent, Part, Term
+from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 FEATURES = "features"
 
@@ -203,3 +203,52 @@ def mistral(seen: Seen) -> Projected:
         *_two(_layers(seen.fields, -1) * seen.hidden, seen.out, seen.out, bias),
     )
     return Projected(terms, 0, merged)
+
+
+def glm(seen: Seen) -> Projected:
+    """GLM-4V: neighbouring patches merged by a convolution, one matrix, normalised, a gated block."""
+    merged, width = (
+        seen.vision.size("spatial_merge_size") ** 2,
+        seen.vision.size("intermediate_size"),
+    )
+    if seen.vision.size("out_hidden_size") != seen.out:
+        raise seen.vision.error("out_hidden_size", f"contradicts the language model's {seen.out}")
+    terms = (
+        _matrix("downsample", merged * seen.hidden, seen.out, True),
+        _matrix("linear", seen.out, seen.out),
+        _norm(layer_norm(seen.out)),
+        _matrix("gate_proj", seen.out, width),
+        _matrix("up_proj", seen.out, width),
+        _matrix("down_proj", width, seen.out),
+    )
+    return Projected(terms, 0, merged)
+
+
+def kimi(seen: Seen) -> Projected:
+    """Kimi K2.5: patches normalised, neighbours side by side, two linear layers."""
+    sides = seen.vision.sizes("merge_kernel_size")
+    merged, normed = prod(sides), seen.fields.size("projection_hidden_size")
+    if normed != seen.hidden:
+        raise seen.fields.error("projection_hidden_size", f"contradicts the tower's {seen.hidden}")
+    wide = merged * seen.hidden
+    return Projected((_norm(layer_norm(normed)), *_two(wide, wide, seen.out)), 0, merged)
+
+
+def lfm(seen: Seen) -> Projected:
+    """LFM2-VL: neighbouring patches side by side, normalised or not, two linear layers."""
+    merged = seen.fields.size("downsample_factor") ** 2
+    wide, bias = merged * seen.hidden, seen.fields.flag("projector_bias", default=True)
+    normed = seen.fields.flag("projector_use_layernorm", default=True)
+    between = seen.fields.size("projector_hidden_size")
+    terms = (_norm(normed * layer_norm(wide)), *_two(wide, between, seen.out, bias))
+    return Projected(terms, 0, merged)
+
+
+def gemma_4(seen: Seen) -> Projected:
+    """Gemma 4: the mean over neighbouring patches, taken as a product with a matrix of ones, and one matrix."""
+    if seen.vision.flag("use_clipped_linears", default=False):
+        raise seen.vision.error("use_clipped_linears", "true is not known; known: false")
+    merged = seen.vision.size("pooling_kernel_size") ** 2
+    extent = Extent(Per.PAIR, "image", merged=merged)
+    mean = Term("projector.mean", Part.CORE, extent, flops=2 * seen.hidden, in_layers=False)
+    return Projected((mean, _matrix("linear", seen.hidden, seen.out)), 0, merged)

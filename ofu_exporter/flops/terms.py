@@ -70,6 +70,8 @@ class Extent:
     """PAIR: a query sees only this many of these keys, the nearest and its own; on both sides if not causal."""
     chunk: int | None = None
     """PAIR: a query sees only keys in its own chunk of this many neighbouring tokens."""
+    merged: int = 1
+    """TOKEN, PAIR: this many neighbouring tokens are one, on the side of the queries (patches of an image)."""
     most: int | None = None
     """PAIR: every query sees as many keys as the sequence has, but at most this many: a window, roughly (verl)."""
 

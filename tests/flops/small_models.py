@@ -13,6 +13,7 @@ from tests.flops.small_decoders import (
     HYBRIDS,
     IMAGE,
     LATENT,
+    NARROW_EXPERTS,
     ROUTED,
     WIDE,
 )
@@ -201,6 +202,72 @@ COMPOSED: list[Small] = [
         "pixtral",
         vision={"head_dim": 8},
         streams={"tokens": 64, "image": 16},
+    ),
+]
+PATCHES = {"tokens": 64, "image": 16}
+FREE = {name: value for name, value in IMAGE.items() if name != "image_size"}
+GLM = {"depth": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 80}
+GLM |= {"out_hidden_size": 64, "patch_size": 4, "image_size": 32}
+MROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
+COMPOSED += [
+    composed(
+        "Glm4v",
+        "",
+        "",
+        text={"head_dim": 16, "rope_parameters": {**MROPE, "mrope_section": [2, 1, 1]}},
+        vision=GLM,
+        streams=PATCHES,
+    ),
+    composed(
+        "Glm4vMoe",
+        "",
+        "",
+        text={
+            **NARROW_EXPERTS,
+            "n_routed_experts": 8,
+            "n_shared_experts": 1,
+            "first_k_dense_replace": 1,
+        }
+        | {"rope_parameters": {**MROPE, "mrope_section": [2, 2, 2]}},
+        vision=GLM,
+        streams=PATCHES,
+    ),
+]
+COMPOSED += [
+    Small(
+        "Kimi_K25ForConditionalGeneration",
+        {
+            "text_config": {**LATENT, "model_type": "deepseek_v3", "n_group": 1, "topk_group": 1},
+            "vision_config": {**FREE, "pos_emb_height": 8, "pos_emb_width": 6, "pos_emb_time": 2},
+            "projection_hidden_size": 32,
+            "image_token_id": 300,
+        },
+        PATCHES,
+        fixed=("num_nextn_predict_layers",),
+    ),
+    Small(
+        "Lfm2VlForConditionalGeneration",
+        {
+            "text_config": {**GROUPED, "layer_types": ["full_attention"] * 4},
+            "vision_config": {**FREE, "num_patches": 16},
+            "projector_hidden_size": 72,
+            "image_token_id": 300,
+        },
+        PATCHES,
+    ),
+    Small(
+        "Gemma4ForConditionalGeneration",
+        {
+            "text_config": GEMMA,
+            "vision_config": {
+                **FREE,
+                "head_dim": 8,
+                "num_key_value_heads": 4,
+                "position_embedding_size": 50,
+            },
+            "image_token_id": 300,
+        },
+        {"tokens": 64, "image": 36},
     ),
 ]
 

@@ -32,6 +32,7 @@ class Names(NamedTuple):
     layers: str = "num_hidden_layers"
     heads: str = "num_attention_heads"
     channels: str = "num_channels"
+    width: str = "intermediate_size"
 
 
 TRANSFORMERS = Names()
@@ -163,8 +164,8 @@ def _position_rows(fields: Fields, plan: VitPlan, patches: int) -> int:
     return (patches + plan.special) * learned
 
 
-def block(fields: Fields, plan: VitPlan, hidden: int, width: int | None = None) -> Layer:
-    """One layer; `width` stands for intermediate_size where the class takes another."""
+def block(fields: Fields, plan: VitPlan, hidden: int) -> Layer:
+    """One layer."""
     heads = fields.size(plan.names.heads)
     if hidden % heads:
         raise fields.contradiction("the heads must divide", "hidden_size", plan.names.heads)
@@ -182,7 +183,7 @@ def block(fields: Fields, plan: VitPlan, hidden: int, width: int | None = None) 
     ]
     attention = GroupedAttention(
         heads,
-        heads,
+        fields.size("num_key_value_heads", default=heads),
         head_dim,
         qkv_bias=all(biases),
         out_bias=fields.flag("proj_bias", default=output),
@@ -190,7 +191,7 @@ def block(fields: Fields, plan: VitPlan, hidden: int, width: int | None = None) 
     )
     gated = fields.flag("use_swiglu_ffn", default=fields.flag("use_gated_mlp", default=plan.gated))
     wide, mlp_bias = (
-        width or _width(fields, hidden, gated),
+        _width(fields, plan, hidden, gated),
         fields.flag("mlp_bias", default=plan.bias),
     )
     feed_forward = Mlp(wide, gated, bias=mlp_bias)
@@ -198,10 +199,10 @@ def block(fields: Fields, plan: VitPlan, hidden: int, width: int | None = None) 
     return Layer(attention, feed_forward, plan.layer_norms * plan.norm(hidden) + more)
 
 
-def _width(fields: Fields, hidden: int, gated: bool) -> int:
+def _width(fields: Fields, plan: VitPlan, hidden: int, gated: bool) -> int:
     """intermediate_size, or mlp_ratio times the hidden size; in DINOv2, two thirds of that where it is gated."""
     if not fields.has("mlp_ratio"):
-        return fields.size("intermediate_size")
+        return fields.size(plan.names.width)
     width = fields.size("mlp_ratio") * hidden
     return (int(width * 2 / 3) + 7) // 8 * 8 if gated else width
 
