@@ -39,7 +39,8 @@ def grouped_attention(
     bias = mixer.qkv_bias
     yield linear("attention.q_proj", head, hidden, query, times=times, bias=bias)
     for name in ("k_proj", "v_proj")[: mixer.key_values]:
-        yield linear(f"attention.{name}", head, hidden, key, times=times, bias=bias)
+        biased = bias and (mixer.key_bias or name != "k_proj")
+        yield linear(f"attention.{name}", head, hidden, key, times=times, bias=biased)
     if mixer.gated:
         yield linear("attention.gate_proj", head, hidden, query, times=times, bias=bias)
     within = f" (window {mixer.window})" if mixer.window else ""

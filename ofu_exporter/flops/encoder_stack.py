@@ -33,12 +33,13 @@ def cross(
     wide, part = mixer.query_dim, Part.PROJECTION
     per_query, per_key = Extent(stream=queries), Extent(stream=keys)
     bias, out = mixer.qkv_bias, mixer.out_bias
+    keyed = bias and mixer.key_bias
     name = "cross_attention"
     yield products.linear(
         f"{name}.q_proj", part, hidden, wide, times=times, bias=bias, extent=per_query
     )
     yield products.linear(
-        f"{name}.k_proj", part, hidden, wide, times=times, bias=bias, extent=per_key
+        f"{name}.k_proj", part, hidden, wide, times=times, bias=keyed, extent=per_key
     )
     yield products.linear(
         f"{name}.v_proj", part, hidden, wide, times=times, bias=bias, extent=per_key

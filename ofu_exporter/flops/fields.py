@@ -72,6 +72,14 @@ class Fields:
             raise self.error(name, f"{value!r} is not a number above 0")
         return float(value)
 
+    def share(self, name: str) -> float:
+        """A number from 0 to 1; 0 where it is missing."""
+        value = self._values.get(name, 0.0)
+        self._read.setdefault(name, None)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise self.error(name, f"{value!r} is not a share from 0 to 1")
+        return float(value)
+
     def optional(self, *names: str) -> int | None:
         """A whole number above 0, or None where the field is missing or null."""
         return self.size(*names) if any([self.has(name) for name in names]) else None
@@ -108,6 +116,15 @@ class Fields:
         if length is not None and len(values) != length:
             raise self.error(name, f"has {len(values)} entries for {length} layers")
         return tuple(str(value) for value in values)
+
+    def choices(self, name: str, known: Iterable[str]) -> tuple[str, ...]:
+        """Known words with | between them, or none where the field is missing."""
+        text = self.text(name) if self.has(name) else ""
+        words = tuple(word.strip() for word in text.split("|") if word.strip())
+        for word in words:
+            if word not in known:
+                raise self.error(name, f"{word!r} is not known; known: {', '.join(known)}")
+        return words
 
     def sizes(self, name: str, least: int = 1) -> tuple[int, ...]:
         """A list of whole numbers."""

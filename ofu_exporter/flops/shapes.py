@@ -22,6 +22,8 @@ class GroupedAttention:
     head_dim: int
     qkv_bias: bool = False
     out_bias: bool = False
+    key_bias: bool = True
+    """Whether keys have biases where queries and values do."""
     norm_parameters: int = 0
     """Parameters of query and key norms, and of attention sinks."""
     key_values: int = 2

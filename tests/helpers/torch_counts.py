@@ -17,11 +17,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.neutral_fields import listed
 from tests.flops.executions import RECORDED, Execution, difference
 from tests.flops.small_models import SMALL, Small
 
-UNCHANGED = ("vocab_size", "max_position_embeddings", "image_size", "patch_size")
-"""Sizes whose change costs no understanding: they're in every model, or break the text's images."""
+UNCHANGED = listed(
+    """
+    chunk_size_feed_forward image_size is_decoder is_encoder_decoder max_position_embeddings output_attentions
+    output_hidden_states output_router_logits patch_size return_dict use_cache vocab_size
+    """
+)
+"""Fields whose change says nothing about the count: what is returned, and sizes that would break the inputs."""
 TRIED = 2
 """How many values of a size are tried, beside the one that is there."""
 
@@ -58,7 +64,7 @@ def changes(
 ) -> Iterator[dict[str, Any]]:
     """One field changed at a time: a flag turned, a size made larger or smaller."""
     for name, value in config.items():
-        if name in (*UNCHANGED, *fixed) or name.startswith("_"):
+        if name in UNCHANGED or name in fixed or name.startswith("_"):
             continue
         path = f"{inside}{name}"
         if isinstance(value, bool):

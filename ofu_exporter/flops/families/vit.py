@@ -176,16 +176,15 @@ def block(fields: Fields, plan: VitPlan, hidden: int) -> Layer:
     norms = 2 * head_dim if plan.head_norms else 0
     added = 2 * hidden if fields.flag("use_qk_norm", default=False) else 0
     output = plan.bias if plan.out_bias is None else plan.out_bias
-    biases = [
-        fields.flag("query_bias", default=bias),
-        fields.flag("key_bias", default=bias and plan.key_bias),
-        fields.flag("value_bias", default=bias),
-    ]
+    values = fields.flag("value_bias", default=bias)
+    if fields.flag("query_bias", default=bias) != values:
+        raise fields.contradiction("must be equal", "query_bias", "value_bias")
     attention = GroupedAttention(
         heads,
         fields.size("num_key_value_heads", default=heads),
         head_dim,
-        qkv_bias=all(biases),
+        qkv_bias=values,
+        key_bias=fields.flag("key_bias", default=plan.key_bias),
         out_bias=fields.flag("proj_bias", default=output),
         norm_parameters=norms + added,
     )
@@ -195,7 +194,7 @@ def block(fields: Fields, plan: VitPlan, hidden: int) -> Layer:
         fields.flag("mlp_bias", default=plan.bias),
     )
     feed_forward = Mlp(wide, gated, bias=mlp_bias)
-    more = (plan.scaled + (0 if all(biases) else sum(biases))) * hidden
+    more = plan.scaled * hidden
     return Layer(attention, feed_forward, plan.layer_norms * plan.norm(hidden) + more)
 
 
