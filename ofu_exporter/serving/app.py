@@ -16,7 +16,7 @@ from ofu_exporter.serving.page import METRICS, Page
 from ofu_exporter.serving.page_routes import page_routes
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.report_routes import report_routes
-from ofu_exporter.serving.routes import TEXT, Answer, Described, Request, Route, Routes
+from ofu_exporter.serving.routes import TEXT, Described, HttpAnswer, Request, Route, Routes
 from ofu_exporter.settings import OWN_PATHS
 from ofu_exporter.values.snapshot import Snapshot
 
@@ -89,7 +89,7 @@ def all_routes(page: Page, book: JobBook, reports: ReportBook, access: Access) -
         *job_routes(page, book),
         *report_routes(reports, access),
         *page_routes(page, book, lambda: openapi(routes)),
-        Route("/openapi.json", lambda _: Answer(json.dumps(openapi(routes)).encode())),
+        Route("/openapi.json", lambda _: HttpAnswer(json.dumps(openapi(routes)).encode())),
     ]
     return routes
 
@@ -97,19 +97,19 @@ def all_routes(page: Page, book: JobBook, reports: ReportBook, access: Access) -
 def _own_routes(page: Page) -> list[Route]:
     """Metrics, health and readiness, which are answered on the event loop: they are there already."""
 
-    async def metrics(request: Request) -> Answer:
+    async def metrics(request: Request) -> HttpAnswer:
         rendered = page.render(request.header(b"accept"), request.header(b"accept-encoding"))
         headers = [(b"vary", b"Accept, Accept-Encoding")]
         if rendered.encoding:
             headers.append((b"content-encoding", rendered.encoding.encode()))
-        return Answer(rendered.body, rendered.content_type, headers=tuple(headers))
+        return HttpAnswer(rendered.body, rendered.content_type, headers=tuple(headers))
 
-    async def healthz(_: Request) -> Answer:
-        return Answer(b"ok\n", TEXT)
+    async def healthz(_: Request) -> HttpAnswer:
+        return HttpAnswer(b"ok\n", TEXT)
 
-    async def readyz(_: Request) -> Answer:
+    async def readyz(_: Request) -> HttpAnswer:
         problem = unready(page.snapshot())
-        return Answer(f"{problem or 'ok'}\n".encode(), TEXT, 503 if problem else 200)
+        return HttpAnswer(f"{problem or 'ok'}\n".encode(), TEXT, 503 if problem else 200)
 
     return [
         *(Route(path, metrics) for path in dict.fromkeys((METRICS, page.path))),

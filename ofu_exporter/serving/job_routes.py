@@ -9,8 +9,8 @@ from ofu_exporter.serving.gpu_json import GpuJson, gpu_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.routes import (
     TEXT,
-    Answer,
     Described,
+    HttpAnswer,
     Request,
     Route,
     RouteError,
@@ -30,16 +30,16 @@ def found_job(book: JobBook, job_id: str) -> JobTotals:
 def job_routes(page: Page, book: JobBook) -> list[Route]:
     """The routes /v1/jobs, /v1/jobs/{job_id} and /v1/gpus."""
 
-    def jobs(_: Request) -> Answer:
+    def jobs(_: Request) -> HttpAnswer:
         return json_list(book.current())
 
-    def job(request: Request) -> Answer:
+    def job(request: Request) -> HttpAnswer:
         found = found_job(book, request.rest)
         if request.header(b"accept").startswith("text/plain"):
-            return Answer(f"{text(found)}\n".encode(), TEXT)
+            return HttpAnswer(f"{text(found)}\n".encode(), TEXT)
         return json_answer(found)
 
-    def gpus(_: Request) -> Answer:
+    def gpus(_: Request) -> HttpAnswer:
         snapshot = page.snapshot()
         if snapshot is None:
             return json_list([])

@@ -17,7 +17,7 @@ from ofu_exporter.serving.pages.elements import job_path
 from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.serving.pages.look import POLICY
 from ofu_exporter.serving.pages.node_page import node_page
-from ofu_exporter.serving.routes import HTML, Answer, Described, Request, Route, json_answer
+from ofu_exporter.serving.routes import HTML, Described, HttpAnswer, Request, Route, json_answer
 
 HEADERS = (
     (b"content-security-policy", POLICY.encode()),
@@ -61,18 +61,18 @@ def page_routes(
     """The routes /, /docs, /jobs/{job_id} and /v1/history; `described` makes the OpenAPI document."""
     node = platform.node()
 
-    def start(_: Request) -> Answer:
+    def start(_: Request) -> HttpAnswer:
         about = (page.history, node, page.snapshot_age(), page.faults)
         return _html(node_page(page.snapshot(), *about))
 
-    def docs(_: Request) -> Answer:
+    def docs(_: Request) -> HttpAnswer:
         return _html(api_page(described()))
 
-    def job(request: Request) -> Answer:
+    def job(request: Request) -> HttpAnswer:
         found = found_job(book, request.rest)
         return _html(job_page(found, page.history, f"/v1{job_path(request.rest)}"))
 
-    def history(_: Request) -> Answer:
+    def history(_: Request) -> HttpAnswer:
         return json_answer(_history(page))
 
     return [
@@ -85,8 +85,8 @@ def page_routes(
     ]
 
 
-def _html(text: str) -> Answer:
-    return Answer(text.encode(), HTML, headers=HEADERS)
+def _html(text: str) -> HttpAnswer:
+    return HttpAnswer(text.encode(), HTML, headers=HEADERS)
 
 
 def _history(page: Page) -> HistoryJson:

@@ -15,7 +15,7 @@ from ofu_exporter.reports.book import UNOWNED, ReportBook
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from ofu_exporter.serving.access import Access, Writer
 from ofu_exporter.serving.guard import WRITER, refusal
-from ofu_exporter.serving.routes import Answer, Described, Request, Route, json_answer
+from ofu_exporter.serving.routes import Described, HttpAnswer, Request, Route, json_answer
 from ofu_exporter.support.worker_threads import WorkerThreads
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
@@ -62,14 +62,14 @@ def report_routes(reports: ReportBook, access: Access) -> list[Route]:
     """The route POST /v1/mfu of an application behind a `Guard`."""
     threads = WorkerThreads()
 
-    async def mfu(request: Request) -> Answer:
+    async def mfu(request: Request) -> HttpAnswer:
         try:
             report = read_report(await request.body())
             return json_answer(await taken(report, request.scope[WRITER]))
         except MalformedError as error:
             reports.reject(ReportRejection.MALFORMED)
             body = json.dumps({"detail": error.problems}).encode()
-            return Answer(body, status=ReportRejection.MALFORMED.status)
+            return HttpAnswer(body, status=ReportRejection.MALFORMED.status)
         except ReportError as error:
             return _refused(error)
 
@@ -107,10 +107,10 @@ def read_report(body: bytes) -> MfuReport:
         raise MalformedError([_problem(item) for item in items[:MOST_PROBLEMS]]) from error
 
 
-def _refused(error: ReportError) -> Answer:
+def _refused(error: ReportError) -> HttpAnswer:
     wait = error.retry_after
     headers = () if wait is None else ((b"retry-after", b"%d" % math.ceil(wait)),)
-    return Answer(refusal(error), status=error.reason.status, headers=headers)
+    return HttpAnswer(refusal(error), status=error.reason.status, headers=headers)
 
 
 def _problem(item: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Request(NamedTuple):
         return b"".join(pieces)
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What is sent back."""
 
     body: bytes
@@ -82,8 +82,8 @@ class Described(NamedTuple):
     """What other statuses mean, and what comes with them."""
 
 
-OnThread = Callable[[Request], Answer]
-OnLoop = Callable[[Request], Awaitable[Answer]]
+OnThread = Callable[[Request], HttpAnswer]
+OnLoop = Callable[[Request], Awaitable[HttpAnswer]]
 
 
 class Route(NamedTuple):
@@ -96,14 +96,14 @@ class Route(NamedTuple):
     method: str = "GET"
 
 
-def json_answer(found: BaseModel) -> Answer:
+def json_answer(found: BaseModel) -> HttpAnswer:
     """The answer that is one model."""
-    return Answer(found.model_dump_json().encode())
+    return HttpAnswer(found.model_dump_json().encode())
 
 
-def json_list(found: Iterable[BaseModel]) -> Answer:
+def json_list(found: Iterable[BaseModel]) -> HttpAnswer:
     """The answer that is a list of models."""
-    return Answer(b"[%s]" % b",".join(each.model_dump_json().encode() for each in found))
+    return HttpAnswer(b"[%s]" % b",".join(each.model_dump_json().encode() for each in found))
 
 
 class Routes:
@@ -121,14 +121,14 @@ class Routes:
             answer = await self._answer(scope, receive)
         except RouteError as error:
             body = json.dumps({"detail": str(error)}).encode()
-            answer = Answer(body, status=error.status)
+            answer = HttpAnswer(body, status=error.status)
         await answer.send(send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
         route, rest = self._found(scope["path"])
         if scope["method"] != route.method:
             body = json.dumps({"detail": "Method Not Allowed"}).encode()
-            return Answer(body, status=405, headers=((b"allow", route.method.encode()),))
+            return HttpAnswer(body, status=405, headers=((b"allow", route.method.encode()),))
         request = Request(scope, receive, rest)
         if inspect.iscoroutinefunction(route.answer):
             return await cast(OnLoop, route.answer)(request)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from ofu_exporter.serving.guard import App
 from ofu_exporter.serving.routes import (
     TEXT,
-    Answer,
+    HttpAnswer,
     Request,
     Route,
     RouteError,
@@ -29,31 +29,31 @@ class Sum(BaseModel):
     value: float | None
 
 
-def beside(_: Request) -> Answer:
+def beside(_: Request) -> HttpAnswer:
     return json_answer(Sum(value=float(threading.current_thread() is threading.main_thread())))
 
 
-def below(request: Request) -> Answer:
+def below(request: Request) -> HttpAnswer:
     if request.rest == "none":
         raise RouteError(404, "no 'none' here")
-    return Answer(f'["{request.rest}", "{request.header(b"accept")}"]'.encode())
+    return HttpAnswer(f'["{request.rest}", "{request.header(b"accept")}"]'.encode())
 
 
-async def takes(request: Request) -> Answer:
-    return Answer(b"%d" % len(await request.body()), TEXT, 201, ((b"x-more", b"yes"),))
+async def takes(request: Request) -> HttpAnswer:
+    return HttpAnswer(b"%d" % len(await request.body()), TEXT, 201, ((b"x-more", b"yes"),))
 
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    async def thread_name(_: Request) -> Answer:
-        return Answer(f'"{threading.current_thread().name}"'.encode())
+    async def thread_name(_: Request) -> HttpAnswer:
+        return HttpAnswer(f'"{threading.current_thread().name}"'.encode())
 
     app: App = Routes(
         [
             Route("/sum", beside),
             Route("/sums", lambda _: json_list([Sum(value=1), Sum(value=None)])),
             Route("/loop", thread_name),
-            Route("/beside", lambda _: Answer(f'"{threading.current_thread().name}"'.encode())),
+            Route("/beside", lambda _: HttpAnswer(f'"{threading.current_thread().name}"'.encode())),
             Route("/jobs/{job_id}", below),
             Route("/take", takes, method="POST"),
         ]
