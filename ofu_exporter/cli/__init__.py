@@ -62,6 +62,7 @@ COMMANDS = _Commands(
     {
         "check": "check:check",
         "demo": "run:demo",
+        "events": "events:events",
         "explain": "explain:explain",
         "flops": "flops:flops",
         "job": "job:job",

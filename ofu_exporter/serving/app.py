@@ -12,6 +12,7 @@ from starlette.routing import Route
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.serving.event_routes import add_event_routes
 from ofu_exporter.serving.faults import CatchFaults
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.serving.hosts import Hosts
@@ -139,7 +140,7 @@ def create_app(
 
     add_job_routes(app, page, book)
     add_report_routes(app, reports, guard.access)
-
+    add_event_routes(app, page)
     add_page_routes(app, page, book)
     return app
 

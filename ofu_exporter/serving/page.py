@@ -24,6 +24,7 @@ from prometheus_client.samples import Sample
 from ofu_exporter import __version__
 from ofu_exporter.ofu.freshness import fresh, stale
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
+from ofu_exporter.serving.event_log import EventLog
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.metrics.agent import (
@@ -204,11 +205,14 @@ class Page:
         """Errors that cost a series or an answer."""
         self.history = History(self.faults)
         """The last hour of what was published."""
+        self.events = EventLog(unix() if unix else 0.0, self.faults)
+        """What happened from one snapshot to the next."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show a snapshot from now on. Formats that were asked for before are rendered here, ahead of the scrape."""
         self._snapshot = snapshot
         self.history.take(snapshot)
+        self.events.take(snapshot)
         for content_type, encode in list(self._encoders.items()):
             self._snapshot_body(encode, content_type, self._clock())
 
