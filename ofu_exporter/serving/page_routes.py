@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, JOB_STEP_SECONDS
+from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages.api_page import api_page
 from ofu_exporter.serving.pages.elements import job_path
@@ -54,7 +55,7 @@ class HistoryJson(BaseModel):
 
 
 def add_page_routes(app: FastAPI, page: Page, book: JobBook) -> None:
-    """Add /, /docs, /jobs/{job_id} and /v1/history."""
+    """Add /, /docs, /jobs/{job_id}, /v1/node and /v1/history."""
     node = platform.node()
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
@@ -74,6 +75,11 @@ def add_page_routes(app: FastAPI, page: Page, book: JobBook) -> None:
             raise HTTPException(404, f"no job {job_id!r} is known on this node")
         made = job_page(found, page.history, f"/v1{job_path(job_id)}")
         return HTMLResponse(made, headers=HEADERS)
+
+    @app.get("/v1/node", summary="This node in one answer, as `ofu-exporter top` shows it")
+    def whole_node() -> NodeJson:
+        about = (page.history, node, page.snapshot_age(), page.faults)
+        return node_state(page.snapshot(), *about)
 
     @app.get("/v1/history", summary="OFU and reported MFU of the last hour")
     def history() -> HistoryJson:
