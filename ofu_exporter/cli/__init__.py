@@ -75,6 +75,7 @@ COMMANDS = _Commands(
         "run": "run:run",
         "tail": "tail:tail",
         "tile": "tile:tile",
+        "top": "top:top",
         "validate": "validate:validate",
     }
 )
