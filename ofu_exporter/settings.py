@@ -21,6 +21,7 @@ PROBE_PATHS = frozenset({"/healthz", "/readyz", "/-/healthy", "/-/ready"})
 OWN_PATHS = PROBE_PATHS | frozenset(
     {
         *("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"),
+        *("/v1/node", "/v1/events"),
     }
 )
 """Paths at which the agent has something else than its metrics."""

@@ -64,6 +64,7 @@ COMMANDS = _Commands(
         "check": "check:check",
         "completion": "completion:completion",
         "demo": "run:demo",
+        "events": "events:events",
         "explain": "explain:explain",
         "flops": "flops:flops",
         "job": "job:job",
@@ -76,12 +77,13 @@ COMMANDS = _Commands(
         "run": "run:run",
         "tail": "tail:tail",
         "tile": "tile:tile",
+        "top": "top:top",
         "validate": "validate:validate",
     }
 )
 SUBJECTS = {
-    "Measure": ("check", "run", "record", "demo"),
-    "Jobs on this node": ("job", "tail", "pause", "resume"),
+    "Measure": ("check", "run", "top", "record", "demo"),
+    "Jobs on this node": ("job", "events", "tail", "pause", "resume"),
     "FLOPs and MFU": ("flops", "mfu", "explain", "tile", "profile", "validate"),
     "This program": ("list", "completion"),
 }

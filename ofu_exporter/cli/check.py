@@ -16,7 +16,6 @@ from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_lo
 from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.gpu import LOW_PRECISION
-from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
 from ofu_exporter.values.text import shown
 
@@ -38,7 +37,7 @@ def check(format_: str, **flags: Any) -> None:
 
     def publish(snapshot: Snapshot) -> None:
         latest[:] = [snapshot]
-        if _complete(snapshot) and not sampler.choosing:
+        if snapshot.is_complete and not sampler.choosing:
             done.set()
 
     attribution = build_attribution(configured)
@@ -62,13 +61,6 @@ def check(format_: str, **flags: Any) -> None:
         sys.exit(EXIT_SOURCE)
     if any(view.reason is not None for view in snapshot.gpus):
         sys.exit(EXIT_GPU)
-
-
-def _complete(snapshot: Snapshot) -> bool:
-    """Whether every GPU has a window or a reason, or the source cannot be read."""
-    if snapshot.gpus:
-        return all(view.reason is not Reason.STARTING for view in snapshot.gpus)
-    return snapshot.source.reason not in (None, Reason.STARTING)
 
 
 def as_data(snapshot: Snapshot) -> dict[str, Any]:

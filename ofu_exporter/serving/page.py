@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ofu_exporter import __version__
 from ofu_exporter.ofu.freshness import fresh, stale
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
+from ofu_exporter.serving.event_log import EventLog
 from ofu_exporter.serving.families import counted, families, filled, timestamps
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
@@ -115,11 +116,14 @@ class Page:
         """Errors that cost a series or an answer."""
         self.history = History(self.faults)
         """The last hour of what was published."""
+        self.events = EventLog(unix() if unix else 0.0, self.faults)
+        """What happened from one snapshot to the next."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show a snapshot from now on. What was asked for before is rendered here, ahead of the scrape."""
         self._snapshot = snapshot
         self.history.take(snapshot)
+        self.events.take(snapshot)
         for form, is_packed in list(self._asked.items()):
             part = self._snapshot_part(form)
             if is_packed:
