@@ -42,12 +42,7 @@ PLACES: Mapping[str, Place] = {
         "program",
         "The running program: sampling threads, attribution, reload, start and stop.",
     ),
-    "fleet": Place(
-        0,
-        3,
-        "program",
-        "Many nodes at once: a simulated fleet whose truth is known, and its history.",
-    ),
+    "fleet": Place(0, 0, "program", "Many nodes at once: a simulated fleet whose truth is known."),
     "serving": Place(
         0,
         3,
