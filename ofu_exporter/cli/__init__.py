@@ -66,6 +66,7 @@ COMMANDS = _Commands(
         "demo": "run:demo",
         "events": "events:events",
         "explain": "explain:explain",
+        "fleet": "fleet:fleet",
         "flops": "flops:flops",
         "job": "job:job",
         "list": "lists:listing",
@@ -85,6 +86,7 @@ SUBJECTS = {
     "Measure": ("check", "run", "top", "record", "demo"),
     "Jobs on this node": ("job", "events", "tail", "pause", "resume"),
     "FLOPs and MFU": ("flops", "mfu", "explain", "tile", "profile", "validate"),
+    "A whole fleet": ("fleet",),
     "This program": ("list", "completion"),
 }
 """The commands in the order of the help."""
