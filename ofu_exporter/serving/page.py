@@ -44,14 +44,13 @@ from ofu_exporter.serving.metrics.agent import (
     STATE_SET_ASIDE,
     STATE_WRITES,
     SourceMetric,
-    from_zero,
 )
 from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_TIMESTAMP
-from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
+from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_METRICS
+from ofu_exporter.serving.metrics.model import MODEL_METRICS, once
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
 from ofu_exporter.values.gpu import GpuKey
-from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 METRICS = "/metrics"
@@ -74,7 +73,11 @@ def families(snapshot: Snapshot, faults: Faults) -> Iterator[Metric]:
             for extra, value in faults.rows(metric.spec.name, metric.rows, view, snapshot):
                 family.add_metric([*labels, *extra], value)
         yield family
-    yield from _holder_families(snapshot)
+    for model_metric in MODEL_METRICS:
+        spec = model_metric.spec
+        made = (faults.rows(spec.name, model_metric.rows, view) for view in snapshot.gpus)
+        yield _filled(spec, once(chain.from_iterable(made)))
+    yield _filled(GPU_SHARED, _sharing(snapshot))
     for job_metric in JOB_METRICS:
         spec = job_metric.spec
         made = (faults.rows(spec.name, job_metric.rows, view) for view in snapshot.jobs)
@@ -91,7 +94,8 @@ def families(snapshot: Snapshot, faults: Faults) -> Iterator[Metric]:
         yield _source_family(source_metric, snapshot)
     yield _filled(CLOCK_STEPS, [((), float(snapshot.clock_steps))])
     yield _filled(PAUSED, [((), float(snapshot.paused))])
-    yield _filled(RELEASED, [((), float(snapshot.released))])
+    if snapshot.paused or snapshot.released:
+        yield _filled(RELEASED, [((), float(snapshot.released))])
     for scheduler_metric in SCHEDULER_METRICS:
         rows = (row for health in snapshot.schedulers for row in scheduler_metric.rows(health))
         yield _filled(scheduler_metric.spec, rows)
@@ -104,18 +108,10 @@ def _filled(spec: MetricSpec, rows: Rows) -> Family:
     return family
 
 
-def _holder_families(snapshot: Snapshot) -> Iterator[Metric]:
-    """Which job has which GPU: alone, or with others."""
-    alone, shared = _family(JOB_GPU), _family(GPU_SHARED)
-    for view in snapshot.gpus:
-        labels = _gpu_labels(view)
-        if len(view.holders) == 1:
-            alone.add_metric([view.holders[0].job_id, *labels], 1.0)
-        else:
-            for job in view.holders:
-                shared.add_metric([*labels, job.job_id], 1.0)
-    yield alone
-    yield shared
+def _sharing(snapshot: Snapshot) -> Rows:
+    """Which jobs have a GPU that several have."""
+    shared = (view for view in snapshot.gpus if len(view.holders) > 1)
+    return [((*_gpu_labels(view), job.job_id), 1.0) for view in shared for job in view.holders]
 
 
 def _source_family(metric: SourceMetric, snapshot: Snapshot) -> Metric:
@@ -300,8 +296,8 @@ class Page:
         yield _counted(FAULTS, {(where,): count for where, count in self.faults.counts().items()})
         counts = self._counts()
         yield _counted(PULLS, counts.pulls)
-        refused = from_zero(counts.rejected_reports, ReportRejection)
-        yield _counted(REJECTED_REPORTS, {(reason,): count for reason, count in refused.items()})
+        refused = counts.rejected_reports.items()
+        yield _counted(REJECTED_REPORTS, {(reason,): count for reason, count in refused})
         yield _counted(DROPPED_LOG_LINES, {(): counts.dropped_log_lines})
         if counts.state_writes is not None:
             writes = dict(counts.state_writes)

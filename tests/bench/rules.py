@@ -64,14 +64,14 @@ class Fleet:
         for gpu in self.gpus:
             here = self.place(gpu)
             ofu = 0.3 + 0.2 * math.sin(gpu)
-            yield f'ofu_gpu_info{{{here},model="NVIDIA H100 80GB HBM3"}}', 1
-            yield f"ofu_gpu_share_ratio{{{here}}}", 1
+            described = f'model="NVIDIA H100 80GB HBM3",job_id="{self.owner(gpu)}"'
+            yield f"ofu_gpu_info{{{here},{described}}}", 1
+            yield f"ofu_gpu_up{{{here}}}", 1
             yield f"ofu_gpu_utilization_seconds_total{{{here}}}", ofu * elapsed
             yield f"ofu_gpu_observed_seconds_total{{{here}}}", elapsed
             yield f"ofu_gpu_tensor_active_ratio{{{here}}}", ofu * 1.3
             yield f"ofu_gpu_sm_clock_hertz{{{here}}}", 1.4e9
             yield f"ofu_gpu_sample_timestamp_seconds{{{here}}}", at - 2
-            yield f'ofu_job_gpu{{{here},job_id="{self.owner(gpu)}"}}', 1
         for job, node in self.parts():
             here = f'instance="n{node}",job_id="{job}"'
             yield f'ofu_job_info{{instance="n{node}",{self.names(job)}}}', 1
