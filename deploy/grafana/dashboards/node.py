@@ -137,7 +137,8 @@ DASHBOARD = dashboard(
                 query(
                     f"rate(ofu_gpu_observed_seconds_total{{{_G}}}[$__rate_interval])"
                     f" / on (instance, uuid, gpu_instance) group_left ()"
-                    f" topk by (instance, uuid, gpu_instance) (1, gpu:ofu_gpu_share:ratio{{{_N}}})",
+                    f" topk by (instance, uuid, gpu_instance) (1, ofu_gpu_instance_share_ratio{{{_G}}}"
+                    f" or on (instance, uuid, gpu_instance) ofu_gpu_info{{{_G}}})",
                     _LEGEND,
                 )
             ],
