@@ -146,7 +146,7 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
     known = {spec.shown_name for spec in names.specs()}
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.glob("*.md")]:
         # What stands between colons is recorded by a rule: tests/deploy/test_rules.py knows those.
-        pattern = r"(?<!:)\bofu_(?:gpu|job|exporter)_[a-z0-9_]+\b"
+        pattern = r"(?<!:)\bofu_(?:gpu|model|job|exporter)_[a-z0-9_]+\b"
         text = path.read_text()
         if path.name == "CHANGELOG.md":  # the first column of its tables has names that are no more
             text = re.sub(r"^\|[^|]*\|", "", text, flags=re.MULTILINE)

@@ -26,13 +26,11 @@ from ofu_exporter.serving.metrics.agent import (
     REQUESTS,
     STATE_SET_ASIDE,
     STATE_WRITES,
-    from_zero,
 )
 from ofu_exporter.serving.metrics.process import ProcessReader
 from ofu_exporter.serving.metrics.spec import MetricSpec
 from ofu_exporter.serving.packing import Part, joined, packed
 from ofu_exporter.serving.text_format import END, Family, TextFormat, chosen_format, written
-from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.snapshot import Snapshot
 
 METRICS = "/metrics"
@@ -212,13 +210,12 @@ def _count_families(
     reloads: Mapping[str, int], faults: Mapping[str, int], counts: LiveCounts
 ) -> list[Family]:
     """The metrics that change when something happens to the agent itself."""
-    refused = from_zero(counts.rejected_reports, ReportRejection)
     made = [
         filled(BUILD_INFO, [((__version__, platform.python_version()), 1.0)]),
         _by_word(RELOADS, reloads),
         _by_word(FAULTS, faults),
         counted(PULLS, counts.pulls),
-        _by_word(REJECTED_REPORTS, refused),
+        _by_word(REJECTED_REPORTS, counts.rejected_reports),
         counted(DROPPED_LOG_LINES, {(): counts.dropped_log_lines}),
     ]
     if counts.state_writes is not None:

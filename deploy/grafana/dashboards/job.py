@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.grafana.parts import (
     CLUSTER,
+    EVALUATED,
     USER,
     cells,
     choice,
@@ -160,4 +161,5 @@ DASHBOARD = dashboard(
             min=0,
         ),
     ],
+    step=EVALUATED,
 )
