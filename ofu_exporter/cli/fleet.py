@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.errors import ConfigError
 
 
@@ -41,3 +42,6 @@ def simulate(spec: Path, listen: str, speed: float) -> None:
         f"Targets: http://{listen}/sd"
     )
     app.serve(made, clock, host, port)
+
+
+fleet.add_command(report)

@@ -1,4 +1,4 @@
-"""Divides a stretch of time into whole hours, which begin where the hourly recording rules of a server are evaluated."""
+"""Divides a stretch of time into whole hours, which end when a server evaluates its hourly recording rules."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -200,16 +201,14 @@ class PrometheusClient:
         for text in warnings if isinstance(warnings, list) else ():
             if str(text) not in self.cost.warnings and len(self.cost.warnings) < 10:
                 self.cost.warnings.append(str(text)[:300])
-        try:
+        with suppress(KeyError, TypeError, ValueError):  # not every server counts
             self.cost.samples += int(document["data"]["stats"]["samples"]["totalQueryableSamples"])
-        except (KeyError, TypeError, ValueError):
-            pass  # not every server counts
 
 
 def _reason(status: int, kind: str, text: str) -> QueryReason:
     if status in (401, 403, 407):
         return QueryReason.DENIED
-    if kind == "timeout" or status in (413, 504) or _is_too_much(status, kind, text):
+    if kind == "timeout" or status in (413, 504) or _is_too_much(status, text):
         return QueryReason.TOO_MUCH
     if status in (429, 500, 502, 503):
         return QueryReason.BUSY
@@ -218,7 +217,7 @@ def _reason(status: int, kind: str, text: str) -> QueryReason:
     return QueryReason.NOT_PROMETHEUS
 
 
-def _is_too_much(status: int, kind: str, text: str) -> bool:
+def _is_too_much(status: int, text: str) -> bool:
     """Whether a smaller query may be answered. Too many requests at once are no matter of size."""
     if status == 429 or "concurren" in text or "too many requests" in text.lower():
         return False

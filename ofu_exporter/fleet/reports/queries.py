@@ -1,7 +1,7 @@
 """Names what is asked of a server: series that the recording rules keep, and what stands for them where there are none.
 
-Every expression answers for one hour at its end. `WITHIN` is a millisecond short of the hour, so that a look at the very
-end of an hour is not counted for the next as well.
+Every expression answers for one hour at its end. `WITHIN` is a millisecond short of the hour, so that a look at the
+very end of an hour is not counted for the next as well.
 """
 
 from __future__ import annotations
