@@ -157,7 +157,7 @@ class Crashes(_Part):
     """The job crashes again and again, and starts anew on the same GPUs with the same id."""
 
     every: Minutes = Field(ge=1)
-    pause: Minutes = Field(default=2, ge=1)
+    pause: Minutes = Field(default=2, ge=1, le=4)
 
 
 class JobGroup(_Part):
