@@ -83,8 +83,9 @@ def rendered(found: FleetReport, format_: str, most_rows: int) -> bytes:
         return rows.as_csv(*rows.rows(found)).encode()
     if format_ == "json":
         return found.model_dump_json(indent=2).encode() + b"\n"
-    write_text = text.markdown if format_ == "markdown" else text.text
-    return write_text(found, most_rows).encode(errors="backslashreplace") + b"\n"
+    markdown = format_ == "markdown"
+    written = text.markdown(found, most_rows) if markdown else text.text(found, most_rows)
+    return written.encode(errors="backslashreplace") + b"\n"
 
 
 def write(content: bytes, output: Path | None) -> None:

@@ -54,9 +54,7 @@ def _values(values: Mapping[int, float], step: int, last: int) -> str:
     )
 
 
-def _answers(
-    text: str, minutes: Sequence[int]
-) -> Iterable[tuple[int, dict[Labels, float]]]:
+def _answers(text: str, minutes: Sequence[int]) -> Iterable[tuple[int, dict[Labels, float]]]:
     parts = re.split(r"expr: ", text)[1:]
     assert len(parts) == len(minutes), text[:2000]
     for minute, part in zip(minutes, parts, strict=True):

@@ -32,17 +32,17 @@ def group_row(name: str, jobs: Sequence[RatedJob], target: float | None) -> Grou
         sums.add(job.history.total)
         priced += job.row.held_gpu_hours if job.row.cost is not None else 0.0
     rows = [job.row for job in jobs]
-    return GroupRow(
-        name=name,
-        jobs=len(jobs),
-        flagged_jobs=sum(map(is_flagged, rows)),
-        priced_ratio=ratio(priced, sums.held),
-        **{
+    return GroupRow.model_validate(
+        {
+            "name": name,
+            "jobs": len(jobs),
+            "flagged_jobs": sum(map(is_flagged, rows)),
+            "priced_ratio": ratio(priced, sums.held),
             **sums_of(sums, target, None),
             "cost": _known(row.cost for row in rows),
             "wasted_cost": _known(row.wasted_cost for row in rows),
             "idle_cost": _known(row.idle_cost for row in rows),
-        },
+        }
     )
 
 

@@ -98,6 +98,8 @@ class _Collector:
         self._client = client
         self._reader = reader
         self._history = history
+        self._agents: set[ClusterHour] = set()
+        """Hours of which the agents' own series are there."""
 
     def read_models(self) -> None:
         """GPU-hours by model that are on record."""
@@ -116,15 +118,13 @@ class _Collector:
 
     def read_raw(self) -> None:
         """The same of the hours that are not on record, of clusters whose agents' own series are there."""
-        history, there = self._history, set[ClusterHour]()
+        history = self._history
         for _, (agents,) in self._stepped("agents", [queries.AGENTS], history.span):
-            there.update(
-                (_cluster(one.labels), one.hour) for one in self._values(agents) if one.value
-            )
-        history.raw = there - history.recorded
+            self._agents |= self._seen([agents])
+        history.raw = self._agents - history.recorded
         wanted = (*queries.JOB_HOURS, *queries.MODEL_HOURS)
         jobs = len(queries.JOB_HOURS)
-        for cluster, span in self._raw_spans():
+        for cluster, span in self._raw_spans(history.raw):
             asked = [each.of_cluster(cluster) for each in wanted]
             names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster)
             for _, answers in self._stepped("hours without rules", [*asked, names], span):
@@ -173,22 +173,24 @@ class _Collector:
 
     def _either(self, quantity: Quantity) -> Iterator[list[Series]]:
         """The answers from recorded series, and from the agents' own for the hours that need them."""
-        if self._history.recorded or not self._history.raw:
-            for _, (answer,) in self._stepped(
-                quantity.name, [quantity.recorded], self._history.span
-            ):
-                yield [_without(one, self._history.raw, self._history.clock) for one in answer]
-        for cluster, span in self._raw_spans():
+        history, wanted = self._history, set(self._history.raw)
+        if history.recorded or not history.raw:
+            there: set[ClusterHour] = set()
+            for _, (answer,) in self._stepped(quantity.name, [quantity.recorded], history.span):
+                there |= self._seen([answer])
+                yield [_without(one, history.raw, history.clock) for one in answer]
+            if quantity.is_always_there:
+                wanted |= self._agents - there
+        for cluster, span in self._raw_spans(wanted):
             asked = [quantity.of_cluster(cluster)]
             for _, (answer,) in self._stepped(f"{quantity.name} without rules", asked, span):
                 yield answer
 
-    def _raw_spans(self) -> Iterator[tuple[str, Span]]:
-        clock = self._history.clock
-        for wanted in sorted({cluster for cluster, _ in self._history.raw}):
-            hours = [hour for cluster, hour in self._history.raw if cluster == wanted]
+    def _raw_spans(self, wanted: set[ClusterHour]) -> Iterator[tuple[str, Span]]:
+        for name in sorted({cluster for cluster, _ in wanted}):
+            hours = [hour for cluster, hour in wanted if cluster == name]
             for first, last in runs(hours):
-                yield wanted, clock.span(first, last)
+                yield name, self._history.clock.span(first, last)
 
     def _values(self, answer: Iterable[Series]) -> Iterator[_Value]:
         """Each value with its hour. Labels that only a replica of the server adds are left to the one who adds up."""

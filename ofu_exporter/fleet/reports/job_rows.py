@@ -20,19 +20,21 @@ def job_row(job: JobHistory, clock: Clock, target: float | None, prices: Prices)
     names = _names(job)
     mfu, ofu = total.mfu, total.ofu_compared
     error = None if mfu is None or ofu is None else mfu - ofu
-    return JobRow(
-        cluster=job.key.cluster,
-        job_id=job.key.job_id,
-        **{name: names[name] for name in NAMES[:5]},
-        gpus=_gpus(job.sizes),
-        model=longest(job.models),
-        begin=iso(clock.end_of((job.first_hour or 0) - 1)),
-        end=iso(clock.end_of(job.last_hour or 0)),
-        error=error,
-        relative_error=None if error is None or not ofu else abs(error) / ofu,
-        verdict=verdict_of(job.verdicts),
-        cause=longest(job.causes),
-        **sums_of(total, target, prices.of_mix(job.models)),
+    return JobRow.model_validate(
+        {
+            "cluster": job.key.cluster,
+            "job_id": job.key.job_id,
+            **{name: names[name] for name in NAMES[:5]},
+            "gpus": _gpus(job.sizes),
+            "model": longest(job.models),
+            "begin": iso(clock.end_of((job.first_hour or 0) - 1)),
+            "end": iso(clock.end_of(job.last_hour or 0)),
+            "error": error,
+            "relative_error": None if error is None or not ofu else abs(error) / ofu,
+            "verdict": verdict_of(job.verdicts),
+            "cause": longest(job.causes),
+            **sums_of(total, target, prices.of_mix(job.models)),
+        }
     )
 
 

@@ -25,6 +25,8 @@ class Quantity(NamedTuple):
     """The recorded series, or an expression over recorded series."""
     raw: str
     """The same from the agents' own series; `CLUSTER` stands for the cluster's matcher."""
+    is_always_there: bool = False
+    """Whether every cluster has it in every hour, so that none in an hour means that no rule kept it."""
 
     def of_cluster(self, cluster: str) -> str:
         quoted = cluster.replace("\\", "\\\\").replace('"', '\\"')
@@ -80,12 +82,14 @@ INSTALLED = Quantity(
     f"sum_over_time((sum by (cluster, model) (max by ({_GPU}) (ofu_gpu_share_ratio{{CLUSTER}}) "
     f"* on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
     f"group by ({_GPU}, model) (ofu_gpu_info{{CLUSTER}})))){WITHIN}) / {LOOKS}",
+    is_always_there=True,
 )
 """GPU-hours of the GPUs that agents know of."""
 COVERED = Quantity(
     "covered",
     f"max by (cluster) (count_over_time(model:ofu_gpu_share:sum{WITHIN})) / {LOOKS}",
     f"count_over_time((count by (cluster) (ofu_gpu_share_ratio{{CLUSTER}})){WITHIN}) / {LOOKS}",
+    is_always_there=True,
 )
 """Share of the hour of which anything is known of the cluster."""
 
@@ -93,6 +97,7 @@ SIZE = Quantity(
     "size",
     f"max by ({_JOB}) (max_over_time(job:ofu_job_held_gpu_seconds:rate5m{WITHIN}))",
     f"max_over_time((sum by ({_JOB}) (rate(ofu_job_held_gpu_seconds_total{{CLUSTER}}[5m]))){WITHIN})",
+    is_always_there=True,
 )
 """GPUs of a job."""
 
