@@ -51,7 +51,7 @@ class FleetApp:
         self._fleet = fleet
         self._clock = clock
         now = clock()
-        self._agents = {
+        self.agents = {
             node.name: SimulatedAgent(fleet, number, clock.begin_unix, now)
             for number, node in enumerate(fleet.nodes)
         }
@@ -85,7 +85,7 @@ class FleetApp:
     def _metrics(
         self, name: str, headers: MutableMapping[str, str]
     ) -> tuple[int, bytes, dict[str, str]]:
-        agent = self._agents.get(name)
+        agent = self.agents.get(name)
         if agent is None:
             return 404, b"no such node\n", {"content-type": TEXT}
         agent.advance(self._clock())
@@ -129,7 +129,7 @@ class FleetApp:
             await asyncio.sleep(TEND_SECONDS)
             until = time.monotonic() + TEND_SECONDS * TEND_SHARE
             now = self._clock()
-            for agent in sorted(self._agents.values(), key=lambda each: each.at):
+            for agent in sorted(self.agents.values(), key=lambda each: each.at):
                 if agent.at > now - MOST_BEHIND_SECONDS or time.monotonic() > until:
                     break
                 agent.advance(agent.at + MOST_BEHIND_SECONDS)
