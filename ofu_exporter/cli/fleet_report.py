@@ -90,7 +90,7 @@ def rendered(found: FleetReport, format_: str, most_rows: int) -> bytes:
 
 def write(content: bytes, output: Path | None) -> None:
     if output is None:
-        click.get_binary_stream("stdout").write(content)
+        click.echo(content, nl=False)
     else:
         output.write_bytes(content)
 
