@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from statistics import median
 
 from ofu_exporter.fleet.hours import Clock
@@ -63,6 +63,12 @@ def wasted_of(sums: JobSums, target: float | None) -> float | None:
 
 def times(hours: float | None, price: float | None) -> float | None:
     return None if hours is None or price is None else hours * price
+
+
+def known_sum(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def verdict_of(verdicts: Mapping[str, float]) -> str | None:
