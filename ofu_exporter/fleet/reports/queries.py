@@ -6,6 +6,7 @@ very end of an hour is not counted for the next as well.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 NAMES = ("job_name", "user", "account", "partition", "namespace", "scheduler", "array_job_id")
@@ -28,9 +29,24 @@ class Quantity(NamedTuple):
     is_always_there: bool = False
     """Whether every cluster has it in every hour, so that none in an hour means that no rule kept it."""
 
-    def of_cluster(self, cluster: str) -> str:
-        quoted = cluster.replace("\\", "\\\\").replace('"', '\\"')
-        return self.raw.replace("CLUSTER", f'cluster="{quoted}"')
+    def of_cluster(self, cluster: str, jobs: str = "") -> str:
+        """The expression over the agents' own series, for the jobs that a matcher selects."""
+        return self.raw.replace(
+            "CLUSTER", ",".join(filter(None, [matcher("cluster", cluster), jobs]))
+        )
+
+    def of_jobs(self, jobs: str) -> str:
+        """The expression over recorded series, for the jobs that a matcher selects."""
+        return _JOB_SERIES.sub(rf"\g<0>{{{jobs}}}", self.recorded) if jobs else self.recorded
+
+
+_JOB_SERIES = re.compile(r"\bjob:\w+:\w+")
+
+
+def matcher(label: str, value: str) -> str:
+    """A matcher for exactly this value."""
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{label}="{quoted}"'
 
 
 def _increase(name: str) -> str:
