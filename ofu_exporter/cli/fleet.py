@@ -125,15 +125,16 @@ def _write(
     click.echo(f"{total} samples")
 
 
-def _serve(made: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
+def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
     from ofu_exporter.fleet.simulation import app
 
     listen = wanted.listen
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"--listen: {listen!r} is not HOST:PORT")
+    made = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
     click.echo(f"Targets: http://{listen}/sd   Pages: http://{listen}/nodes/NAME/metrics")
-    app.serve(made, app.FleetClock(unix, wanted.speed), host.strip("[]"), int(port))
+    app.serve(made, host.strip("[]"), int(port))
 
 
 fleet.add_command(report)

@@ -122,11 +122,11 @@ def test_a_page_comes_in_the_format_and_encoding_that_is_asked_for(tmp_path: Pat
 def test_nodes_that_nobody_scrapes_are_moved_on(tmp_path: Path) -> None:
     wall = Wall()
     app = FleetApp(fleet(NODES, tmp_path), FleetClock(BEGIN, 1.0, wall))
-    wall.unix += 3600
+    wall.unix += 900
 
     async def tended() -> None:
         task = asyncio.create_task(app.tend())
-        while min(agent.at for agent in app.agents.values()) < 3600 - 300:
+        while min(agent.at for agent in app.agents.values()) < 900 - 300:
             await asyncio.sleep(0.01)
         task.cancel()
 
