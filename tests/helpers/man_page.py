@@ -38,7 +38,7 @@ Settings or arguments that cannot be used.
 No source can be read, or nobody answers.
 .TP
 4
-At least one GPU is not measured (check), or nothing could be compared (validate).
+At least one GPU is not measured (check), nothing could be compared (validate), or a part could not be read (fleet).
 .TP
 5
 A card outside the bounds (validate).
