@@ -18,6 +18,7 @@ from typing import cast
 import click
 
 from ofu_exporter import __version__
+from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.values.text import shown
 
@@ -61,8 +62,11 @@ class _Commands(MutableMapping[str, click.Command]):
 COMMANDS = _Commands(
     {
         "check": "check:check",
+        "completion": "completion:completion",
         "demo": "run:demo",
+        "events": "events:events",
         "explain": "explain:explain",
+        "fleet": "fleet:fleet",
         "flops": "flops:flops",
         "job": "job:job",
         "list": "lists:listing",
@@ -74,12 +78,29 @@ COMMANDS = _Commands(
         "run": "run:run",
         "tail": "tail:tail",
         "tile": "tile:tile",
+        "top": "top:top",
         "validate": "validate:validate",
     }
 )
+SUBJECTS = {
+    "Measure": ("check", "run", "top", "record", "demo"),
+    "Jobs on this node": ("job", "events", "tail", "pause", "resume"),
+    "FLOPs and MFU": ("flops", "mfu", "explain", "tile", "profile", "validate"),
+    "A whole fleet": ("fleet",),
+    "This program": ("list", "completion"),
+}
+"""The commands in the order of the help."""
 
 
-@click.group(commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+class _Program(SubjectGroup):
+    subjects = SUBJECTS
+
+
+@click.group(
+    cls=_Program,
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="ofu-exporter")
 def cli() -> None:
     """How much of a GPU's floating-point capability its jobs really use, for Prometheus."""

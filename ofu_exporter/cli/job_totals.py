@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
+from ofu_exporter.cli.answers import print_answer
 from ofu_exporter.client.agent_url import default_url
 from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.errors import OfuError
@@ -26,7 +28,7 @@ class NotKnownError(OfuError):
     """A job that no agent and no file knows; the text says who was asked, and what each answered."""
 
 
-def show(job_id: str, agent: str | None, state_file: Path | None, as_json: bool) -> None:
+def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
     """Print a job's totals on this node. Raises NotKnownError."""
     agent = agent or default_url()
     answer = ask(agent, job_id, check=partial(refuse_stranger, environ=os.environ))
@@ -39,7 +41,14 @@ def show(job_id: str, agent: str | None, state_file: Path | None, as_json: bool)
         problems.append(problem)
     if totals is None:
         raise NotKnownError(f"job {job_id}: {'; '.join(problems)}")
-    click.echo(json.dumps(totals.model_dump(mode="json"), indent=2) if as_json else text(totals))
+    data = totals.model_dump(mode="json")
+    print_answer(format_, lambda: text(totals), lambda: data, lambda: _rows(data))
+
+
+def _rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row for each GPU, which repeats whose job it is."""
+    job = {name: data[name] for name in ("scheduler", "job_id", "job_name", "user", "simulated")}
+    return [{**job, **each} for each in data["gpus"]]
 
 
 def _from_file(path: Path, job_id: str) -> tuple[JobTotals | None, str]:

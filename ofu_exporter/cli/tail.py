@@ -26,13 +26,20 @@ LOOK_SECONDS = 0.25
 """Time between two looks at a file."""
 
 
-@click.command()
+@click.command(short_help="Report the MFU that a training log tells.")
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option(
     "--job",
     help="The job that the log is of. Default: OFU_EXPORTER_JOB_ID, SLURM_JOB_ID, or the pod.",
 )
-@click.option("--url", help="Of the agent. Default: OFU_EXPORTER_URL, or http://127.0.0.1:9846.")
+@click.option(
+    "--agent",
+    "--url",
+    "url",
+    envvar="OFU_AGENT",
+    metavar="URL",
+    help="The agent. Default: OFU_AGENT, OFU_EXPORTER_URL, or http://127.0.0.1:9846.",
+)
 @click.option(
     "--framework",
     default="auto",
@@ -89,7 +96,7 @@ def _poster(framework: str, options: Mapping[str, Any]) -> Poster:
     try:
         channel = Channel(options["url"], os.environ)
     except (ValueError, OSError) as error:
-        raise ConfigError(f"--url: {error}") from error
+        raise ConfigError(f"--agent: {error}") from error
     facts = {"job_id": job_id, **_facts(framework, options)}
     return Poster(
         channel, identity.Token(None, os.environ, job_id), facts, _print_answer, _print_message

@@ -14,8 +14,8 @@ from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,
     MAX_RATIO,
     SHORTEST_WINDOW_SECONDS,
+    ActivitySample,
     ClockSample,
-    Part,
     Reading,
     Window,
 )
@@ -135,9 +135,9 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     return polled, refused
 
 
-def _parts(reading: Reading, believed: Mapping[str, float]) -> list[Part]:
+def _parts(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
     """The parts of a window with the pipes that are believed; the whole window where they leave some of it out."""
-    whole = Part(reading.start, reading.end, reading.tensor_active or 0.0, reading.pipes)
+    whole = ActivitySample(reading.start, reading.end, reading.tensor_active or 0.0, reading.pipes)
     covered = math.fsum(part.end - part.start for part in reading.parts)
     tiled = abs(covered - (reading.end - reading.start)) <= TILED_SECONDS
     return [

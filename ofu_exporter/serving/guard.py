@@ -1,7 +1,7 @@
 """Guards requests that write: by who sends them, how large they are, how long they take and how often they come.
 
 Every method but GET, HEAD and OPTIONS writes, whatever its path. A refusal gives a reason as one JSON
-object in FastAPI's shape, and is counted.
+object, and is counted.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ async def _refuse(error: ReportError, receive: Receive, send: Send) -> None:
 
 
 def refusal(error: ReportError) -> bytes:
-    """The body of the answer, in the form of FastAPI's own."""
+    """The body of the answer: one problem, and where it is."""
     location = [error.where, *(error.field.split(".") if error.field else [])]
     item = {"loc": location, "msg": str(error), "type": error.reason.value}
     return json.dumps({"detail": [item]}).encode()

@@ -84,6 +84,8 @@ class Rating:
     maximum SM clock, by which `validate` looks for a row's figures)."""
     model: str = ""
     """Key of the row, "" when estimated."""
+    rated_as: str = ""
+    """Name of these clocks and peaks, "" when estimated: two devices have the same one only if they are rated alike."""
     max_sm_clock_hz: float | None = None
     """Highest SM clock of the model; a value far above is no clock but another field's value."""
     sm_count: int | None = None

@@ -50,7 +50,7 @@ class Evidence(NamedTuple):
     """Power draw at the end of the window, for a source that does not know the limit."""
 
 
-class Part(NamedTuple):
+class ActivitySample(NamedTuple):
     """One sample of the activity, where a source takes several in a window: each has a clock of its own."""
 
     start: float
@@ -75,7 +75,7 @@ class Reading:
     pace: float = 0.0
     """Seconds within which the source has its next reading, where that is not the sampler's interval."""
     evidence: Evidence | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ActivitySample, ...] = ()
     """The samples that the activity is the mean of, one after another; none where the hardware made the mean."""
     counts: bool = True
     """False for time before the source was first read: the window is shown, and added to no total."""

@@ -62,8 +62,8 @@ ADVICE: dict[Reason, str] = {
         "let its supervisor (systemd, Kubernetes) start it anew."
     ),
     Reason.DRIVER_TOO_OLD: (
-        "The driver's library lacks the function that the detail names: update the driver "
-        "(GPM counters came with R520), or read the GPU through DCGM or dcgm-exporter."
+        "The driver lacks what the detail names: update the driver "
+        "(GPM counters came with R520), or read the GPU through another source."
     ),
     Reason.NO_PERMISSION: (
         "Give the agent access to /dev/nvidia*; GPUs before Hopper also need root "

@@ -49,9 +49,7 @@ def test_real_pynvml_over_a_driver_double_gives_ofu(scenario: Scenario) -> None:
     with agent("run", "--source", "nvml", *QUICK, env=scenario.environment()) as running:
         until(lambda: measured(running) == 2)
         assert running.value("ofu_gpu_utilization_ratio", gpu="0") == pytest.approx(0.4, rel=1e-3)
-        assert (
-            running.value("ofu_gpu_tensor_clock_hertz", gpu="0", domain="low_precision") == 1830e6
-        )
+        assert running.value("ofu_model_tensor_clock_hertz", domain="low_precision") == 1830e6
         assert running.stop() == 0
 
 

@@ -44,7 +44,7 @@ class Prometheus:
     def query(self, expression: str, at: float) -> list[dict[str, Any]]:
         url = f"http://127.0.0.1:{self.port}/api/v1/query?"
         query = urllib.parse.urlencode({"query": expression, "time": at})
-        with urllib.request.urlopen(url + query, timeout=10) as answer:
+        with urllib.request.urlopen(url + query, timeout=60) as answer:
             result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
             return result
 

@@ -6,15 +6,17 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 from zlib import crc32
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import MAX_RATIO, Evidence
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 MEGA, PERCENT = 1e6, 0.01
 FIELDS: Mapping[str, tuple[str, float]] = {
@@ -188,6 +190,12 @@ def _key(labels: str) -> Key | None:
     return (_group(index), uuid[1], _group(instance))
 
 
+def _parse(line: str) -> Iterable[Metric]:
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - 2 MiB
+
+    return text_string_to_metric_families(line)
+
+
 def _add_line(rows: dict[Key, PageRow], told: Key, line: str, most: int) -> None:
     """Add one line to the row of its GPU, which was `told` without parsing; of several for one value the first counts.
 
@@ -197,7 +205,7 @@ def _add_line(rows: dict[Key, PageRow], told: Key, line: str, most: int) -> None
     name = match[0].upper() if match else ""  # the oldest pages have names in lower case
     if name not in _WANTED and told in rows:
         return  # most lines only show that the GPU lives; parsing each would cost ten times more
-    for family in text_string_to_metric_families(line + "\n"):
+    for family in _parse(line + "\n"):
         for sample in family.samples:
             labels = sample.labels
             if any(len(value) > MAX_LABEL_CHARS for value in labels.values()):

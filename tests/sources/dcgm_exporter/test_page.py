@@ -27,7 +27,14 @@ ROWS = st.builds(
     st.sampled_from(["", ',x="}"', ',x="{"', f',x="{"y" * MOST_LABELS_CHARS}"', ',GPU_I_ID="3"']),
 )
 OTHERS = st.sampled_from(
-    ["# HELP a b\n", "\n", "DCGM_FI_DEV_NVSWITCH 1\n", 'DCGM_A{x="y"} 1\n', "DCGM_}{ 1\n", "DCGM_\n"]
+    [
+        "# HELP a b\n",
+        "\n",
+        "DCGM_FI_DEV_NVSWITCH 1\n",
+        'DCGM_A{x="y"} 1\n',
+        "DCGM_}{ 1\n",
+        "DCGM_\n",
+    ]
 )
 
 
