@@ -84,6 +84,8 @@ class Mamba2:
     kernel: int
     conv_bias: bool = True
     bias: bool = False
+    out_bias: bool | None = None
+    """Whether the projection out has a bias; None: as the one in."""
     gate_norm: bool = True
     """Whether the gated output is normalised (not in Falcon-H1)."""
 

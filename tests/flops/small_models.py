@@ -137,6 +137,10 @@ TOWERS: list[Small] = [
             "SiglipVisionModel",
         )
     ),
+    *(
+        Small(name, {"vision_config": {**IMAGE}, "num_labels": 10}, PIXELS)
+        for name in ("CLIPForImageClassification", "SiglipForImageClassification")
+    ),
     Small("Dinov2Model", {**V2, "mlp_ratio": 3}, PIXELS),
     Small("Dinov2ForImageClassification", {**V2, "num_labels": 10}, PIXELS),
     Small("Dinov2WithRegistersModel", {**V2, "num_register_tokens": 3}, PIXELS),

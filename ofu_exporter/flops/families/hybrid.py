@@ -288,6 +288,7 @@ def falcon_h1(fields: Fields) -> Decoder:
         raise fields.error("projectors_bias", "true is not known; known: false")
     inner = fields.size("mamba_d_ssm", default=fields.size("mamba_expand", default=2) * hidden)
     mamba = mixer(fields, inner, gate_norm=fields.flag("mamba_rms_norm", default=True))
+    mamba = replace(mamba, out_bias=False)
     block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
     pair = [Layer(mamba, None), Layer(attention, block, 2 * hidden)]
     return decoder_of(fields, hidden, pair * fields.size("num_hidden_layers"))
