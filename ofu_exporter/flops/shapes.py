@@ -179,6 +179,8 @@ class Experts:
     """Width to which activations are projected down before the routed experts, and up after them."""
     bias: bool = False
     router_bias: bool = False
+    outer_bias: bool = False
+    """Whether the shared experts and the projections to a latent have biases of their own."""
     correction_bias: bool = False
     """Whether each expert has a score bias that balances the load (DeepSeek-V3)."""
 

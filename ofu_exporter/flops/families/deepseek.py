@@ -42,7 +42,8 @@ def read(fields: Fields, architecture: str) -> Model:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     sparse_attention = ARCHITECTURES[architecture]
     mixers = _attentions(fields, number, sparse_attention)
-    if (bias := fields.flag("mlp_bias", default=False)) and sparse_attention:
+    older = architecture == "DeepseekV2ForCausalLM"
+    if (bias := fields.flag("mlp_bias", default=False)) and not older:
         raise fields.error("mlp_bias", "true is not known; known: false")
     dense = Mlp(fields.size("intermediate_size"), gated=True, bias=bias)
     sparse = _experts(fields, architecture)
@@ -132,5 +133,6 @@ def _experts(fields: Fields, architecture: str) -> Experts:
         gated=True,
         shared_width=fields.size("n_shared_experts", default=0, least=0) * width,
         latent=fields.optional("moe_latent_size"),
+        outer_bias=fields.flag("mlp_bias", default=False),
         correction_bias=fields.word("topk_method", methods, default=method) == "noaux_tc",
     )

@@ -93,7 +93,7 @@ def _nemotron_mamba(fields: Fields) -> Mamba2:
         state=fields.size("ssm_state_size"),
         kernel=fields.size("conv_kernel"),
         conv_bias=fields.flag("use_conv_bias", default=True),
-        bias=fields.flag("mamba_proj_bias", default=fields.flag("use_bias", default=False)),
+        bias=fields.flag("use_bias", default=False),
     )
 
 
@@ -121,7 +121,7 @@ def _nemotron_experts(fields: Fields) -> Experts:
         gated=False,
         shared_width=shared * fields.size("n_shared_experts", default=1, least=0),
         latent=fields.optional("moe_latent_size"),
-        bias=fields.flag("mlp_bias", default=False),
+        outer_bias=fields.flag("mlp_bias", default=False),
         correction_bias=True,
     )
 
