@@ -43,6 +43,8 @@ NEUTRAL = vit.NEUTRAL | listed(
 )
 
 
+RGB = 3
+"""Channels of an image where a tower's configuration does not say."""
 PREFIX = "image and prompt attend to each other in both directions; their pairs are counted as causal ones"
 
 
@@ -148,7 +150,7 @@ def read(fields: Fields, architecture: str) -> Model:
         return replace(language, family="composed", architecture=architecture)
     vision = fields.inner("vision_config")
     kind = vision.word("model_type", TOWERS)
-    tower = vit.tower(vision, TOWERS[kind], plan.free)
+    tower = vit.tower(vision, replace(TOWERS[kind], colours=RGB), plan.free)
     projected = plan.projector(
         Seen(fields, vision, tower.hidden, tower.patches, tower.special, shape.hidden)
     )

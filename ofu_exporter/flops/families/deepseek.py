@@ -63,17 +63,16 @@ def read(fields: Fields, architecture: str) -> Model:
 
 
 def _sparse_layers(fields: Fields, number: int) -> list[bool]:
-    first = fields.size("first_k_dense_replace", default=0, least=0)
+    every = fields.size("moe_layer_freq", default=1)
+    if fields.has("mlp_layer_types"):
+        kinds = fields.words("mlp_layer_types", ("dense", "sparse"), number)
+        fields.has("first_k_dense_replace")
+        return [kind == "sparse" for kind in kinds]
+    first = fields.size("first_k_dense_replace", least=0)
     if first > number:
         raise fields.contradiction(
             "more dense layers than layers", "first_k_dense_replace", "num_hidden_layers"
         )
-    every = fields.size("moe_layer_freq", default=1)
-    if fields.has("mlp_layer_types"):
-        return [
-            kind == "sparse"
-            for kind in fields.words("mlp_layer_types", ("dense", "sparse"), number)
-        ]
     return [index >= first and index % every == 0 for index in range(number)]
 
 

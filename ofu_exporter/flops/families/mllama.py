@@ -29,7 +29,9 @@ PADDED = 8
 """Tokens of a tile are padded to whole multiples of this."""
 MORE_ROWS = 8
 """Rows of the embedding beyond the vocabulary."""
-PLAN = vit.VitPlan(names=vit.Names(heads="attention_heads"), patch_bias=False, out_bias=False)
+PLAN = vit.VitPlan(
+    colours=3, names=vit.Names(heads="attention_heads"), patch_bias=False, out_bias=False
+)
 
 
 def read(fields: Fields, architecture: str) -> Model:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.encoder_stack import stack, useful
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.fields import NEEDED, Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.products import linear, vector
@@ -75,6 +75,8 @@ class VitPlan:
     """Whether queries and keys are normalised in each head."""
     scaled: int = 0
     """Vectors of the hidden size per layer that scale what a block adds."""
+    colours: int = NEEDED
+    """Channels of an image where the configuration does not say."""
     cut: bool = False
     """Whether pixels that fill no patch are left out (SigLIP: 384 pixels in patches of 14)."""
     nested: bool = False
@@ -233,7 +235,7 @@ def sides(fields: Fields, name: str) -> tuple[int, int]:
 def patch_embedding(fields: Fields, plan: VitPlan, hidden: int) -> Term:
     """A linear layer over the pixels of a patch."""
     height, width = sides(fields, "patch_size")
-    pixels = height * width * fields.size(plan.names.channels, default=3)
+    pixels = height * width * fields.size(plan.names.channels, default=plan.colours)
     pixels *= fields.size("temporal_patch_size", default=1)
     return linear(
         "patch_embedding",
