@@ -115,8 +115,15 @@ def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
         yield vector("router.correction", block.experts * times)
     inside = hidden if block.latent is None else block.latent
     if block.latent is not None:
-        yield linear("experts.latent_down", Part.EXPERTS, hidden, inside, times=times)
-        yield linear("experts.latent_up", Part.EXPERTS, inside, hidden, times=times)
+        for name, inputs, outputs in (("down", hidden, inside), ("up", inside, hidden)):
+            yield linear(
+                f"experts.latent_{name}",
+                Part.EXPERTS,
+                inputs,
+                outputs,
+                times=times,
+                bias=block.outer_bias,
+            )
     gate = {"gate_proj": (inside, block.width)} if block.gated else {}
     sides = {**gate, "up_proj": (inside, block.width), "down_proj": (block.width, inside)}
     for name, (inputs, outputs) in sides.items():
@@ -131,14 +138,14 @@ def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
             bias=block.bias,
         )
     if block.shared_width:
-        shared = Mlp(block.shared_width, block.gated, block.bias)
+        shared = Mlp(block.shared_width, block.gated)
         for term in mlp(hidden, shared, times):
             yield linear(
                 f"shared_expert.{term.name.removeprefix('mlp.')}",
                 Part.EXPERTS,
                 *_sides(term),
                 times=times,
-                bias=block.bias,
+                bias=block.bias or block.outer_bias,
             )
         if block.shared_gate:
             yield linear("shared_expert.gate", Part.ROUTER, hidden, 1, times=times)

@@ -39,10 +39,10 @@ def cross(
         f"{name}.q_proj", part, hidden, wide, times=times, bias=bias, extent=per_query
     )
     yield products.linear(
-        f"{name}.k_proj", part, hidden, wide, times=times, bias=keyed, extent=per_key
+        f"{name}.k_proj", part, hidden, mixer.key_dim, times=times, bias=keyed, extent=per_key
     )
     yield products.linear(
-        f"{name}.v_proj", part, hidden, wide, times=times, bias=bias, extent=per_key
+        f"{name}.v_proj", part, hidden, mixer.key_dim, times=times, bias=bias, extent=per_key
     )
     yield products.core(wide, wide, times, Extent(Per.CROSS, queries, keys), f"{name}.core")
     yield products.linear(

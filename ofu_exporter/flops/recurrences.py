@@ -38,7 +38,8 @@ def mamba2(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
     )
     yield depthwise("mamba.conv1d", inner + groups, mixer.kernel, times, mixer.conv_bias)
     yield scan("mamba.scan", SCAN_FLOPS * inner * mixer.state * times)
-    yield linear("mamba.out_proj", part, inner, hidden, times=times, bias=bias)
+    out = bias if mixer.out_bias is None else mixer.out_bias
+    yield linear("mamba.out_proj", part, inner, hidden, times=times, bias=out)
     yield vector("mamba.vectors", (3 * mixer.heads + mixer.gate_norm * inner) * times)
 
 

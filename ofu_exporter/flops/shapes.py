@@ -84,6 +84,8 @@ class Mamba2:
     kernel: int
     conv_bias: bool = True
     bias: bool = False
+    out_bias: bool | None = None
+    """Whether the projection out has a bias; None: as the one in."""
     gate_norm: bool = True
     """Whether the gated output is normalised (not in Falcon-H1)."""
 
@@ -177,6 +179,8 @@ class Experts:
     """Width to which activations are projected down before the routed experts, and up after them."""
     bias: bool = False
     router_bias: bool = False
+    outer_bias: bool = False
+    """Whether the shared experts and the projections to a latent have biases of their own."""
     correction_bias: bool = False
     """Whether each expert has a score bias that balances the load (DeepSeek-V3)."""
 

@@ -137,6 +137,10 @@ TOWERS: list[Small] = [
             "SiglipVisionModel",
         )
     ),
+    *(
+        Small(name, {"vision_config": {**IMAGE}, "num_labels": 10}, PIXELS)
+        for name in ("CLIPForImageClassification", "SiglipForImageClassification")
+    ),
     Small("Dinov2Model", {**V2, "mlp_ratio": 3}, PIXELS),
     Small("Dinov2ForImageClassification", {**V2, "num_labels": 10}, PIXELS),
     Small("Dinov2WithRegistersModel", {**V2, "num_register_tokens": 3}, PIXELS),
@@ -287,6 +291,15 @@ SPEECH: list[Small] = [
     Small("HubertForCTC", LAYERED, {"audio": 4003}),
     Small("HubertModel", {**SOUND, "num_conv_pos_embeddings": 7}, {"audio": 4003}),
 ]
+MLLAMA = {"text_config": {**GROUPED, "cross_attention_layers": [1, 3]}, "image_token_index": 300}
+MLLAMA["vision_config"] = {
+    **{name: value for name, value in IMAGE.items() if name != "num_attention_heads"},
+    "attention_heads": 4,
+    "num_global_layers": 3,
+    "intermediate_layers_indices": [0, 1],
+    "vision_output_dim": 96,
+}
+COMPOSED.append(Small("MllamaForConditionalGeneration", MLLAMA, TILES))
 TEXT_TOWER = {**ENCODER, "max_position_embeddings": 40, "num_hidden_layers": 3}
 PAIR = {"tokens": 16}
 GIVEN = {"tokens": 16, "images": 1}

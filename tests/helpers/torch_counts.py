@@ -2,8 +2,8 @@
 
 `python -m tests.helpers.torch_counts` builds every model of tests/flops/small_models.py on the meta device, runs it
 forward under torch's own counter, and does the same with one field of its configuration changed at a time; a change
-that changes neither parameters nor products is left out. `--only NAME ...` prints what of some is counted otherwise
-here, and writes nothing. Needs the extra `test-torch`.
+that changes neither parameters nor products is left out. `--missing` adds the models that the file has not. `--only
+NAME ...` prints what of some is counted otherwise here, and writes nothing. Needs the extra `test-torch`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.neutral_fields import listed
-from tests.flops.executions import RECORDED, Execution, difference
+from tests.flops.executions import RECORDED, Execution, difference, recorded
 from tests.flops.small_models import SMALL, Small
 
 UNCHANGED = listed(
@@ -95,20 +95,29 @@ def main() -> None:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", help="Names of small models.")
-    wanted = parser.parse_args().only
-    lines = []
+    parser.add_argument("--missing", action="store_true", help="Add what the file has not.")
+    asked = parser.parse_args()
+    wanted, known = asked.only, {each.name for each in recorded()} if asked.missing else set()
+    if not wanted and not asked.missing:
+        RECORDED.write_text("")
     for small in SMALL:
-        if wanted and small.name.split()[0] not in wanted and small.name not in wanted:
+        if (wanted and not {small.architecture, small.name} & {*wanted}) or small.name in known:
             continue
-        base: Execution | None = None
-        for found in executions(small, every=bool(wanted)):
-            base = base or found
-            lines.append(found.line())
-            if text := difference(found, base.config):
-                sys.stderr.write(f"{small.name} {found.changed}: {text}\n")
+        lines = list(_lines(small, every=bool(wanted)))
         sys.stderr.write(f"{small.name}: {len(lines)}\n")
-    if not wanted:
-        RECORDED.write_text("".join(f"{line}\n" for line in lines))
+        if not wanted:
+            with RECORDED.open("a") as file:
+                file.writelines(f"{line}\n" for line in lines)
+
+
+def _lines(small: Small, every: bool) -> Iterator[str]:
+    """The lines of a model; what is counted otherwise here goes to stderr."""
+    base: Execution | None = None
+    for found in executions(small, every):
+        base = base or found
+        if text := difference(found, base.config):
+            sys.stderr.write(f"{small.name} {found.changed}: {text}\n")
+        yield found.line()
 
 
 if __name__ == "__main__":

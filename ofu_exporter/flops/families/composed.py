@@ -43,6 +43,8 @@ NEUTRAL = vit.NEUTRAL | listed(
 )
 
 
+RGB = 3
+"""Channels of an image where a tower's configuration does not say."""
 PREFIX = "image and prompt attend to each other in both directions; their pairs are counted as causal ones"
 
 
@@ -141,11 +143,14 @@ def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]
     if fields.has("audio_config"):
         raise fields.error("audio_config", "is not known; --executed counts the sound's tower, too")
-    language, vision = _language(fields, plan.prefixed), fields.inner("vision_config")
+    language = _language(fields, plan.prefixed)
     shape = language.shape
     assert shape is not None
+    if not fields.has("vision_config"):  # Gemma 4 may be a text model alone
+        return replace(language, family="composed", architecture=architecture)
+    vision = fields.inner("vision_config")
     kind = vision.word("model_type", TOWERS)
-    tower = vit.tower(vision, TOWERS[kind], plan.free)
+    tower = vit.tower(vision, replace(TOWERS[kind], colours=RGB), plan.free)
     projected = plan.projector(
         Seen(fields, vision, tower.hidden, tower.patches, tower.special, shape.hidden)
     )

@@ -42,7 +42,8 @@ def read(fields: Fields, architecture: str) -> Model:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     sparse_attention = ARCHITECTURES[architecture]
     mixers = _attentions(fields, number, sparse_attention)
-    if (bias := fields.flag("mlp_bias", default=False)) and sparse_attention:
+    older = architecture == "DeepseekV2ForCausalLM"
+    if (bias := fields.flag("mlp_bias", default=False)) and not older:
         raise fields.error("mlp_bias", "true is not known; known: false")
     dense = Mlp(fields.size("intermediate_size"), gated=True, bias=bias)
     sparse = _experts(fields, architecture)
@@ -62,17 +63,16 @@ def read(fields: Fields, architecture: str) -> Model:
 
 
 def _sparse_layers(fields: Fields, number: int) -> list[bool]:
-    first = fields.size("first_k_dense_replace", default=0, least=0)
+    every = fields.size("moe_layer_freq", default=1)
+    if fields.has("mlp_layer_types"):
+        kinds = fields.words("mlp_layer_types", ("dense", "sparse"), number)
+        fields.has("first_k_dense_replace")
+        return [kind == "sparse" for kind in kinds]
+    first = fields.size("first_k_dense_replace", least=0)
     if first > number:
         raise fields.contradiction(
             "more dense layers than layers", "first_k_dense_replace", "num_hidden_layers"
         )
-    every = fields.size("moe_layer_freq", default=1)
-    if fields.has("mlp_layer_types"):
-        return [
-            kind == "sparse"
-            for kind in fields.words("mlp_layer_types", ("dense", "sparse"), number)
-        ]
     return [index >= first and index % every == 0 for index in range(number)]
 
 
@@ -132,5 +132,6 @@ def _experts(fields: Fields, architecture: str) -> Experts:
         gated=True,
         shared_width=fields.size("n_shared_experts", default=0, least=0) * width,
         latent=fields.optional("moe_latent_size"),
+        outer_bias=fields.flag("mlp_bias", default=False),
         correction_bias=fields.word("topk_method", methods, default=method) == "noaux_tc",
     )

@@ -93,7 +93,7 @@ def _nemotron_mamba(fields: Fields) -> Mamba2:
         state=fields.size("ssm_state_size"),
         kernel=fields.size("conv_kernel"),
         conv_bias=fields.flag("use_conv_bias", default=True),
-        bias=fields.flag("mamba_proj_bias", default=fields.flag("use_bias", default=False)),
+        bias=fields.flag("use_bias", default=False),
     )
 
 
@@ -121,7 +121,7 @@ def _nemotron_experts(fields: Fields) -> Experts:
         gated=False,
         shared_width=shared * fields.size("n_shared_experts", default=1, least=0),
         latent=fields.optional("moe_latent_size"),
-        bias=fields.flag("mlp_bias", default=False),
+        outer_bias=fields.flag("mlp_bias", default=False),
         correction_bias=True,
     )
 
@@ -288,6 +288,7 @@ def falcon_h1(fields: Fields) -> Decoder:
         raise fields.error("projectors_bias", "true is not known; known: false")
     inner = fields.size("mamba_d_ssm", default=fields.size("mamba_expand", default=2) * hidden)
     mamba = mixer(fields, inner, gate_norm=fields.flag("mamba_rms_norm", default=True))
+    mamba = replace(mamba, out_bias=False)
     block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
     pair = [Layer(mamba, None), Layer(attention, block, 2 * hidden)]
     return decoder_of(fields, hidden, pair * fields.size("num_hidden_layers"))

@@ -52,7 +52,7 @@ def read(fields: Fields, architecture: str) -> Model:
         return Model("pairs", architecture, terms=useful(terms), layers=layers)
     text, vision = fields.inner("text_config"), fields.inner("vision_config")
     terms, layers = _text(text, plan)
-    seen = vit.tower(vision, vit.ARCHITECTURES[plan.vision])
+    seen = vit.tower(vision, replace(vit.ARCHITECTURES[plan.vision], colours=3))
     image = [*seen.terms, *_joined(fields, plan, seen.hidden, text.size("hidden_size"))]
     return Model(
         "pairs",

@@ -50,7 +50,7 @@ def read(fields: Fields, architecture: str) -> Model:
     first, last = stages[0], stages[-1]
     tokens = first.sides[0] * first.sides[1]
     absolute = fields.flag("use_absolute_embeddings", default=False)
-    pixels = patch[0] * patch[1] * fields.size("num_channels", default=3)
+    pixels = patch[0] * patch[1] * fields.size("num_channels")
     norms = layer_norm(first.hidden) + layer_norm(last.hidden) + absolute * tokens * first.hidden
     terms = [
         _per_image(_outside("patch_embedding", pixels, first.hidden), tokens),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.encoder_stack import stack, useful
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.fields import NEEDED, Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.products import linear, vector
@@ -75,19 +75,29 @@ class VitPlan:
     """Whether queries and keys are normalised in each head."""
     scaled: int = 0
     """Vectors of the hidden size per layer that scale what a block adds."""
+    colours: int = NEEDED
+    """Channels of an image where the configuration does not say."""
+    cut: bool = False
+    """Whether pixels that fill no patch are left out (SigLIP: 384 pixels in patches of 14)."""
+    nested: bool = False
+    """Whether the tower stands in a configuration that has a text, too."""
     mask: bool = False
     """Whether there is a token for masked patches where use_mask_token does not say."""
 
 
 DINO = VitPlan(scaled=2, mask=True)
 DINO_V3 = VitPlan(scaled=2, mask=True, key_bias=False, positions=False)
+CLIP = VitPlan(patch_bias=False, pre_norm=True)
+SIGLIP = VitPlan(special=0, attention_pool=True, cut=True)
 ARCHITECTURES = {
     "ViTForImageClassification": VitPlan(heads=1),
     "ViTModel": VitPlan(pooler=True),
     "DeiTForImageClassification": VitPlan(special=2, heads=1),
     "DeiTForImageClassificationWithTeacher": VitPlan(special=2, heads=2),
-    "CLIPVisionModel": VitPlan(patch_bias=False, pre_norm=True),
-    "SiglipVisionModel": VitPlan(special=0, attention_pool=True),
+    "CLIPVisionModel": CLIP,
+    "CLIPForImageClassification": replace(CLIP, heads=1, nested=True),
+    "SiglipVisionModel": SIGLIP,
+    "SiglipForImageClassification": replace(SIGLIP, heads=1, nested=True),
     "Dinov2Model": DINO,
     "Dinov2ForImageClassification": replace(DINO, heads=1, classified=2),
     "Dinov2WithRegistersModel": DINO,
@@ -99,7 +109,7 @@ NEUTRAL = listed(
     """
     apply_layernorm drop_path_rate encoder_stride image_size is_causal layerscale_value logit_scale_init_value
     out_features out_indices pooler_act pos_embed_jitter pos_embed_rescale pos_embed_shift
-    projection_dim reshape_hidden_states stage_names
+    logit_bias_init_value projection_dim reshape_hidden_states stage_names text_config vision_use_head
     """
 )
 
@@ -122,7 +132,7 @@ class Tower(NamedTuple):
 def read(fields: Fields, architecture: str) -> Model:
     """A vision transformer."""
     plan = ARCHITECTURES[architecture]
-    made = tower(fields, plan)
+    made = tower(fields.inner("vision_config") if plan.nested else fields, plan)
     return Model(
         "vit",
         architecture,
@@ -142,7 +152,7 @@ def tower(fields: Fields, plan: VitPlan, free: bool = False) -> Tower:
         plan = replace(plan, norm=NORMS[fields.word("norm_type", NORMS)])
     layer = block(fields, plan, hidden)
     assert isinstance(layer.mixer, GroupedAttention)
-    patches = 0 if free else _patches(fields)
+    patches = 0 if free else _patches(fields, plan)
     special = plan.special + fields.size("num_register_tokens", default=0, least=0)
     rows = _position_rows(fields, plan, patches)
     masked = fields.flag("use_mask_token", default=plan.mask)
@@ -206,9 +216,10 @@ def _width(fields: Fields, plan: VitPlan, hidden: int, gated: bool) -> int:
     return (int(width * 2 / 3) + 7) // 8 * 8 if gated else width
 
 
-def _patches(fields: Fields) -> int:
+def _patches(fields: Fields, plan: VitPlan) -> int:
     image, patch = sides(fields, "image_size"), sides(fields, "patch_size")
-    if any(whole % part for whole, part in zip(image, patch, strict=True)):
+    rest = any(whole % part for whole, part in zip(image, patch, strict=True))
+    if rest and not plan.cut:
         raise fields.contradiction("the patches must divide the image", "image_size", "patch_size")
     return (image[0] // patch[0]) * (image[1] // patch[1])
 
@@ -224,7 +235,7 @@ def sides(fields: Fields, name: str) -> tuple[int, int]:
 def patch_embedding(fields: Fields, plan: VitPlan, hidden: int) -> Term:
     """A linear layer over the pixels of a patch."""
     height, width = sides(fields, "patch_size")
-    pixels = height * width * fields.size(plan.names.channels, default=3)
+    pixels = height * width * fields.size(plan.names.channels, default=plan.colours)
     pixels *= fields.size("temporal_patch_size", default=1)
     return linear(
         "patch_embedding",
@@ -259,9 +270,8 @@ def _pool(fields: Fields, plan: VitPlan, hidden: int, layer: Layer) -> Iterator[
 
 
 def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:
-    image = Extent(Per.SEQUENCE, IMAGE)
+    image, outputs = Extent(Per.SEQUENCE, IMAGE), fields.size("pooler_output_size", default=hidden)
     if plan.pooler:
-        outputs = fields.size("pooler_output_size", default=hidden)
         yield linear("pooler", Part.HEAD, hidden, outputs, bias=True, extent=image, in_layers=False)
     for index in range(plan.heads):
         name = "classifier" if plan.heads == 1 else f"classifier_{index + 1}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -25,19 +25,24 @@ def pixels(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
     """The images and what describes them: `images` of the configuration's size, or `image` patches of one image."""
     config, names = module.config, {*inspect.signature(module.forward).parameters}
     vision = getattr(config, "vision_config", None) or config
-    if {"image_grid_thw", "grid_thw"} & names:
-        return _grid(vision, given, "image_grid_thw" if "image_grid_thw" in names else "grid_thw")
-    if "spatial_shapes" in names:
-        return _padded(vision, given)
-    if "image_position_ids" in names:
-        return _placed(vision, given)
+    for name in ("image_grid_thw", "grid_thw"):
+        if name in names:
+            return _grid(vision, given, name)
+    for name, make in MAKERS.items():
+        if name in names:
+            return make(vision, given)
     if hasattr(config, "image_grid_pinpoints"):
         return _tiles(config, vision)
     if "image_sizes" in names and hasattr(config, "spatial_merge_size"):
-        height, width = (side * vision.patch_size for side in _sides(config, vision, given))
-        image = torch.zeros(1, _channels(vision), height, width, device="meta")
-        return {"pixel_values": image, "image_sizes": torch.tensor([[height, width]], device="cpu")}
+        return _sized(config, vision, given)
     return _plain(config, vision, names, given)
+
+
+def _sized(config: Any, vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
+    """One image of as many patches as are given, and its height and width (Mistral 3)."""
+    height, width = (side * vision.patch_size for side in _sides(config, vision, given))
+    image = torch.zeros(1, _channels(vision), height, width, device="meta")
+    return {"pixel_values": image, "image_sizes": torch.tensor([[height, width]], device="cpu")}
 
 
 def _plain(config: Any, vision: Any, names: set[str], given: Mapping[str, int]) -> dict[str, Any]:
@@ -129,9 +134,34 @@ def _tiles(config: Any, vision: Any) -> dict[str, Any]:
     }
 
 
+def _tiled(vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
+    """Images of as many tiles as the model takes at most, which the whole text attends to (Llama 3.2 Vision)."""
+    number, tiles, size = given.get(IMAGES, 1), vision.max_num_tiles, vision.image_size
+    ones = {"dtype": torch.long, "device": "cpu"}
+    shape = (1, number, tiles, _channels(vision), size, size)
+    return {
+        "pixel_values": torch.zeros(shape, device="meta"),
+        "aspect_ratio_ids": torch.ones(1, number, **ones),
+        "aspect_ratio_mask": torch.ones(1, number, tiles, **ones),
+        "cross_attention_mask": torch.ones(1, length(given, TOKENS), number, tiles, **ones),
+    }
+
+
+MAKERS: dict[str, Callable[[Any, Mapping[str, int]], dict[str, Any]]] = {
+    "spatial_shapes": _padded,
+    "image_position_ids": _placed,
+    "aspect_ratio_ids": _tiled,
+}
+"""Who makes the images of a class, by an argument that only such classes take."""
+
+
 def image_tokens(module: Any, inputs: Mapping[str, Any]) -> int:
     """How many features the model makes of its images, by running the part that makes them."""
-    maker = getattr(module, "get_image_features", None) or module.model.get_image_features
+    maker = getattr(module, "get_image_features", None) or getattr(
+        module.model, "get_image_features", None
+    )
+    if maker is None:  # the text attends to images that are not in it
+        return 1
     wanted = inspect.signature(maker).parameters
     found = maker(**{name: value for name, value in inputs.items() if name in wanted})
     pooled = getattr(found, "pooler_output", found)
