@@ -7,6 +7,11 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.numbers_page import PAGE, measured
+from tests.bench.numbers_page import PAGE, measured, sections
 
-PAGE.write_text(measured(PAGE.read_text(), sys.argv[1:]))
+asked = sys.argv[1:] or [
+    section.command[0].rpartition(".")[2] for section in sections(PAGE.read_text().splitlines())
+]
+for name in asked:  # one after the other: what is measured stays where a later one fails
+    print(name, flush=True)
+    PAGE.write_text(measured(PAGE.read_text(), [name]))
