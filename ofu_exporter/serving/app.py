@@ -7,6 +7,7 @@ import json
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.event_routes import event_routes
 from ofu_exporter.serving.faults import CatchFaults
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.serving.hosts import Hosts
@@ -128,6 +129,7 @@ def all_routes(page: Page, book: JobBook, reports: ReportBook, access: Access) -
         *_own_routes(page),
         *job_routes(page, book),
         *report_routes(reports, access),
+        *event_routes(page),
         *page_routes(page, book, lambda: openapi(routes)),
         Route("/openapi.json", lambda _: HttpAnswer(json.dumps(openapi(routes)).encode())),
     ]

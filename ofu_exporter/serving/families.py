@@ -18,7 +18,8 @@ from ofu_exporter.serving.metrics.agent import (
     SourceMetric,
 )
 from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_TIMESTAMP
-from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_GPU, JOB_METRICS
+from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_METRICS
+from ofu_exporter.serving.metrics.model import MODEL_METRICS, once
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
 from ofu_exporter.serving.text_format import Family
@@ -34,7 +35,11 @@ def families(snapshot: Snapshot, faults: Faults) -> Iterator[Family]:
             for extra, value in faults.rows(metric.spec.name, metric.rows, view, snapshot):
                 family.add_metric([*labels, *extra], value)
         yield family
-    yield from _holder_families(snapshot)
+    for model_metric in MODEL_METRICS:
+        spec = model_metric.spec
+        made = (faults.rows(spec.name, model_metric.rows, view) for view in snapshot.gpus)
+        yield filled(spec, once(chain.from_iterable(made)))
+    yield filled(GPU_SHARED, _sharing(snapshot))
     for job_metric in JOB_METRICS:
         spec = job_metric.spec
         made = (faults.rows(spec.name, job_metric.rows, view) for view in snapshot.jobs)
@@ -51,7 +56,8 @@ def families(snapshot: Snapshot, faults: Faults) -> Iterator[Family]:
         yield _source_family(source_metric, snapshot)
     yield filled(CLOCK_STEPS, [((), float(snapshot.clock_steps))])
     yield filled(PAUSED, [((), float(snapshot.paused))])
-    yield filled(RELEASED, [((), float(snapshot.released))])
+    if snapshot.paused or snapshot.released:
+        yield filled(RELEASED, [((), float(snapshot.released))])
     for scheduler_metric in SCHEDULER_METRICS:
         rows = (row for health in snapshot.schedulers for row in scheduler_metric.rows(health))
         yield filled(scheduler_metric.spec, rows)
@@ -64,18 +70,10 @@ def filled(spec: MetricSpec, rows: Rows) -> Family:
     return family
 
 
-def _holder_families(snapshot: Snapshot) -> Iterator[Family]:
-    """Which job has which GPU: alone, or with others."""
-    alone, shared = Family(JOB_GPU), Family(GPU_SHARED)
-    for view in snapshot.gpus:
-        labels = _gpu_labels(view)
-        if len(view.holders) == 1:
-            alone.add_metric([view.holders[0].job_id, *labels], 1.0)
-        else:
-            for job in view.holders:
-                shared.add_metric([*labels, job.job_id], 1.0)
-    yield alone
-    yield shared
+def _sharing(snapshot: Snapshot) -> Rows:
+    """Which jobs have a GPU that several have."""
+    shared = (view for view in snapshot.gpus if len(view.holders) > 1)
+    return [((*_gpu_labels(view), job.job_id), 1.0) for view in shared for job in view.holders]
 
 
 def _source_family(metric: SourceMetric, snapshot: Snapshot) -> Family:

@@ -10,6 +10,8 @@ from ofu_exporter.values.snapshot import GpuView, Snapshot
 class WindowJson(BaseModel):
     """The last window. null = not measured."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     seconds: float
     utilization_ratio: float | None = Field(description="OFU.")
     stderr_ratio: float | None = Field(description="Its standard error from the clock reads.")
@@ -21,7 +23,7 @@ class WindowJson(BaseModel):
 class GpuJson(BaseModel):
     """One GPU, or one MIG instance of it."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     gpu: str = Field(description="Index on the node.")
     uuid: str

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from ofu_exporter import __version__
-from ofu_exporter.serving.routes import JSON, Described, Route
+from ofu_exporter.serving.routes import JSON, Described, NumberAsked, Route
 
 PUBLISHED_NAMES = {
     "GpuJson": "GpuState",
@@ -69,6 +69,8 @@ def _operation(route: Route, about: Described) -> dict[str, Any]:
     operation: dict[str, Any] = {"summary": about.summary, "operationId": name}
     if "{" in route.path:
         operation["parameters"] = [_parameter(route.path.partition("{")[2].rstrip("}"))]
+    if about.number is not None:
+        operation["parameters"] = [_asked(about.number)]
     if about.body is not None:
         operation["requestBody"] = {"content": _json(_reference(about.body)), "required": True}
     operation["responses"] = {"200": _success(name, about), **_others(about)}
@@ -79,6 +81,17 @@ def _parameter(name: str) -> dict[str, Any]:
     title = name.replace("_", " ").title()
     schema = {"type": "string", "title": title}
     return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _asked(number: NumberAsked) -> dict[str, Any]:
+    schema = {"type": "integer", "minimum": 0, "default": 0, "title": number.name.title()}
+    return {
+        "name": number.name,
+        "in": "query",
+        "required": False,
+        "description": number.what,
+        "schema": schema,
+    }
 
 
 def _success(name: str, about: Described) -> dict[str, Any]:

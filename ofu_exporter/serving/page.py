@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ofu_exporter import __version__
 from ofu_exporter.ofu.freshness import fresh, stale
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
+from ofu_exporter.serving.event_log import EventLog
 from ofu_exporter.serving.families import counted, families, filled, timestamps
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
@@ -25,13 +26,11 @@ from ofu_exporter.serving.metrics.agent import (
     REQUESTS,
     STATE_SET_ASIDE,
     STATE_WRITES,
-    from_zero,
 )
 from ofu_exporter.serving.metrics.process import ProcessReader
 from ofu_exporter.serving.metrics.spec import MetricSpec
 from ofu_exporter.serving.packing import Part, joined, packed
 from ofu_exporter.serving.text_format import END, Family, TextFormat, chosen_format, written
-from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.snapshot import Snapshot
 
 METRICS = "/metrics"
@@ -115,11 +114,14 @@ class Page:
         """Errors that cost a series or an answer."""
         self.history = History(self.faults)
         """The last hour of what was published."""
+        self.events = EventLog(unix() if unix else 0.0, self.faults)
+        """What happened from one snapshot to the next."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show a snapshot from now on. What was asked for before is rendered here, ahead of the scrape."""
         self._snapshot = snapshot
         self.history.take(snapshot)
+        self.events.take(snapshot)
         for form, is_packed in list(self._asked.items()):
             part = self._snapshot_part(form)
             if is_packed:
@@ -208,13 +210,12 @@ def _count_families(
     reloads: Mapping[str, int], faults: Mapping[str, int], counts: LiveCounts
 ) -> list[Family]:
     """The metrics that change when something happens to the agent itself."""
-    refused = from_zero(counts.rejected_reports, ReportRejection)
     made = [
         filled(BUILD_INFO, [((__version__, platform.python_version()), 1.0)]),
         _by_word(RELOADS, reloads),
         _by_word(FAULTS, faults),
         counted(PULLS, counts.pulls),
-        _by_word(REJECTED_REPORTS, refused),
+        _by_word(REJECTED_REPORTS, counts.rejected_reports),
         counted(DROPPED_LOG_LINES, {(): counts.dropped_log_lines}),
     ]
     if counts.state_writes is not None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, JOB_STEP_SECONDS
 from ofu_exporter.serving.job_routes import found_job
+from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages.api_page import api_page
 from ofu_exporter.serving.pages.elements import job_path
@@ -58,7 +59,7 @@ class HistoryJson(BaseModel):
 def page_routes(
     page: Page, book: JobBook, described: Callable[[], Mapping[str, Any]]
 ) -> list[Route]:
-    """The routes /, /docs, /jobs/{job_id} and /v1/history; `described` makes the OpenAPI document."""
+    """The routes /, /docs, /jobs/{job_id}, /v1/node and /v1/history; `described` makes the OpenAPI document."""
     node = platform.node()
 
     def start(_: Request) -> HttpAnswer:
@@ -75,10 +76,16 @@ def page_routes(
     def history(_: Request) -> HttpAnswer:
         return json_answer(_history(page))
 
+    def whole_node(_: Request) -> HttpAnswer:
+        about = (page.history, node, page.snapshot_age(), page.faults)
+        return json_answer(node_state(page.snapshot(), *about))
+
+    about_node = Described("This node in one answer, as `ofu-exporter top` shows it", NodeJson)
     return [
         Route("/", start),
         Route("/docs", docs),
         Route("/jobs/{job_id}", job),
+        Route("/v1/node", whole_node, about_node),
         Route(
             "/v1/history", history, Described("OFU and reported MFU of the last hour", HistoryJson)
         ),

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, cast
+from urllib.parse import parse_qs
 
 from pydantic import BaseModel
 
@@ -16,6 +17,17 @@ from ofu_exporter.support.worker_threads import WorkerThreads
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
+
+
+_MOST_DIGITS = 18
+"""More digits are no number that was ever given."""
+
+
+class NumberAsked(NamedTuple):
+    """A whole number that a request may ask with, as `?name=N`; 0 where it does not."""
+
+    name: str
+    what: str
 
 
 class Request(NamedTuple):
@@ -30,6 +42,14 @@ class Request(NamedTuple):
         """The first header of this name, "" where there is none; names are in lower case."""
         found = (value for key, value in self.scope["headers"] if key == name)
         return next(found, b"").decode("latin-1")
+
+    def number(self, asked: NumberAsked) -> int:
+        """The number that it asks with. Raises RouteError for what is none."""
+        query = parse_qs(self.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        text = query.get(asked.name, ["0"])[-1]
+        if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+            raise RouteError(422, f"{asked.name} is not a whole number of 0 or more")
+        return int(text)
 
     async def body(self) -> bytes:
         """The whole body."""
@@ -78,6 +98,8 @@ class Described(NamedTuple):
     body: type[BaseModel] | None = None
     also_text: str = ""
     """When the answer is text in the place of JSON; "" = never."""
+    number: NumberAsked | None = None
+    """What a request may ask with."""
     statuses: Mapping[int, tuple[str, type[BaseModel] | None]] = {}
     """What other statuses mean, and what comes with them."""
 

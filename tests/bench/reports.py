@@ -3,7 +3,7 @@
     python -m tests.bench.reports [SECONDS [NAME...]]
 
 The agent runs on the first core that this process may use, everything else on the others. Every line of the table is
-of so many seconds, by default of all that is in WORK. Run by hand.
+of some seconds, by default of all that is in WORK. Run by hand.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Work = Callable[..., Coroutine[None, None, Statuses]]
 
 
 class Used(NamedTuple):
-    """What the agent has used so far."""
+    """What the agent has used until now."""
 
     at: float
     cpu_seconds: float

@@ -25,10 +25,12 @@ ROOMS: dict[str, set[str]] = {
     "sources": EVERYWHERE | {"support", "hardware"},
     "schedulers": EVERYWHERE | {"support"},
     "serving": EVERYWHERE | {"support", "settings", "ofu", "jobs", "reports"},
-    "fleet": EVERYWHERE | {"support", "settings", "ofu", "flops"},
+    "fleet": EVERYWHERE
+    | {"support", "settings", "hardware", "ofu", "flops", "jobs", "reports", "serving"},
 }
 ROOMS["agent"] = set(ROOMS) - {"client", "fleet"}
 ROOMS["validation"] = set(ROOMS) - {"client", "fleet"}
+ROOMS["terminal"] = set(ROOMS) - {"fleet", "validation"}
 ROOMS["cli"] = set(ROOMS)
 ROOMS["__main__"] = {"cli"}
 """From the ground up: what each may import besides itself and the package's version."""

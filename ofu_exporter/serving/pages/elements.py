@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
@@ -119,13 +118,6 @@ def spark(points: Points, label: str) -> Html:
     if not any(point is not None for point in points):
         return Html("")
     return _picture("spark", len(points), 30, label, _line(points, 30, "line"))
-
-
-def thinned(points: Points, number: int) -> list[float | None]:
-    """The means of groups of `number` points; None where none of a group is known."""
-    groups = [points[place : place + number] for place in range(0, len(points), number)]
-    known = [[each for each in group if each is not None] for group in groups]
-    return [statistics.fmean(group) if group else None for group in known]
 
 
 def chart(ofu: Points, mfu: Points, label: str) -> Html:

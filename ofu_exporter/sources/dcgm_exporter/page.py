@@ -12,12 +12,7 @@ from zlib import crc32
 
 from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import (
-    ABSURD_CLOCK_HZ,
-    LOWEST_CLOCK_HZ,
-    MAX_RATIO,
-    Evidence,
-)
+from ofu_exporter.values.reading import MAX_RATIO, Evidence
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -230,8 +225,8 @@ def _gpu(key: Key, labels: Mapping[str, str]) -> Gpu:
 
 
 def _described(row: PageRow) -> PageRow:
-    """A row whose GPU has its maximum clock, where that can be one."""
-    if row.max_clock_hz is not None and LOWEST_CLOCK_HZ <= row.max_clock_hz <= ABSURD_CLOCK_HZ:
+    """A row whose GPU has its maximum clock."""
+    if row.max_clock_hz is not None:
         row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
     return row
 
