@@ -21,8 +21,18 @@ class OfuError(Exception):
     """Any error this program raises on purpose; its text is one line for the user."""
 
 
+MOST_CHARS = 4000
+"""A value that cannot be used is part of the text, and may be of any length."""
+
+
 class ConfigError(OfuError):
     """Settings that cannot be used; the text names the setting and where it was set."""
+
+    def __init__(self, text: str) -> None:
+        cut = len(text) > MOST_CHARS
+        super().__init__(
+            f"{text[: MOST_CHARS // 2]} [...] {text[-MOST_CHARS // 2 :]}" if cut else text
+        )
 
 
 class HungError(OfuError):

@@ -185,9 +185,7 @@ def _chosen(kind: str, value: str, names: Sequence[str], layer: Layer) -> list[s
     for name in chosen:
         if name not in names:
             known = ", ".join(["auto", *(["none"] if kind == "scheduler" else []), *names])
-            raise ConfigError(
-                f"unknown {kind} {name[:80]!r}; known: {known} ({layer[kind].origin})"
-            )
+            raise ConfigError(f"unknown {kind} {name!r}; known: {known} ({layer[kind].origin})")
     return list(dict.fromkeys(chosen))
 
 

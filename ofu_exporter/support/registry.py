@@ -42,7 +42,7 @@ class Registry(Generic[ModuleT]):
         """One module. Raises ConfigError, which lists the known names."""
         if name not in self.names():
             known = ", ".join([*self._reserved, *self.names()])
-            raise ConfigError(f"unknown {self._kind} {name[:80]!r}; known: {known}")
+            raise ConfigError(f"unknown {self._kind} {name!r}; known: {known}")
         inside = f".{name.replace('-', '_')}.{self._inner}" if self._inner else f".{name}"
         return cast(ModuleT, importlib.import_module(self._package + inside))
 

@@ -9,6 +9,7 @@ import pytest
 
 from ofu_exporter.agent import reloads
 from ofu_exporter.agent.reloads import Reloads
+from ofu_exporter.support.small_files import Stamp, stamp
 
 MANY = 100
 
@@ -75,9 +76,8 @@ def test_a_changed_file_asks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     file = tmp_path / "ofu.yaml"
     file.write_text("a: 1\n")
     looks = 0
-    stamp = reloads.stamp
 
-    def counted(path: Path) -> reloads.Stamp:
+    def counted(path: Path) -> Stamp:
         nonlocal looks
         looks += 1
         return stamp(path)

@@ -19,6 +19,8 @@ from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.web_config import WebConfig, read_web_config
 from ofu_exporter.settings import Settings
 from ofu_exporter.support.patience import within
+from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.support.small_files import read_small
 from tests.helpers.agent import SOON
 from tests.helpers.certificates import Certificates
 from tests.helpers.passwords import web_file
@@ -105,8 +107,8 @@ def test_a_file_that_is_replaced_by_a_pipe_just_then_holds_nothing_up(
 
         return then
 
-    monkeypatch.setattr(tls, "read_small", replaced(tls.read_small))
-    monkeypatch.setattr(tls, "read_secret", replaced(tls.read_secret))
+    monkeypatch.setattr(tls, "read_small", replaced(read_small))
+    monkeypatch.setattr(tls, "read_secret", replaced(read_secret))
     files = tls.TlsFiles(certificates.cert, certificates.key, certificates.ca, ssl.CERT_REQUIRED)
     context = within(SOON, "context", lambda: tls.make_context(files))
     assert stat.S_ISFIFO(file.stat().st_mode)
