@@ -46,6 +46,44 @@ class CountRequests:
         await self._app(scope, receive, counted)
 
 
+class ShortWay:
+    """Answers a scrape at once where everybody may read; all other requests, and what fails here, go the long way."""
+
+    def __init__(self, app: App, page: Page, hosts: Hosts, reading: ReadAccess) -> None:
+        self._app = app
+        self._page = page
+        self._paths = {METRICS, page.path}
+        self._hosts = hosts
+        self._reading = reading
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = self._answer(scope, receive) if scope.get("path") in self._paths else None
+        if answer is None:
+            await self._app(scope, receive, send)
+        else:
+            self._page.count_request(scope["path"], answer.status)
+            await answer.send(send)
+
+    def _answer(self, scope: Scope, receive: Receive) -> HttpAnswer | None:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            return None
+        if not (self._reading.is_open and self._hosts.admits(scope)):
+            return None
+        try:
+            return metrics_answer(self._page, Request(scope, receive))
+        except Exception:  # noqa: BLE001 - on the long way it is raised again, and noted
+            return None
+
+
+def metrics_answer(page: Page, request: Request) -> HttpAnswer:
+    """The page as the reader wants to have it."""
+    rendered = page.render(request.header(b"accept"), request.header(b"accept-encoding"))
+    headers = [(b"vary", b"Accept, Accept-Encoding")]
+    if rendered.encoding:
+        headers.append((b"content-encoding", rendered.encoding.encode()))
+    return HttpAnswer(rendered.body, rendered.content_type, headers=tuple(headers))
+
+
 def answer_head(app: App) -> App:
     """The application, which answers HEAD with the head of its answer to GET; the server leaves out the body."""
 
@@ -77,10 +115,12 @@ def create_app(
 
     Requests that write pass the guard first; their route finds the writer in `scope["ofu.writer"]`.
     """
+    hosts = hosts or Hosts()
     routes = Routes(all_routes(page, book, reports, guard.access))
-    app = (hosts or Hosts()).around(reading.around(guard.around(answer_head(routes))))
-    # Outermost, so that refusals are counted too.
-    return CountRequests(CatchFaults(app, page.faults, _counted_as), page)
+    app = hosts.around(reading.around(guard.around(answer_head(routes))))
+    # Counted outside of all else, so that refusals are, too.
+    counted = CountRequests(CatchFaults(app, page.faults, _counted_as), page)
+    return ShortWay(counted, page, hosts, reading)
 
 
 def all_routes(page: Page, book: JobBook, reports: ReportBook, access: Access) -> list[Route]:
@@ -100,11 +140,7 @@ def _own_routes(page: Page) -> list[Route]:
     """Metrics, health and readiness, which are answered on the event loop: they are there already."""
 
     async def metrics(request: Request) -> HttpAnswer:
-        rendered = page.render(request.header(b"accept"), request.header(b"accept-encoding"))
-        headers = [(b"vary", b"Accept, Accept-Encoding")]
-        if rendered.encoding:
-            headers.append((b"content-encoding", rendered.encoding.encode()))
-        return HttpAnswer(rendered.body, rendered.content_type, headers=tuple(headers))
+        return metrics_answer(page, request)
 
     async def healthz(_: Request) -> HttpAnswer:
         return HttpAnswer(b"ok\n", TEXT)

@@ -18,6 +18,7 @@ from typing import Any
 from ofu_exporter.errors import ReportError
 from ofu_exporter.serving.access import Access, Writer
 from ofu_exporter.support.rate_limit import RateLimit
+from ofu_exporter.support.time_limit import limited
 from ofu_exporter.values.reasons import ReportRejection
 
 Scope = MutableMapping[str, Any]
@@ -115,7 +116,7 @@ class Guard:
     async def _read(self, receive: Receive, body: bytearray) -> None:
         """Fill `body`. Raises ReportError, and _GoneError when the client has left."""
         try:
-            await asyncio.wait_for(self._fill(receive, body), self._body_seconds)
+            await limited(self._body_seconds, self._fill(receive, body))
         except asyncio.TimeoutError as error:
             detail = f"the body was not there within {self._body_seconds:g} s"
             raise ReportError(ReportRejection.TOO_SLOW, detail=detail) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict
 from enum import Enum
 from typing import Protocol
@@ -10,6 +11,10 @@ from typing import Protocol
 TURNS_BETWEEN = 4
 """Turns of the event loop from one request that writes, or was sent too early, to the next. A request that reads takes
 five turns from its connection to its answer, so it waits for about one of those, however many there are."""
+
+
+REST_SECONDS = 0.0005
+"""Time after which one that writes need not wait for these turns: a request that reads has had its five."""
 
 
 class Lane(Enum):
@@ -81,6 +86,7 @@ class RequestQueue:
     def __init__(self) -> None:
         self._lines = {lane: FairLine(newest_first=lane is Lane.HELLO) for lane in Lane}
         self._left = 0
+        self._wrote_at = -math.inf
         self._turning = False
 
     def add(self, waiting: Waiting, lane: Lane) -> None:
@@ -88,7 +94,10 @@ class RequestQueue:
         self._lines[lane].add(waiting)
         if not self._turning:
             self._turning = True
-            asyncio.get_running_loop().call_soon(self._turn)
+            loop = asyncio.get_running_loop()
+            if loop.time() - self._wrote_at > REST_SECONDS:
+                self._left = 0
+            loop.call_soon(self._turn)
 
     def discard(self, waiting: Waiting) -> None:
         """Forget a connection that is closed."""
@@ -104,9 +113,12 @@ class RequestQueue:
             early = None if reader else self._lines[Lane.PIPELINED].take()
             others = [each for each in (early, self._lines[Lane.WRITE].take()) if each]
         self._left = TURNS_BETWEEN if others else max(0, self._left - 1)
-        if self._left or any(self._lines.values()):
+        loop = asyncio.get_running_loop()
+        if others:
+            self._wrote_at = loop.time()
+        if any(self._lines.values()):
             self._turning = True
-            asyncio.get_running_loop().call_soon(self._turn)
+            loop.call_soon(self._turn)
         for waiting in (reader, hello, *others):
             if waiting is not None:
                 waiting.go_on()

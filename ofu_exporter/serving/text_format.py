@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from ofu_exporter.serving.metrics.spec import MetricSpec
 
 END = b"# EOF\n"
 """Ends a page of OpenMetrics."""
+MOST_REMEMBERED = 2048
+"""Most sets of labels that are kept as text: those of 72 GPUs and as many jobs."""
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
@@ -113,17 +115,18 @@ def _writable(
 
 
 def _line(spec: MetricSpec, shape: _Shape, sample: SampleLine) -> str:
-    name = spec.name + sample.suffix
     if not shape.order:
-        return f"{name} {number(sample.value)}\n"
-    values = sample.labels
-    labels = ",".join(
-        [
-            f'{label}="{values[place].translate(_ESCAPES)}"'
-            for label, place in zip(shape.names, shape.order, strict=True)
-        ]
-    )
-    return f"{name}{{{labels}}} {number(sample.value)}\n"
+        return f"{spec.name}{sample.suffix} {number(sample.value)}\n"
+    labels = _labels(shape.names, shape.order, (*sample.labels,))
+    return f"{spec.name}{sample.suffix}{labels}{number(sample.value)}\n"
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _labels(names: tuple[str, ...], order: tuple[int, ...], values: tuple[str, ...]) -> str:
+    """The labels of a line, which are the same in every snapshot and in many metrics."""
+    escaped = [values[place].translate(_ESCAPES) for place in order]
+    pairs = [f'{name}="{value}"' for name, value in zip(names, escaped, strict=True)]
+    return f"{{{','.join(pairs)}}} "
 
 
 def number(value: float) -> str:
