@@ -50,9 +50,9 @@ THEMES: dict[str, Theme] = {
         "clock": Look(130),
         "rest": Look(248),
         "line": Look(29),
-        "good": Look(29),
+        "good": Look(22),
         "bad": Look(124),
-        "warn": Look(130),
+        "warn": Look(94),
     },
     "colour-blind": _SHAPE  # blue, orange and yellow, which all common kinds tell apart (Okabe and Ito)
     | {
