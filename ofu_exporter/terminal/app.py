@@ -11,6 +11,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
+from textual.theme import Theme
 from textual.widgets import Input, Static
 
 from ofu_exporter.terminal.cells import fit_line
@@ -21,6 +22,8 @@ from ofu_exporter.terminal.table_view import TableView, rich_style
 from ofu_exporter.terminal.themes import PLAIN, THEMES
 from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, headline, sections
 
+PAPER = Theme("paper", primary="#004578", background="#fafafa", surface="#f0f0f0", dark=False)
+"""Lighter than textual's own light theme, on which coloured words are hard to read."""
 REDRAW_SECONDS = 1.0
 KEYS = (
     "g GPUs  j jobs  u users  i idle  A wrong  c compact  / filter  o sort  Enter details  "
@@ -94,6 +97,7 @@ class Top(App[None]):
         yield Static(id="foot", markup=False)
 
     def on_mount(self) -> None:
+        self.register_theme(PAPER)
         self._dress()
         self.query_one(TableView).focus()
         self._feed.start()
@@ -129,7 +133,7 @@ class Top(App[None]):
         return next((foot for foot in fitting if len(foot) <= self.size.width), FEWEST_KEYS)
 
     def _dress(self) -> None:
-        self.theme = "textual-light" if self._colours == "light" else "textual-dark"
+        self.theme = PAPER.name if self._colours == "light" else "textual-dark"
 
     def action_view(self, name: str) -> None:
         """Show another view; the compact one again goes back."""

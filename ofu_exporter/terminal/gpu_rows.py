@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal import pictures
-from ofu_exporter.terminal.cells import Segment
+from ofu_exporter.terminal.cells import Segment, fit_line
 from ofu_exporter.terminal.details import gpu_details, node_details
 from ofu_exporter.terminal.scene import Answer, Scene, gpu_name, ofu_of
 from ofu_exporter.terminal.table import Column, Row, joined, text
@@ -157,7 +157,7 @@ def _node(answer: Answer) -> Row:
         subject=f"node {answer.name}",
         cells={
             "node": text(answer.name),
-            "gpus": lambda width: [*[*_levels(node)][:width], Segment("")],
+            "gpus": lambda width: fit_line([*_levels(node)], width),
             "ofu": text(number(ofu), "strong", True),
             "measured": text(f"{measured}/{len(node.gpus)}", _missing(node), True),
             "jobs": text(str(jobs), "", True),

@@ -28,10 +28,10 @@ def captures() -> dict[str, Capture]:
     """The pictures, by the name of their file."""
     many = many_nodes("node-42", nodes=8)
     return {
-        "top-dark": Capture(one_node(), (110, 15), "dark"),
-        "top-light": Capture(one_node(), (110, 15), "light"),
-        "top-colour-blind": Capture(one_node(), (110, 15), "colour-blind"),
-        "top-narrow": Capture(one_node(), (60, 15), "monochrome"),
+        "top-dark": Capture(one_node(), (110, 17), "dark"),
+        "top-light": Capture(one_node(), (110, 17), "light"),
+        "top-colour-blind": Capture(one_node(), (110, 17), "colour-blind"),
+        "top-narrow": Capture(one_node(), (60, 17), "monochrome"),
         "top-wrong": Capture(many, (140, 15), "dark", "A"),
         "top-compact": Capture(many, (110, 12), "dark", "c"),
     }

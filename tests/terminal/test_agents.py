@@ -20,6 +20,7 @@ NAMES = [Host(name, f"http://{name}:1") for name in ("a", "b", "c")]
 
 
 def watched(read: Callable[[str], NodeJson], clock: FakeClock | None = None) -> Agents:
+    shown_node()  # made once, and not by each thread when it is asked
     agents = Agents(NAMES, read, clock or FakeClock())
     agents.start()
     return agents

@@ -18,8 +18,10 @@ from ofu_exporter.terminal.playback import Playback
 from ofu_exporter.terminal.scene import Answer, Feed, Scene
 from ofu_exporter.terminal.themes import THEMES
 from ofu_exporter.terminal.views import Choice
+from tests.helpers.captures import captures, svg
 from tests.helpers.playback import RECORDINGS
 from tests.helpers.scenes import StillFeed, many_nodes, one_node, shown_node
+from tests.helpers.screenshots import FOLDER
 from tests.helpers.values import FakeClock
 
 pytestmark = pytest.mark.slow
@@ -264,6 +266,15 @@ def test_a_screen_without_any_answer_has_keys_all_the_same() -> None:
         assert "no node has answered yet" in screen.text
 
     drive(act, StillFeed(Scene((Answer("n", None),), "")))
+
+
+def test_a_picture_for_the_docs_fetches_nothing() -> None:
+    drawn = asyncio.run(svg(captures()["top-narrow"]))
+    assert "7 of 8" in drawn.replace("&#160;", " ")
+    assert "url(" not in drawn.replace("url(#", "")
+    assert len(drawn) < 60_000
+    for name in captures():
+        assert (FOLDER / f"{name}.svg").exists()
 
 
 def test_q_ends_the_screen() -> None:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from ofu_exporter.support.plain_text import escaped
 from ofu_exporter.terminal.cells import Segment, cut, fit, fit_line, line_width, width_of, wrapped
 
-TEXTS = st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=40)
+TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
 LATIN = st.text(
     alphabet=st.one_of(
         st.characters(min_codepoint=32, max_codepoint=0x24F),

@@ -61,6 +61,14 @@ def test_every_line_of_every_view_has_the_width_of_the_screen(
         assert line_width(laid.draw()) == width
 
 
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_cell_has_the_width_that_it_is_given(view: str) -> None:
+    for section in sections(many_nodes("node-99"), Choice(view)):
+        for row in section.rows:
+            for key, draw in row.cells.items():
+                assert [line_width(draw(width)) for width in (4, 11, 40)] == [4, 11, 40], key
+
+
 def test_a_row_may_say_something_in_the_place_of_its_last_columns() -> None:
     row = Row(
         "x",

@@ -67,3 +67,4 @@ def test_a_look_as_parameters() -> None:
     assert Look(42, is_bold=True).codes == "1;38;5;42"
     assert Look(is_dim=True, is_reversed=True).codes == "2;7"
     assert Look().codes == ""
+    assert Look(back=238).codes == "48;5;238"
