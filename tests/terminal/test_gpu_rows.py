@@ -36,6 +36,13 @@ def test_a_gpu_that_is_held_without_work_says_for_how_long() -> None:
     assert shown(gpu_rows(one_node())[6], "note") == "idle 60 min"
 
 
+def test_what_holds_a_clock_down_is_said_where_it_is_known() -> None:
+    rows = gpu_rows(one_node())
+    assert [shown(row, "limit") for row in rows[2:4]] == ["power cap", "too warm"]
+    assert shown(rows[6], "limit") == "", "nothing holds it down"
+    assert ("clock held down by", "nothing") in rows[6].details()
+
+
 def test_nobody_holds_a_gpu_longer_than_since_the_job_began() -> None:
     node = shown_node()
     notebook = next(job for job in node.jobs if job.gpus == ("6",))

@@ -26,11 +26,15 @@ def test_a_sound_node_has_no_problem() -> None:
 
 
 def test_the_faults_of_the_shown_node_are_named_worst_first() -> None:
-    lost, apart, idle = problems(one_node())
+    lost, apart, warm, idle = problems(one_node())
     assert lost.startswith("node-17 GPU 7 | not measured: lost")
     assert "look for Xid messages" in lost
     assert apart.startswith("job 48230 on node-17 | MFU too high by")
     assert "Likeliest: " in apart
+    assert warm == (
+        "node-17 GPU 3 | its clock is held down: too warm | "
+        "The GPU or its memory is too warm: look at the cooling of the node."
+    )
     assert idle.startswith("node-17 GPU 6 | held by job 48144 of alan without tensor work for")
 
 
