@@ -91,6 +91,7 @@ def _incomplete(reading: Reading, clock: ClockCurve | None, refused: list[Reject
         tensor_active=reading.tensor_active,
         pipes=_believable_pipes(reading)[0],
         sm_clock_hz=_mean_hz(clock, reading) if clock else None,
+        clock_limits=reading.clock_limits,
     )
     reason = Reason.UNKNOWN_MODEL if clock else Reason.NO_CLOCK
     if reading.tensor_active is None:
@@ -180,6 +181,7 @@ def _computed(reading: Reading, rating: Rating, trust: CycleTrust, polled: Polle
         utilization=_per_hz(active, polled.pipes, rating) * hz,
         stderr=stderr,
         clock_method=method,
+        clock_limits=reading.clock_limits,
     )
     refused = (Rejection.CYCLES_IMPLAUSIBLE,) if verdict.implausible else ()
     return Outcome(window, verdict.trust, rejected=refused)

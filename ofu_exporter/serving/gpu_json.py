@@ -18,6 +18,9 @@ class WindowJson(BaseModel):
     tensor_active_ratio: float | None
     sm_clock_hz: float | None
     clock_method: str = Field(description="cycles, polled or point.")
+    clock_limits: tuple[str, ...] | None = Field(
+        default=None, description="What held the SM clock down at its end; null = nobody says."
+    )
 
 
 class GpuJson(BaseModel):
@@ -77,6 +80,9 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
             tensor_active_ratio=window.tensor_active,
             sm_clock_hz=window.sm_clock_hz,
             clock_method=window.clock_method,
+            clock_limits=None
+            if window.clock_limits is None
+            else tuple(limit.value for limit in window.clock_limits),
         ),
     )
 

@@ -10,6 +10,8 @@ from typing import ClassVar, Protocol, runtime_checkable
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.theme import Theme
 from textual.widgets import Input, Static
 
 from ofu_exporter.terminal.cells import fit_line
@@ -20,12 +22,15 @@ from ofu_exporter.terminal.table_view import TableView, rich_style
 from ofu_exporter.terminal.themes import PLAIN, THEMES
 from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, headline, sections
 
+PAPER = Theme("paper", primary="#004578", background="#fafafa", surface="#f0f0f0", dark=False)
+"""Lighter than textual's own light theme, on which coloured words are hard to read."""
 REDRAW_SECONDS = 1.0
 KEYS = (
     "g GPUs  j jobs  u users  i idle  A wrong  c compact  / filter  o sort  Enter details  "
-    "e export  t colours  ? help  q quit"
+    "e export  ? help  q quit"
 )
 SHORT_KEYS = "g j u i A c  / filter  o sort  ? help  q quit"
+FEWEST_KEYS = "? help  q quit"
 PLAYING = "Space pause  [ ] step  "
 
 
@@ -47,22 +52,25 @@ class Top(App[None]):
     #head { height: 1; }
     #foot { height: 1; color: $text-muted; }
     #filter { display: none; height: 1; border: none; padding: 0; }
-    #filter.open { display: block; }
     TableView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(view.key, f"view('{name}')", view.title) for name, view in VIEWS.items()),
-        Binding("slash", "filter", "filter"),
-        Binding("o", "sort", "sort"),
-        Binding("e", "export", "export"),
-        Binding("t", "colours", "colours"),
-        Binding("question_mark", "help", "help"),
-        Binding("space", "pause", "pause"),
-        Binding("left_square_bracket", "step(-1)", "back"),
-        Binding("right_square_bracket", "step(1)", "on"),
-        Binding("escape", "clear", "show all"),
-        Binding("q", "quit", "quit"),
-        Binding("ctrl+c", "quit", "quit", priority=True),
+        # Before all others: a widget takes its keys later, and what is typed fast would come out of order.
+        Binding(key, action, priority=True)
+        for key, action in (
+            *((view.key, f"view('{name}')") for name, view in VIEWS.items()),
+            ("slash", "filter"),
+            ("o", "sort"),
+            ("e", "export"),
+            ("t", "colours"),
+            ("question_mark", "help"),
+            ("space", "pause"),
+            ("left_square_bracket", "step(-1)"),
+            ("right_square_bracket", "step(1)"),
+            ("escape", "clear"),
+            ("q", "leave"),
+            ("ctrl+c", "quit"),
+        )
     ]
 
     def __init__(
@@ -76,6 +84,12 @@ class Top(App[None]):
         self._folder = folder or Path()
         self._scene = Scene((), "")
 
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key is one of ours now: not while words are typed, nor above the tables."""
+        if action.startswith("quit") or isinstance(self.screen, ModalScreen):
+            return action.startswith("quit")
+        return action == "clear" or not isinstance(self.focused, Input)
+
     def compose(self) -> ComposeResult:
         yield Static(id="head", markup=False)
         yield TableView()
@@ -83,6 +97,7 @@ class Top(App[None]):
         yield Static(id="foot", markup=False)
 
     def on_mount(self) -> None:
+        self.register_theme(PAPER)
         self._dress()
         self.query_one(TableView).focus()
         self._feed.start()
@@ -112,12 +127,13 @@ class Top(App[None]):
             said.append(f"only with {chosen.words!r}")
         if chosen.sort:
             said.append(f"by {SORTS[chosen.sort]}{'' if chosen.downward else ', upward'}")
-        keys = (PLAYING if isinstance(self._feed, Steppable) else "") + KEYS
+        playing = PLAYING if isinstance(self._feed, Steppable) else ""
         state = f"[{'; '.join(said)}]  " if said else ""
-        return state + (keys if len(state + keys) <= self.size.width else SHORT_KEYS)
+        fitting = (state + keys for keys in (playing + KEYS, playing + SHORT_KEYS, FEWEST_KEYS))
+        return next((foot for foot in fitting if len(foot) <= self.size.width), FEWEST_KEYS)
 
     def _dress(self) -> None:
-        self.theme = "textual-light" if self._colours == "light" else "textual-dark"
+        self.theme = PAPER.name if self._colours == "light" else "textual-dark"
 
     def action_view(self, name: str) -> None:
         """Show another view; the compact one again goes back."""
@@ -129,8 +145,8 @@ class Top(App[None]):
     def action_filter(self) -> None:
         """Ask for the words."""
         field = self.query_one("#filter", Input)
-        field.add_class("open")
-        field.focus()
+        field.display = True
+        self.set_focus(field)  # at once: what is typed next is meant for it
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while the words are typed."""
@@ -139,8 +155,8 @@ class Top(App[None]):
 
     def on_input_submitted(self) -> None:
         """Keep the words, and go back to the rows."""
-        self.query_one("#filter", Input).remove_class("open")
-        self.query_one(TableView).focus()
+        self.query_one("#filter", Input).display = False
+        self.set_focus(self.query_one(TableView))
 
     def action_clear(self) -> None:
         """Show all rows again."""
@@ -157,6 +173,10 @@ class Top(App[None]):
         if letter:
             self._choice = self._choice.sorted_by(letter)
             self._show()
+
+    def action_leave(self) -> None:
+        """End the screen."""
+        self.exit()
 
     def action_help(self) -> None:
         """Say what the keys do."""
@@ -200,6 +220,6 @@ class Top(App[None]):
             with file.open("x", encoding="utf-8") as opened:
                 json.dump(self._scene.as_data(), opened, indent=1)
         except OSError as error:
-            self.notify(f"{file}: {error.strerror}", severity="error", markup=False)
+            self.notify(f"{error.strerror}: {file}", severity="error", markup=False)
         else:
             self.notify(f"written: {file}", markup=False)

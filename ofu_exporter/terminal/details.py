@@ -9,6 +9,7 @@ from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.percent import percent
 from ofu_exporter.terminal.scene import Answer, gpu_name
+from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 Details = list[tuple[str, str]]
 
@@ -45,6 +46,8 @@ def _window(gpu: NodeGpu) -> Iterator[tuple[str, str]]:
     said = "not known" if error is None else f"\u00b1 {200 * error:.2f} points"
     yield "OFU", f"{percent(window.utilization_ratio)} over {window.seconds:.3g} s, {said}"
     yield "tensor pipes active", percent(window.tensor_active_ratio)
+    if window.clock_limits is not None:
+        yield "clock held down by", limit_words(known_limits(window.clock_limits)) or "nothing"
     yield "SM clock", _mhz(window.sm_clock_hz) + f" ({window.clock_method or 'not read'})"
 
 

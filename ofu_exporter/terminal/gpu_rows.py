@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal import pictures
-from ofu_exporter.terminal.cells import Segment
+from ofu_exporter.terminal.cells import Segment, fit_line
 from ofu_exporter.terminal.details import gpu_details, node_details
 from ofu_exporter.terminal.scene import Answer, Scene, gpu_name, ofu_of
 from ofu_exporter.terminal.table import Column, Row, joined, text
+from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 NONE = "\u2013"
 """Stands where there is no number."""
@@ -31,6 +32,7 @@ GPU_COLUMNS = (
     ),
     Column("hour", "last hour", 10, 60, rank=5, is_picture=True),
     Column("clock", "MHz", 4, 4, rank=3, to_the_right=True),
+    Column("limit", "held by", 7, 28, rank=8),
     Column("job", "JOB", 8, 28),
     Column("user", "USER", 6, 14, rank=6),
     Column("note", "", 9, 30, rank=7),
@@ -84,6 +86,7 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
     users = ", ".join(dict.fromkeys(job.user or job.namespace for job in jobs))
     names = ", ".join(job.job_name or job.job_id for job in jobs) or ", ".join(gpu.jobs)
     idle = held_idle(node, gpu)
+    limits = limit_words(known_limits(window.clock_limits if window else None))
     away = gpu.unavailable is not None
     style = "bad" if away else "soft" if active == 0 else ""
     cells = {
@@ -94,6 +97,7 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
         "bar": lambda width: pictures.bar(ofu, active, width),
         "hour": lambda width: pictures.spark(gpu.last_hour, width),
         "clock": text("" if clock is None else f"{clock / 1e6:.0f}", style, True),
+        "limit": text(limits, "soft"),
         "job": text(names, style),
         "user": text(users, style),
         "note": text(f"idle {lasting(idle)}" if idle else "", "warn"),
@@ -114,7 +118,7 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
             "i": idle,
         },
         details=lambda: gpu_details(where, node, gpu, jobs, idle),
-        words=" ".join([where, gpu_name(gpu), gpu.name, gpu.uuid, names, users, *gpu.jobs]),
+        words=" ".join([where, gpu_name(gpu), gpu.name, gpu.uuid, names, users, limits, *gpu.jobs]),
         style=style,
         rest_from="bar" if away else "",
     )
@@ -157,7 +161,7 @@ def _node(answer: Answer) -> Row:
         subject=f"node {answer.name}",
         cells={
             "node": text(answer.name),
-            "gpus": lambda width: [*[*_levels(node)][:width], Segment("")],
+            "gpus": lambda width: fit_line([*_levels(node)], width),
             "ofu": text(number(ofu), "strong", True),
             "measured": text(f"{measured}/{len(node.gpus)}", _missing(node), True),
             "jobs": text(str(jobs), "", True),

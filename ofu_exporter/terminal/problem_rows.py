@@ -11,6 +11,7 @@ from ofu_exporter.terminal.gpu_rows import held_idle, holders
 from ofu_exporter.terminal.job_rows import jobs_of, verdict_words, worst_verdict
 from ofu_exporter.terminal.scene import Answer, Scene, gpu_name, named
 from ofu_exporter.terminal.table import Column, Row, text
+from ofu_exporter.values.clock_limit import known_limits, limit_words
 from ofu_exporter.values.reasons import Reason
 
 STUCK_SECONDS = 60.0
@@ -85,6 +86,11 @@ def _of_gpus(where: str, node: NodeJson) -> Iterator[_Problem]:
             more = f" ({gpu.detail})" if gpu.detail else ""
             what = f"not measured: {gpu.unavailable.replace('_', ' ')}{more}"
             yield _Problem(place, what, gpu.advice)
+        limits = known_limits(gpu.window.clock_limits if gpu.window else None) or ()
+        advice = next((limit.advice for limit in reversed(limits) if limit.advice), "")
+        if advice:
+            what = f"its clock is held down: {limit_words(limits)}"
+            yield _Problem(place, what, advice, WORTH_A_LOOK)
         idle = held_idle(node, gpu)
         if idle is not None and idle >= LONG_IDLE_SECONDS:
             jobs = ", ".join(f"{job.job_id} of {job.user}" for job in holders(node, gpu))

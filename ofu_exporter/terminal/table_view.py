@@ -16,14 +16,17 @@ from textual.strip import Strip
 
 from ofu_exporter.terminal.cells import Line
 from ofu_exporter.terminal.table import Laid, Row
-from ofu_exporter.terminal.themes import PLAIN, Look, Theme
+from ofu_exporter.terminal.themes import CHOSEN, Look, Theme
 
 
 def rich_style(look: Look) -> Style:
     """A look as the library has it."""
-    colour = None if look.colour is None else f"color({look.colour})"
+    colour, back = (
+        None if number is None else f"color({number})" for number in (look.colour, look.back)
+    )
     return Style(
         color=colour,
+        bgcolor=back,
         bold=look.is_bold or None,
         dim=look.is_dim or None,
         reverse=look.is_reversed or None,
@@ -89,14 +92,12 @@ class TableView(ScrollView, can_focus=True):
         laid = self._lines[place]
         base = self.rich_style
         if laid.row is not None and place == self._cursor:
-            base += Style(reverse=True)
+            base += self._looks.get(CHOSEN, Style())
         return Strip(self._drawn(laid.draw(), base), width).adjust_cell_length(width, base)
 
     def _drawn(self, line: Line, base: Style) -> list[RichSegment]:
-        is_chosen = bool(base.reverse)
-        plain = rich_style(PLAIN)
-        looks = {} if is_chosen else self._looks
-        return [RichSegment(text, base + looks.get(style, plain)) for text, style in line]
+        looks = {} if base.reverse else self._looks
+        return [RichSegment(text, base + looks.get(style, Style())) for text, style in line]
 
     def action_move(self, rows: int) -> None:
         """Choose a row further up or down."""

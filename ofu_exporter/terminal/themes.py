@@ -13,6 +13,8 @@ class Look(NamedTuple):
     is_bold: bool = False
     is_dim: bool = False
     is_reversed: bool = False
+    back: int | None = None
+    """Colour behind the text."""
 
     @property
     def codes(self) -> str:
@@ -22,11 +24,14 @@ class Look(NamedTuple):
             *(["2"] if self.is_dim else []),
             *(["7"] if self.is_reversed else []),
             *([f"38;5;{self.colour}"] if self.colour is not None else []),
+            *([f"48;5;{self.back}"] if self.back is not None else []),
         ]
         return ";".join(codes)
 
 
 Theme = dict[str, Look]
+CHOSEN = "chosen"
+"""The style of the row that the keys are about."""
 _SHAPE: Theme = {"title": Look(is_bold=True), "strong": Look(is_bold=True)}
 
 THEMES: dict[str, Theme] = {
@@ -41,6 +46,7 @@ THEMES: dict[str, Theme] = {
         "good": Look(42),
         "bad": Look(210),
         "warn": Look(214),
+        CHOSEN: Look(back=238),
     },
     "light": _SHAPE
     | {
@@ -50,9 +56,10 @@ THEMES: dict[str, Theme] = {
         "clock": Look(130),
         "rest": Look(248),
         "line": Look(29),
-        "good": Look(29),
+        "good": Look(22),
         "bad": Look(124),
-        "warn": Look(130),
+        "warn": Look(94),
+        CHOSEN: Look(back=252),
     },
     "colour-blind": _SHAPE  # blue, orange and yellow, which all common kinds tell apart (Okabe and Ito)
     | {
@@ -65,6 +72,7 @@ THEMES: dict[str, Theme] = {
         "good": Look(74),
         "bad": Look(214, is_bold=True),
         "warn": Look(227),
+        CHOSEN: Look(back=238),
     },
     "monochrome": _SHAPE
     | {
@@ -73,6 +81,7 @@ THEMES: dict[str, Theme] = {
         "rest": Look(is_dim=True),
         "bad": Look(is_reversed=True),
         "warn": Look(is_bold=True),
+        CHOSEN: Look(is_reversed=True),
     },
 }
 """Each look by the style's name. What colour says is also said by words or by the characters of a bar."""

@@ -125,7 +125,7 @@ VIEWS = {
     "gpus": View("g", "GPUs and jobs", _gpus),
     "jobs": View("j", "jobs", _jobs),
     "users": View("u", "users", _users),
-    "idle": View("i", "GPUs that are held without tensor work", _idle),
+    "idle": View("i", "GPUs held without tensor work", _idle),
     "problems": View("A", "what is wrong", _problems),
     "nodes": View("c", "compact: a line for each node", _nodes),
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.text import show, shown
@@ -79,6 +80,8 @@ class Reading:
     """The samples that the activity is the mean of, one after another; none where the hardware made the mean."""
     counts: bool = True
     """False for time before the source was first read: the window is shown, and added to no total."""
+    clock_limits: tuple[ClockLimit, ...] | None = None
+    """What held the SM clock down at the end of the window; empty = nothing did, None = the source does not say."""
 
     def __post_init__(self) -> None:
         if not all(map(str.isprintable, self.pipes)):
@@ -118,6 +121,8 @@ class Window:
     """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
     share: float = 1.0
     """Part of a whole GPU that the window counts as."""
+    clock_limits: tuple[ClockLimit, ...] | None = None
+    """What held the SM clock down at its end; None where nobody says."""
 
     @property
     def seconds(self) -> float:

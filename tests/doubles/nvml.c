@@ -22,6 +22,7 @@
  *   gpu N tensor|hmma|dmma|imma|integer|graphics RATIO       what it does from here on, 0..1
  *   gpu N curve PATH             instead of these and of clock_mhz: from here on what the file says (curve.h)
  *   gpu N power|power_limit WATTS
+ *   gpu N clock_reasons BITS     of nvmlClocksEventReasons; 0 = nothing holds the clock down
  *   gpu N cycles auto|per_sm|summed|none
  *   gpu N gpm|mig|lost|nan|strict_ids|mute|dead 0|1    strict_ids: one unknown metric id fails the
  *                                whole call; mute: nvmlGpmMetricsGet succeeds and fills nothing in;
@@ -322,6 +323,22 @@ unsigned nvmlDeviceGetEnforcedPowerLimit(device *handle, unsigned *milliwatts) {
     unsigned code = enter_gpu(handle, __func__);
     if (code == SUCCESS)
         *milliwatts = (unsigned)(1000 * gpu_of(handle)->power_limit);
+    return leave(code);
+}
+
+/* nvml.h: a mask of nvmlClocksEventReason... */
+unsigned nvmlDeviceGetCurrentClocksEventReasons(device *handle, unsigned long long *reasons) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS)
+        *reasons = gpu_of(handle)->clock_reasons;
+    return leave(code);
+}
+
+/* The name of the same in drivers before R535, which later ones still have. */
+unsigned nvmlDeviceGetCurrentClocksThrottleReasons(device *handle, unsigned long long *reasons) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS)
+        *reasons = gpu_of(handle)->clock_reasons;
     return leave(code);
 }
 

@@ -27,6 +27,7 @@ from ofu_exporter.serving.pages.elements import (
     tile,
 )
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.clock_limit import limit_words
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
@@ -161,13 +162,15 @@ def _ofu(view: GpuView) -> Cell:
 
 
 def _clock(view: GpuView, clock: float | None) -> Cell:
-    """The clock, and what it is of the tensor clock."""
+    """The clock, what it is of the tensor clock, and what holds it down."""
     if not clock:
         return Cell(words.NONE)
     of = max(view.rating.tensor_clock_hz.values(), default=0.0) if view.rating else 0.0
     low = view.rating.tensor_clock_hz.get("low_precision", of) if view.rating else 0.0
     part = f" {clock / low:.0%} of {low / 1e6:.0f}" if low else ""
-    return Cell(joined([f"{clock / 1e6:.0f} MHz", element("small", part)]), clock)
+    limits = limit_words(view.window.clock_limits if view.window else None)
+    held = f" · {limits}" if limits else ""
+    return Cell(joined([f"{clock / 1e6:.0f} MHz", element("small", part, held)]), clock)
 
 
 JOB_COLUMNS = (
