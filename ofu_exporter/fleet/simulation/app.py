@@ -53,19 +53,28 @@ class FleetApp:
     def __init__(self, fleet: SimulatedFleet, clock: FleetClock) -> None:
         self._fleet = fleet
         self._clock = clock
+        self._turn = asyncio.Lock()
         now = clock()
         self.agents = {
             node.name: SimulatedAgent(fleet, number, clock.begin_unix, now)
             for number, node in enumerate(fleet.nodes)
         }
 
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request after another, and none whose sender has gone meanwhile: it would cost the others time."""
         if scope["type"] != "http":
             return
-        headers = {
-            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
-        }
-        status, body, more = self.answer(scope["path"], headers)
+        gone = asyncio.create_task(_disconnected(receive))
+        try:
+            async with self._turn:
+                await asyncio.sleep(0)  # lets the loop see who has gone
+                if gone.done():
+                    return
+                names = ((key.decode("latin-1"), value) for key, value in scope["headers"])
+                headers = {key: value.decode("latin-1") for key, value in names}
+                status, body, more = self.answer(scope["path"], headers)
+        finally:
+            gone.cancel()
         start = [(name.encode(), value.encode()) for name, value in more.items()]
         start.append((b"content-length", str(len(body)).encode()))
         await send({"type": "http.response.start", "status": status, "headers": start})
@@ -136,6 +145,12 @@ class FleetApp:
                 if agent.at > now - MOST_BEHIND_SECONDS or time.monotonic() > until:
                     break
                 agent.advance(agent.at + MOST_BEHIND_SECONDS)
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Wait until the sender of a request has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class FleetServer(uvicorn.Server):

@@ -131,3 +131,18 @@ def test_nodes_that_nobody_scrapes_are_moved_on(tmp_path: Path) -> None:
         task.cancel()
 
     asyncio.run(asyncio.wait_for(tended(), 20))
+
+
+def test_whoever_has_gone_costs_nothing(tmp_path: Path) -> None:
+    app = FleetApp(fleet(NODES, tmp_path), FleetClock(BEGIN, 1.0, Wall()))
+    sent: list[object] = []
+
+    async def gone() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "path": "/nodes/n1/metrics", "headers": []}
+    asyncio.run(app(scope, gone, send))
+    assert sent == []
