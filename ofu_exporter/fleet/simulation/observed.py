@@ -42,6 +42,10 @@ class ObservedJob:
     truth: JobTruth
     held: GrowingSum
     """GPU-seconds."""
+    held_by_all: GrowingSum
+    """The same if no agent had ever been missing."""
+    present: array[float]
+    """Part of the job's GPUs that is on nodes with an agent, in each of its minutes."""
     observed: GrowingSum
     used: GrowingSum
     """Integral of OFU over the observed GPU-seconds."""
@@ -87,6 +91,7 @@ def observed_job(truth: JobTruth, fleet: SimulatedFleet) -> ObservedJob:
     held = [MINUTE * gpus * on for gpus, on in zip(seen.held, running, strict=True)]
     observed = [MINUTE * gpus * on for gpus, on in zip(seen.gpus, running, strict=True)]
     used = [MINUTE * work * ofu for work, ofu in zip(seen.work, truth.ofu, strict=True)]
+    all_held = [MINUTE * truth.gpu_shares * on for on in running]
     active = (MINUTE * each for each in _activity(truth, fleet))
     seconds, work = GrowingSum(job.start, _summed(observed)), GrowingSum(job.start, _summed(used))
     reported = tuple(_reported(truth, fleet.spec.seed))
@@ -94,6 +99,8 @@ def observed_job(truth: JobTruth, fleet: SimulatedFleet) -> ObservedJob:
     return ObservedJob(
         truth=truth,
         held=GrowingSum(job.start, _summed(held)),
+        held_by_all=GrowingSum(job.start, _summed(all_held)),
+        present=array("d", (gpus / truth.gpu_shares for gpus in seen.held)),
         observed=seconds,
         used=work,
         active=GrowingSum(job.start, _summed(active)),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ofu_exporter import __version__
+from ofu_exporter.fleet.simulation.faults import NodeFault
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.job_series import LONG, SHORT
 from ofu_exporter.fleet.simulation.observed import GrowingSum, ObservedJob
@@ -199,7 +200,7 @@ class GpuSums:
                 totals.add(RecordedSeries("", {}, 0, values))
             yield RecordedSeries("model:ofu_gpu_utilization_seconds:rate5m", labels, 0, used)
             yield RecordedSeries("model:ofu_gpu_observed_seconds:rate5m", labels, 0, measured)
-            known = array("d", [self._known[model]]) * self._minutes
+            known = self._told_of(model)
             yield RecordedSeries("model:ofu_gpu_share:sum", labels, 0, known)
             yield RecordedSeries("model:ofu:ratio_rate5m", labels, 0, divided(used, measured))
             yield from self._compared_series(model, labels)
@@ -208,6 +209,16 @@ class GpuSums:
         yield RecordedSeries("cluster:ofu_gpu_observed_seconds:rate5m", cluster, 0, measured)
         yield RecordedSeries("cluster:ofu:ratio_rate5m", cluster, 0, divided(used, measured))
         yield from self._of_agents(cluster)
+
+    def _told_of(self, model: str) -> array[float]:
+        """GPUs of a model that agents tell of, or told of in the last minutes."""
+        known = array("d", [self._known[model]]) * self._minutes
+        for number, faults in self._fleet.faults.items():
+            node = self._fleet.nodes[number]
+            if node.model.names[0] == model:
+                for minute in untold(faults, self._minutes):
+                    known[minute] -= math.fsum(node.shares)
+        return known
 
     def _compared_series(self, model: str, labels: Mapping[str, str]) -> Iterator[RecordedSeries]:
         mfu, used, seconds = (totals.values for totals in self._compared[model])
@@ -248,6 +259,12 @@ class GpuSums:
         yield RecordedSeries("fleet:ofu_target:ratio", {}, 0, array("d", [TARGET]) * self._minutes)
 
 
+def untold(faults: Iterable[NodeFault], minutes: int) -> set[int]:
+    """The minutes in which a node's agent is missing, but for those in which the rules remember what it said last."""
+    missing = (fault for fault in faults if fault.kind == "agent_missing")
+    return {minute for fault in missing for minute in fault.overlap(fault.start + SHORT, minutes)}
+
+
 def node_series(fleet: SimulatedFleet) -> Iterator[RecordedSeries]:
     """What the rules keep of every node: its model."""
     minutes = fleet.spec.length + 1
@@ -258,13 +275,11 @@ def node_series(fleet: SimulatedFleet) -> Iterator[RecordedSeries]:
             "instance": node.name,
             "model": node.model.names[0],
         }
-        missing = [f for f in fleet.faults.get(number, ()) if f.kind == "agent_missing"]
         values = ones
-        if missing:
+        if missing := untold(fleet.faults.get(number, ()), minutes):
             values = array("d", ones)
-            for fault in missing:
-                for minute in fault.overlap(0, minutes):
-                    values[minute] = ABSENT
+            for minute in missing:
+                values[minute] = ABSENT
         yield RecordedSeries("node:ofu_gpu_info:topk1", labels, 0, values)
 
 
