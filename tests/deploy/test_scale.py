@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.values.job import Job
+from tests.deploy.monitoring import answers, free_port
 from tests.deploy.promtool import ROOT, RULES, groups, read_yaml
 from tests.helpers.agent import until
 from tests.helpers.fleet_pages import Placed, fleet
@@ -34,12 +34,6 @@ Answer = dict[Labels, float]
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
-
-
 class Store:
     """Something that answers queries as Prometheus does, in a process of its own."""
 
@@ -53,13 +47,7 @@ class Store:
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, self._process.args
-        for path in ("/-/ready", "/health"):  # Prometheus' and VictoriaMetrics'
-            with (
-                contextlib.suppress(OSError),
-                urllib.request.urlopen(f"{self.url}{path}", timeout=5) as answer,
-            ):
-                return bool(answer.status == 200)
-        return False
+        return answers(f"{self.url}/-/ready") or answers(f"{self.url}/health")
 
     def query(self, expression: str, at: float) -> list[Any]:
         """The series of an answer."""

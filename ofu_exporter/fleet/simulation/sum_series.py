@@ -12,7 +12,7 @@ from ofu_exporter.fleet.simulation.job_series import LONG, SHORT
 from ofu_exporter.fleet.simulation.observed import ObservedJob, Sums
 from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals, divided
 from ofu_exporter.fleet.simulation.spec import MINUTE
-from ofu_exporter.values.reasons import Reason, ReportRejection
+from ofu_exporter.values.reasons import Reason
 
 OWNER = ("user", "account", "partition", "namespace")
 SUMMED = {
@@ -240,11 +240,6 @@ class GpuSums:
             yield RecordedSeries("cluster:ofu_gpu_unavailable:sum", labels, 0, totals.values)
         labels = {**cluster, "version": __version__}
         yield RecordedSeries("cluster:ofu_exporter_build_info:count", labels, 0, agents)
-        none = array("d", [0.0]) * (self._minutes - 1)
-        for rejection in ReportRejection:
-            labels = {**cluster, "reason": rejection.value}
-            name = "cluster:ofu_exporter_rejected_reports:rate15m"
-            yield RecordedSeries(name, labels, 1, none)
         yield RecordedSeries("fleet:ofu_target:ratio", {}, 0, array("d", [TARGET]) * self._minutes)
 
 
