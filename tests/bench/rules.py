@@ -138,10 +138,10 @@ def cpu_seconds(pid: int) -> float:
 
 
 def is_idle(pid: int) -> bool:
-    """Whether it has put its blocks in order: it did nearly nothing for some seconds."""
+    """Whether it has put its blocks in order, as they lie elsewhere after a day: it looks for that once a minute."""
     before = cpu_seconds(pid)
-    time.sleep(5)
-    return cpu_seconds(pid) - before < 0.1
+    time.sleep(75)
+    return cpu_seconds(pid) - before < 1.0
 
 
 def cost(prometheus: Prometheus, expression: str, at: float, times: int) -> float:

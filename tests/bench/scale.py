@@ -157,7 +157,9 @@ class Storage:
             metrics = dict(
                 line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if " " in line
             )
-        rows = sum(float(value) for name, value in metrics.items() if name.startswith("vm_rows{"))
+        rows: float = sum(
+            float(value) for name, value in metrics.items() if name.startswith("vm_rows{")
+        )
         return size(self.data) / rows
 
 
