@@ -77,8 +77,8 @@ def running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        process.terminate()
-        process.wait(60)
+        process.kill()  # nothing that it has is kept
+        process.wait()
 
 
 @contextlib.contextmanager

@@ -210,6 +210,19 @@ def until_the_same(
         raise AssertionError(said) from None
 
 
+CONFIGURATIONS = sorted(path for path in SCALE.glob("*/*.yaml") if path.stem != "compose")
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_prometheus_takes_it_as_it_is_shipped(path: Path) -> None:
+    agent = ["--agent"] if path.parent.name == "remote-write" else []
+    command = ["promtool", "check", "config", *agent, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    if "rule_files" in read_yaml(path):
+        for rules in RULES:
+            assert f"/{rules.name}\n" in done.stdout
+
+
 def test_three_shards_and_the_prometheus_above_them(site: Site) -> None:
     """Each shard has some of the nodes, and the one above has what the rules make of all."""
     config = read_yaml(SCALE / "sharded" / "shard.yaml")
@@ -245,7 +258,7 @@ def test_agent_mode_into_victoriametrics_with_vmalert(site: Site) -> None:
         words = [word for word in services[name]["command"] if not word.startswith("-rule=/alerts")]
         for old, new in rest.items():
             words = [word.replace(old, new) for word in words]
-        return [name.removeprefix("x-"), *words, *more]
+        return [name, *words, *more]
 
     stored = site.start(storage, *command("victoria-metrics", "-search.latencyOffset=1s"))
     site.start(alert, *command("vmalert", "-remoteWrite.flushInterval=1s"))
@@ -272,7 +285,7 @@ def test_federation_of_what_two_clusters_record(site: Site) -> None:
     }
     above = site.prometheus(read_yaml(SCALE / "federation" / "global.yaml"), addresses=addresses)
     one = read_yaml(ROOT / "deploy" / "prometheus" / "prometheus.yaml")
-    ((job,), _) = one["scrape_configs"], None
+    (job,) = one["scrape_configs"]
     job["static_configs"] = [
         {"targets": nodes, "labels": {"cluster": name}} for name, nodes in halves.items()
     ]
