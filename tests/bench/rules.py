@@ -137,6 +137,13 @@ def cpu_seconds(pid: int) -> float:
     return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e9
 
 
+def is_idle(pid: int) -> bool:
+    """Whether it has put its blocks in order, as they lie elsewhere after a day: it looks for that once a minute."""
+    before = cpu_seconds(pid)
+    time.sleep(75)
+    return cpu_seconds(pid) - before < 1.0
+
+
 def cost(prometheus: Prometheus, expression: str, at: float, times: int) -> float:
     """CPU seconds of one evaluation. Only the number of its series is answered, so that no answer is written out."""
     counted = f"count({expression})"
@@ -153,6 +160,7 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
     prometheus = Prometheus(folder, {})
     try:
         until(prometheus.ready, seconds=120)
+        until(lambda: is_idle(prometheus.process.pid), seconds=1200)
         report(prometheus, now - SCRAPE, options.times)
     finally:
         prometheus.stop()

@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.rules import cpu_seconds
+from tests.deploy.monitoring import answers, free_port
 from tests.deploy.promtool import ALERTS, RULES
 from tests.helpers.agent import COMMAND, until
 
@@ -66,12 +66,6 @@ def specification(nodes: int) -> str:
     )
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
-
-
 def asked(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=120) as answer:
         return json.load(answer)
@@ -83,15 +77,8 @@ def running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        process.terminate()
-        process.wait(60)
-
-
-def answers(url: str) -> bool:
-    try:
-        return bool(urllib.request.urlopen(url, timeout=10).status == 200)
-    except OSError:
-        return False
+        process.kill()  # nothing that it has is kept
+        process.wait()
 
 
 @contextlib.contextmanager
@@ -151,7 +138,7 @@ class Storage:
         return int(found) / 1024
 
     def bytes_a_sample(self) -> float:
-        """Of what lies on disk in its final form: a block, or flushed parts."""
+        """Of what lies on disk in its final form: a block's chunks, without its index, or flushed parts with theirs."""
         if self.data.name == "tsdb":
             request = urllib.request.Request(
                 f"{self.url}/api/v1/admin/tsdb/snapshot", method="POST"
@@ -163,13 +150,16 @@ class Storage:
                 for path in (self.data / "snapshots" / name).glob("*/meta.json")
             ]
             samples = sum(meta["stats"]["numSamples"] for meta in metas)
-            return size(self.data / "snapshots" / name) / samples
+            chunks = (self.data / "snapshots" / name).glob("*/chunks")
+            return sum(map(size, chunks)) / samples
         urllib.request.urlopen(f"{self.url}/internal/force_flush", timeout=300).close()
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=60) as answer:
             metrics = dict(
                 line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if " " in line
             )
-        rows = sum(float(value) for name, value in metrics.items() if name.startswith("vm_rows{"))
+        rows: float = sum(
+            float(value) for name, value in metrics.items() if name.startswith("vm_rows{")
+        )
         return size(self.data) / rows
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.values.job import Job
+from tests.deploy.monitoring import answers, free_port
 from tests.deploy.promtool import ROOT, RULES, groups, read_yaml
 from tests.helpers.agent import until
 from tests.helpers.fleet_pages import Placed, fleet
@@ -34,12 +34,6 @@ Answer = dict[Labels, float]
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
-
-
 class Store:
     """Something that answers queries as Prometheus does, in a process of its own."""
 
@@ -53,13 +47,7 @@ class Store:
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, self._process.args
-        for path in ("/-/ready", "/health"):  # Prometheus' and VictoriaMetrics'
-            with (
-                contextlib.suppress(OSError),
-                urllib.request.urlopen(f"{self.url}{path}", timeout=5) as answer,
-            ):
-                return bool(answer.status == 200)
-        return False
+        return answers(f"{self.url}/-/ready") or answers(f"{self.url}/health")
 
     def query(self, expression: str, at: float) -> list[Any]:
         """The series of an answer."""
@@ -222,6 +210,19 @@ def until_the_same(
         raise AssertionError(said) from None
 
 
+CONFIGURATIONS = sorted(path for path in SCALE.glob("*/*.yaml") if path.stem != "compose")
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_prometheus_takes_it_as_it_is_shipped(path: Path) -> None:
+    agent = ["--agent"] if path.parent.name == "remote-write" else []
+    command = ["promtool", "check", "config", *agent, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    if "rule_files" in read_yaml(path):
+        for rules in RULES:
+            assert f"/{rules.name}\n" in done.stdout
+
+
 def test_three_shards_and_the_prometheus_above_them(site: Site) -> None:
     """Each shard has some of the nodes, and the one above has what the rules make of all."""
     config = read_yaml(SCALE / "sharded" / "shard.yaml")
@@ -257,7 +258,7 @@ def test_agent_mode_into_victoriametrics_with_vmalert(site: Site) -> None:
         words = [word for word in services[name]["command"] if not word.startswith("-rule=/alerts")]
         for old, new in rest.items():
             words = [word.replace(old, new) for word in words]
-        return [name.removeprefix("x-"), *words, *more]
+        return [name, *words, *more]
 
     stored = site.start(storage, *command("victoria-metrics", "-search.latencyOffset=1s"))
     site.start(alert, *command("vmalert", "-remoteWrite.flushInterval=1s"))
@@ -284,7 +285,7 @@ def test_federation_of_what_two_clusters_record(site: Site) -> None:
     }
     above = site.prometheus(read_yaml(SCALE / "federation" / "global.yaml"), addresses=addresses)
     one = read_yaml(ROOT / "deploy" / "prometheus" / "prometheus.yaml")
-    ((job,), _) = one["scrape_configs"], None
+    (job,) = one["scrape_configs"]
     job["static_configs"] = [
         {"targets": nodes, "labels": {"cluster": name}} for name, nodes in halves.items()
     ]

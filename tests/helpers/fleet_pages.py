@@ -20,7 +20,7 @@ Placed = tuple[Job, float, float | None]
 """A job on a whole node, the tensor activity of its GPUs, and the MFU that it reports there."""
 
 
-class FleetNode:
+class LiveNode:
     """A node that goes on by itself whenever it is asked for its page."""
 
     def __init__(self, placed: Placed | None) -> None:
@@ -54,7 +54,7 @@ class FleetNode:
 @contextlib.contextmanager
 def fleet(nodes: Sequence[Placed | None]) -> Iterator[list[str]]:
     """The addresses of nodes, each of which serves its /metrics: one port on as many loopback addresses."""
-    by_host = {f"127.0.1.{number}": FleetNode(one) for number, one in enumerate(nodes, start=1)}
+    by_host = {f"127.0.1.{number}": LiveNode(one) for number, one in enumerate(nodes, start=1)}
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

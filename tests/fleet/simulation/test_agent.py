@@ -84,8 +84,9 @@ def test_a_mistake_is_reported_and_found_again_by_its_name(tmp_path: Path) -> No
 
 def test_a_job_that_crashes_goes_on_under_its_id(tmp_path: Path) -> None:
     rest = ", crashes: {every: 10m, pause: 2m}"
-    paused, later = at(11 * 60, rest, tmp_path), at(22 * 60, rest, tmp_path)
-    assert not values(paused, "ofu_job_gpu")
+    before, paused, later = (at(minute * 60, rest, tmp_path) for minute in (8, 11, 22))
+    assert not any('job_id="1001"' in labels for labels in values(paused, "ofu_gpu_info"))
+    assert any('job_id="1001"' in labels for labels in values(before, "ofu_gpu_info"))
     assert values(later, "ofu_job_held_gpu_seconds_total")['job_id="1001"'] == 4 * 20 * 60
 
 
