@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from ofu_exporter.fleet.prometheus import QueryCost
-from ofu_exporter.fleet.reports.history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import ClusterRow, GroupRow
 from ofu_exporter.support.percent import percent
