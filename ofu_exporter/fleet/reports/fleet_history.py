@@ -29,6 +29,8 @@ class FleetHistory:
     hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of all jobs, by hour."""
     target: float | None = None
+    remark: str = ""
+    """What is to be known of all numbers, where they are not from our agents."""
 
     @property
     def clusters(self) -> list[str]:

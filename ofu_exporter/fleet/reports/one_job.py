@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.hours import HOUR, Clock, Span
@@ -220,15 +221,15 @@ def _gpus(
     )
     found: dict[tuple[str, str], GpuHours] = {}
     for name, expression in (("ofu", ofu), ("clock_hz", hertz)):
-        asked = reader.read(
-            f"{name} of the job's GPUs",
-            span,
-            lambda part, text=expression: client.steps(text, *part, HOUR),  # type: ignore[misc]
-        )
-        for _, series in asked:
+        fetch = partial(_hourly, client, expression)
+        for _, series in reader.read(f"{name} of the job's GPUs", span, fetch):
             for each in series:
                 _add_gpu(found, name, each, clock)
     return [found[place] for place in sorted(found)]
+
+
+def _hourly(client: PrometheusClient, expression: str, part: Span) -> list[Series]:
+    return client.steps(expression, *part, HOUR)
 
 
 def _add_gpu(
