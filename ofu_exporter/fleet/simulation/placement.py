@@ -84,9 +84,9 @@ def _fixed(
     file: SpecFile, nodes: Sequence[FleetNode], draft: DraftJob, calendar: _Calendar
 ) -> PlacedJob:
     place = (*draft.place, "nodes")
-    numbers, unknown = named(draft.group.nodes, {node.name: n for n, node in enumerate(nodes)})
-    if unknown:
-        raise file.error(place, f"no node {unknown}")
+    numbers, _ = named(draft.group.nodes, {node.name: n for n, node in enumerate(nodes)})
+    if strange := [nodes[n].name for n in numbers if nodes[n].model.key != draft.model]:
+        raise file.error(place, f"{strange[0]} has other GPUs than the first of these nodes")
     devices = {number: tuple(range(len(nodes[number].devices))) for number in numbers}
     end = draft.start + draft.minutes
     for number, own in devices.items():
@@ -104,7 +104,7 @@ def _first_free(
     fitting = [
         (number, sum(1 << d for d, gpu in enumerate(node.devices) if gpu.profile == wanted))
         for number, node in enumerate(nodes)
-        if not group.partition or node.partition == group.partition
+        if node.model.key == draft.model and group.partition in ("", node.partition)
     ]
     most = sum(own.bit_count() for _, own in fitting)
     if group.gpus > most:

@@ -48,28 +48,28 @@ Minutes = Annotated[int, BeforeValidator(_minutes), Field(ge=0, le=LONGEST_MINUT
 Begin = Annotated[datetime.datetime, AfterValidator(_utc)]
 Label = Annotated[str, Field(pattern=LABEL, max_length=200)]
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
-Positive = Annotated[float, Field(gt=0.0)]
+Mhz = Annotated[float, Field(ge=100.0, le=4000.0)]
 
 
-class _Part(BaseModel):
+class _SpecPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Spread(_Part):
+class ValueSpread(_SpecPart):
     """Values of several jobs: normally distributed, and never below or above what is given."""
 
-    mean: float
-    deviation: float = Field(default=0.0, ge=0.0)
-    lowest: float = 0.0
-    highest: float = 1.0
+    mean: Ratio
+    deviation: Ratio = 0.0
+    lowest: Ratio = 0.0
+    highest: Ratio = 1.0
 
 
-class LengthSpread(_Part):
+class LengthSpread(_SpecPart):
     """Lengths of several jobs: log-normally distributed around the mean."""
 
-    mean: Minutes
+    mean: Minutes = Field(ge=1)
     deviation: float = Field(default=0.5, ge=0.0, le=2.0, description="Of the logarithm.")
-    longest: Minutes = LONGEST_MINUTES
+    longest: Minutes = Field(default=LONGEST_MINUTES, ge=1)
 
 
 def _spread(value: object) -> object:
@@ -81,11 +81,11 @@ def _length(value: object) -> object:
     return {"mean": value, "deviation": 0.0} if isinstance(value, (str, int, float)) else value
 
 
-Shares = Annotated[Spread, BeforeValidator(_spread)]
+Shares = Annotated[ValueSpread, BeforeValidator(_spread)]
 Lengths = Annotated[LengthSpread, BeforeValidator(_length)]
 
 
-class NodeGroup(_Part):
+class NodeGroup(_SpecPart):
     """Nodes that are alike. Their names are `name` and a number from 1 on."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
@@ -98,21 +98,21 @@ class NodeGroup(_Part):
     partition: Label = ""
 
 
-class ModelSpec(_Part):
+class ModelSpec(_SpecPart):
     """A model that jobs train."""
 
     config: dict[str, Any] = Field(description="The model's own config.json, as it is.")
     seq_len: int = Field(gt=0, le=1 << 30)
 
 
-class Reporting(_Part):
+class Reporting(_SpecPart):
     """What a job reports of itself. Without a mistake it reports its true MFU."""
 
     every: Minutes = 1
     model: str | None = Field(default=None, description="A name of `models`.")
     mistake: str | None = Field(default=None, description="A cause, as `explain` names them.")
     convention: str | None = Field(default=None, description="Counts by it, right or wrong.")
-    precision: str = "bf16"
+    precision: Literal["tf32", "bf16", "fp16", "fp8", "fp4", "int8", "fp64"] = "bf16"
     recompute: Literal["none", "selective", "full"] | None = None
     noise: float = Field(default=0.003, ge=0.0, le=0.1, description="As a share of the MFU.")
 
@@ -132,18 +132,18 @@ class Reporting(_Part):
         return self
 
 
-class Change(_Part):
+class Change(_SpecPart):
     """From a minute of the job on, it is faster or slower than before by this factor."""
 
     at: Minutes
     factor: float = Field(ge=0.0, le=10.0)
 
 
-class Straggler(_Part):
+class Straggler(_SpecPart):
     """One GPU that is slower. With a clock the others wait for it; with a share it does less than they do."""
 
     gpu: int = Field(default=0, ge=0, description="Which of the job's GPUs, from 0.")
-    clock_mhz: Positive | None = None
+    clock_mhz: Mhz | None = None
     share: Ratio | None = None
 
     @model_validator(mode="after")
@@ -153,14 +153,14 @@ class Straggler(_Part):
         return self
 
 
-class Crashes(_Part):
+class Crashes(_SpecPart):
     """The job crashes again and again, and starts anew on the same GPUs with the same id."""
 
     every: Minutes = Field(ge=1)
     pause: Minutes = Field(default=2, ge=1, le=4)
 
 
-class JobGroup(_Part):
+class JobGroup(_SpecPart):
     """Jobs that are alike, one or many."""
 
     name: Label = Field(min_length=1)
@@ -179,12 +179,12 @@ class JobGroup(_Part):
     ofu: Shares | None = None
     mfu: Shares | None = None
     left_out: Shares = Field(
-        default=Spread(mean=0.01),
+        default=ValueSpread(mean=0.01),
         validate_default=True,
         description="What the hardware runs and a right MFU leaves out: OFU - MFU.",
     )
     noise: float = Field(default=0.02, ge=0.0, le=0.2, description="From minute to minute.")
-    clock_mhz: Positive | None = None
+    clock_mhz: Mhz | None = None
     report: Reporting | None = None
     changes: tuple[Change, ...] = ()
     straggler: Straggler | None = None
@@ -215,7 +215,7 @@ FaultKind = Literal[
 ]
 
 
-class FaultSpec(_Part):
+class FaultSpec(_SpecPart):
     """Something that goes wrong on nodes for a while."""
 
     fault: FaultKind
@@ -223,7 +223,7 @@ class FaultSpec(_Part):
     gpus: tuple[int, ...] = Field(default=(), description="By index; without them all of the node.")
     at: Minutes = 0
     lasts: Minutes | None = Field(default=None, description="Without it, to the end.")
-    clock_mhz: Positive | None = None
+    clock_mhz: Mhz | None = None
 
     @model_validator(mode="after")
     def _fitting(self) -> FaultSpec:
@@ -235,7 +235,7 @@ class FaultSpec(_Part):
         return self
 
 
-class RawPages(_Part):
+class RawPages(_SpecPart):
     """Nodes whose whole pages are part of the history, for some hours of it."""
 
     nodes: tuple[str, ...] = Field(min_length=1)
@@ -247,7 +247,7 @@ Level = Literal["job", "owner", "model", "cluster", "node", "hour"]
 LEVELS: tuple[Level, ...] = ("job", "owner", "model", "cluster", "node", "hour")
 
 
-class HistorySpec(_Part):
+class HistorySpec(_SpecPart):
     """What of the fleet is written as history."""
 
     levels: tuple[Level, ...] = LEVELS
@@ -262,7 +262,7 @@ class HistorySpec(_Part):
         return value
 
 
-class FleetSpec(_Part):
+class FleetSpec(_SpecPart):
     """A fleet: what it has, what runs on it, and what goes wrong."""
 
     seed: int = Field(default=1, ge=0, lt=1 << 32)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from tests.helpers.fleets import NODES, fleet
 
@@ -75,3 +77,17 @@ def test_a_job_is_cut_where_the_fleet_ends(tmp_path: Path) -> None:
 def test_named_nodes_are_taken_whole(tmp_path: Path) -> None:
     made = fleet(NODES + "jobs:\n  - {name: a, ofu: 0.3, nodes: [n2]}\n", tmp_path)
     assert made.jobs[0].job.devices == {1: (0, 1, 2, 3)}
+
+
+def test_named_nodes_may_be_any_of_the_fleet(tmp_path: Path) -> None:
+    nodes = NODES + "  - {name: a, count: 2, model: A100, gpus: 4}\n"
+    made = fleet(nodes + "jobs:\n  - {name: a, ofu: 0.3, nodes: [a1..2]}\n", tmp_path)
+    assert [*made.jobs[0].job.devices] == [2, 3]
+
+
+def test_a_job_has_gpus_of_one_model(tmp_path: Path) -> None:
+    nodes = "nodes:\n  - {name: a, count: 1, model: A100, gpus: 4}\n" + NODES.partition("\n")[2]
+    made = fleet(nodes + "jobs:\n  - {name: a, ofu: 0.3, gpus: 3}\n", tmp_path)
+    assert [*made.jobs[0].job.devices] == [0]
+    with pytest.raises(ConfigError, match="12 GPUs of 4"):
+        fleet(nodes + "jobs:\n  - {name: a, ofu: 0.3, gpus: 12}\n", tmp_path)
