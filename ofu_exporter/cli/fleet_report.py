@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.fleet_report import Wanted
     from ofu_exporter.fleet.reports.result import FleetReport
 
-FORMATS = ("text", "json", "csv", "markdown", "focus", "parquet")
+FORMATS = ("text", "html", "json", "csv", "markdown", "focus", "parquet")
 NAMES_OF = {"agents": "ofu-exporter", "dcgm-exporter": "dcgm-exporter"}
 EXIT_INCOMPLETE = 4
 EXIT_NOTHING = 3
@@ -86,10 +86,12 @@ def read_report(options: dict[str, Any], wanted: Wanted) -> FleetReport:
 
 def rendered(found: FleetReport, format_: str, most_rows: int) -> bytes:
     """The report in one of FORMATS."""
-    from ofu_exporter.fleet.reports import focus, rows, text
+    from ofu_exporter.fleet.reports import focus, report_page, rows, text
 
     if format_ == "parquet":
         return rows.as_parquet(*rows.rows(found))
+    if format_ == "html":
+        return report_page.page(found).encode(errors="backslashreplace")
     if format_ == "focus":
         return focus.as_focus(found).encode()
     if format_ == "csv":
