@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ofu_exporter.cli.fleet_job import job
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.errors import ConfigError
 
@@ -138,3 +139,4 @@ def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
 
 
 fleet.add_command(report)
+fleet.add_command(job)

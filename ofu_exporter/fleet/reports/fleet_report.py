@@ -10,9 +10,9 @@ from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.agreement import Pair, agreement
 from ofu_exporter.fleet.reports.days import days
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.funnel import funnel, installed
 from ofu_exporter.fleet.reports.headline import headline
-from ofu_exporter.fleet.reports.history import FleetHistory
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row
 from ofu_exporter.fleet.reports.notes import notes
 from ofu_exporter.fleet.reports.prices import Prices
@@ -130,12 +130,17 @@ def _pairs(rows: Iterable[JobRow]) -> list[Pair]:
 
 
 def _hours(history: FleetHistory) -> list[HourRow]:
-    return [
-        HourRow(
-            end=iso(history.clock.end_of(hour)),
-            held_gpus=sums.held,
-            ofu=sums.ofu,
-            mfu=sums.mfu,
-        )
-        for hour, sums in sorted(history.hours.items())
-    ]
+    """Every hour of the asked time."""
+    known = {hour for _, hour in history.recorded | history.raw}
+    return [_hour(history, hour, hour in known) for hour in history.clock.hours(history.span)]
+
+
+def _hour(history: FleetHistory, hour: int, is_known: bool) -> HourRow:
+    sums = history.hours.get(hour)
+    nothing = 0.0 if is_known else None
+    return HourRow(
+        end=iso(history.clock.end_of(hour)),
+        held_gpus=nothing if sums is None else sums.held,
+        ofu=None if sums is None else sums.ofu,
+        mfu=None if sums is None else sums.mfu,
+    )
