@@ -21,12 +21,13 @@ POLL_SECONDS = 2.0
 """Time between two questions to the agent."""
 
 
-@click.command()
+@click.command(short_help="What has happened on this node.")
 @click.option(
     "--agent",
-    show_default="its Unix socket where that is there, else http://127.0.0.1:9846",
+    envvar="OFU_AGENT",
     metavar="URL",
-    help="The agent: http://, https:// or unix:/path.",
+    help="The agent: http://, https:// or unix:/path. "
+    "Default: OFU_AGENT, its Unix socket where that is there, or http://127.0.0.1:9846.",
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens, until interrupted.")
 @click.option(

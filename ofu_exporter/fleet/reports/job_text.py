@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.reports.job_result import JobResult, PointRow
 from ofu_exporter.fleet.reports.tables import NONE, job_name, number, share
-from ofu_exporter.values.text import shown
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.values.text import shown
 
 _LINES = 24
 """Rows of the table over time."""
