@@ -16,7 +16,6 @@ import click
 from ofu_exporter.cli.help import SubjectCommand, SubjectOption
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
-from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.client.agent_url import default_url
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.terminal.hosts import Host, parse_hosts, read_hosts
@@ -32,11 +31,13 @@ PLAY_SECONDS = 60.0
 """How long `--once` reads a recording."""
 PRESET = {**QUIET, "interval": Given(2.0, "this command")}
 """Settings of the sampling without an agent."""
+SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
+"""The settings of the agent that it uses for that."""
 TEXTUAL = "the screen needs textual: pip install 'ofu-exporter[top]'; `ofu-exporter top --once` needs nothing"
 
 
 @click.command(cls=SubjectCommand, short_help="Watch GPUs, jobs and users in the terminal.")
-@partial(setting_flags, own=PRESET, names=(*MEASURE, "scheduler", "owner_max_age"))
+@partial(setting_flags, own=PRESET, names=SAMPLE)
 @click.option(
     "--agent", metavar="URL", help="One agent: http://, https:// or unix:/path; or OFU_AGENT."
 )
