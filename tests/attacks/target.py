@@ -116,7 +116,7 @@ class Target:
         return context_of(str(ca) if ca else None, str(certificate) if certificate else None)
 
     def get(self, path: str = "/metrics") -> Scrape:
-        return scrape(self.url, self.context, path)
+        return scrape(self.url, self.context, path, self.setup.scraper)
 
     def rss_mib(self) -> float:
         """The most memory that was resident since the start, in MiB."""
