@@ -147,7 +147,10 @@ class Routes:
         await answer.send(send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
-        route, rest = self._found(scope["path"])
+        path = scope["path"]
+        if path[:-1] in self._exact and path.endswith("/"):
+            return HttpAnswer(b"", status=307, headers=((b"location", path[:-1].encode()),))
+        route, rest = self._found(path)
         if scope["method"] != route.method:
             body = json.dumps({"detail": "Method Not Allowed"}).encode()
             return HttpAnswer(body, status=405, headers=((b"allow", route.method.encode()),))

@@ -19,7 +19,7 @@ from pathlib import Path
 from ofu_exporter.agent import daemon
 from ofu_exporter.schedulers.kubernetes import driver
 from ofu_exporter.schedulers.kubernetes.grpc import GrpcChannel
-from tests.bench.exporters import resident_mib
+from tests.bench.process import resident_mib
 
 GPUS = 8
 POLLS = 200

@@ -7,6 +7,7 @@ import platform
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -43,10 +44,11 @@ def machine() -> str:
     system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     today = datetime.now(tz=timezone.utc).date()
     load = os.getloadavg()[1]
-    return (
+    said = (
         f"Measured on {today} on {os.cpu_count()} virtual cores of {model[1] if model else 'a CPU'}, {system}, "
         f"Python {platform.python_version()}, without a GPU, at a load of {load:.1f} by others and by these programs."
     )
+    return textwrap.fill(said, 115)
 
 
 def run(command: tuple[str, ...]) -> str:

@@ -92,9 +92,17 @@ def test_what_a_route_refuses_says_why(client: Client) -> None:
     assert headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("path", ["/nope", "/", "/jobs", "/sum/", "/sum/x", "/summ"])
+@pytest.mark.parametrize("path", ["/nope", "/", "/jobs", "/sum/x", "/summ"])
 def test_a_path_without_a_route(client: Client, path: str) -> None:
     assert get(client, path)[::2] == (404, {"detail": "Not Found"})
+
+
+def test_a_slash_too_many_leads_to_the_route_without_it(client: Client) -> None:
+    client.send(b"GET /sum/ HTTP/1.1\r\nHost: x\r\n\r\n")
+    head = client._until(b"\r\n\r\n").decode().lower()
+    assert head.startswith("http/1.1 307 ")
+    assert "location: /sum" in head.split("\r\n")
+    assert get(client, "/sum")[0] == 200
 
 
 def test_another_method_is_refused_with_the_one_there_is(client: Client) -> None:
