@@ -123,7 +123,7 @@ class Settings(BaseModel):
     report_socket: Path | None = Field(
         default=None,
         description="Unix socket to serve on as well, for jobs on this node to report to.",
-        examples=["/run/ofu-exporter/reports.sock"],
+        examples=["FILE"],
     )
     report_token_file: Path | None = Field(
         default=None,

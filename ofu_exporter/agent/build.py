@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from pydantic import BaseModel
 
@@ -12,7 +14,7 @@ from ofu_exporter.agent.attribution import Attribution, Polling
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Owners, Sampler, SamplingPlan
 from ofu_exporter.agent.source_opening import Candidate
-from ofu_exporter.hardware.gpu_models import GpuModel, custom_row
+from ofu_exporter.hardware.gpu_models import ROWS, GpuModel, custom_row
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.entry import Policy
@@ -30,18 +32,26 @@ from ofu_exporter.values.snapshot import Snapshot
 
 
 def rows(settings: Iterable[GpuSetting]) -> list[GpuModel]:
-    """The user's GPU models as rows of the table."""
-    return [
-        custom_row(
-            names=(setting.name,),
-            pci_device_ids=(setting.pci_device_id,) if setting.pci_device_id else (),
-            sm_count=setting.sm_count,
-            tensor_clock_hz=setting.tensor_clock_hz,
-            fp64_clock_hz=setting.fp64_clock_hz,
-            flops_per_cycle_per_sm=setting.flops_per_cycle_per_sm,
-        )
-        for setting in settings
-    ]
+    """The user's GPU models as rows of the table, each with a key that no other row has."""
+    taken = {row.key for row in ROWS}
+    made = []
+    for row in map(_row, settings):
+        numbered = (f"{row.key} ({number})" for number in itertools.count(2))
+        key = next(key for key in itertools.chain([row.key], numbered) if key not in taken)
+        taken.add(key)
+        made.append(replace(row, key=key))
+    return made
+
+
+def _row(setting: GpuSetting) -> GpuModel:
+    return custom_row(
+        names=(setting.name,),
+        pci_device_ids=(setting.pci_device_id,) if setting.pci_device_id else (),
+        sm_count=setting.sm_count,
+        tensor_clock_hz=setting.tensor_clock_hz,
+        fp64_clock_hz=setting.fp64_clock_hz,
+        flops_per_cycle_per_sm=setting.flops_per_cycle_per_sm,
+    )
 
 
 def build_sampler(
@@ -76,6 +86,15 @@ def build_attribution(configured: Configured) -> Attribution:
 
 def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Scheduler]]:
     return name, lambda: schedulers.load(name).Scheduler(options)
+
+
+def what_is_sampled(configured: Configured) -> tuple[object, ...]:
+    """All that a sampler and an attribution are built from: while that stays, a reload lets them go on."""
+    settings = configured.settings
+    return (
+        *(configured.sources, configured.schedulers, settings.scheduler == "auto"),
+        *(settings.interval, settings.clock_interval, settings.gpus, settings.owner_max_age),
+    )
 
 
 def build_access(settings: Settings) -> Access:

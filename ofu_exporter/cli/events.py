@@ -15,18 +15,19 @@ from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.errors import OfuError
 from ofu_exporter.serving.event_routes import EventJson, EventsJson
 from ofu_exporter.support.json_answer import NoAnswerError, ask, shown_url
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 POLL_SECONDS = 2.0
 """Time between two questions to the agent."""
 
 
-@click.command()
+@click.command(short_help="What has happened on this node.")
 @click.option(
     "--agent",
-    show_default="its Unix socket where that is there, else http://127.0.0.1:9846",
+    envvar="OFU_AGENT",
     metavar="URL",
-    help="The agent: http://, https:// or unix:/path.",
+    help="The agent: http://, https:// or unix:/path. "
+    "Default: OFU_AGENT, its Unix socket where that is there, or http://127.0.0.1:9846.",
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens, until interrupted.")
 @click.option(
@@ -94,7 +95,7 @@ class _Reader:
             self._say(f"{first - 1 - self._after} older events are no longer remembered")
 
     def _say(self, text: str) -> None:
-        click.echo(f"ofu-exporter: {escaped(text)}", err=True)
+        click.echo(f"ofu-exporter: {shown(text)}", err=True)
 
 
 def _print(event: EventJson, as_json: bool) -> None:
@@ -102,4 +103,4 @@ def _print(event: EventJson, as_json: bool) -> None:
         click.echo(json.dumps(event.model_dump(mode="json")))
     else:
         at = datetime.datetime.fromtimestamp(event.unix).astimezone().isoformat(" ", "seconds")
-        click.echo(escaped(f"{at}  {event.kind.value:<14}  {event.sentence}"))
+        click.echo(shown(f"{at}  {event.kind.value:<14}  {event.sentence}"))

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from ofu_exporter.cli.help import SubjectCommand, SubjectOption
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.client.agent_url import default_url
@@ -30,12 +31,16 @@ PLAY_SECONDS = 60.0
 """How long `--once` reads a recording."""
 PRESET = {**QUIET, "interval": Given(2.0, "this command")}
 """Settings of the sampling without an agent."""
+SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
+"""The settings of the agent that it uses for that."""
 TEXTUAL = "the screen needs textual: pip install 'ofu-exporter[top]'; `ofu-exporter top --once` needs nothing"
 
 
-@click.command()
-@partial(setting_flags, own=PRESET)
-@click.option("--agent", metavar="URL", help="One agent: http://, https:// or unix:/path.")
+@click.command(cls=SubjectCommand, short_help="Watch GPUs, jobs and users in the terminal.")
+@partial(setting_flags, own=PRESET, names=SAMPLE)
+@click.option(
+    "--agent", metavar="URL", help="One agent: http://, https:// or unix:/path; or OFU_AGENT."
+)
 @click.option(
     "--hosts", metavar="LIST", help="Many agents: node[1-8],m7, or addresses as for --agent."
 )
@@ -45,38 +50,48 @@ TEXTUAL = "the screen needs textual: pip install 'ofu-exporter[top]'; `ofu-expor
     metavar="FILE",
     help="A file of such hosts; what follows a # is a comment.",
 )
-@click.option("--port", default=9846, show_default=True, help="Port of the agents of --hosts.")
+@click.option("--port", default=9846, metavar="N", help="Port of the agents of --hosts: 9846.")
 @click.option("--once", is_flag=True, help="Print one page of text, and end.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and end.")
 @click.option(
     "--view",
     type=click.Choice([*VIEWS]),
     default="gpus",
-    show_default=True,
-    help="What to begin with.",
+    metavar="NAME",
+    help="What to begin with: " + ", ".join(VIEWS) + ".",
 )
 @click.option("--filter", "words", default="", metavar="WORDS", help="Only rows with these words.")
 @click.option(
     "--sort",
     type=click.Choice([*SORTS]),
     default=None,
+    metavar="KEY",
     help="Sort by: " + ", ".join(f"{key} {name}" for key, name in SORTS.items()) + ".",
+    cls=SubjectOption,
+    rare=True,
 )
 @click.option(
     "--theme",
     type=click.Choice([*THEMES]),
     default=None,
     help="Colours; monochrome where NO_COLOR is set.",
+    cls=SubjectOption,
+    rare=True,
 )
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
-    show_default=True,
     help="Whether --once is coloured: auto = on a terminal.",
+    cls=SubjectOption,
+    rare=True,
 )
 @click.option(
-    "--width", type=click.IntRange(40, 1000), help="Width of --once; default: the terminal's."
+    "--width",
+    type=click.IntRange(40, 1000),
+    help="Width of --once; default: the terminal's.",
+    cls=SubjectOption,
+    rare=True,
 )
 def top(  # noqa: PLR0913, PLR0917 - one per flag
     agent: str | None,
@@ -95,8 +110,8 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
 ) -> None:
     """Watch GPUs, jobs and users in the terminal: bars of OFU, the last hour, verdicts, and what is wrong.
 
-    Without --agent and --hosts the agent of this node is asked. Where there is none, or a setting of a source is
-    given, this command samples by itself, as `check` does; with --path it plays a recording. It ends no process.
+    By default the agent of this node is asked. Where there is none, or a setting of a source is
+    given, this command samples by itself, as `check` does; --path plays a recording. It ends no process.
     """
     is_screen = not (once or as_json)
     colours = theme or ("monochrome" if os.environ.get("NO_COLOR") else "dark")
@@ -126,6 +141,7 @@ def _hosts(agent: str | None, hosts: str | None, file: Path | None, port: int) -
         return read_hosts(file, port)
     if hosts is not None:
         return parse_hosts(hosts, port)
+    agent = agent or os.environ.get("OFU_AGENT")
     return [] if agent is None else parse_hosts(agent, port)
 
 

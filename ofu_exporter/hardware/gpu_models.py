@@ -116,7 +116,15 @@ def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
     fp64 = low if row.fp64_clock_hz is None else row.fp64_clock_hz
     clocks = {LOW_PRECISION: low, FP64: fp64}
     peaks = _peaks(row, low, gpu)
-    return Rating(clocks, peaks, row.origin, row.key, row.max_sm_clock_hz, row.sm_count)
+    return Rating(
+        clocks,
+        peaks,
+        row.origin,
+        row.key,
+        _rated_as(row, gpu),
+        row.max_sm_clock_hz,
+        row.sm_count,
+    )
 
 
 def estimate(gpu: Gpu) -> Rating | None:
@@ -208,6 +216,14 @@ def _tensor_clock_hz(row: GpuModel, rated_hz: float, gpu: Gpu) -> float:
     if published is None or precision in row.disputed:
         return rated_hz * row.sm_count / reported
     return published / (reported * rate)
+
+
+def _rated_as(row: GpuModel, gpu: Gpu) -> str:
+    """The row, and what else of a device its clocks and peaks depend on: MIG, and SMs that are not the model's."""
+    if gpu.instance:
+        return f"{row.key} MIG"
+    reported = _sm_count(gpu)
+    return row.key if reported in (None, 0, row.sm_count) else f"{row.key} {reported} SMs"
 
 
 def _peaks(row: GpuModel, low_hz: float, gpu: Gpu) -> dict[str, float]:

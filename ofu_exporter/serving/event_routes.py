@@ -1,14 +1,19 @@
-"""Adds the route that answers with what has happened on the node."""
+"""The route that answers with what has happened on the node."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import FastAPI, Query
 from pydantic import BaseModel, Field
 
 from ofu_exporter.serving.event_log import EventKind
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.routes import (
+    Described,
+    HttpAnswer,
+    NumberAsked,
+    Request,
+    Route,
+    json_answer,
+)
 
 
 class EventJson(BaseModel):
@@ -31,15 +36,16 @@ class EventsJson(BaseModel):
     events: list[EventJson] = Field(description="Oldest first.")
 
 
-def add_event_routes(app: FastAPI, page: Page) -> None:
-    """Add /v1/events."""
+AFTER = NumberAsked("after", "Only events with a higher number; 0 = all.")
 
-    @app.get("/v1/events", summary="What has happened: jobs, verdicts, GPUs, sources")
-    def events(
-        after: Annotated[
-            int, Query(ge=0, description="Only events with a higher number; 0 = all.")
-        ] = 0,
-    ) -> EventsJson:
-        found, newest = page.events.after(after)
+
+def event_routes(page: Page) -> list[Route]:
+    """The route /v1/events."""
+
+    def events(request: Request) -> HttpAnswer:
+        found, newest = page.events.after(request.number(AFTER))
         answer = [EventJson(**event._asdict()) for event in found]
-        return EventsJson(began=page.events.began, newest=newest, events=answer)
+        return json_answer(EventsJson(began=page.events.began, newest=newest, events=answer))
+
+    what = "What has happened: jobs, verdicts, GPUs, sources"
+    return [Route("/v1/events", events, Described(what, EventsJson, number=AFTER))]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.support.bounded_get import Check, Limits, TooLargeError, get
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -32,7 +32,7 @@ class NoAnswerError(OfuError):
 
 def shown_url(url: str) -> str:
     """The URL without a password, as it may be printed."""
-    return escaped(re.sub(r"//[^/@]*@", "//", url))
+    return shown(re.sub(r"//[^/@]*@", "//", url))
 
 
 def ask(
@@ -49,7 +49,7 @@ def ask(
         raise NoAnswerError(f"answers with over {MOST_BYTES >> 20} MiB") from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise NoAnswerError(f"does not answer: {escaped(shown_url(why))}") from error
+        raise NoAnswerError(f"does not answer: {shown(shown_url(why))}") from error
     if answer.status != 200:
         raise NoAnswerError(PROBLEMS.get(answer.status, f"answers {answer.status}"))
     try:

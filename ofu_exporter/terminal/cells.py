@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import NamedTuple
 
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 
 class Segment(NamedTuple):
@@ -34,7 +34,7 @@ def _letter_width(letter: str) -> int:
 
 def cut(text: str, width: int) -> str:
     """The text, escaped, cut to a width."""
-    text = escaped(text)
+    text = shown(text)
     if width_of(text) <= width:
         return text
     kept, used = [], 0
@@ -48,9 +48,9 @@ def cut(text: str, width: int) -> str:
 
 def fit(text: str, width: int, to_the_right: bool = False) -> str:
     """The text, escaped, cut or filled up to a width."""
-    shown = cut(text, width)
-    space = " " * (width - width_of(shown))
-    return space + shown if to_the_right else shown + space
+    piece = cut(text, width)
+    space = " " * (width - width_of(piece))
+    return space + piece if to_the_right else piece + space
 
 
 def line_width(line: Line) -> int:
@@ -62,10 +62,10 @@ def fit_line(line: Line, width: int) -> Line:
     made: Line = []
     left = width
     for text, style in line:
-        shown = cut(text, left)
-        made.append(Segment(shown, style))
-        left -= width_of(shown)
-        if shown != escaped(text):
+        piece = cut(text, left)
+        made.append(Segment(piece, style))
+        left -= width_of(piece)
+        if piece != shown(text):
             break
     return [*made, Segment(" " * left)] if left else made
 
@@ -73,7 +73,7 @@ def fit_line(line: Line, width: int) -> Line:
 def wrapped(text: str, width: int) -> list[str]:
     """The text, escaped, as lines of at most a width, broken between words where that is possible."""
     lines, line = [], ""
-    for word in escaped(text).split(" "):
+    for word in shown(text).split(" "):
         for part in _parts(word, max(2, width)):
             longer = f"{line} {part}" if line else part
             if width_of(longer) <= width:

@@ -17,8 +17,6 @@ SHORTEST_WINDOW_SECONDS = 0.1
 """The hardware refreshes its counters at best this often; a value that is read sooner is invalid."""
 LONGEST_WINDOW_SECONDS = 30.0
 """Over a longer window DCGM's ratio is an average of averages (arXiv:2605.20799, section IV-C)."""
-LOWEST_CLOCK_HZ, ABSURD_CLOCK_HZ = 1e6, 4e9
-"""No SM that runs is slower or faster than this, whatever the card: such a value is in another unit."""
 MAX_RATIO = 1.001
 """Activity may exceed 1 by this rounding: it is made of two counters that are not read in one instant."""
 
@@ -53,7 +51,7 @@ class Evidence(NamedTuple):
     """Power draw at the end of the window, for a source that does not know the limit."""
 
 
-class Part(NamedTuple):
+class ActivitySample(NamedTuple):
     """One sample of the activity, where a source takes several in a window: each has a clock of its own."""
 
     start: float
@@ -78,7 +76,7 @@ class Reading:
     pace: float = 0.0
     """Seconds within which the source has its next reading, where that is not the sampler's interval."""
     evidence: Evidence | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ActivitySample, ...] = ()
     """The samples that the activity is the mean of, one after another; none where the hardware made the mean."""
     counts: bool = True
     """False for time before the source was first read: the window is shown, and added to no total."""

@@ -17,7 +17,11 @@ ROOT = Path(__file__).parents[2]
 FILES = ROOT / "helm" / "ofu-exporter" / "files"
 ALERTS = sorted((FILES / "alerts").glob("*.yaml"))
 RULES = sorted((FILES / "rules").glob("*.yaml"))
-ORDER = ["ofu-target", "ofu-gpus", "ofu-jobs", "ofu-owners", "ofu-baselines", "ofu-hours"]
+ORDER = [
+    *("ofu-target", "ofu-gpus", "ofu-models", "ofu-jobs", "ofu-job-gpus", "ofu-owners"),
+    *("ofu-baselines", "ofu-clocks", "ofu-activity", "ofu-gpu-half-hours"),
+    *("ofu-hours", "ofu-gpu-hours"),
+]
 """Groups as they build on each other; promtool evaluates them in no order of its own."""
 
 

@@ -161,7 +161,12 @@ def test_what_is_recorded_is_what_was_reported_and_measured(fleet: Fleet, evalua
     for job_id, mfu in REPORTED.items():
         recorded = f'job:mfu:ratio_rate15m{{job_id="{job_id}"}}'
         until(partial(fleet.ask, evaluator, recorded), seconds=TWO_MINUTES)
-        assert fleet.value(evaluator, recorded) == pytest.approx(mfu, rel=1e-6)
+        # Right after a start vmalert may read numerator and denominator of two evaluations.
+        until(
+            lambda recorded=recorded, mfu=mfu: (  # type: ignore[misc]
+                fleet.value(evaluator, recorded) == pytest.approx(mfu, rel=1e-6)
+            )
+        )
     for job_id in (OVER, HONEST, SILENT):
         ofu = f'job:ofu:ratio_rate5m{{job_id="{job_id}"}}'
         until(partial(fleet.ask, evaluator, ofu))
@@ -185,6 +190,7 @@ def test_no_alert_arrives_that_says_that_something_broke(fleet: Fleet) -> None:
     broken = {"OfuAgentDown", "OfuGpuNotMeasured", "OfuSamplesStale", "OfuStateFileNotWritten"}
     broken |= {"OfuAgentMemoryHigh", "OfuAgentRestarting", "OfuAgentsGone", "OfuReloadFailed"}
     broken |= {"OfuClaimsRejected", "OfuClusterOfuDropped", "OfuManyNodesUnmeasured"}
+    broken |= {"OfuAgentFaults"}
     assert not broken & set(fleet.received.names())
 
 

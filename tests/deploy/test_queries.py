@@ -20,7 +20,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.reports.entry import Policy
-from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.page import LiveCounts, Page
 from ofu_exporter.values.job import Job
 from tests.deploy.promtool import ORDER, ROOT, RULES
 from tests.helpers.desk import Desk
@@ -96,7 +96,8 @@ def scraped() -> dict[str, list[str]]:
 def pages() -> Iterator[str]:
     """What a scrape of the node shows every minute."""
     desk = Desk(2, Policy())
-    page = Page(desk.clock, process=False)
+    refused = LiveCounts(rejected_reports={"overlap": 1})
+    page = Page(desk.clock, lambda: refused, process=False)
     instances = [
         replace(gpu(0, instance=str(number)), profile=profile)
         for number, profile in enumerate(("3g.40gb", "2g.20gb", "1g.10gb"), start=1)
@@ -155,7 +156,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
 
 
 OF_THE_NODE = (
-    "abs(sum(ofu_gpu_share_ratio) - (6 / 7 + 1)) < 1e-9",
+    'abs(sum(ofu_gpu_instance_share_ratio or ofu_gpu_info{gpu_instance=""}) - (6 / 7 + 1)) < 1e-9',
     f'abs(sum(job:ofu_job_gpu_seconds:rate5m{{job_id="{JOB}"}}) - 5 / 7) < 1e-6',
 )
 """The node is what it should be: instances are parts of GPUs."""

@@ -28,12 +28,12 @@
  *                                whole call; mute: nvmlGpmMetricsGet succeeds and fills nothing in;
  *                                dead: the GPU works, and every metric is 0 or stands still
  *   gpu N virtualization MODE    nvmlGpuVirtualizationMode_t: 0 bare metal, 1 passthrough, 2 a vGPU
- *   gpu N instance ID PROFILE SMS [PARTS [SLICES]]   there is a GPU instance with so many SMs and
- *                                compute instances (1), which fill so many of its slices (all)
+ *   gpu N instance ID PROFILE SMS [PARTS [SLICES]]   there is a GPU instance with SMS SMs and
+ *                                PARTS compute instances (1), which fill SLICES of its slices (all)
  *   gpu N instance ID gone
  *   gpu N instance ID tensor|hmma|dmma|imma|integer|graphics RATIO
  *   gpu N instance ID code CODE  its samples answer CODE
- *   gpu N hang_seconds SECONDS   nvmlGpmSampleGet takes so long, or until the file says 0
+ *   gpu N hang_seconds SECONDS   nvmlGpmSampleGet takes that time, or until the file says 0
  *
  * Since `time` is part of the log, what a GPU did between two samples does not depend on when the
  * file was read: the means that nvmlGpmMetricsGet gives are exact.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ SIMULATED = ("run", "--source", "simulate", "--scheduler", "simulate", "--interv
 
 
 def job(running: Agent) -> str:
-    """One of the node's jobs, once it has GPUs."""
-    until(lambda: running.values("ofu_job_gpu"))
+    """One of the node's jobs, once a job has a GPU."""
+    until(lambda: re.search('ofu_gpu_info{[^}]*job_id="[^"]', running.get("/metrics")[1]))
     return str(json.loads(running.get("/v1/jobs")[1])[0]["job_id"])
 
 

@@ -28,11 +28,11 @@ def test_a_job_comes_and_goes(node: Node) -> None:
         node.start("7", "0", "1")
         until(lambda: seconds(running) > 4 * WINDOW)
         assert running.value("ofu_job_info", job_id="7", user="ada", scheduler="slurm") == 1
-        assert sorted(running.values("ofu_job_gpu", job_id="7")) == [1, 1]
+        assert sorted(running.values("ofu_gpu_info", job_id="7")) == [1, 1]
         assert "llama" in running.get("/")[1]
         node.stop("7")
         until(lambda: report(running).ended)
-        assert running.values("ofu_job_gpu") == []
+        assert running.values("ofu_gpu_info", job_id="7") == []
         ended = report(running)
         assert ended.simulated
         assert ended.observed_ratio is not None
@@ -159,7 +159,8 @@ def test_a_requeued_job_goes_on_and_its_runs_are_shown(node: Node) -> None:
         node.stop("7")
         until(lambda: report(running).ended)
         first = seconds(running)
-        time.sleep(1.1)  # a run is known by the second in which it started
+        ended = time.time()
+        until(lambda: time.time() >= ended + 1.1)  # a run is known by the second of its start
         node.start("7", "2")
         until(lambda: report(running).ended is None)
         assert seconds(running) >= first

@@ -40,8 +40,8 @@ def test_jobs_have_the_instances_that_their_mig_uuids_name(tmp_path: Path) -> No
     node.start("8", SECOND)
     with agent(*flags(node), env=scenario.environment()) as running:
         until(lambda: min(seconds(running, "7"), seconds(running, "8")) > 1.0)
-        assert running.value("ofu_job_gpu", job_id="7", gpu="0", gpu_instance="1") == 1
-        assert running.value("ofu_job_gpu", job_id="8", gpu="0", gpu_instance="2") == 1
+        assert running.value("ofu_gpu_info", job_id="7", gpu="0", gpu_instance="1") == 1
+        assert running.value("ofu_gpu_info", job_id="8", gpu="0", gpu_instance="2") == 1
         assert not any(running.values("ofu_exporter_scheduler_rejected_total"))
         for job, instance, expected in [("7", "1", 0.4), ("8", "2", 0.1)]:
             ratio = running.value("ofu_gpu_utilization_ratio", gpu_instance=instance)
@@ -129,7 +129,7 @@ def test_a_gpu_cut_in_seven_is_one_gpu_beside_a_whole_one(
     ):
         until(lambda: running.values("ofu_gpu_up") == [1] * 8)
         until(lambda: min(seconds(running, "7"), seconds(running, "8")) > 1.0)
-        assert sum(running.values("ofu_gpu_share_ratio")) == pytest.approx(2)
+        assert sum(running.values("ofu_gpu_instance_share_ratio")) == pytest.approx(1)
         assert len(running.values("ofu_gpu_info", share_basis="slices", mig_profile="1g.10gb")) == 7
         for name in ("ofu_job_gpu_seconds_total", "ofu_job_held_gpu_seconds_total"):
             parts, whole = (running.value(name, job_id=job) or 0.0 for job in ("7", "8"))
@@ -151,5 +151,5 @@ def test_a_share_that_is_only_guessed_is_said(tmp_path: Path) -> None:
     flags = ("--source", "dcgm-exporter", "--interval", "0.2s", "--scheduler", "none")
     with page_server(lambda: page) as url, agent("run", *flags, "--url", url) as running:
         until(lambda: len(running.values("ofu_gpu_info", share_basis="instances")) == 7)
-        assert sum(running.values("ofu_gpu_share_ratio", gpu="0")) == pytest.approx(1)
+        assert sum(running.values("ofu_gpu_instance_share_ratio", gpu="0")) == pytest.approx(1)
         until(lambda: running.logged("its slices are not known"))

@@ -52,7 +52,7 @@ def wait_for(running: Agent, job_id: str, gpus: int) -> None:
 
 def check(cluster: Cluster, running: Agent, job_id: str, gpus: int) -> None:
     """Per start and stop, Slurm's second and a window, in which the hooks and the polls come to pass."""
-    until(lambda: not running.values("ofu_job_gpu", job_id=job_id))
+    until(lambda: not running.values("ofu_gpu_info", job_id=job_id))
     slurm = elapsed(cluster, job_id)
     lost = 2 * (1.0 + WINDOW)
     measured = seconds(running, job_id) / gpus

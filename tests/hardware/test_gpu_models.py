@@ -286,7 +286,7 @@ def test_a_relabelled_h200_is_rated_as_an_h200(max_sm_clock_hz: float | None) ->
     gpu = replace(RELABELLED, max_sm_clock_hz=max_sm_clock_hz)
     h200 = rated(device("NVIDIA H200"))
     rating = rated(gpu)
-    assert rating == replace(h200, model="H200-as-L20X")
+    assert rating == replace(h200, model="H200-as-L20X", rated_as="H200-as-L20X")
 
 
 def test_a_relabelled_card_is_told_apart_by_its_maximum_clock() -> None:
@@ -502,6 +502,27 @@ def test_a_known_name_with_something_added_is_unknown(known: str, extra: str, af
     name = known + extra if after else extra + known
     gpu = device(name)  # whose name has escapes for what is not printable
     assert (find(gpu) is not None) == (normalise(gpu.name) in KNOWN_NAMES)
+
+
+@given(
+    st.sampled_from([row for row in ROWS if row.names and row.tensor_clock_hz]),
+    st.lists(
+        st.tuples(st.sampled_from((None, 0, 100, 130, 132, 148, 152)), st.sampled_from(("", "7"))),
+        min_size=2,
+        max_size=2,
+    ),
+)
+def test_devices_that_are_rated_under_one_name_are_rated_alike(
+    row: GpuModel, kinds: list[tuple[int | None, str]]
+) -> None:
+    own = Gpu("0", "GPU-0", name=row.names[0], sm_count=row.sm_count)
+    devices = [own, *(replace(own, sm_count=sms, instance=part) for sms, part in kinds)]
+    ratings = [each for each in map(rate, devices) if each is not None]
+    for first in ratings:
+        assert first.rated_as.startswith(first.model)
+        for second in ratings:
+            if first.rated_as == second.rated_as:
+                assert first == second
 
 
 @given(

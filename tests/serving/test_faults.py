@@ -123,11 +123,11 @@ def broken_gpu() -> Snapshot:
 def test_a_series_that_cannot_be_made_costs_itself(counts: Broken, page: Page) -> None:
     counts.is_broken = False
     page.publish(broken_gpu())
-    assert list(samples(page, "ofu_gpu_share_ratio")) == [("1", "", "GPU-0001")]
+    assert ["GPU-0001" in info for info in samples(page, "ofu_gpu_info")] == [True]
     assert len(samples(page, "ofu_gpu_utilization_ratio")) == 2
     assert samples(page, "ofu_exporter_faults_total") == {
         ("ofu_gpu_info",): 1,
-        ("ofu_gpu_share_ratio",): 1,
+        ("ofu_gpu_instance_share_ratio",): 1,
         ("/v1/history",): 1,
     }
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ofu_exporter.support.plain_text import escaped
 from ofu_exporter.terminal.cells import Segment, cut, fit, fit_line, line_width, width_of, wrapped
+from ofu_exporter.values.text import shown as escaped
 
 TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
 LATIN = st.text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.grafana.parts import (
     CLUSTER,
+    EVALUATED,
     ONLY_FAULTS,
     USER,
     Json,
@@ -211,4 +212,5 @@ DASHBOARD = dashboard(
             stacked=True,
         ),
     ],
+    step=EVALUATED,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.grafana.parts import (
     CLUSTER,
+    EVALUATED,
     USER,
     cells,
     choice,
@@ -69,7 +70,7 @@ DASHBOARD = dashboard(
             "GPU-hours",
             "h",
             f"max(job:held_gpu_hours:sum{{{_J}}})",
-            description="GPU-hours that the job has held so far.",
+            description="GPU-hours that the job has held until now.",
         ),
         number(
             "Measured",
@@ -160,4 +161,5 @@ DASHBOARD = dashboard(
             min=0,
         ),
     ],
+    step=EVALUATED,
 )

@@ -53,7 +53,12 @@ DASHBOARD = dashboard(
         table(
             "Jobs",
             "short",
-            {"has it": query(f"ofu_job_gpu{{{_G}}}", instant=True)},
+            {
+                "has it": query(
+                    f'sum by (gpu, uuid, gpu_instance, job_id) (ofu_gpu_info{{{_G},job_id!=""}})',
+                    instant=True,
+                )
+            },
             hidden=("job", "instance"),
             description="Which job alone has which GPU now.",
             size=(10, 8),
@@ -106,8 +111,8 @@ DASHBOARD = dashboard(
             [
                 query(f"ofu_gpu_sm_clock_hertz{{{_G}}}", _LEGEND),
                 query(
-                    f"max by (domain) (ofu_gpu_tensor_clock_hertz{{{_G}}})",
-                    "tensor clock, {{domain}}",
+                    f"max by (model, rated_as, domain) (ofu_model_tensor_clock_hertz{{{_N}}})",
+                    "tensor clock, {{rated_as}} {{domain}}",
                 ),
             ],
             description="A clock that falls while activity stays is power or cooling.",
@@ -131,7 +136,9 @@ DASHBOARD = dashboard(
             [
                 query(
                     f"rate(ofu_gpu_observed_seconds_total{{{_G}}}[$__rate_interval])"
-                    f" / ofu_gpu_share_ratio{{{_G}}}",
+                    f" / on (instance, uuid, gpu_instance) group_left ()"
+                    f" topk by (instance, uuid, gpu_instance) (1, ofu_gpu_instance_share_ratio{{{_G}}}"
+                    f" or on (instance, uuid, gpu_instance) ofu_gpu_info{{{_G}}})",
                     _LEGEND,
                 )
             ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.grafana.parts import (
     CLUSTER,
+    EVALUATED,
     ONLY_FAULTS,
     USER,
     column,
@@ -19,7 +20,7 @@ from deploy.grafana.parts import (
 _C = 'cluster=~"$cluster"'
 _U = f'{_C},user=~"$user"'
 _ABOVE = f'job:ofu_job_divergence_verdict:sum{{{_U},verdict="mfu_above_ofu"}} > 0'
-_VERDICTS = f"job:ofu_job_divergence_verdict:sum{{{_U}}} > 0"
+_VERDICTS = f"job:ofu_job_divergence_verdict:sum{{{_U}}}"
 _HIDDEN = ("scheduler", "array_job_id", "account", "namespace")
 _TO_JOB = [
     {"title": "Open the job", "url": "/d/ofu-job?var-job=${__value.raw}&${__url_time_range}"}
@@ -124,11 +125,7 @@ DASHBOARD = dashboard(
         lines(
             "Jobs by likeliest cause",
             "short",
-            [
-                query(
-                    f"count by (cause) (job:ofu_job_divergence_cause:sum{{{_U}}} > 0)", "{{cause}}"
-                )
-            ],
+            [query(f"count by (cause) (job:ofu_job_divergence_cause:sum{{{_U}}})", "{{cause}}")],
             description="While MFU and OFU differ: what explains it best.",
             stacked=True,
         ),
@@ -144,7 +141,7 @@ DASHBOARD = dashboard(
             "s",
             [
                 query(
-                    f"topk(15, time() - job:ofu_job_report_timestamp_seconds:max{{{_U}}})",
+                    f"time() - bottomk(15, job:ofu_job_report_timestamp_seconds:max{{{_U}}})",
                     "{{job_id}} {{job_name}}",
                 )
             ],
@@ -165,4 +162,5 @@ DASHBOARD = dashboard(
             stacked=True,
         ),
     ],
+    step=EVALUATED,
 )

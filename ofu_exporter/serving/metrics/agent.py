@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ofu_exporter.serving.metrics.spec import MetricSpec, Rows, single
-from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 from ofu_exporter.values.snapshot import SchedulerHealth, SourceHealth
 
 
@@ -16,6 +14,10 @@ class SourceMetric(NamedTuple):
 
     spec: MetricSpec
     rows: Callable[[SourceHealth], Rows]
+
+
+def _by_reason(name: str, counts: Mapping[str, int]) -> Rows:
+    return [((name, why), count) for why, count in counts.items()]
 
 
 SOURCE_METRICS: tuple[SourceMetric, ...] = (
@@ -62,7 +64,7 @@ SOURCE_METRICS: tuple[SourceMetric, ...] = (
             ("source", "reason"),
             "Reads of the counter source that failed.",
         ),
-        lambda health: [((health.name, why), count) for why, count in health.failures.items()],
+        lambda health: _by_reason(health.name, health.failures),
     ),
     SourceMetric(
         MetricSpec(
@@ -71,7 +73,7 @@ SOURCE_METRICS: tuple[SourceMetric, ...] = (
             ("source", "reason"),
             "Rows and pages of the counter source that could not be used and belong to no one GPU.",
         ),
-        lambda health: [((health.name, why), count) for why, count in health.rejected.items()],
+        lambda health: _by_reason(health.name, health.rejected),
     ),
     SourceMetric(
         MetricSpec(
@@ -83,23 +85,6 @@ SOURCE_METRICS: tuple[SourceMetric, ...] = (
         lambda health: single(health.missed_deadlines),
     ),
 )
-
-
-SCHEDULER_FAILURES = tuple(
-    reason
-    for reason in SchedulerReason
-    if reason not in (SchedulerReason.STARTING, SchedulerReason.NO_JOB_YET)
-)
-"""The reasons for which a question fails."""
-
-
-def from_zero(counts: Mapping[str, int], reasons: Iterable[Enum]) -> dict[str, int]:
-    """The counts with a 0 for every reason of which there is none: `increase()` sees only what had a value before."""
-    return {**{str(reason.value): 0 for reason in reasons}, **counts}
-
-
-def _by_reason(name: str, counts: Mapping[str, int], reasons: Iterable[Enum]) -> Rows:
-    return [((name, why), count) for why, count in from_zero(counts, reasons).items()]
 
 
 class SchedulerMetric(NamedTuple):
@@ -153,7 +138,7 @@ SCHEDULER_METRICS: tuple[SchedulerMetric, ...] = (
             ("scheduler", "reason"),
             "Questions that the scheduler did not answer.",
         ),
-        lambda health: _by_reason(health.name, health.failures, SCHEDULER_FAILURES),
+        lambda health: _by_reason(health.name, health.failures),
     ),
     SchedulerMetric(
         MetricSpec(
@@ -162,7 +147,7 @@ SCHEDULER_METRICS: tuple[SchedulerMetric, ...] = (
             ("scheduler", "reason"),
             "Job files, pods and claims that were not believed.",
         ),
-        lambda health: _by_reason(health.name, health.rejected, [*ClaimRejection]),
+        lambda health: _by_reason(health.name, health.rejected),
     ),
 )
 
@@ -182,7 +167,8 @@ RELEASED = MetricSpec(
     "ofu_exporter_released",
     "gauge",
     (),
-    "Whether a pause is in effect: nothing is held of any GPU, the driver or a host engine.",
+    "While the agent is told to let go: whether a pause is in effect, so that nothing is held of any GPU, the driver "
+    "or a host engine.",
 )
 BUILD_INFO = MetricSpec("ofu_exporter_build_info", "gauge", ("version", "python"), "1; what runs.")
 SNAPSHOT_TIMESTAMP = MetricSpec(

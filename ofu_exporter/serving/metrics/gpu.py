@@ -29,6 +29,7 @@ def _gpu_metric(
 
 def _info(view: GpuView, snapshot: Snapshot) -> Rows:
     gpu, rating = view.gpu, view.rating
+    alone = view.holders[0].job_id if len(view.holders) == 1 else ""
     labels = (
         gpu.name,
         gpu.pci_bus_id,
@@ -39,6 +40,8 @@ def _info(view: GpuView, snapshot: Snapshot) -> Rows:
         gpu.profile,
         gpu.mig_uuid,
         view.share.basis,
+        rating.rated_as if rating else "",
+        alone,
     )
     return ((labels, 1.0),)
 
@@ -53,20 +56,20 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
         "gauge",
         (
             *("model", "pci_bus_id", "driver", "source", "clock_method", "rating"),
-            *("mig_profile", "mig_uuid", "share_basis"),
+            *("mig_profile", "mig_uuid", "share_basis", "rated_as", "job_id"),
         ),
         "1; what the GPU is, how its clock is read (cycles, polled, point), what it is rated "
-        "against (published, configured) and what its share goes by (whole; slices or "
-        "instances of a MIG instance).",
+        "against (published, configured), what its share goes by (whole; slices or "
+        "instances of a MIG instance), under which name ofu_model_* has its clocks and peaks, "
+        "and which job alone has it now.",
         _info,
     ),
     _gpu_metric(
-        "ofu_gpu_share_ratio",
+        "ofu_gpu_instance_share_ratio",
         "gauge",
         (),
-        "Part of a whole GPU that this one counts as wherever GPUs are added up: 1, or the share of "
-        "a MIG instance in its GPU's SMs.",
-        lambda view, _: single(view.share.ratio),
+        "Part of a whole GPU that a MIG instance counts as wherever GPUs are added up; a whole GPU counts as 1.",
+        lambda view, _: single(view.share.ratio if view.share.basis != "whole" else None),
     ),
     _gpu_metric(
         "ofu_gpu_up",
@@ -124,21 +127,6 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
         (),
         "Mean SM clock over the last window.",
         _window(lambda window: window.sm_clock_hz),
-    ),
-    _gpu_metric(
-        "ofu_gpu_tensor_clock_hertz",
-        "gauge",
-        ("domain",),
-        "Clock that OFU is measured against: the one the published dense peak implies, "
-        "by clock domain.",
-        lambda view, _: by_label(view.rating.tensor_clock_hz) if view.rating else (),
-    ),
-    _gpu_metric(
-        "ofu_gpu_peak_flops",
-        "gauge",
-        ("precision",),
-        "Dense peak of the GPU in FLOP/s by precision.",
-        lambda view, _: by_label(view.rating.peak_flops) if view.rating else (),
     ),
     _gpu_metric(
         "ofu_gpu_utilization_stderr_ratio",

@@ -1,4 +1,4 @@
-"""Names the metrics of a job: what it is, which GPUs it has, and its totals on this node."""
+"""Names the metrics of a job: what it is, which GPUs it shares, and its totals on this node."""
 
 from __future__ import annotations
 
@@ -8,12 +8,6 @@ from typing import NamedTuple
 from ofu_exporter.serving.metrics.spec import GPU_LABELS, MetricSpec, Rows
 from ofu_exporter.values.snapshot import JobView
 
-JOB_GPU = MetricSpec(
-    "ofu_job_gpu",
-    "gauge",
-    ("job_id", *GPU_LABELS),
-    "1 for every GPU that the job alone has now; joins the series of GPUs and jobs.",
-)
 GPU_SHARED = MetricSpec(
     "ofu_gpu_shared",
     "gauge",

@@ -20,7 +20,14 @@ from ofu_exporter.errors import SourceError
 from ofu_exporter.sources.replay import recording
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Part, Reading
+from ofu_exporter.values.reading import (
+    ActivitySample,
+    ClockSample,
+    CycleTotals,
+    Evidence,
+    Fault,
+    Reading,
+)
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.values import fault, gpu, reading
 
@@ -183,7 +190,10 @@ def test_zero_is_not_not_measured(path: Path) -> None:
 
 
 def test_the_parts_of_a_window_come_back(path: Path) -> None:
-    parts = (Part(EPOCH, EPOCH + 1, 0.5, {"hmma": 0.25}), Part(EPOCH + 1, EPOCH + 2, 0.0, {}))
+    parts = (
+        ActivitySample(EPOCH, EPOCH + 1, 0.5, {"hmma": 0.25}),
+        ActivitySample(EPOCH + 1, EPOCH + 2, 0.0, {}),
+    )
     whole = Reading(Gpu("0", "x"), EPOCH, EPOCH + 2, 0.25, parts=parts)
     write(path, [[whole]])
     assert events(path) == [whole]

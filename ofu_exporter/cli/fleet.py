@@ -1,0 +1,142 @@
+"""`fleet simulate`: serve a simulated fleet whose truth is known, or write its history."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ofu_exporter.cli.fleet_job import job
+from ofu_exporter.cli.fleet_report import report
+from ofu_exporter.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+
+UTC = datetime.timezone.utc
+FASTEST = 10_000.0
+
+
+class _Time(click.ParamType[datetime.datetime]):
+    """A whole minute in UTC, as in 2025-08-27T00:00Z."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime.datetime:
+        if isinstance(value, datetime.datetime):
+            return value
+        try:
+            found = datetime.datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+        except ValueError:
+            self.fail(f"{value!r} is not a time such as 2025-08-27T00:00Z", param, ctx)
+        zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
+        if zoned.timestamp() % 60:
+            self.fail(f"{value!r} is not a whole minute", param, ctx)
+        return zoned
+
+
+@click.group()
+def fleet() -> None:
+    """What concerns many nodes at once."""
+
+
+class _Wanted(NamedTuple):
+    """The options of `fleet simulate`."""
+
+    listen: str
+    speed: float
+    start: datetime.datetime | None
+    truth: Path | None
+    history: Path | None
+    begin: datetime.datetime | None
+
+
+@fleet.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--listen", default="127.0.0.1:9848", show_default=True, help="Address to serve on.")
+@click.option("--speed", default=1.0, show_default=True, help="Seconds of the fleet in one second.")
+@click.option("--start", type=_Time(), help="When the fleet begins, instead of what SPEC says.")
+@click.option("--truth", type=click.Path(path_type=Path), help="Folder to write the truth into.")
+@click.option(
+    "--history", type=click.Path(path_type=Path), help="Write history here; serve nothing."
+)
+@click.option("--from", "begin", type=_Time(), help="Go on with the history from then.")
+def simulate(spec: Path, **options: Any) -> None:
+    """Serve the pages of all nodes of a simulated fleet, or write its history.
+
+    SPEC is a YAML file, or a fleet that is shipped: paper, small.
+    """
+    from ofu_exporter.fleet.simulation import spec_file, truth_file
+    from ofu_exporter.fleet.simulation.fleet import fleet_of
+
+    wanted = _Wanted(**options)
+    if not 0 < wanted.speed <= FASTEST:
+        raise ConfigError(f"--speed: {wanted.speed:g} is not between 0 and {FASTEST:g}")
+    if wanted.begin is not None and wanted.history is None:
+        raise ConfigError("--from: is of --history, which is not given")
+    file = spec_file.read(spec_file.shipped(spec) or spec)
+    unix = _start(wanted, file.spec.start)
+    made = fleet_of(file)
+    click.echo(
+        f"A simulated fleet, no GPU is measured: {len(made.nodes)} nodes, {len(made.jobs)} jobs."
+    )
+    if wanted.truth is not None:
+        try:
+            truth_file.write(made, unix, wanted.truth)
+        except OSError as error:
+            raise ConfigError(f"--truth: {wanted.truth}: {error.strerror or error}") from error
+    if wanted.history is not None:
+        _write(made, unix, wanted.history, wanted.begin)
+    else:
+        _serve(made, unix, wanted)
+
+
+def _start(wanted: _Wanted, of_spec: datetime.datetime | None) -> float:
+    """Unix time at which the fleet begins: live pages begin now, whatever the specification says."""
+    if wanted.start is not None:
+        return wanted.start.timestamp()
+    if wanted.history is None:
+        return time.time() // 60 * 60
+    if of_spec is None:
+        raise ConfigError("--start: history needs one, here or in SPEC")
+    return of_spec.timestamp()
+
+
+def _write(
+    made: SimulatedFleet, unix: float, folder: Path, begin: datetime.datetime | None
+) -> None:
+    from ofu_exporter.fleet.simulation import history
+
+    first = 0 if begin is None else int((begin.timestamp() - unix) // 60)
+    if not 0 <= first <= made.spec.length:
+        raise ConfigError("--from: is not within the time of the fleet")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--history: {folder}: {error.strerror or error}") from error
+    total = 0
+    for written in history.write(made, unix, folder, first):
+        total += written.samples
+        click.echo(f"{written.path}: {written.samples} samples")
+    click.echo(f"{total} samples")
+
+
+def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
+    from ofu_exporter.fleet.simulation import app
+
+    listen = wanted.listen
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"--listen: {listen!r} is not HOST:PORT")
+    made = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
+    click.echo(f"Targets: http://{listen}/sd   Pages: http://{listen}/nodes/NAME/metrics")
+    app.serve(made, host.strip("[]"), int(port))
+
+
+fleet.add_command(report)
+fleet.add_command(job)

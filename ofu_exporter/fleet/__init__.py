@@ -1,0 +1,1 @@
+"""Everything about many nodes at once; the agent knows nothing of this room."""

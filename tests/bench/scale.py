@@ -1,0 +1,245 @@
+"""What a fleet costs the system that keeps its series: `python -m tests.bench.scale --nodes 1000 --minutes 10`.
+
+`ofu-exporter fleet simulate` serves the nodes, 8 GPUs each, with a job that reports on every two of them. A real
+Prometheus scrapes all of them every 15 s and evaluates the rules, or hands what it scrapes to VictoriaMetrics
+(`--into victoriametrics`) as deploy/scale/remote-write does. Printed is a row of the table in docs/scale.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.bench.rules import cpu_seconds
+from tests.deploy.monitoring import answers, free_port
+from tests.deploy.promtool import ALERTS, RULES
+from tests.helpers.agent import COMMAND, until
+
+GPUS = 8
+SCRAPE = 15
+QUERIES = {
+    "fleet": "sum(rate(ofu_gpu_utilization_seconds_total[5m])) / sum(rate(ofu_gpu_observed_seconds_total[5m]))",
+    "job": "sum(rate(ofu_job_utilization_seconds_total{job_id=~'.*1'}[5m]))"
+    " / sum(rate(ofu_job_gpu_seconds_total{job_id=~'.*1'}[5m]))",
+}
+"""Asked of the raw series: what a report of the fleet, and of a tenth of its jobs, reads without rules."""
+HEADER = (
+    "| GPUs | nodes up | series | a node | samples/s | memory, MiB | CPU, cores | bytes a sample "
+    "| fleet query, s | jobs query, s |"
+)
+
+
+def specification(nodes: int) -> str:
+    jobs = max(nodes // 2, 1)
+    return json.dumps(
+        {
+            "seed": 1,
+            "start": "2026-01-01T00:00:00Z",
+            "length": "2d",
+            "nodes": [{"name": "n", "count": nodes, "model": "H100", "gpus": GPUS}],
+            "jobs": [
+                {
+                    "name": "train",
+                    "users": [f"user{number}" for number in range(50)],
+                    "account": "research",
+                    "gpus": 2 * GPUS if nodes > 1 else GPUS,
+                    "count": jobs,
+                    "start": "0m",
+                    "every": "0m",
+                    "lasts": "2d",
+                    "mfu": 0.4,
+                    "report": {},
+                }
+            ],
+        }
+    )
+
+
+def asked(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=120) as answer:
+        return json.load(answer)
+
+
+@contextlib.contextmanager
+def running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()  # nothing that it has is kept
+        process.wait()
+
+
+@contextlib.contextmanager
+def simulated(nodes: int, folder: Path) -> Iterator[tuple[str, int]]:
+    """The address of a fleet, and the simulator's process."""
+    spec = folder / "fleet.yaml"
+    spec.write_text(specification(nodes))
+    address = f"127.0.0.1:{free_port()}"
+    with running(*COMMAND, "fleet", "simulate", str(spec), "--listen", address) as process:
+        until(lambda: answers(f"http://{address}/sd"), seconds=120)
+        yield address, process.pid
+
+
+def configuration(fleet: str, folder: Path, remote: str) -> Path:
+    config: dict[str, Any] = {
+        "global": {"scrape_interval": f"{SCRAPE}s", "evaluation_interval": "1m"},
+        "scrape_configs": [{"job_name": "ofu", "http_sd_configs": [{"url": f"http://{fleet}/sd"}]}],
+    }
+    if remote:
+        config["remote_write"] = [{"url": f"{remote}/api/v1/write"}]
+    else:
+        config["rule_files"] = [str(path) for path in (*RULES, *ALERTS)]
+    path = folder / "prometheus.yml"
+    path.write_text(json.dumps(config))
+    return path
+
+
+class Storage:
+    """A Prometheus or a VictoriaMetrics, and what may be asked of both."""
+
+    def __init__(self, url: str, pid: int, data: Path) -> None:
+        self.url = url
+        self.pid = pid
+        self.data = data
+
+    def value(self, query: str) -> float:
+        found = asked(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}")
+        return sum(float(each["value"][1]) for each in found["data"]["result"])
+
+    def seconds(self, query: str, times: int = 5) -> float:
+        """The quickest of several answers, as whoever asks sees it."""
+
+        def once() -> float:
+            begin = time.perf_counter()
+            self.value(query)
+            return time.perf_counter() - begin
+
+        return min(once() for _ in range(times))
+
+    def series(self) -> int:
+        status = asked(f"{self.url}/api/v1/status/tsdb")["data"]
+        return int(status.get("headStats", {}).get("numSeries", 0) or status["totalSeries"])
+
+    def memory(self) -> float:
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        (found,) = (line.split()[1] for line in lines if line.startswith("VmRSS"))
+        return int(found) / 1024
+
+    def bytes_a_sample(self) -> float:
+        """Of what lies on disk in its final form: a block's chunks, without its index, or flushed parts with theirs."""
+        if self.data.name == "tsdb":
+            request = urllib.request.Request(
+                f"{self.url}/api/v1/admin/tsdb/snapshot", method="POST"
+            )
+            with urllib.request.urlopen(request, timeout=300) as answer:
+                name = json.load(answer)["data"]["name"]
+            metas = [
+                json.loads(path.read_text())
+                for path in (self.data / "snapshots" / name).glob("*/meta.json")
+            ]
+            samples = sum(meta["stats"]["numSamples"] for meta in metas)
+            chunks = (self.data / "snapshots" / name).glob("*/chunks")
+            return sum(map(size, chunks)) / samples
+        urllib.request.urlopen(f"{self.url}/internal/force_flush", timeout=300).close()
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=60) as answer:
+            metrics = dict(
+                line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if " " in line
+            )
+        rows: float = sum(
+            float(value) for name, value in metrics.items() if name.startswith("vm_rows{")
+        )
+        return size(self.data) / rows
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@contextlib.contextmanager
+def prometheus(fleet: str, folder: Path, remote: str = "") -> Iterator[Storage]:
+    url = f"http://127.0.0.1:{free_port()}"
+    data = folder / ("agent" if remote else "tsdb")
+    flags = ["--enable-feature=agent", f"--storage.agent.path={data}"]
+    own = ["--web.enable-admin-api", f"--storage.tsdb.path={data}"]
+    with running(
+        "prometheus",
+        f"--config.file={configuration(fleet, folder, remote)}",
+        f"--web.listen-address={url.removeprefix('http://')}",
+        *(flags if remote else own),
+    ) as process:
+        until(lambda: answers(f"{url}/-/ready"), seconds=120)
+        yield Storage(url, process.pid, data)
+
+
+@contextlib.contextmanager
+def victoriametrics(fleet: str, folder: Path) -> Iterator[Storage]:
+    url = f"http://127.0.0.1:{free_port()}"
+    data = folder / "vm"
+    listen = f"-httpListenAddr={url.removeprefix('http://')}"
+    rules = [f"-rule={path.parent}/*.yaml" for path in (RULES[0], ALERTS[0])]
+    with running("victoria-metrics", listen, f"-storageDataPath={data}") as process:
+        until(lambda: answers(f"{url}/health"), seconds=120)
+        urls = [f"-{name}.url={url}" for name in ("datasource", "remoteWrite", "remoteRead")]
+        alerts = f"-httpListenAddr=127.0.0.1:{free_port()}"
+        with (
+            prometheus(fleet, folder, url),
+            running("vmalert", *rules, *urls, alerts, "-notifier.url=http://127.0.0.1:9"),
+        ):
+            yield Storage(url, process.pid, data)
+
+
+def row(nodes: int, minutes: float, into: str) -> str:
+    store = prometheus if into == "prometheus" else victoriametrics
+    with (
+        tempfile.TemporaryDirectory() as name,
+        simulated(nodes, Path(name)) as (fleet, simulator),
+        store(fleet, Path(name)) as storage,
+    ):
+        begin = time.monotonic()
+        until(lambda: time.monotonic() > begin + 60 * minutes / 2, seconds=3600)
+        cpu, own, middle = cpu_seconds(storage.pid), cpu_seconds(simulator), time.monotonic()
+        until(lambda: time.monotonic() > begin + 60 * minutes, seconds=3600)
+        lasted = time.monotonic() - middle
+        cores = (cpu_seconds(storage.pid) - cpu) / lasted
+        print(f"simulator: {(cpu_seconds(simulator) - own) / lasted:.2f} cores", file=sys.stderr)
+        series = storage.series()
+        cells = (
+            f"{nodes * GPUS:,}",
+            f"{storage.value('sum(up)'):.0f}",
+            f"{series:,}",
+            f"{series / nodes:.0f}",
+            f"{storage.value('sum(scrape_samples_scraped)') / SCRAPE:,.0f}",
+            f"{storage.memory():.0f}",
+            f"{cores:.2f}",
+            f"{storage.bytes_a_sample():.2f}",
+            *(f"{storage.seconds(query):.3f}" for query in QUERIES.values()),
+        )
+        return f"| {' | '.join(cells)} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[12, 125, 1000])
+    parser.add_argument("--minutes", type=float, default=10.0, help="for each number of nodes")
+    parser.add_argument("--into", choices=("prometheus", "victoriametrics"), default="prometheus")
+    given = parser.parse_args(arguments)
+    print(f"load of other programs: {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    print(f"{HEADER}\n|{'---|' * HEADER.count(' | ')}---|", flush=True)
+    for nodes in given.nodes:
+        print(row(nodes, given.minutes, given.into), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,305 @@
+"""Every configuration in deploy/scale answers as one Prometheus that scrapes all nodes itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ofu_exporter.values.job import Job
+from tests.deploy.monitoring import answers, free_port
+from tests.deploy.promtool import ROOT, RULES, groups, read_yaml
+from tests.helpers.agent import until
+from tests.helpers.fleet_pages import Placed, fleet
+from tests.helpers.quick_rules import quick_rules
+
+SCALE = ROOT / "deploy" / "scale"
+LLAMA, MIXTRAL = Job("slurm", "7", "llama", "ada", "physics"), Job("slurm", "8", "moe", "bob")
+HONEST, WRONG = (LLAMA, 0.5, 0.38), (MIXTRAL, 0.3, 0.7)
+NODES: tuple[Placed | None, ...] = (HONEST, HONEST, HONEST, WRONG, WRONG, None)
+"""Two jobs on several nodes each, so that no shard has all of a job, and a node that is idle."""
+WAIT = 120.0
+"""Rates of 15 minutes are of 30 s here, and reports count a minute late."""
+Labels = frozenset[tuple[str, str]]
+Answer = dict[Labels, float]
+
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus]
+
+
+class Store:
+    """Something that answers queries as Prometheus does, in a process of its own."""
+
+    def __init__(self, command: Sequence[str], port: int) -> None:
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until(self._answers, seconds=60)
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, self._process.args
+        return answers(f"{self.url}/-/ready") or answers(f"{self.url}/health")
+
+    def query(self, expression: str, at: float) -> list[Any]:
+        """The series of an answer."""
+        asked = urllib.parse.urlencode({"query": expression, "time": at})
+        with urllib.request.urlopen(f"{self.url}/api/v1/query?{asked}", timeout=30) as answer:
+            found: list[Any] = json.load(answer)["data"]["result"]
+            return found
+
+    def recorded(self, at: float, *without: str) -> Answer:
+        """Everything that rules recorded, at a time, without some labels."""
+        result = self.query('{__name__=~".+:.+"}', at)
+        return {
+            frozenset(item for item in one["metric"].items() if item[0] not in without): float(
+                one["value"][1]
+            )
+            for one in result
+        }
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(30)
+
+
+def quickened(config: dict[str, Any], addresses: dict[str, str], rules: list[Path]) -> str:
+    """A configuration as it is shipped, on the test's addresses, every second, with quick rules."""
+    config = json.loads(json.dumps(config))
+    config["global"] = {
+        **config.get("global", {}),
+        "scrape_interval": "1s",
+        "evaluation_interval": "2s",
+    }
+    config.pop("alerting", None)
+    if "rule_files" in config:
+        config["rule_files"] = list(map(str, rules))
+    text = json.dumps(config)
+    for name, address in addresses.items():
+        text = text.replace(json.dumps(name), json.dumps(address)).replace(
+            f"//{name}/", f"//{address}/"
+        )
+    return text
+
+
+class Site:
+    """The processes of a test, which end with it."""
+
+    def __init__(self, folder: Path, nodes: list[str]) -> None:
+        self.folder = folder
+        self.nodes = nodes
+        (folder / "rules").mkdir()
+        self.rules = quick_rules(folder / "rules")
+        self.stack = contextlib.ExitStack()
+
+    def prometheus(
+        self,
+        config: dict[str, Any],
+        nodes: Sequence[str] | None = None,
+        addresses: dict[str, str] | None = None,
+        flags: Sequence[str] = (),
+    ) -> Store:
+        """A Prometheus with a configuration of deploy/scale."""
+        port = free_port()
+        folder = self.folder / str(port)
+        folder.mkdir()
+        config = json.loads(json.dumps(config))
+        for job in config.get("scrape_configs", []):
+            for group in job["static_configs"]:
+                if group["targets"][0] == "node1:9846":
+                    group["targets"] = list(self.nodes if nodes is None else nodes)
+        path = folder / "prometheus.yml"
+        path.write_text(quickened(config, addresses or {}, self.rules))
+        storage = "agent" if flags else "tsdb"
+        return self.start(
+            port,
+            "prometheus",
+            f"--config.file={path}",
+            f"--storage.{storage}.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            *flags,
+        )
+
+    def start(self, port: int, *command: str) -> Store:
+        store = Store(command, port)
+        self.stack.callback(store.stop)
+        return store
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with fleet(NODES) as nodes:
+        made = Site(tmp_path, nodes)
+        with made.stack:
+            yield made
+
+
+def one_prometheus(site: Site) -> Store:
+    """What the others are held against: the example that is no part of deploy/scale."""
+    return site.prometheus(read_yaml(ROOT / "deploy" / "prometheus" / "prometheus.yaml"))
+
+
+EXPECTED = {
+    rule["record"]
+    for path in RULES
+    if path.stem in ("gpus", "jobs", "owners", "target")
+    for group in groups(path)
+    for rule in group["rules"]
+} - {
+    "cluster:ofu_gpu_unavailable:sum",
+    "cluster:ofu_exporter_rejected_reports:rate15m",
+    "partition:ofu:ratio_rate5m",
+    "partition:mfu:ratio_rate15m",
+    "partition:ofu_compared:ratio_rate15m",
+    "namespace:ofu:ratio_rate5m",
+    "namespace:mfu:ratio_rate15m",
+    "namespace:ofu_compared:ratio_rate15m",
+}
+"""What the rules record of this fleet: its GPUs are all measured, its jobs have no partition and no namespace."""
+
+
+def names(answer: Answer) -> set[str]:
+    return {dict(labels)["__name__"] for labels in answer}
+
+
+def level(labels: Labels) -> str:
+    return dict(labels)["__name__"].partition(":")[0]
+
+
+def agree(first: float, second: float) -> bool:
+    """Two scrapers see the counters at instants up to a second apart."""
+    return first == pytest.approx(second, rel=0.03, abs=1e-9)
+
+
+def until_the_same(
+    one: Store, other: Store, wanted: set[str], lag: float = 0.0, without: Sequence[str] = ()
+) -> None:
+    """Both have recorded all that is wanted, with the same labels and the same values."""
+    said = ""
+
+    def same() -> bool:
+        nonlocal said
+        at = time.time() - 3.0
+        first, second = one.recorded(at, *without), other.recorded(at + lag, *without)
+        first, second = (
+            {labels: value for labels, value in each.items() if dict(labels)["__name__"] in wanted}
+            for each in (first, second)
+        )
+        missing = wanted - names(first), wanted - names(second)
+        differing = [
+            (dict(labels), first.get(labels), second.get(labels))
+            for labels in first.keys() | second.keys()
+            if labels not in first
+            or labels not in second
+            or not agree(first[labels], second[labels])
+        ]
+        said = f"missing: {missing}, {len(differing)} differ: {differing[:4]}"
+        return not any(missing) and not differing
+
+    try:
+        until(same, seconds=WAIT)
+    except AssertionError:
+        raise AssertionError(said) from None
+
+
+CONFIGURATIONS = sorted(path for path in SCALE.glob("*/*.yaml") if path.stem != "compose")
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_prometheus_takes_it_as_it_is_shipped(path: Path) -> None:
+    agent = ["--agent"] if path.parent.name == "remote-write" else []
+    command = ["promtool", "check", "config", *agent, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    if "rule_files" in read_yaml(path):
+        for rules in RULES:
+            assert f"/{rules.name}\n" in done.stdout
+
+
+def test_three_shards_and_the_prometheus_above_them(site: Site) -> None:
+    """Each shard has some of the nodes, and the one above has what the rules make of all."""
+    config = read_yaml(SCALE / "sharded" / "shard.yaml")
+    shards = [
+        site.prometheus(json.loads(json.dumps(config).replace('"0"', f'"{number}"')))
+        for number in range(3)
+    ]
+    addresses = {
+        f"shard{number}:9090": f"127.0.0.1:{shard.port}" for number, shard in enumerate(shards)
+    }
+    above = site.prometheus(read_yaml(SCALE / "sharded" / "global.yaml"), addresses=addresses)
+    until_the_same(one_prometheus(site), above, EXPECTED)
+    alone = [len(shard.query("up", time.time())) for shard in shards]
+    assert sum(alone) == len(NODES)
+    assert max(alone) < len(NODES)
+
+
+def test_agent_mode_into_victoriametrics_with_vmalert(site: Site) -> None:
+    """What one process keeps, another one evaluates: the rules are the same files."""
+    services = read_yaml(SCALE / "remote-write" / "compose.yaml")["services"]
+    storage, alert, notified = free_port(), free_port(), free_port()
+    rest = {
+        "/data": str(site.folder / "vm"),
+        ":8428": f":{storage}",
+        ":8880": f":{alert}",
+        "victoria-metrics": "127.0.0.1",
+        "alertmanager:9093": f"127.0.0.1:{notified}",
+        "/rules": str(site.folder / "rules"),
+    }
+
+    def command(name: str, *more: str) -> list[str]:
+        """A command of the compose file, with this test's places; it has no alerts."""
+        words = [word for word in services[name]["command"] if not word.startswith("-rule=/alerts")]
+        for old, new in rest.items():
+            words = [word.replace(old, new) for word in words]
+        return [name, *words, *more]
+
+    stored = site.start(storage, *command("victoria-metrics", "-search.latencyOffset=1s"))
+    site.start(alert, *command("vmalert", "-remoteWrite.flushInterval=1s"))
+    site.prometheus(
+        read_yaml(SCALE / "remote-write" / "prometheus.yaml"),
+        addresses={"victoria-metrics:8428": f"127.0.0.1:{storage}"},
+        flags=["--enable-feature=agent"],
+    )
+    until_the_same(one_prometheus(site), stored, EXPECTED)
+
+
+def test_federation_of_what_two_clusters_record(site: Site) -> None:
+    """The same job id in both clusters is two jobs above them."""
+    config = read_yaml(SCALE / "federation" / "cluster.yaml")
+    halves = {"east": site.nodes[:2], "west": site.nodes[2:]}
+    clusters = {
+        name: site.prometheus(
+            {**config, "global": {**config["global"], "external_labels": {"cluster": name}}}, nodes
+        )
+        for name, nodes in halves.items()
+    }
+    addresses = {
+        f"prometheus-{name}:9090": f"127.0.0.1:{one.port}" for name, one in clusters.items()
+    }
+    above = site.prometheus(read_yaml(SCALE / "federation" / "global.yaml"), addresses=addresses)
+    one = read_yaml(ROOT / "deploy" / "prometheus" / "prometheus.yaml")
+    (job,) = one["scrape_configs"]
+    job["static_configs"] = [
+        {"targets": nodes, "labels": {"cluster": name}} for name, nodes in halves.items()
+    ]
+    reference = site.prometheus(one)
+    kept = {name for name in EXPECTED if name.partition(":")[0] not in ("gpu", "job_gpu", "node")}
+    until_the_same(reference, above, kept - {"fleet:ofu_target:ratio"})
+    assert not {name.partition(":")[0] for name in names(above.recorded(time.time()))} & {
+        "gpu",
+        "job_gpu",
+        "node",
+    }
+    owners = {
+        dict(labels)["cluster"]
+        for labels in above.recorded(time.time())
+        if ("job_id", "7") in labels
+    }
+    assert owners == {"east", "west"}

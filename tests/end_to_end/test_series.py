@@ -1,0 +1,34 @@
+"""How many series an agent costs a Prometheus, counted on the pages of real agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench import series
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+START, END = "<!-- generated: series -->\n", "<!-- end -->"
+
+pytestmark = pytest.mark.slow
+
+
+def test_an_idle_node_of_8_gpus_has_at_most_140() -> None:
+    assert 8 * 10 < series.idle().total() <= 140
+
+
+def test_a_job_has_at_most_8_on_a_node() -> None:
+    """Also one on all GPUs of the node: no series of a job is per GPU."""
+    assert 1 < series.busy(1).total() - series.idle().total() <= 8
+
+
+def test_the_table_in_the_documentation_is_what_agents_have(regenerate: bool) -> None:
+    """Regenerate with `pytest tests/end_to_end/test_series.py --regenerate`."""
+    before, _, rest = DOCUMENT.read_text().partition(START)
+    written, _, after = rest.partition(END)
+    table = f"{series.table()}\n"
+    if regenerate:
+        DOCUMENT.write_text(f"{before}{START}{table}{END}{after}")
+        written = table
+    assert written == table
