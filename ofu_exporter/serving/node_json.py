@@ -18,6 +18,8 @@ IDLE_RATIO = 0.001
 """Below this OFU a GPU did no tensor work to speak of."""
 GPU_GROUP, JOB_GROUP = 6, 2
 """Steps of the history that make one minute of `last_hour`."""
+MOST_POINTS = 360
+"""Most points that a reader takes; there are 60."""
 MINUTES = "OFU of each minute of the last hour, oldest first; null where nothing was measured."
 
 
@@ -42,7 +44,7 @@ class NodeGpu(GpuJson):
     idle_seconds: float | None = Field(
         description="How long it has done no tensor work, an hour at most; null = not measured now."
     )
-    last_hour: list[float | None] = Field(description=MINUTES)
+    last_hour: list[float | None] = Field(max_length=MOST_POINTS, description=MINUTES)
 
 
 class NodeJob(BaseModel):
@@ -71,7 +73,7 @@ class NodeJob(BaseModel):
     mfu_ratio: float | None = Field(description="MFU reported for these minutes.")
     verdict: Verdict | None = Field(description="On these minutes; null = it reports nothing.")
     causes: tuple[LikelyCause, ...] = Field(description="Of a difference, likeliest first.")
-    last_hour: list[float | None] = Field(description=MINUTES)
+    last_hour: list[float | None] = Field(max_length=MOST_POINTS, description=MINUTES)
 
 
 class NodeJson(BaseModel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 from typing import TypeVar
 
@@ -16,6 +17,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MOST_BYTES = 8 << 20
 ANSWER_SECONDS = 2.0
+LARGEST, MOST_DIGITS = 1e18, 64
+"""Numbers of this size can be added and multiplied without an overflow; the peak of a GPU is a hundredth of it."""
 PROBLEMS = {
     401: "answers 401: reading is closed there. Root may read by the agent's Unix socket, others with "
     "http://USER:PASSWORD@HOST:PORT",
@@ -50,6 +53,17 @@ def ask(
     if answer.status != 200:
         raise NoAnswerError(PROBLEMS.get(answer.status, f"answers {answer.status}"))
     try:
-        return model.model_validate_json(answer.body)
-    except ValidationError as error:
+        return model.model_validate(_parsed(answer.body))
+    except (ValidationError, ValueError, RecursionError) as error:
         raise NoAnswerError(f"answers with something else than {path}") from error
+
+
+def _parsed(body: bytes) -> object:
+    """The JSON of an answer. Raises ValueError for one with a number that is none, or beyond all that is measured."""
+    return json.loads(body, parse_float=_number, parse_int=_number, parse_constant=_number)
+
+
+def _number(text: str) -> float | int:
+    if len(text) > MOST_DIGITS or not abs(number := float(text)) <= LARGEST:
+        raise ValueError(f"{text[:MOST_DIGITS]} is no measured number")
+    return number if {*text} & set(".eE") else int(text)

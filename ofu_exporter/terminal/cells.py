@@ -33,7 +33,7 @@ def _letter_width(letter: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """The text, escaped, in at most so many cells."""
+    """The text, escaped, cut to a width."""
     text = shown(text)
     if width_of(text) <= width:
         return text
@@ -47,7 +47,7 @@ def cut(text: str, width: int) -> str:
 
 
 def fit(text: str, width: int, to_the_right: bool = False) -> str:
-    """The text, escaped, in exactly so many cells."""
+    """The text, escaped, cut or filled up to a width."""
     piece = cut(text, width)
     space = " " * (width - width_of(piece))
     return space + piece if to_the_right else piece + space
@@ -58,7 +58,7 @@ def line_width(line: Line) -> int:
 
 
 def fit_line(line: Line, width: int) -> Line:
-    """The line in exactly so many cells. Its texts are escaped."""
+    """The line, cut or filled up to a width. Its texts are escaped."""
     made: Line = []
     left = width
     for text, style in line:
@@ -71,7 +71,7 @@ def fit_line(line: Line, width: int) -> Line:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The text, escaped, as lines of at most so many cells, broken between words where that is possible."""
+    """The text, escaped, as lines of at most a width, broken between words where that is possible."""
     lines, line = [], ""
     for word in shown(text).split(" "):
         for part in _parts(word, max(2, width)):

@@ -31,7 +31,7 @@ def gpu_details(
     rows += [
         (f"peak, {name}", f"{flops / 1e12:.0f} TFLOP/s") for name, flops in gpu.peak_flops.items()
     ]
-    rows.append(("OFU so far", _total(gpu.utilization_seconds, gpu.observed_seconds)))
+    rows.append(("OFU in all", _total(gpu.utilization_seconds, gpu.observed_seconds)))
     rows += [("held by", _job_line(job)) for job in jobs]
     if idle:
         rows.append(("held idle", f"for {lasting(idle)}, as far as tensor work goes"))

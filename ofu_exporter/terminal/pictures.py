@@ -33,7 +33,7 @@ def bar(used: float | None, active: float | None, width: int) -> Line:
 
 def _cells(ratio: float, width: int) -> int:
     """A ratio as a number of cells; what is not 0 has one at least."""
-    if ratio <= 0:
+    if not ratio > 0:  # nor where it is no number
         return 0
     return max(1, round(min(ratio, 1.0) * width))
 
@@ -42,7 +42,9 @@ def level(ratio: float | None) -> str:
     """One character from empty to full; a space where nothing was measured."""
     if ratio is None:
         return " "
-    return LEVELS[min(len(LEVELS) - 1, int(max(ratio, 0.0) * len(LEVELS)))]
+    if not ratio > 0:  # nor where it is no number
+        return LEVELS[0]
+    return LEVELS[min(len(LEVELS) - 1, int(min(ratio, 1.0) * len(LEVELS)))]
 
 
 def spark(points: Sequence[float | None], width: int) -> Line:

@@ -13,7 +13,7 @@ from ofu_exporter.terminal.views import Choice, headline, sections
 
 
 def page(scene: Scene, choice: Choice, width: int, theme: Theme | None = None) -> str:
-    """The scene as lines of at most so many cells; coloured where a theme is given."""
+    """The scene as lines of at most a width; coloured where a theme is given."""
     lines = [
         headline(scene, width),
         *(laid.draw() for laid in lay_out(sections(scene, choice), width)),

@@ -77,7 +77,7 @@ class Feed(Protocol):
         """What is known now; at once, from memory."""
 
     def complete(self, seconds: float) -> Scene:
-        """Wait until every node has answered or failed, and at most so long."""
+        """Wait until every node has answered or failed, and no longer than these seconds."""
 
     def stop(self) -> None:
         """Let go of everything."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ofu_exporter.terminal.cells import Line, Segment, fit, fit_line, line_width, width_of
 
 Draw = Callable[[int], Line]
-"""Draws a cell in so many cells of the terminal."""
+"""Draws a cell of a width."""
 GAP = 1
 """Cells between two columns."""
 MEASURED_ROWS = 200
@@ -126,7 +126,7 @@ def _natural(column: Column, rows: Sequence[Row]) -> int:
 
 
 def lay_out(sections: Sequence[Section], width: int) -> list[Laid]:
-    """Every line of these tables, each in exactly so many cells."""
+    """Every line of these tables, each exactly as wide as that."""
     lines: list[Laid] = []
     for section in sections:
         if lines:

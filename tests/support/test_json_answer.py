@@ -20,6 +20,12 @@ class Fruit(BaseModel):
     name: str
 
 
+class Basket(BaseModel):
+    """The same with numbers."""
+
+    weights: list[int | float]
+
+
 @contextlib.contextmanager
 def server(status: int, body: bytes) -> Iterator[tuple[str, list[str]]]:
     """Answers each request alike; gives its address and the Authorization headers that it was sent."""
@@ -50,6 +56,11 @@ def test_an_answer_of_its_shape_is_given() -> None:
     assert seen == [""]
 
 
+def test_numbers_of_any_form_are_read() -> None:
+    with server(200, b'{"name": "pear", "weights": [1, -2.5, 1e3, 1E-9, 0]}') as (where, _):
+        assert ask(f"http://{where}", "/x", Basket).weights == [1, -2.5, 1000.0, 1e-9, 0]
+
+
 def test_user_and_password_of_the_url_are_sent() -> None:
     with server(200, b'{"name": "pear"}') as (where, seen):
         ask(f"http://ada:a%3Ab%40c@{where}", "/x", Fruit)
@@ -65,6 +76,11 @@ def test_user_and_password_of_the_url_are_sent() -> None:
         (200, b"[]", "something else than /x"),
         (200, b'{"name": 3}', "something else than /x"),
         (200, b"\xff{", "something else than /x"),
+        (200, b'{"name": "pear", "weight": 1e999}', "something else than /x"),
+        (200, b'{"name": "pear", "weight": NaN}', "something else than /x"),
+        (200, b'{"name": "pear", "weight": -Infinity}', "something else than /x"),
+        (200, b'{"name": "pear", "weight": ' + b"9" * 9999 + b"}", "something else than /x"),
+        (200, b"[" * 100_000, "something else than /x"),
         (200, b'"' + b"x" * MOST_BYTES, "with over 8 MiB"),
     ],
 )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ofu_exporter.serving.node_json import SourceJson
+from ofu_exporter.serving.node_json import NodeJson, SourceJson
 from ofu_exporter.terminal.cells import line_width
 from ofu_exporter.terminal.scene import Answer, Scene
+from ofu_exporter.terminal.table import lay_out
 from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, headline, sections
 from tests.helpers.scenes import many_nodes, one_node, shown_node
+from tests.helpers.schema_values import valid
 
 
 def subjects(choice: Choice, scene: Scene | None = None, section: int = 0) -> list[str]:
@@ -104,6 +106,29 @@ def test_no_answer_is_said() -> None:
 def test_the_line_above_has_the_width_of_the_screen(width: int) -> None:
     for scene in (one_node(), many_nodes("x"), Scene((), "")):
         assert line_width(headline(scene, width)) == width
+
+
+SCHEMA = NodeJson.model_json_schema()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_whatever_an_agent_says_can_be_shown(data: st.DataObject) -> None:
+    """All that its schema allows, and that `ask` lets through: no peer may end the screen of the others."""
+    body = data.draw(valid(SCHEMA, SCHEMA))
+    try:
+        node = NodeJson.model_validate(body)
+    except ValueError:
+        return
+    scene = Scene((Answer("n", node, age=1.0), Answer("m", shown_node())), "their agents")
+    for view in VIEWS:
+        for letter in ("", "o", "j"):
+            for laid in lay_out(sections(scene, Choice(view, "", letter)), 80):
+                line = laid.draw()
+                assert line_width(line) == 80
+                assert all(segment.text.isprintable() for segment in line)
+                assert laid.row is None or laid.row.details() is not None
+    assert line_width(headline(scene, 120)) == 120
 
 
 def test_a_node_without_a_gpu_says_why() -> None:
