@@ -1,0 +1,67 @@
+"""What a simulated fleet costs: `python -m tests.bench.fleet` prints CPU time per scrape, and memory.
+
+The clock is set by hand: each round is the next window of every node, asked for as Prometheus does. Sockets
+come on top.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+from ofu_exporter.fleet.simulation import spec_file
+from ofu_exporter.fleet.simulation.app import FleetApp, FleetClock
+from ofu_exporter.fleet.simulation.fleet import fleet_of
+
+BEGIN = 1756252800.0
+PROMETHEUS = {
+    "accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5",
+    "accept-encoding": "gzip",
+}
+
+
+def text(nodes: int) -> str:
+    """A fleet of nodes with 8 GPUs, of which most have a job of 64 GPUs that reports."""
+    return (
+        f"nodes:\n  - {{name: n, count: {nodes}, model: H100}}\n"
+        f"jobs:\n  - {{name: a, count: {max(1, nodes // 10)}, gpus: 64, mfu: 0.38, report: {{}}}}\n"
+    )
+
+
+def measure(nodes: int, rounds: int) -> tuple[float, float]:
+    """CPU milliseconds per scrape, and MiB that the process has taken at most."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fleet.yaml"
+        path.write_text(text(nodes))
+        fleet = fleet_of(spec_file.read(path))
+    now = [BEGIN]
+    app = FleetApp(fleet, FleetClock(BEGIN, 1.0, lambda: now[0]))
+    started = time.process_time()
+    for _ in range(rounds):
+        now[0] += fleet.spec.interval
+        for node in fleet.nodes:
+            status, _, _ = app.answer(f"/nodes/{node.name}/metrics", dict(PROMETHEUS))
+            assert status == 200
+    seconds = time.process_time() - started
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return 1e3 * seconds / (rounds * nodes), most
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument(
+        "--rounds", type=int, default=90, help="90 of 15 s are all that is remembered"
+    )
+    wanted = parser.parse_args()
+    milliseconds, most = measure(wanted.nodes, wanted.rounds)
+    print(
+        f"| {wanted.nodes} | {milliseconds:.1f} | {milliseconds * wanted.nodes / 15e3:.2f} | {most:.0f} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
