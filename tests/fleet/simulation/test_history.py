@@ -51,6 +51,23 @@ faults:
   - {fault: gpu_lost, nodes: [h1], gpus: [1], at: 40m, lasts: 20m}
 history: {segment: 1h, raw: [{nodes: [h1..3, a1, mig1], lasts: 130m}]}
 """
+FAULTS = """
+length: 80m
+nodes:
+  - {name: h, count: 4, model: H100, gpus: 2}
+jobs:
+  - {name: straggler, users: [ada], gpus: 2, mfu: 0.38, report: {every: 2m}, straggler: {gpu: 0, share: 0.3}}
+  - {name: missing, users: [eve], gpus: 4, ofu: 0.3, straggler: {gpu: 1, clock_mhz: 900}}
+  - {name: unread, users: [eve], gpus: 2, ofu: 0.3}
+faults:
+  - {fault: agent_missing, nodes: [h2], at: 20m, lasts: 20m}
+  - {fault: clock_limit, nodes: [h3], gpus: [1], clock_mhz: 700, at: 10m, lasts: 40m}
+  - {fault: counters_dead, nodes: [h3], gpus: [0], at: 30m, lasts: 10m}
+  - {fault: source_lost, nodes: [h4], at: 20m, lasts: 15m}
+history: {raw: [{nodes: [h1..4], lasts: 80m}]}
+"""
+CALM = (18, 60, 78)
+"""Minutes of it that are at least 15 away from the begin and the end of what goes wrong on counters."""
 MINUTES = (3, 7, 12, 20, 45, 60, 75, 79, 84, 90, 100, 107, 114, 120, 126)
 """Some at which jobs begin, crash, end and are forgotten."""
 NEAR = 0.02
@@ -115,6 +132,26 @@ def test_the_history_is_what_the_rules_make_of_the_pages(tmp_path: Path) -> None
             assert found[labels] == pytest.approx(value, rel=near, abs=near / 10), (minute, labels)
 
 
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_around_faults_there_are_the_same_series_with_other_values(tmp_path: Path) -> None:
+    made = fleet(FAULTS, tmp_path)
+    pages = samples(raw_lines(made, BEGIN, (0, 80)))
+    ours = {series: values for series, values in pages.items() if series.startswith("ofu_")}
+    minutes = tuple(sorted({*CALM, 24, 27, 33, 36, 39, 42, 48}))
+    for minute, wanted in recorded(ours, 15, minutes, tmp_path).items():
+        is_kept = is_kept_at(minute)
+        expected = {labels: value for labels, value in wanted.items() if is_kept(name_of(labels))}
+        found = kept(made, minute)
+        assert found.keys() == expected.keys(), minute
+        for labels, value in expected.items() if minute in CALM else ():
+            if not name_of(labels).endswith("increase1h"):
+                assert found[labels] == pytest.approx(value, rel=NEAR, abs=NEAR / 10), (
+                    minute,
+                    labels,
+                )
+
+
 def test_every_rule_is_kept_or_of_single_gpus(tmp_path: Path) -> None:
     rules = {rule["record"] for path in RULES for group in groups(path) for rule in group["rules"]}
     made = {series.name for series in history.recorded(fleet(LOADS, tmp_path), BEGIN)}
@@ -135,6 +172,7 @@ def written(text: str, folder: Path, begin: int = 0) -> dict[str, bytes]:
 SHORT = LOADS.replace("nodes: [h1..3, a1, mig1], lasts: 130m", "nodes: [h1], at: 50m, lasts: 20m")
 
 
+@pytest.mark.slow
 def test_equal_seeds_make_equal_bytes(tmp_path: Path) -> None:
     once, again = written(SHORT, tmp_path / "a"), written(SHORT, tmp_path / "b")
     assert once == again
@@ -148,6 +186,7 @@ def test_equal_seeds_make_equal_bytes(tmp_path: Path) -> None:
     assert once != written(SHORT + "seed: 2\n", tmp_path / "c")
 
 
+@pytest.mark.slow
 def test_history_that_goes_on_is_the_same_as_in_one_go(tmp_path: Path) -> None:
     whole, rest = written(SHORT, tmp_path / "a"), written(SHORT, tmp_path / "b", 60)
     assert rest.items() < whole.items()
@@ -289,6 +328,7 @@ def test_victoria_metrics_reads_the_history_back(
         check(ask, begin, folder)
 
 
+@pytest.mark.slow
 def test_raw_pages_and_recorded_series_are_of_one_truth(tmp_path: Path) -> None:
     made = fleet(LOADS.replace("h1..3, a1, mig1", "a1"), tmp_path)
     pages = samples(raw_lines(made, BEGIN, (0, 60)))
@@ -304,6 +344,7 @@ def test_raw_pages_and_recorded_series_are_of_one_truth(tmp_path: Path) -> None:
     assert ofu == pytest.approx(made.jobs[2].mean(0, 3585), rel=0.005)
 
 
+@pytest.mark.slow
 def test_a_file_has_each_metric_once_and_its_end(tmp_path: Path) -> None:
     for name, content in written(SHORT, tmp_path / "a").items():
         lines = content.decode().splitlines()
