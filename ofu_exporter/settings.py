@@ -21,6 +21,7 @@ PROBE_PATHS = frozenset({"/healthz", "/readyz", "/-/healthy", "/-/ready"})
 OWN_PATHS = PROBE_PATHS | frozenset(
     {
         *("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"),
+        *("/v1/node", "/v1/events"),
     }
 )
 """Paths at which the agent has something else than its metrics."""
@@ -122,7 +123,7 @@ class Settings(BaseModel):
     report_socket: Path | None = Field(
         default=None,
         description="Unix socket to serve on as well, for jobs on this node to report to.",
-        examples=["/run/ofu-exporter/reports.sock"],
+        examples=["FILE"],
     )
     report_token_file: Path | None = Field(
         default=None,

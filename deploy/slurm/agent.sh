@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes it so that the agent runs exactly as long as a job has a GPU here: `agent.sh [SECONDS]`, after
-# so many seconds. prolog-agent.sh and epilog-agent.sh start it in the background.
+# that number of seconds. prolog-agent.sh and epilog-agent.sh start it in the background.
 #
 # It looks at how things are, not at what has just happened, and one at a time: whatever the order in
 # which jobs start and end, the last of them to look sees the last state.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# For cron or a timer on the controller of a site without slurmdbd: writes the OFU so far of every job
+# For cron or a timer on the controller of a site without slurmdbd: writes the OFU until now of every job
 # that runs with GPUs into its AdminComment, which such a Slurm allows only while the job runs.
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin

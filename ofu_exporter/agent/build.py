@@ -88,6 +88,15 @@ def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Schedul
     return name, lambda: schedulers.load(name).Scheduler(options)
 
 
+def what_is_sampled(configured: Configured) -> tuple[object, ...]:
+    """All that a sampler and an attribution are built from: while that stays, a reload lets them go on."""
+    settings = configured.settings
+    return (
+        *(configured.sources, configured.schedulers, settings.scheduler == "auto"),
+        *(settings.interval, settings.clock_interval, settings.gpus, settings.owner_max_age),
+    )
+
+
 def build_access(settings: Settings) -> Access:
     """The rules of who may report. Raises ConfigError."""
     path = settings.report_token_file

@@ -10,7 +10,6 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.build import (
@@ -19,8 +18,10 @@ from ofu_exporter.agent.build import (
     build_sampler,
     connection_limit,
     report_policy,
+    what_is_sampled,
 )
 from ofu_exporter.agent.pause_file import PauseFile
+from ofu_exporter.agent.reloads import Reloads
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.agent.web_renewal import WebRenewal
 from ofu_exporter.errors import ConfigError, DriverReplacedError, HungError, OfuError
@@ -43,7 +44,7 @@ from ofu_exporter.settings import Configured, Settings, host_and_port
 from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging, dropped_lines
 from ofu_exporter.support.patience import soon
-from ofu_exporter.support.small_files import READ_SECONDS, Stamp, stamp
+from ofu_exporter.support.small_files import READ_SECONDS
 from ofu_exporter.support.systemd import Notifier
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import Reason
@@ -59,8 +60,6 @@ RELOAD_SECONDS = 10.0
 """How long the configuration may take to be read."""
 HASH_SECONDS = 1.5
 """Longest wait for the hash of a password that is under way at a stop signal."""
-FILE_CHECK_SECONDS = 5.0
-"""Time between two looks for changes of the configuration file."""
 PAUSE_CHECK_SECONDS = 1.0
 """Time between two looks for the pause file."""
 
@@ -82,18 +81,19 @@ class Daemon:
         self._state_writer = self._make_state_writer(configured.settings)
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
         self._feeds = Feeds(self._page.snapshot, self._reports)
+        settings = configured.settings
+        self._pause_file = PauseFile(settings.pause_file, settings.pause_limit)
         self._attribution, self._sampler = self._build(configured, self._remembered())
         self._authority = configured.settings.tls_client_ca
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
-        settings = configured.settings
         own = [host_and_port(settings.listen)[0]]
         self._hosts = Hosts(settings.allowed_hosts, own, settings.telemetry_path)
         app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
         self._server = Server(app, self._listeners, self._stop, connection_limit())
         self._web = WebRenewal(web, self._reading, self._server, self._page.count_reload)
-        self._reload = asyncio.Event()
+        self._reloads = Reloads(configured.file, self._reload)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
 
@@ -134,8 +134,6 @@ class Daemon:
     def _build(self, configured: Configured, state: State) -> tuple[Attribution, Sampler]:
         attribution = build_attribution(configured)
         sampler = build_sampler(configured, self._publish, attribution, state)
-        settings = configured.settings
-        self._pause_file = PauseFile(settings.pause_file, settings.pause_limit)
         sampler.set_paused(self._pause_file.paused())
         return attribution, sampler
 
@@ -170,7 +168,7 @@ class Daemon:
         loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        loop.add_signal_handler(signal.SIGHUP, self._reload.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reloads.ask)
         self._access.start()
         self._hosts.start()
         self._web.start(lambda: self._configured.settings)
@@ -183,8 +181,8 @@ class Daemon:
         tending = [
             asyncio.create_task(task)
             for task in (
-                self._reloads(),
-                self._watch_file(),
+                self._reloads.run(),
+                self._reloads.watch(),
                 self._watch_pause(),
                 self._feed_watchdog(),
             )
@@ -211,13 +209,10 @@ class Daemon:
         simulated = SIMULATED in self._configured.schedulers
         self._feeds.run(self._configured.settings.pull, simulated)
 
-    async def _reloads(self) -> None:
-        while True:
-            await self._reload.wait()
-            self._reload.clear()
-            self._systemd.reloading()
-            self._page.count_reload(await self._reload_once())
-            self._systemd.ready(f"serving on {self.url}")
+    async def _reload(self) -> None:
+        self._systemd.reloading()
+        self._page.count_reload(await self._reload_once())
+        self._systemd.ready(f"serving on {self.url}")
 
     async def _reload_once(self) -> str:
         """Reload the settings once; returns the outcome."""
@@ -264,9 +259,20 @@ class Daemon:
             log.warning("other settings of who may report need a restart; the old ones stay")
         if configured.settings.state_file != self._configured.settings.state_file:
             log.warning("a new state file needs a restart; the old one is still written")
-        self._configured = configured
+        before, self._configured = self._configured, configured
         self._reports.policy = report_policy(configured.settings)
         self._hosts.allow(configured.settings.allowed_hosts)
+        self._pause_file = PauseFile(
+            configured.settings.pause_file, configured.settings.pause_limit
+        )
+        if what_is_sampled(configured) != what_is_sampled(before):
+            self._sample_anew(configured)
+        self._run_feeds()
+        configure_logging(configured.settings.log_format, configured.settings.log_level)
+        log.info("configuration applied")
+
+    def _sample_anew(self, configured: Configured) -> None:
+        """End every window, and read the new sources for the new owners."""
         if not self._sampler.stop(RELEASE_SECONDS):
             log.warning(
                 "a call of the old source did not return in time; what it brings is dropped"
@@ -275,21 +281,6 @@ class Daemon:
         self._attribution, self._sampler = self._build(configured, self._sampler.state)
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
-        self._run_feeds()
-        configure_logging(configured.settings.log_format, configured.settings.log_level)
-        log.info("configuration applied")
-
-    async def _watch_file(self) -> None:
-        path = self._configured.file
-        if path is None:
-            return
-        seen, hangs = await self._stamp(path, None, hangs=False)
-        while True:
-            await asyncio.sleep(FILE_CHECK_SECONDS)
-            now, hangs = await self._stamp(path, seen, hangs)
-            if now != seen:
-                seen = now
-                self._reload.set()
 
     async def _watch_pause(self) -> None:
         while True:
@@ -297,19 +288,6 @@ class Daemon:
             with contextlib.suppress(HungError):  # it stays as it is, and is looked at again
                 paused = await soon(READ_SECONDS, "pause file", self._pause_file.paused)
                 self._sampler.set_paused(paused)
-
-    async def _stamp(self, path: Path, seen: Stamp, hangs: bool) -> tuple[Stamp, bool]:
-        """The file's stamp, and whether its file system hangs; while that does, the stamp that was seen last."""
-        try:
-            now = await soon(READ_SECONDS, f"time of {path}", partial(stamp, path))
-        except HungError:
-            if not hangs:
-                log.error(
-                    "configuration file %s: its file system does not answer; the settings stay",
-                    path,
-                )
-            return seen, True
-        return now, False
 
     async def _feed_watchdog(self) -> None:
         """Tell systemd about each new snapshot: it shows that the sampler works, and this task that the loop does."""

@@ -1,4 +1,4 @@
-"""Runs one thread per probe, a lane, on monotonic deadlines, so that a call that hangs stops one GPU only."""
+"""Reads one probe, beat by beat: a lane, which never makes two calls at once, and delivers what each read brings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import math
 import queue
 import random
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -70,17 +69,21 @@ class Deadlines:
         self._per_window = per_window
         self._number = -1
         self.next_at = start
+        self.following_at = self._at(1)
+        """The deadline after the next one."""
 
     def beat(self, now: float) -> Beat:
         """Take the latest deadline that has passed by `now`."""
         latest = max(self._number + 1, int((now - self._start) / self._step))
         missed = latest - self._number - 1
         self._number = latest
-        self.next_at = self._start + (latest + 1 + self._off(latest + 1)) * self._step
+        self.next_at = self._at(latest + 1) if missed else self.following_at
+        self.following_at = self._at(latest + 2)
         return Beat(latest, missed)
 
-    def _off(self, number: int) -> float:
-        return random.uniform(-0.5, 0.5) if number % self._per_window else 0.0
+    def _at(self, number: int) -> float:
+        off = random.uniform(-0.5, 0.5) if number % self._per_window else 0.0
+        return self._start + (number + off) * self._step
 
 
 class Delivery(NamedTuple):
@@ -98,68 +101,53 @@ Inbox = queue.SimpleQueue["Delivery | None"]
 
 
 class Lane:
-    """The thread of one probe. A driver call that hangs stops only this thread."""
+    """One probe, and what becomes of its calls. One thread at a time drives it; the others look at its fields."""
 
     def __init__(self, probe: Probe, pace: SamplingPace, inbox: Inbox, clock: Clock) -> None:
         self._probe = probe
         self._pace = pace
         self._inbox = inbox
         self._clock = clock
-        self._wake = threading.Event()
-        self._stopping = False
         self._cut = False
         self._window = -1
         self._read_at = -math.inf
         self._was_cut = False
         self._missed = 0
+        self.number = -1
+        """Of the last beat that was taken."""
         self.gpus: Sequence[Gpu] = list(probe.gpus())
         self.busy_since: float | None = None
         self.failure: Reason | None = Reason.STARTING
-        self._thread = threading.Thread(target=self._run, name="ofu-lane", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping = True
-        self._wake.set()
 
     def cut(self) -> None:
-        """End the window now: a job came or went."""
+        """End the window as soon as it may end: a job came or went."""
         self._cut = True
-        self._wake.set()
 
-    def join(self, timeout: float) -> bool:
-        """Wait for the thread; False when it is still in a call."""
-        self._thread.join(max(0.0, timeout))
-        return not self._thread.is_alive()
+    @property
+    def cut_at(self) -> float:
+        """When the window ends that was cut; infinite where none was."""
+        return self._read_at + SHORTEST_WINDOW_SECONDS if self._cut else math.inf
 
-    def _run(self) -> None:
-        pace = self._pace
-        deadlines = Deadlines(self._clock(), pace.step_seconds, pace.reads_per_window)
-        while not self._stopping:
-            if self._wake.wait(max(0.0, self._next_at(deadlines) - self._clock())):
-                self._wake.clear()
-                continue
-            now = self._clock()
-            if self._is_resting(now):
-                self._cut = False
-            if self._cut and now >= self._read_at + SHORTEST_WINDOW_SECONDS:
-                self._was_cut = True
-                self._read(now)
-            if now >= deadlines.next_at:
-                self._take_beat(deadlines.beat(now), now)
+    def drive(self, number: int) -> None:
+        """Take a beat, unless it was taken before, and end the window if it was cut."""
+        now = self._clock()
+        if self._is_resting(now):
+            self._cut = False
+        if now >= self.cut_at:
+            self._was_cut = True
+            self._read(now)
+        if number > self.number:
+            self._missed += number - self.number - 1
+            self.number = number
+            self._take_beat(now)
+
+    def close(self) -> None:
+        """Release every handle."""
         self._probe.close()
 
-    def _next_at(self, deadlines: Deadlines) -> float:
-        if not self._cut:
-            return deadlines.next_at
-        return min(self._read_at + SHORTEST_WINDOW_SECONDS, deadlines.next_at)
-
-    def _take_beat(self, beat: Beat, now: float) -> None:
+    def _take_beat(self, now: float) -> None:
         """Read when a window is over, else poll. A read after a cut waits for the shortest window."""
-        self._missed += beat.missed
-        window = beat.number // self._pace.reads_per_window
+        window = self.number // self._pace.reads_per_window
         too_soon = self._was_cut and now < self._read_at + SHORTEST_WINDOW_SECONDS
         if window > self._window and not too_soon and not self._is_resting(now):
             self._window = window

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ofu_exporter.agent.lane_threads import LaneThreads
 from ofu_exporter.agent.lanes import Delivery, Lane, SamplingPace
 from ofu_exporter.sources import Clock, Source
 from ofu_exporter.values.gpu import Gpu
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class OpenedSource:
-    """A source whose probes are read, each by a thread of its own."""
+    """A source whose probes are read, so that a call that hangs stops its own probe only."""
 
     def __init__(
         self, name: str, source: Source, lanes: Sequence[Lane], pace: SamplingPace, clock: Clock
@@ -30,8 +31,8 @@ class OpenedSource:
         self._clock = clock
         self._failures: Counter[str] = Counter()
         self._health = SourceHealth(name, simulated=source.simulated)
-        for lane in self.lanes:
-            lane.start()
+        self._threads = LaneThreads(self.lanes, pace, clock)
+        self._threads.start()
 
     @property
     def gpus(self) -> list[Gpu]:
@@ -80,15 +81,18 @@ class OpenedSource:
         since = lane.busy_since
         return since is not None and now - since > self._pace.hung_after
 
+    def cut(self) -> None:
+        """End every window now."""
+        self._threads.cut()
+
     def stop(self) -> None:
         """Tell every lane to end; `close` waits for them."""
-        for lane in self.lanes:
-            lane.stop()
+        self._threads.stop()
 
     def close(self, deadline: float) -> bool:
         """Release everything; False when a call hangs, under which a library must not be shut down."""
         self.stop()
-        ended = all([lane.join(deadline - self._clock()) for lane in self.lanes])
+        ended = self._threads.join(deadline - self._clock())
         if ended:
             self._source.close()
         return ended

@@ -153,8 +153,7 @@ class SourceSet:
     def cut(self) -> None:
         """End every window now."""
         for source in list(self._open):
-            for lane in source.lanes:
-                lane.cut()
+            source.cut()
 
     def count_failure(self, reason: Reason) -> None:
         """Count a failure outside of a read."""

@@ -2,7 +2,7 @@
 
 Exit codes: 0 all is well; 1 an unexpected error, an interrupt, or an answer that cannot be written;
 2 settings or arguments that cannot be used; 3 no source can be read, or nobody answers;
-4 at least one GPU is not measured (`check`), or nothing could be compared (`validate`);
+4 at least one GPU is not measured (`check`), nothing could be compared (`validate`), a part is missing (`fleet`);
 5 a card outside the bounds (`validate`); 6 the driver was replaced under the agent, which must be started anew (`run`).
 """
 
@@ -18,8 +18,9 @@ from typing import cast
 import click
 
 from ofu_exporter import __version__
+from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 EXIT_UNEXPECTED = 1
 EXIT_CONFIG = 2
@@ -61,7 +62,9 @@ class _Commands(MutableMapping[str, click.Command]):
 COMMANDS = _Commands(
     {
         "check": "check:check",
+        "completion": "completion:completion",
         "demo": "run:demo",
+        "events": "events:events",
         "explain": "explain:explain",
         "fleet": "fleet:fleet",
         "flops": "flops:flops",
@@ -75,12 +78,29 @@ COMMANDS = _Commands(
         "run": "run:run",
         "tail": "tail:tail",
         "tile": "tile:tile",
+        "top": "top:top",
         "validate": "validate:validate",
     }
 )
+SUBJECTS = {
+    "Measure": ("check", "run", "top", "record", "demo"),
+    "Jobs on this node": ("job", "events", "tail", "pause", "resume"),
+    "FLOPs and MFU": ("flops", "mfu", "explain", "tile", "profile", "validate"),
+    "A whole fleet": ("fleet",),
+    "This program": ("list", "completion"),
+}
+"""The commands in the order of the help."""
 
 
-@click.group(commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+class _Program(SubjectGroup):
+    subjects = SUBJECTS
+
+
+@click.group(
+    cls=_Program,
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="ofu-exporter")
 def cli() -> None:
     """How much of a GPU's floating-point capability its jobs really use, for Prometheus."""
@@ -91,13 +111,13 @@ def main() -> None:
     try:
         cli(prog_name="ofu-exporter")
     except ConfigError as error:
-        click.echo(f"ofu-exporter: {escaped(str(error))}", err=True)
+        click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
         sys.exit(EXIT_CONFIG)
     except DriverReplacedError as error:
-        click.echo(f"ofu-exporter: {escaped(str(error))}", err=True)
+        click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
         sys.exit(EXIT_DRIVER)
     except OfuError as error:
-        click.echo(f"ofu-exporter: {escaped(str(error))}", err=True)
+        click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
         sys.exit(EXIT_SOURCE)
     except OSError as error:
         if error.errno not in FULL:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from functools import partial
@@ -11,20 +10,24 @@ from typing import Any
 import click
 
 from ofu_exporter.agent.build import build_attribution, build_sampler
+from ofu_exporter.cli.answers import format_option, print_answer
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
+from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.plain_text import escaped
 from ofu_exporter.values.gpu import LOW_PRECISION
-from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
+from ofu_exporter.values.text import shown
 
 EXIT_SOURCE = 3
 EXIT_GPU = 4
 
 
-@click.command()
-@partial(setting_flags, own=QUIET)
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
+@click.command(
+    cls=SubjectCommand, short_help="Measure once and show every input, or why it cannot be."
+)
+@partial(setting_flags, own=QUIET, names=(*MEASURE, "scheduler", "owner_max_age"))
+@format_option
 def check(format_: str, **flags: Any) -> None:
     """Take one window per GPU and show every input, or why it can't be measured and what to do."""
     configured = load(flags, QUIET)
@@ -34,7 +37,7 @@ def check(format_: str, **flags: Any) -> None:
 
     def publish(snapshot: Snapshot) -> None:
         latest[:] = [snapshot]
-        if _complete(snapshot) and not sampler.choosing:
+        if snapshot.is_complete and not sampler.choosing:
             done.set()
 
     attribution = build_attribution(configured)
@@ -48,18 +51,16 @@ def check(format_: str, **flags: Any) -> None:
         click.echo("ofu-exporter: the source did not answer in time", err=True)
         sys.exit(EXIT_SOURCE)
     snapshot = latest[0]
-    click.echo(json.dumps(as_data(snapshot), indent=2) if format_ == "json" else table(snapshot))
+    print_answer(
+        format_,
+        lambda: table(snapshot),
+        lambda: as_data(snapshot),
+        lambda: as_data(snapshot)["gpus"],
+    )
     if not snapshot.gpus:
         sys.exit(EXIT_SOURCE)
     if any(view.reason is not None for view in snapshot.gpus):
         sys.exit(EXIT_GPU)
-
-
-def _complete(snapshot: Snapshot) -> bool:
-    """Whether every GPU has a window or a reason, or the source cannot be read."""
-    if snapshot.gpus:
-        return all(view.reason is not Reason.STARTING for view in snapshot.gpus)
-    return snapshot.source.reason not in (None, Reason.STARTING)
 
 
 def as_data(snapshot: Snapshot) -> dict[str, Any]:
@@ -158,7 +159,7 @@ def table(snapshot: Snapshot) -> str:
     if len(rows) > 1:
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join(map(escaped, [*lines, *_notes(snapshot)]))
+    return "\n".join(map(shown, [*lines, *_notes(snapshot)]))
 
 
 def _other(health: SourceHealth, snapshot: Snapshot) -> str:

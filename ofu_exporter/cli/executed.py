@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ofu_exporter.cli.answers import print_answer
 from ofu_exporter.cli.step import step_lengths
 from ofu_exporter.errors import ConfigError
 
@@ -32,8 +32,8 @@ ALL_PAIRS = (
 )
 
 
-def shown(config: Path, format_: str, options: Mapping[str, Any]) -> str:
-    """What torch executes of one step, for people or as JSON. Raises ConfigError for options that it can't follow."""
+def print_executed(config: Path, format_: str, options: Mapping[str, Any]) -> None:
+    """Print what torch executes of one step. Raises ConfigError for options that it can't follow."""
     for name, absent in CLOSED_FORM_ONLY.items():
         if options[name] != absent:
             option = f"--{name.replace('_', '-')}"
@@ -54,7 +54,7 @@ def shown(config: Path, format_: str, options: Mapping[str, Any]) -> str:
     named: Any = read.get("_class_name") or read.get("architectures") or read.get("model_type")
     name = named[0] if isinstance(named, list) else str(named)
     data = as_data(name, found, times, sum(streams.values()) * samples)
-    return json.dumps(data, indent=2) if format_ == "json" else table(data)
+    print_answer(format_, lambda: table(data), lambda: data, lambda: data["operators"])
 
 
 def as_data(name: str, found: Executed, times: int, tokens: int) -> dict[str, Any]:

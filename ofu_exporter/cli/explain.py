@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.quantities import OVERHEAD, RATIO, STDERR, TFLOPS
-from ofu_exporter.cli.step import FORMAT, STEP_OPTIONS, how, read_step, shares
+from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def step_options(command: CommandT) -> CommandT:
     return command
 
 
-@click.command()
+@click.command(cls=SubjectCommand, short_help="Why a reported MFU differs from OFU.")
 @click.option(
     "--mfu",
     metavar="RATIO",
@@ -48,17 +49,18 @@ def step_options(command: CommandT) -> CommandT:
     metavar="RATIO",
     callback=STDERR,
     default="0.01",
-    show_default=True,
-    help="Of OFU.",
+    help="Of OFU. Default: 0.01.",
 )
-@click.option("--config", type=click.Path(path_type=Path), help="The model's own config.json.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="The model's own config.json."
+)
 @step_options
 @click.option("--forward-only/--training", default=None, help="What the job runs.")
 @click.option("--recompute", type=click.Choice(RECOMPUTE), help="What it recomputes.")
-@click.option("--gpu", callback=gpu_name, help=GPU_HELP)
-@click.option("--gpus", type=int, help="All GPUs of the job: the world size.")
-@click.option("--tokens-per-second", type=float, help="Over all GPUs.")
-@click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
+@click.option("--gpu", callback=gpu_name, metavar="NAME", help=GPU_HELP)
+@click.option("--gpus", type=int, metavar="N", help="All GPUs of the job: the world size.")
+@click.option("--tokens-per-second", type=float, metavar="N", help="Over all GPUs.")
+@click.option("--precision", metavar="NAMES", help="bf16, or shares: bf16=0.3,fp8=0.7.")
 @click.option(
     "--peak-tflops", metavar="TFLOPS", callback=TFLOPS, help="Per GPU, that the report divides by."
 )
@@ -68,7 +70,7 @@ def step_options(command: CommandT) -> CommandT:
     callback=OVERHEAD,
     help="What tiles add to the FLOPs: 0.02 or 2%.",
 )
-@FORMAT
+@format_option
 def explain(format_: str, **options: Any) -> None:
     """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.
 
@@ -83,8 +85,8 @@ def explain(format_: str, **options: Any) -> None:
         options["mfu"], options["ofu"], options["ofu_stderr"], _right_mfu(facts, options)
     )
     found = package.explain(observed, facts)
-    click.echo(
-        json.dumps(as_data(found), indent=2) if format_ == "json" else table(observed, found)
+    print_answer(
+        format_, lambda: table(observed, found), lambda: as_data(found), lambda: rows(found)
     )
 
 
@@ -184,6 +186,14 @@ def as_data(found: Explanation) -> dict[str, Any]:
             for each in found.causes
         ],
     }
+
+
+def rows(found: Explanation) -> list[dict[str, Any]]:
+    """A row for each cause, which repeats the verdict; one without a cause where none fits."""
+    data = as_data(found)
+    names = ("cause", "expected_ratio", "misfit", "evidence")
+    whole = {name: data[name] for name in ("observed_ratio", "verdict", "advice")}
+    return [{**whole, **cause} for cause in data["causes"] or [dict.fromkeys(names)]]
 
 
 def table(observed: Observation, found: Explanation) -> str:

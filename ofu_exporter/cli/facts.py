@@ -13,14 +13,14 @@ from ofu_exporter.client.identity import Token
 from ofu_exporter.errors import ConfigError, OfuError
 
 
-def post(job: str, facts: Mapping[str, object]) -> None:
-    """Send one report without MFU, to the address and with the token of a training loop's reports.
+def post(job: str, facts: Mapping[str, object], agent: str | None = None) -> None:
+    """Send one report without MFU, to `agent` or the address of a training loop's reports, and with their token.
 
     Raises ConfigError when the agent refuses it, OfuError when there is no answer.
     """
     environ = dict(os.environ)
     try:
-        with closing(Channel(None, environ)) as channel:
+        with closing(Channel(agent, environ)) as channel:
             where = channel.where
             body = json.dumps({"job_id": job, **facts}, allow_nan=False).encode()
             answer = channel.post(body, Token(None, environ, job).value)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ofu_exporter.cli.fleet_job import job
+from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -134,3 +136,7 @@ def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
     made = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
     click.echo(f"Targets: http://{listen}/sd   Pages: http://{listen}/nodes/NAME/metrics")
     app.serve(made, host.strip("[]"), int(port))
+
+
+fleet.add_command(report)
+fleet.add_command(job)

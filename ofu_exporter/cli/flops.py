@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,9 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ofu_exporter.cli import flops_rows
+from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.quantities import RATIO, TFLOPS
-from ofu_exporter.cli.step import ROWS_FORMAT, STEP_OPTIONS, how, read_step, shares
+from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,13 +26,15 @@ MODEL_OPTIONS = (
     click.option(
         "--convention",
         default="model",
-        show_default=True,
-        help="model, palm, megatron, verl, nemo, kaplan, chinchilla or kempner.",
+        metavar="NAME",
+        help="See `list conventions`. Default: model.",
     ),
     click.option("--forward-only", is_flag=True, help="No backward pass."),
-    click.option("--recompute", default="none", show_default=True, help="none, selective or full."),
+    click.option(
+        "--recompute", default="none", metavar="HOW", help="none, selective or full. Default: none."
+    ),
     *STEP_OPTIONS,
-    ROWS_FORMAT,
+    format_option,
 )
 
 
@@ -42,7 +45,7 @@ def model_options(command: CommandT) -> CommandT:
     return command
 
 
-@click.command()
+@click.command(cls=SubjectCommand, short_help="FLOPs of a training step, from a config.json.")
 @click.argument("configs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @model_options
 @click.option(
@@ -54,18 +57,18 @@ def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: An
     Of several configurations there is a row for each, and status 2 where one of them cannot be counted.
     """
     if executed:
-        from ofu_exporter.cli.executed import shown
+        from ofu_exporter.cli.executed import print_executed
 
-        if len(configs) > 1 or format_ == "csv":
-            raise click.UsageError("--executed takes one configuration, as text or JSON")
-        click.echo(shown(configs[0], format_, options))
+        if len(configs) > 1:
+            raise click.UsageError("--executed takes one configuration")
+        print_executed(configs[0], format_, options)
         return
     if len(configs) > 1 or format_ == "csv":
         rows = [_row(config, options) for config in configs]
-        click.echo(flops_rows.shown(rows, format_))
+        print_answer(format_, lambda: flops_rows.table(rows), lambda: rows, lambda: rows)
         raise SystemExit(2 if any(each["error"] for each in rows) else 0)
     model, counted = _count(configs[0], options)
-    click.echo(_json(counted) if format_ == "json" else table(model, counted))
+    print_answer(format_, lambda: table(model, counted), lambda: as_data(counted), list)
 
 
 def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,31 +79,33 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     return flops_rows.row(str(config), model.architecture, as_data(counted))
 
 
-@click.command()
+@click.command(cls=SubjectCommand, short_help="MFU and HFU of a job, from its throughput.")
 @click.argument("config", type=click.Path(path_type=Path))
 @model_options
-@click.option("--gpu", required=True, callback=gpu_name, help=GPU_HELP)
-@click.option("--gpus", type=int, required=True, help="All GPUs of the job: the world size.")
-@click.option("--tokens-per-second", type=float, help="Over all GPUs.")
-@click.option("--samples-per-second", type=float, help="Over all GPUs.")
-@click.option("--step-seconds", type=float, help="Wall time of one step.")
+@click.option("--gpu", required=True, callback=gpu_name, metavar="NAME", help=GPU_HELP)
+@click.option(
+    "--gpus", type=int, required=True, metavar="N", help="All GPUs of the job: the world size."
+)
+@click.option("--tokens-per-second", type=float, metavar="N", help="Over all GPUs.")
+@click.option("--samples-per-second", type=float, metavar="N", help="Over all GPUs.")
+@click.option("--step-seconds", type=float, metavar="N", help="Wall time of one step.")
 @click.option(
     "--precision",
     default="bf16",
-    show_default=True,
-    help="Or shares of the FLOPs: bf16=0.3,fp8=0.7.",
+    metavar="NAMES",
+    help="Or shares, bf16=0.3,fp8=0.7. Default: bf16.",
 )
 @click.option(
     "--peak-tflops",
     metavar="TFLOPS",
     callback=TFLOPS,
-    help="Peak per GPU to divide by instead of the table's.",
+    help="Peak per GPU, instead of the table's.",
 )
 @click.option(
     "--reported-mfu",
     metavar="RATIO",
     callback=RATIO,
-    help="What the job itself reports, 0.41 or 41%: names causes of a gap.",
+    help="What the job reports: names causes of a gap.",
 )
 def mfu(config: Path, format_: str, **options: Any) -> None:
     """MFU and HFU of a job: its throughput over the dense peak of its GPUs."""
@@ -121,14 +126,14 @@ def mfu(config: Path, format_: str, **options: Any) -> None:
     )
     reported = options["reported_mfu"]
     causes = [] if reported is None else _causes(config, options, reported, used.mfu)
-    if format_ == "csv":
-        row = flops_rows.row(str(config), model.architecture, as_data(counted, used))
-        click.echo(flops_rows.shown([row], format_))
-    elif format_ == "json":
-        click.echo(_json(counted, used, causes))
-    else:
-        hint = package.hint(counted, used.mfu, options["gpu"])
-        click.echo(table(model, counted, used, causes, hint))
+    hint = package.hint(counted, used.mfu, options["gpu"])
+    data = as_data(counted, used, causes)
+    print_answer(
+        format_,
+        lambda: table(model, counted, used, causes, hint),
+        lambda: data,
+        lambda: [flops_rows.row(str(config), model.architecture, data)],
+    )
 
 
 def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
@@ -190,10 +195,6 @@ def as_data(
 def plain(value: Exact) -> int | float:
     """The value as an integer where it is whole, else as the nearest float."""
     return value if isinstance(value, int) else float(value)
-
-
-def _json(counted: Count, used: Utilization | None = None, causes: list[str] | None = None) -> str:
-    return json.dumps(as_data(counted, used, causes), indent=2)
 
 
 def table(

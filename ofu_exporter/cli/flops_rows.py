@@ -1,10 +1,7 @@
-"""Prints counts of one or more configurations with a row for each: as a table, as CSV or as JSON."""
+"""Puts counts of configurations into rows, one for each."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +11,7 @@ NAMES = (
     *("mfu", "hfu", "error"),
 )
 SHOWN = ("config", "parameters", "active_parameters", "model_flops_per_token", "error")
-"""The columns of CSV, and those of the table."""
+"""What a row has, and what of it the table shows."""
 
 
 def row(config: str, architecture: str, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,22 +32,8 @@ def refused(config: str, why: str) -> dict[str, Any]:
     return {**dict.fromkeys(NAMES), "config": config, "error": why}
 
 
-def shown(rows: Sequence[Mapping[str, Any]], format_: str) -> str:
-    """Rows in a format."""
-    if format_ == "json":
-        return json.dumps(rows, indent=2)
-    return _csv(rows) if format_ == "csv" else _table(rows)
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, NAMES, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().rstrip("\n")
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows for people."""
     lines = [[name.upper().replace("_", " ").replace("FLOPS", "FLOPs") for name in SHOWN]]
     lines += [[_cell(each[name]) for name in SHOWN] for each in rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(SHOWN))]

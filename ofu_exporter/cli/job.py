@@ -14,10 +14,11 @@ from typing import Any
 
 import click
 
+from ofu_exporter.cli.answers import format_option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
 from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue, SqueueJob
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 
 class _Hook(click.Command):
@@ -34,7 +35,7 @@ class _Hook(click.Command):
         try:
             super().invoke(ctx)
         except Exception as error:  # noqa: BLE001 - a job must not suffer, whatever it is
-            click.echo(f"ofu-exporter: {escaped(str(error)) or type(error).__name__}", err=True)
+            click.echo(f"ofu-exporter: {shown(str(error)) or type(error).__name__}", err=True)
 
 
 STOP_SECONDS = 0.7
@@ -117,9 +118,10 @@ def start(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, noted: float |
 
 agent_flag = click.option(
     "--agent",
-    show_default="its Unix socket where that is there, else http://127.0.0.1:9846",
+    envvar="OFU_AGENT",
     metavar="URL",
-    help="The agent of this node: http://, https:// or unix:/path.",
+    help="The agent of this node: http://, https:// or unix:/path. "
+    "Default: OFU_AGENT, its Unix socket where that is there, or http://127.0.0.1:9846.",
 )
 
 
@@ -148,12 +150,13 @@ def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str | No
     metavar="FILE",
     help="The agent's state file, to look into where the agent is away.",
 )
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def show(job_id: str, agent: str | None, state_file: Path | None, as_json: bool) -> None:
+@format_option
+@click.option("--json", "format_", flag_value="json", hidden=True, help="--format json.")
+def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
     """Show what a job's GPUs on this node did, also after it has ended."""
     from ofu_exporter.cli import job_totals
 
-    job_totals.show(job_id, agent, state_file, as_json)
+    job_totals.show(job_id, agent, state_file, format_)
 
 
 @job.command()

@@ -10,7 +10,7 @@ import time
 from ofu_exporter.client.agent_url import default_url
 from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.support.bounded_get import Limits, get
-from ofu_exporter.support.plain_text import escaped_lines
+from ofu_exporter.values.text import shown_lines
 
 MOST_BYTES = 1 << 20
 
@@ -25,7 +25,7 @@ def summary_at_end(job_id: str, agent: str | None, deadline: float) -> str:
     while (left := deadline - time.monotonic()) > 0:
         try:
             if json.loads(_fetched(agent, path, "application/json", left)).get("ended") is not None:
-                return escaped_lines(_fetched(agent, path, "text/plain", left).strip())
+                return shown_lines(_fetched(agent, path, "text/plain", left).strip())
         except PermissionError:
             raise
         except (OSError, ValueError, AttributeError, http.client.HTTPException):

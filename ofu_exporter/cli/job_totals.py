@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
+from ofu_exporter.cli.answers import print_answer
 from ofu_exporter.client.agent_url import default_url
 from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.errors import OfuError
@@ -19,14 +21,14 @@ from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
 from ofu_exporter.schedulers.slurm.squeue import find
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 
 class NotKnownError(OfuError):
     """A job that no agent and no file knows; the text says who was asked, and what each answered."""
 
 
-def show(job_id: str, agent: str | None, state_file: Path | None, as_json: bool) -> None:
+def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
     """Print a job's totals on this node. Raises NotKnownError."""
     agent = agent or default_url()
     answer = ask(agent, job_id, check=partial(refuse_stranger, environ=os.environ))
@@ -39,7 +41,14 @@ def show(job_id: str, agent: str | None, state_file: Path | None, as_json: bool)
         problems.append(problem)
     if totals is None:
         raise NotKnownError(f"job {job_id}: {'; '.join(problems)}")
-    click.echo(json.dumps(totals.model_dump(mode="json"), indent=2) if as_json else text(totals))
+    data = totals.model_dump(mode="json")
+    print_answer(format_, lambda: text(totals), lambda: data, lambda: _rows(data))
+
+
+def _rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row for each GPU, which repeats whose job it is."""
+    job = {name: data[name] for name in ("scheduler", "job_id", "job_name", "user", "simulated")}
+    return [{**job, **each} for each in data["gpus"]]
 
 
 def _from_file(path: Path, job_id: str) -> tuple[JobTotals | None, str]:
@@ -83,4 +92,4 @@ def gather_running(slurm: Commands, port: int, write: bool) -> None:
         try:
             gather_and_write(slurm, job_id, nodes, port, 0.0, write)
         except OfuError as error:
-            click.echo(f"ofu-exporter: {escaped(str(error))}", err=True)
+            click.echo(f"ofu-exporter: {shown(str(error))}", err=True)

@@ -76,7 +76,7 @@ def environment_layer(
         key = name.removeprefix("OFU_").lower()
         if key in names:
             layer[key] = Given(value, name)
-        elif key != "config":
+        elif key not in {"config", "agent"}:
             near = difflib.get_close_matches(key, names, 1)
             hint = f"; did you mean OFU_{near[0].upper()}?" if near else ""
             ignored.append(f"the variable {name} is no setting and is ignored{hint}")

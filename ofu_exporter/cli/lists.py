@@ -2,66 +2,138 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import click
 
+from ofu_exporter.cli.answers import format_option, print_answer
 
-@click.group("list")
+if TYPE_CHECKING:
+    from ofu_exporter.hardware.gpu_models import GpuModel
+
+Rows = list[dict[str, Any]]
+
+
+@click.group("list", short_help="What this version knows: sources, GPUs, metrics, ...")
 def listing() -> None:
     """Show what this version knows: sources, schedulers, GPU models, metrics, architectures, conventions."""
 
 
 @listing.command("sources")
-def list_sources() -> None:
+@format_option
+def list_sources(format_: str) -> None:
     """Counter sources, and the order in which `auto` tries them."""
     from ofu_exporter import sources
 
     order = sources.automatic()
-    for name in sources.names():
-        mark = f"auto, {order.index(name) + 1}." if name in order else "on request"
-        click.echo(f"{name:15}{mark:12}{sources.summary(name)}")
+    rows: Rows = [
+        {
+            "source": name,
+            "auto": order.index(name) + 1 if name in order else None,
+            "summary": sources.summary(name),
+        }
+        for name in sources.names()
+    ]
+    _print(format_, rows, lambda row: f"auto, {row['auto']}." if row["auto"] else "on request")
 
 
 @listing.command("schedulers")
-def list_schedulers() -> None:
+@format_option
+def list_schedulers(format_: str) -> None:
     """Schedulers that can say which job owns which GPU."""
     from ofu_exporter import schedulers
 
-    for name in schedulers.names():
-        mark = "auto" if name in schedulers.automatic() else "on request"
-        click.echo(f"{name:15}{mark:12}{schedulers.summary(name)}")
+    rows: Rows = [
+        {
+            "scheduler": name,
+            "auto": name in schedulers.automatic(),
+            "summary": schedulers.summary(name),
+        }
+        for name in schedulers.names()
+    ]
+    _print(format_, rows, lambda row: "auto" if row["auto"] else "on request")
+
+
+def _print(format_: str, rows: Rows, mark: Callable[[Mapping[str, Any]], str]) -> None:
+    """Print rows whose first column is a name and whose last is what it is."""
+
+    def text() -> str:
+        cells = [(*row.values(), mark(row)) for row in rows]
+        return "\n".join(f"{name:15}{marked:12}{summary}" for name, _, summary, marked in cells)
+
+    print_answer(format_, text, lambda: rows, lambda: rows)
 
 
 @listing.command("gpus")
-def list_gpus() -> None:
+@format_option
+def list_gpus(format_: str) -> None:
     """GPU models and what they are rated at."""
     from ofu_exporter.hardware import gpu_models
 
-    click.echo(gpu_models.markdown())
+    rows = [_gpu_row(row) for row in gpu_models.ROWS]
+    print_answer(format_, gpu_models.markdown, lambda: rows, lambda: rows)
+
+
+def _gpu_row(row: GpuModel) -> dict[str, Any]:
+    from ofu_exporter.hardware.gpu_models import PRECISIONS
+
+    peaks = {name: row.peak_flops(name) for name in PRECISIONS}
+    return {
+        "model": row.key,
+        "sm_count": row.sm_count,
+        "tensor_clock_hz": row.clock_hz("bf16"),
+        "fp64_clock_hz": None if peaks["fp64"] is None else row.clock_hz("fp64"),
+        "peak_flops": {name: peak for name, peak in peaks.items() if peak is not None},
+        "confidence": row.confidence,
+    }
 
 
 @listing.command("metrics")
-def list_metrics() -> None:
+@format_option
+def list_metrics(format_: str) -> None:
     """Every metric with its type, labels and meaning."""
     from ofu_exporter.serving import metrics
 
-    for spec in metrics.specs():
-        labels = "{" + ", ".join(spec.labels) + "}" if spec.labels else ""
-        click.echo(f"{spec.shown_name}{labels} ({spec.kind})\n    {spec.help}")
+    rows: Rows = [
+        {
+            "metric": spec.shown_name,
+            "type": spec.kind,
+            "labels": list(spec.labels),
+            "help": spec.help,
+        }
+        for spec in metrics.specs()
+    ]
+    print_answer(format_, lambda: "\n".join(map(_metric, rows)), lambda: rows, lambda: rows)
+
+
+def _metric(row: Mapping[str, Any]) -> str:
+    labels = "{" + ", ".join(row["labels"]) + "}" if row["labels"] else ""
+    return f"{row['metric']}{labels} ({row['type']})\n    {row['help']}"
 
 
 @listing.command("architectures")
-def list_architectures() -> None:
+@format_option
+def list_architectures(format_: str) -> None:
     """Model architectures whose FLOPs can be counted, and their families."""
     from ofu_exporter.flops import families
 
-    for architecture, family in sorted(families.architectures().items()):
-        click.echo(f"{architecture:42}{family}")
+    _print_pairs(format_, ("architecture", "family"), sorted(families.architectures().items()), 42)
 
 
 @listing.command("conventions")
-def list_conventions() -> None:
+@format_option
+def list_conventions(format_: str) -> None:
     """Ways of counting FLOPs."""
     from ofu_exporter.flops import conventions
 
-    for name in conventions.names():
-        click.echo(f"{name:12}{conventions.summary(name)}")
+    pairs = [(name, conventions.summary(name)) for name in conventions.names()]
+    _print_pairs(format_, ("convention", "summary"), pairs, 12)
+
+
+def _print_pairs(
+    format_: str, names: Sequence[str], pairs: Iterable[tuple[str, str]], width: int
+) -> None:
+    rows: Rows = [dict(zip(names, pair, strict=True)) for pair in pairs]
+    text = "\n".join(f"{one:{width}}{other}" for one, other in (row.values() for row in rows))
+    print_answer(format_, lambda: text, lambda: rows, lambda: rows)

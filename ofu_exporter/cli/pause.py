@@ -41,10 +41,10 @@ def _common_flags(command: CommandT) -> CommandT:
         ),
         click.option(
             "--agent",
+            envvar="OFU_AGENT",
             default="http://127.0.0.1:9846",
-            show_default=True,
             metavar="URL",
-            help="The agent of this node.",
+            help="The agent of this node. Default: OFU_AGENT, or http://127.0.0.1:9846.",
         ),
         click.option(
             "--pause-file",
@@ -68,7 +68,7 @@ def _common_flags(command: CommandT) -> CommandT:
     return command
 
 
-@click.command()
+@click.command(short_help="Have the agent let go of the GPUs.")
 @click.option(
     "--for", "limit", metavar="TIME", help="How long at most (2h); until `resume` without it."
 )
@@ -91,7 +91,7 @@ def pause(limit: str | None, file: Path, wait: str, agent: str, address: str | N
         click.echo(_ask(address, HostEngine.pause, done))
 
 
-@click.command()
+@click.command(short_help="Have the agent take the GPUs again.")
 @_common_flags
 def resume(file: Path, wait: str, agent: str, address: str | None) -> None:
     """Have the agent take the GPUs again after `pause`."""

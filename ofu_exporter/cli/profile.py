@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.quantities import RATIO
-from ofu_exporter.cli.step import FORMAT
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.values import quantities
 
@@ -25,7 +24,7 @@ MOST_SHOWN = 10
 NO_KERNELS = "It has no kernels: was the GPU profiled?"
 
 
-@click.command()
+@click.command(short_help="What tiles add to the FLOPs of a profiled job.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--shapes",
@@ -41,7 +40,13 @@ NO_KERNELS = "It has no kernels: was the GPU profiled?"
 )
 @click.option("--post", is_flag=True, help="Tell the agent of this node; needs --job.")
 @click.option("--job", help="The job's id, as SLURM_JOB_ID or namespace/name has it.")
-@FORMAT
+@click.option(
+    "--agent",
+    envvar="OFU_AGENT",
+    metavar="URL",
+    help="The agent, with --post. Default: OFU_AGENT, OFU_EXPORTER_URL, or its socket.",
+)
+@format_option
 def profile(
     files: tuple[Path, ...], shapes: Path | None, post: bool, job: str | None, **options: Any
 ) -> None:
@@ -59,14 +64,15 @@ def profile(
     given = gemm_csv.read(shapes) if shapes else ()
     found = tile_overhead.overhead([profiles.read(file) for file in files], given)
     known = as_data(found, options["gpu"], ofu)
-    as_json = options["format_"] == "json"
-    click.echo(json.dumps(known, indent=2) if as_json else table(found, known))
+    print_answer(
+        options["format_"], lambda: table(found, known), lambda: known, lambda: known["kernels"]
+    )
     if job is not None:
-        _post(job, found)
+        _post(job, found, options["agent"])
         click.echo(f"Told the agent what tiles add to job {job}", err=True)
 
 
-def _post(job: str, found: Overhead) -> None:
+def _post(job: str, found: Overhead, agent: str | None) -> None:
     """Send the facts to the agent. Raises ConfigError when there are none, or they cover too little of the job."""
     from ofu_exporter.cli import facts
 
@@ -88,7 +94,7 @@ def _post(job: str, found: Overhead) -> None:
         facts_found["precision"] = found.precision_shares
     if not facts_found:
         raise ConfigError("--post: the profile says neither what tiles add nor which precisions")
-    facts.post(job, facts_found)
+    facts.post(job, facts_found, agent)
 
 
 def as_data(found: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:

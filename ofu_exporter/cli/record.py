@@ -17,7 +17,9 @@ import click
 
 from ofu_exporter import __version__
 from ofu_exporter.agent.build import build_sampler
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
+from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.sources.replay import recording
@@ -28,10 +30,10 @@ from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 
 
-@click.command()
+@click.command(cls=SubjectCommand, short_help="Record what a source reads, to be replayed.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--duration", metavar="1m", help="How long; until stopped if not given.")
-@partial(setting_flags, own=QUIET)
+@partial(setting_flags, own=QUIET, names=MEASURE, owners=("source",))
 def record(file: Path, duration: str | None, **flags: Any) -> None:
     """Record what the source reads to FILE (compressed JSON Lines), for --source replay.
 

@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from ofu_exporter.agent.daemon import Daemon
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import load, setting_flags, start_logging
 from ofu_exporter.sources.replay import recording
+from ofu_exporter.support.malloc_arenas import share_one_heap
 
 DEMO = {
     "source": Given("simulate", "demo"),
@@ -29,22 +31,26 @@ REPLAY = {
 """The same for a recording, which begins anew at its end: a page without a GPU shows nothing."""
 
 
-@click.command()
+@click.command(
+    cls=SubjectCommand, short_help="Run the agent: sample the GPUs, serve OFU to Prometheus."
+)
 @setting_flags
 def run(**flags: Any) -> None:
     """Sample this node's GPUs and serve their OFU to Prometheus."""
     configured = load(flags)
+    share_one_heap()
     start_logging(configured)
     Daemon(configured, lambda: load(flags)).run()
 
 
-@click.command()
+@click.command(cls=SubjectCommand, short_help="Run the agent on simulated GPUs and jobs.")
 @partial(setting_flags, own=DEMO)
 def demo(**flags: Any) -> None:
     """Serve a simulated node of 8 GPUs and its jobs (or, with --path, a recording, over and over) on this machine."""
     path = flags.get("path")
     preset = REPLAY if path else DEMO
     configured = load(flags, preset)
+    share_one_heap()
     start_logging(configured)
     if path:
         recording.read(Path(path))  # raises for a file that is no recording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ofu_exporter import schedulers, sources
+from ofu_exporter.cli.help import SubjectOption
 from ofu_exporter.cli.layers import (
     Given,
     Layer,
@@ -23,8 +24,9 @@ from ofu_exporter.cli.layers import (
     merge,
     shown,
 )
+from ofu_exporter.cli.subjects import COMMON, OWNED, SERVE, subject_of
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.settings import FILE_ONLY, Configured, Settings
+from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.logs import configure_logging
 
 log = logging.getLogger(__name__)
@@ -44,17 +46,25 @@ def option_models() -> dict[Owner, type[BaseModel]]:
     }
 
 
-def setting_flags(command: CommandT, own: Layer | None = None) -> CommandT:
-    """Give a command a flag for every setting, every source option, and --config.
+def setting_flags(
+    command: CommandT,
+    own: Layer | None = None,
+    names: Collection[str] = SERVE,
+    owners: Collection[str] = tuple(OWNED),
+) -> CommandT:
+    """Give a command --config, and a flag for every setting and every option of a source or scheduler.
 
-    `own` are the values that the command itself sets where no flag does; they are the defaults in its help.
+    The help has those of `names` and `owners`, which the command uses. The others are taken as well, so that an
+    agent's flags can be given as they are. `own` are the values that the command itself sets where no flag does;
+    they are the defaults in its help.
     """
-    named = ((name, model) for (_, name), model in option_models().items())
-    owned: list[tuple[str, type[BaseModel]]] = [("", Settings), *named]
-    for owner, model in reversed(owned):
+    for (kind, owner), model in reversed(option_models().items()):
         for name, field in reversed(model.model_fields.items()):
-            if name not in FILE_ONLY:
-                command = _flag(name, field, owner, own or {})(command)
+            shape = _shape(name, OWNED[kind], kind not in owners)
+            command = _flag(name, field, own or {}, shape, owner)(command)
+    for name in reversed(SERVE):
+        shape = _shape(name, subject_of(name), name not in names)
+        command = _flag(name, Settings.model_fields[name], own or {}, shape)(command)
     return click.option("--config", type=Path, metavar="FILE", help="YAML file of settings.")(
         command
     )
@@ -67,18 +77,31 @@ def flag_of(name: str, field: FieldInfo | None = None) -> str:
     return str(given or "--" + name.replace("_", "-"))
 
 
-def _flag(name: str, field: FieldInfo, owner: str, own: Layer) -> Callable[[CommandT], CommandT]:
+def _shape(name: str, subject: str, hidden: bool) -> dict[str, Any]:
+    """Where and whether the help has a flag."""
+    return {
+        "cls": SubjectOption,
+        "subject": subject,
+        "rare": name not in COMMON,
+        "hidden": hidden,
+    }
+
+
+def _flag(
+    name: str, field: FieldInfo, own: Layer, shape: Mapping[str, Any], owner: str = ""
+) -> Callable[[CommandT], CommandT]:
     flag = flag_of(name, field)
-    help_ = field.description or ""
-    if owner:
-        help_ = f"[{owner}] {help_}"
+    help_ = f"[{owner}] {field.description}" if owner else field.description or ""
     if field.annotation is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=help_)
+        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=help_, **shape)
     if not field.is_required():
         default = own[name].value if name in own else field.default
-        help_ = f"{help_} Default: {shown(field, default)}."
-    metavar = str(field.examples[0]) if field.examples else name.upper()
-    return click.option(flag, *other_flags(field), name, default=None, metavar=metavar, help=help_)
+        text = shown(field, default)
+        help_ = help_ if text == "none" else f"{help_} Default: {text}."
+    number = "N" if field.annotation in {int, float} else name.upper()
+    metavar = str(field.examples[0]) if field.examples else number
+    flags = (flag, *other_flags(field))
+    return click.option(*flags, name, default=None, metavar=metavar, help=help_, **shape)
 
 
 def other_flags(field: FieldInfo) -> tuple[str, ...]:

@@ -9,57 +9,108 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ofu_exporter.cli.help import SubjectOption
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import How, Lengths, Model
 
+_RARE: dict[str, Any] = {"cls": SubjectOption, "subject": "Step", "rare": True}
+_STEP: dict[str, Any] = {"cls": SubjectOption, "subject": "Step"}
 STEP_OPTIONS = (
-    click.option("--seq-len", type=int, help="Tokens per sequence; the same as --length tokens=N."),
     click.option(
-        "--batch-size", type=int, default=1, show_default=True, help="Samples per step, all GPUs."
+        "--seq-len", type=int, metavar="N", help="Tokens per sequence: --length tokens=N.", **_STEP
     ),
     click.option(
-        "--length", multiple=True, metavar="STREAM=N", help="Tokens per sample of another stream."
+        "--batch-size",
+        type=int,
+        default=1,
+        metavar="N",
+        help="Samples per step, all GPUs. Default: 1.",
+        **_STEP,
+    ),
+    click.option(
+        "--length",
+        multiple=True,
+        metavar="STREAM=N",
+        help="Tokens per sample of another stream.",
+        **_STEP,
     ),
     click.option(
         "--lengths",
         type=click.Path(path_type=Path),
         help="File of sequence lengths, one per line: a packed step.",
+        **_RARE,
     ),
-    click.option("--moments", metavar="MEAN,MEAN_SQUARE", help="E[L] and E[L^2] of the sequences."),
-    click.option("--padded-to", type=int, help="Tokens that each sequence is padded to; HFU only."),
     click.option(
-        "--causal/--full-attention", default=None, help="Override how attention is counted."
+        "--moments", metavar="MEAN,MEAN_SQUARE", help="E[L] and E[L^2] of the sequences.", **_RARE
     ),
-    click.option("--mtp", is_flag=True, help="Multi-token-prediction layers are trained."),
     click.option(
-        "--padded-vocab-size", type=int, help="Rows of the head as it's really multiplied."
+        "--padded-to",
+        type=int,
+        metavar="N",
+        help="Tokens that each sequence is padded to; HFU only.",
+        **_RARE,
     ),
-    click.option("--recompute-layers", type=int, help="How many layers recompute; default all."),
     click.option(
-        "--freeze", multiple=True, metavar="PART", help="A part that isn't trained, such as vision."
+        "--causal/--full-attention",
+        default=None,
+        help="Override how attention is counted.",
+        **_RARE,
     ),
-    click.option("--lora-rank", type=int, help="Adapters of this rank; everything else is frozen."),
-    click.option("--lora-targets", help="Linear layers with adapters, separated by commas."),
+    click.option("--mtp", is_flag=True, help="Multi-token-prediction layers are trained.", **_STEP),
+    click.option(
+        "--padded-vocab-size",
+        type=int,
+        metavar="N",
+        help="Rows of the head as it's really multiplied.",
+        **_RARE,
+    ),
+    click.option(
+        "--recompute-layers",
+        type=int,
+        metavar="N",
+        help="How many layers recompute; default all.",
+        **_RARE,
+    ),
+    click.option(
+        "--freeze",
+        multiple=True,
+        metavar="PART",
+        help="A part that isn't trained, such as vision.",
+        **_STEP,
+    ),
+    click.option(
+        "--lora-rank",
+        type=int,
+        metavar="N",
+        help="Adapters of this rank; all else is frozen.",
+        **_STEP,
+    ),
+    click.option(
+        "--lora-targets",
+        metavar="NAMES",
+        help="Linear layers with adapters, separated by commas.",
+        **_RARE,
+    ),
     click.option(
         "--repeats",
         type=int,
         default=1,
-        show_default=True,
-        help="Timesteps * guidance passes, or epochs.",
+        metavar="N",
+        help="Timesteps * guidance passes, or epochs. Default: 1.",
+        **_RARE,
     ),
     click.option(
-        "--ignore-field", multiple=True, help="An unknown field that doesn't change the count."
+        "--ignore-field",
+        multiple=True,
+        metavar="NAME",
+        help="An unknown field that doesn't change the count.",
+        **_RARE,
     ),
 )
 """Options that describe a step of any model; `explain` has them too."""
-
-ROWS_FORMAT = click.option(
-    "--format", "format_", type=click.Choice(["table", "json", "csv"]), default="table"
-)
-FORMAT = click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table")
 
 
 def shares(text: str) -> dict[str, float]:

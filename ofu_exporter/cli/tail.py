@@ -15,7 +15,7 @@ import click
 from ofu_exporter.cli.quantities import TFLOPS
 from ofu_exporter.cli.step import shares
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
     from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
@@ -26,13 +26,20 @@ LOOK_SECONDS = 0.25
 """Time between two looks at a file."""
 
 
-@click.command()
+@click.command(short_help="Report the MFU that a training log tells.")
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option(
     "--job",
     help="The job that the log is of. Default: OFU_EXPORTER_JOB_ID, SLURM_JOB_ID, or the pod.",
 )
-@click.option("--url", help="Of the agent. Default: OFU_EXPORTER_URL, or http://127.0.0.1:9846.")
+@click.option(
+    "--agent",
+    "--url",
+    "url",
+    envvar="OFU_AGENT",
+    metavar="URL",
+    help="The agent. Default: OFU_AGENT, OFU_EXPORTER_URL, or http://127.0.0.1:9846.",
+)
 @click.option(
     "--framework",
     default="auto",
@@ -89,7 +96,7 @@ def _poster(framework: str, options: Mapping[str, Any]) -> Poster:
     try:
         channel = Channel(options["url"], os.environ)
     except (ValueError, OSError) as error:
-        raise ConfigError(f"--url: {error}") from error
+        raise ConfigError(f"--agent: {error}") from error
     facts = {"job_id": job_id, **_facts(framework, options)}
     return Poster(
         channel, identity.Token(None, os.environ, job_id), facts, _print_answer, _print_message
@@ -149,7 +156,7 @@ def _print_answer(answer: Mapping[str, Any]) -> None:
     text += f"; {f'over {over:.0f} s ' if over else ''}{_points(horizon.get('difference'))}: "
     causes = [each.get("cause") for each in answer.get("causes") or ()]
     text += f"{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}"
-    click.echo(escaped(text))
+    click.echo(shown(text))
 
 
 def _length(horizon: Mapping[str, Any]) -> float | None:
@@ -168,9 +175,9 @@ def _print_counts(reading: LogTail, poster: Poster, source: LogFile | Pipe) -> N
         **{f"statements {why.value}": count for why, count in sorted(reading.drops.items())},
         **({"lines too long": source.dropped} if source.dropped else {}),
     }
-    shown = ", ".join(f"{name} {count}" for name, count in counts.items())
-    _print_message(f"{reading.framework or 'no statement seen'}: {shown or 'no report'}")
+    counted = ", ".join(f"{name} {count}" for name, count in counts.items())
+    _print_message(f"{reading.framework or 'no statement seen'}: {counted or 'no report'}")
 
 
 def _print_message(text: str) -> None:
-    click.echo(f"ofu-exporter tail: {escaped(text)}", err=True)
+    click.echo(f"ofu-exporter tail: {shown(text)}", err=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ofu_exporter.cli.step import FORMAT
+from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 SIDES = ("m", "n", "k")
 
 
-@click.command()
+@click.command(short_help="What a product executes in whole tiles.")
 @click.argument("kernel_name")
 @click.option("--m", type=int, help="Of the product m*k by k*n, in the kernel's order.")
 @click.option("--n", type=int)
@@ -34,7 +33,7 @@ SIDES = ("m", "n", "k")
 @click.option(
     "--row-major", is_flag=True, help="m and n are of a row-major product, as torch has them."
 )
-@FORMAT
+@format_option
 def tile(kernel_name: str, format_: str, **options: Any) -> None:
     """What a product M,N,K executes in whole tiles and clusters, and what that adds to its FLOPs.
 
@@ -44,7 +43,9 @@ def tile(kernel_name: str, format_: str, **options: Any) -> None:
 
     kernel = tiles.parse(kernel_name)
     cost = tiles.cost(kernel, _gemms(options))
-    click.echo(json.dumps(as_data(cost), indent=2) if format_ == "json" else table(kernel, cost))
+    print_answer(
+        format_, lambda: table(kernel, cost), lambda: as_data(cost), lambda: [as_data(cost)]
+    )
 
 
 def _gemms(options: dict[str, Any]) -> list[Gemm]:

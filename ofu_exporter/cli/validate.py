@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter import __version__
+from ofu_exporter.cli.answers import format_option, print_answer
+from ofu_exporter.cli.help import SubjectCommand, SubjectOption
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
+from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.errors import ConfigError, GpuError
 from ofu_exporter.values.reasons import Reason
 
@@ -56,7 +58,7 @@ OWN = frozenset(
 """Options that are no settings of the agent."""
 
 
-@click.command()
+@click.command(cls=SubjectCommand, short_help="Measure how near OFU is to MFU on this card.")
 @click.option("--quick", is_flag=True, help="Ten minutes at most; without it some hours.")
 @click.option("--clocks", is_flag=True, help="Measure clock domains and FLOPs per cycle instead.")
 @click.option("--simulate", is_flag=True, help="A simulated GPU, at once; says nothing of OFU.")
@@ -72,19 +74,51 @@ OWN = frozenset(
 @click.option(
     "--minutes", type=click.FloatRange(0.1), help="Begin no product that would end later than this."
 )
-@click.option("--random", "random_seed", default=1, show_default=True, help="Seed of the products.")
+@click.option(
+    "--random",
+    "random_seed",
+    default=1,
+    show_default=True,
+    help="Seed of the products.",
+    cls=SubjectOption,
+    rare=True,
+)
 @click.option("--gpu", default=0, show_default=True, help="Index of the GPU, as torch counts.")
-@click.option("--raw-bound", type=float, default=2.0, show_default=True, help="MAE, in points.")
-@click.option("--adjusted-bound", type=float, default=0.5, show_default=True, help="The same.")
+@click.option(
+    "--raw-bound",
+    type=float,
+    default=2.0,
+    show_default=True,
+    help="MAE, in points.",
+    cls=SubjectOption,
+    rare=True,
+)
+@click.option(
+    "--adjusted-bound",
+    type=float,
+    default=0.5,
+    show_default=True,
+    help="The same.",
+    cls=SubjectOption,
+    rare=True,
+)
 @click.option(
     "--published",
     multiple=True,
     metavar="PRECISION=TFLOPS",
     help="Published dense peak, for --clocks on a card that is not in the table.",
+    cls=SubjectOption,
+    rare=True,
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw it to this file (matplotlib).")
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
-@partial(setting_flags, own=PRESET)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    help="Draw it to this file (matplotlib).",
+    cls=SubjectOption,
+    rare=True,
+)
+@format_option
+@partial(setting_flags, own=PRESET, names=MEASURE, owners=("source",))
 def validate(format_: str, plot: Path | None, **options: Any) -> None:
     """Run matrix products whose FLOPs are known, with the agent's sampler beside them, and compare.
 
@@ -98,8 +132,12 @@ def validate(format_: str, plot: Path | None, **options: Any) -> None:
         from ofu_exporter.validation.plot import draw
 
         draw(found, plot)
-    as_json = format_ == "json"
-    click.echo(json.dumps(findings.plain(found), indent=2) if as_json else findings.text(found))
+    print_answer(
+        format_,
+        lambda: findings.text(found),
+        lambda: findings.plain(found),
+        lambda: findings.plain(found)["clock_domains" if options["clocks"] else "accuracy"],
+    )
     if not found.compared:
         sys.exit(EXIT_GPU)
     if not options["clocks"]:

@@ -10,68 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ofu_exporter.flops.products import core, embedding, linear, vector
+from ofu_exporter.flops.recurrences import recurrence
 from ofu_exporter.flops.shapes import (
     Decoder,
-    DeltaNet,
     Experts,
     FeedForward,
     GroupedAttention,
+    Indexer,
     LatentAttention,
     Layer,
-    Mamba1,
-    Mamba2,
     Mixer,
     Mlp,
     grouped,
+    layer_norm,
 )
-from ofu_exporter.flops.terms import PER_TOKEN, Extent, Linear, Part, Per, Term, merge
-
-SCAN_FLOPS = 7
-"""Forward FLOPs of a state-space scan per token, inner channel and state (Megatron-LM `mamba_layer_flops`)."""
-DELTA_PRODUCTS = 4
-"""State products of the gated delta rule: KK^T, VK^T, S(a(I-bKK^T)) and SQ (Megatron-LM `gdn_layer_flops`)."""
-
-
-def linear(  # noqa: PLR0913 - all that describes a linear layer
-    name: str,
-    part: Part,
-    inputs: int,
-    outputs: int,
-    *,
-    times: int = 1,
-    used: int | None = None,
-    bias: bool = False,
-    extent: Extent = PER_TOKEN,
-    in_layers: bool = True,
-) -> Term:
-    """A linear layer: 2 * inputs * outputs FLOPs per unit of the extent.
-
-    The model stores `times` such layers; one token goes through `used` of them (default all).
-    """
-    used = times if used is None else used
-    parameters = inputs * outputs + bias * outputs
-    return Term(
-        name,
-        part,
-        extent,
-        flops=2 * inputs * outputs * used,
-        parameters=parameters * times,
-        active=parameters * used,
-        in_layers=in_layers,
-        linear=Linear(inputs, outputs, times, used),
-    )
-
-
-def vector(name: str, parameters: int, in_layers: bool = True) -> Term:
-    """Parameters without a matrix product: norms, biases of their own, positions."""
-    return Term(name, Part.NORM, parameters=parameters, active=parameters, in_layers=in_layers)
-
-
-def core(
-    query_key: int, value: int, times: int, extent: Extent, name: str = "attention.core"
-) -> Term:
-    """QK^T and PV: 2 * (query_key + value) FLOPs per pair, both widths summed over the heads."""
-    return Term(name, Part.CORE, extent, flops=2 * (query_key + value) * times)
+from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 
 def grouped_attention(
@@ -84,8 +38,9 @@ def grouped_attention(
     query, key, head = mixer.query_dim, mixer.key_dim, Part.PROJECTION
     bias = mixer.qkv_bias
     yield linear("attention.q_proj", head, hidden, query, times=times, bias=bias)
-    yield linear("attention.k_proj", head, hidden, key, times=times, bias=bias)
-    yield linear("attention.v_proj", head, hidden, key, times=times, bias=bias)
+    for name in ("k_proj", "v_proj")[: mixer.key_values]:
+        biased = bias and (mixer.key_bias or name != "k_proj")
+        yield linear(f"attention.{name}", head, hidden, key, times=times, bias=biased)
     if mixer.gated:
         yield linear("attention.gate_proj", head, hidden, query, times=times, bias=bias)
     within = f" (window {mixer.window})" if mixer.window else ""
@@ -116,69 +71,26 @@ def latent_attention(
     heads = mixer.heads
     both = heads * (mixer.nope_dim + mixer.value_dim)
     yield linear("attention.kv_b_proj", part, rows, both, times=times)
-    values = heads * mixer.value_dim
-    yield core(mixer.query_dim, values, times, Extent(Per.PAIR, causal=causal))
+    values, chosen = heads * mixer.value_dim, f" ({mixer.keys} keys)" if mixer.keys else ""
+    # The best keys of a query's past are as many as those of a window.
+    extent = Extent(Per.PAIR, causal=causal, window=mixer.keys)
+    yield core(mixer.query_dim, values, times, extent, f"attention.core{chosen}")
     yield linear("attention.o_proj", part, values, hidden, times=times, bias=bias)
+    if mixer.indexer is not None:
+        yield from indexer(hidden, rank or hidden, mixer.indexer, times, causal)
 
 
-def mamba2(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
-    """h(2 d + 2 G N + H) in, (7/2) d N scan and d h out multiply-adds per token; d = heads * head_dim.
+def indexer(hidden: int, rank: int, mixer: Indexer, times: int, causal: bool) -> Iterator[Term]:
+    """R_q heads d + h (d + heads) multiply-adds per token, heads (d + 1) per pair, each of the past.
 
-    Mamba-2 (arXiv:2405.21060), section 7; the scan's constant is Megatron-LM's. The chunked kernel executes
-    products whose size depends on the chunk, so a counter of the hardware sees more or fewer than the scan's 7.
+    DeepSeek-V3.2 (arXiv:2512.02556), eq. 1: one key of d for all heads, whose scores are weighed and summed.
     """
-    inner, groups = mixer.inner, 2 * mixer.groups * mixer.state
-    part, bias = Part.PROJECTION, mixer.bias
-    yield linear(
-        "mamba.in_proj", part, hidden, 2 * inner + groups + mixer.heads, times=times, bias=bias
-    )
-    yield depthwise("mamba.conv1d", inner + groups, mixer.kernel, times, mixer.conv_bias)
-    yield scan("mamba.scan", SCAN_FLOPS * inner * mixer.state * times)
-    yield linear("mamba.out_proj", part, inner, hidden, times=times, bias=bias)
-    yield vector("mamba.vectors", (3 * mixer.heads + mixer.gate_norm * inner) * times)
-
-
-def mamba1(hidden: int, mixer: Mamba1, times: int) -> Iterator[Term]:
-    """h 2d in, d(R + 2N) to step and state, R d step, (7/2) d N scan, d h out multiply-adds per token.
-
-    Mamba (arXiv:2312.00752), section 3.4 and appendix C; d inner width, R rank of the time step.
-    """
-    inner, rank, state, part = mixer.inner, mixer.step_rank, mixer.state, Part.PROJECTION
-    bias = mixer.bias
-    yield linear("mamba.in_proj", part, hidden, 2 * inner, times=times, bias=bias)
-    yield depthwise("mamba.conv1d", inner, mixer.kernel, times, mixer.conv_bias)
-    yield linear("mamba.x_proj", part, inner, rank + 2 * state, times=times)
-    yield linear("mamba.dt_proj", part, rank, inner, times=times, bias=True)
-    yield scan("mamba.scan", SCAN_FLOPS * inner * state * times)
-    yield linear("mamba.out_proj", part, inner, hidden, times=times, bias=bias)
-    norms = (rank + 2 * state) if mixer.inner_norms else 0
-    yield vector("mamba.vectors", (inner * state + inner + norms) * times)
-
-
-def delta_net(hidden: int, mixer: DeltaNet, times: int) -> Iterator[Term]:
-    """h(2 q + 2 v + 2 heads) in, kernel convolution, 4 heads d_v^2 state, v h out multiply-adds per token.
-
-    Gated delta net (arXiv:2412.06464); the state's constant is Megatron-LM's `gdn_layer_flops`.
-    """
-    keys, values, heads = mixer.key_dim, mixer.value_dim, mixer.value_heads
-    part = Part.PROJECTION
-    yield linear("delta.in_proj", part, hidden, 2 * keys + 2 * values + 2 * heads, times=times)
-    yield depthwise("delta.conv1d", 2 * keys + values, mixer.kernel, times, False)
-    yield scan("delta.state", 2 * DELTA_PRODUCTS * heads * mixer.value_head_dim**2 * times)
-    yield linear("delta.out_proj", part, values, hidden, times=times)
-    yield vector("delta.vectors", (2 * heads + mixer.value_head_dim) * times)
-
-
-def depthwise(name: str, channels: int, kernel: int, times: int, bias: bool) -> Term:
-    """A causal convolution of every channel on its own: 2 * kernel FLOPs per channel and token."""
-    parameters = channels * (kernel + bias) * times
-    flops = 2 * channels * kernel * times
-    return Term(name, Part.CONVOLUTION, flops=flops, parameters=parameters, active=parameters)
-
-
-def scan(name: str, flops: int) -> Term:
-    """A recurrence over the sequence, with `flops` FLOPs per token."""
-    return Term(name, Part.SCAN, flops=flops)
+    wide, part = mixer.heads * mixer.head_dim, Part.PROJECTION
+    yield linear("indexer.q_proj", part, rank, wide, times=times)
+    yield linear("indexer.k_proj", part, hidden, mixer.head_dim, times=times)
+    yield linear("indexer.weights", part, hidden, mixer.heads, times=times)
+    yield core(wide, mixer.heads, times, Extent(Per.PAIR, causal=causal), "indexer.scores")
+    yield vector("indexer.norm", layer_norm(mixer.head_dim) * times)
 
 
 def mlp(hidden: int, block: Mlp, times: int) -> Iterator[Term]:
@@ -203,8 +115,15 @@ def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
         yield vector("router.correction", block.experts * times)
     inside = hidden if block.latent is None else block.latent
     if block.latent is not None:
-        yield linear("experts.latent_down", Part.EXPERTS, hidden, inside, times=times)
-        yield linear("experts.latent_up", Part.EXPERTS, inside, hidden, times=times)
+        for name, inputs, outputs in (("down", hidden, inside), ("up", inside, hidden)):
+            yield linear(
+                f"experts.latent_{name}",
+                Part.EXPERTS,
+                inputs,
+                outputs,
+                times=times,
+                bias=block.outer_bias,
+            )
     gate = {"gate_proj": (inside, block.width)} if block.gated else {}
     sides = {**gate, "up_proj": (inside, block.width), "down_proj": (block.width, inside)}
     for name, (inputs, outputs) in sides.items():
@@ -219,14 +138,14 @@ def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
             bias=block.bias,
         )
     if block.shared_width:
-        shared = Mlp(block.shared_width, block.gated, block.bias)
+        shared = Mlp(block.shared_width, block.gated)
         for term in mlp(hidden, shared, times):
             yield linear(
                 f"shared_expert.{term.name.removeprefix('mlp.')}",
                 Part.EXPERTS,
                 *_sides(term),
                 times=times,
-                bias=block.bias,
+                bias=block.bias or block.outer_bias,
             )
         if block.shared_gate:
             yield linear("shared_expert.gate", Part.ROUTER, hidden, 1, times=times)
@@ -243,11 +162,7 @@ def mixer_terms(hidden: int, mixer: Mixer, times: int, causal: bool) -> Iterator
         return grouped_attention(hidden, mixer, times, causal)
     if isinstance(mixer, LatentAttention):
         return latent_attention(hidden, mixer, times, causal)
-    if isinstance(mixer, Mamba2):
-        return mamba2(hidden, mixer, times)
-    if isinstance(mixer, Mamba1):
-        return mamba1(hidden, mixer, times)
-    return delta_net(hidden, mixer, times)
+    return recurrence(hidden, mixer, times)
 
 
 def feed_forward_terms(hidden: int, block: FeedForward, times: int) -> Iterator[Term]:
@@ -263,12 +178,6 @@ def layers(hidden: int, stack: tuple[Layer, ...], causal: bool = True) -> Iterat
         if layer.feed_forward is not None:
             yield from feed_forward_terms(hidden, layer.feed_forward, times)
         yield vector("norms", layer.norm_parameters * times)
-
-
-def embedding(name: str, rows: int, width: int) -> Term:
-    """A table that is looked up: rows * width parameters and no FLOPs."""
-    parameters = rows * width
-    return Term(name, Part.EMBEDDING, parameters=parameters, active=parameters, in_layers=False)
 
 
 def decoder(shape: Decoder, causal: bool = True, predictions: bool = False) -> tuple[Term, ...]:

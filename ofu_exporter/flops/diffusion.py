@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.flops.blocks import linear
+from ofu_exporter.flops.products import linear
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 LATENT, PROMPT = "latent", "prompt"

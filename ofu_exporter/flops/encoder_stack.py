@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ofu_exporter.flops import blocks
+from ofu_exporter.flops import blocks, products
 from ofu_exporter.flops.shapes import GroupedAttention, Layer
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Per, Term, merge
 
@@ -33,18 +33,19 @@ def cross(
     wide, part = mixer.query_dim, Part.PROJECTION
     per_query, per_key = Extent(stream=queries), Extent(stream=keys)
     bias, out = mixer.qkv_bias, mixer.out_bias
+    keyed = bias and mixer.key_bias
     name = "cross_attention"
-    yield blocks.linear(
+    yield products.linear(
         f"{name}.q_proj", part, hidden, wide, times=times, bias=bias, extent=per_query
     )
-    yield blocks.linear(
-        f"{name}.k_proj", part, hidden, wide, times=times, bias=bias, extent=per_key
+    yield products.linear(
+        f"{name}.k_proj", part, hidden, mixer.key_dim, times=times, bias=keyed, extent=per_key
     )
-    yield blocks.linear(
-        f"{name}.v_proj", part, hidden, wide, times=times, bias=bias, extent=per_key
+    yield products.linear(
+        f"{name}.v_proj", part, hidden, mixer.key_dim, times=times, bias=bias, extent=per_key
     )
-    yield blocks.core(wide, wide, times, Extent(Per.CROSS, queries, keys), f"{name}.core")
-    yield blocks.linear(
+    yield products.core(wide, wide, times, Extent(Per.CROSS, queries, keys), f"{name}.core")
+    yield products.linear(
         f"{name}.o_proj", part, wide, hidden, times=times, bias=out, extent=per_query
     )
 

@@ -25,7 +25,7 @@ POINT = 0.01
 FITS = 2.5
 """Most standard errors between an expected ratio that fits and the observed one."""
 FITS_BOTH = 2.96
-"""The same of report and OFU together, where the right MFU is known: two errors are as seldom so far off."""
+"""The same of report and OFU together, where the right MFU is known: two errors are as seldom that far off."""
 TILES = (0.01, 0.006)
 """Mean and standard deviation of what tiles add to any job: 0 to 2 points."""
 TILES_KNOWN = 0.002

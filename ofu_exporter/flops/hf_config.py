@@ -86,6 +86,29 @@ def windowed(layer: Layer, windows: Sequence[int | None]) -> tuple[Layer, ...]:
     return tuple(made[window] for window in windows)
 
 
+def chunked(fields: Fields, layer: Layer, number: int) -> tuple[Layer, ...]:
+    """A layer each with attention inside chunks or over everything; absent layer_types: each fourth sees everything."""
+    mixer, chunk = layer.mixer, fields.size("attention_chunk_size")
+    if not isinstance(mixer, GroupedAttention):
+        raise TypeError(f"no chunks of {mixer}")
+    local = replace(layer, mixer=replace(mixer, chunk=chunk))
+    if fields.has("layer_types"):
+        kinds = fields.words("layer_types", (FULL, "chunked_attention"), number)
+    else:
+        kinds = tuple("" if (index + 1) % 4 else FULL for index in range(number))
+    return tuple(layer if kind == FULL else local for kind in kinds)
+
+
+def per_layer(fields: Fields, name: str, number: int) -> tuple[int, ...]:
+    """A size of each layer: a list of them, or one for all. Raises ConfigError for a list of another length."""
+    if not fields.is_list(name):
+        return (fields.size(name),) * number
+    sizes = fields.sizes(name)
+    if len(sizes) != number:
+        raise fields.error(name, f"has {len(sizes)} entries for {number} layers")
+    return sizes
+
+
 def dense_indices(fields: Fields, layers: int) -> set[int]:
     """Layers without experts in Qwen's words: mlp_only_layers, and all but each decoder_sparse_step-th."""
     step = fields.size("decoder_sparse_step", default=1)

@@ -47,6 +47,10 @@ class Lengths:
         Raises ConfigError for a sliding window, a second stream or anything else that two moments do
         not determine.
         """
+        if extent.per is Per.STEP:
+            return 1
+        if extent.per is Per.SAMPLES:
+            return self.sequences(extent.stream) ** 2
         if self.moments is not None:
             return _of_moments(self.moments, extent)
         return total(_units(dict(sample), extent) * number for sample, number in self.samples)
@@ -155,15 +159,17 @@ def _positive(name: str, value: int) -> None:
 
 def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
     length, other = sample.get(extent.stream, 0), sample.get(extent.other, 0)
+    for kernel, stride in extent.convolved:
+        length = max((length - kernel) // stride + 1, 0)
     if extent.per is Per.TOKEN:
-        return length + other
+        return whole(Fraction(length + other, extent.merged))
     if extent.per is Per.SEQUENCE:
         return int(length > 0)
     if extent.per is Per.PAIR and extent.most is not None:
         seen = length * min(length, extent.most)
         return Fraction(seen, 2) if extent.causal else seen
     if extent.per is Per.PAIR:
-        return _chunked(length, extent)
+        return whole(Fraction(_chunked(length, extent)) / extent.merged)
     return length * other if extent.per is Per.CROSS else (length + other) ** 2
 
 

@@ -78,7 +78,7 @@ class Passes:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TermPasses:
     """A term and what each pass over it costs, in forward passes."""
 
     term: Term
@@ -98,7 +98,7 @@ def plan(
     towers: tuple[str, ...],
     layers: int,
     recompute_all: bool = False,
-) -> list[Run]:
+) -> list[TermPasses]:
     """The passes of a step over each term, adapters included.
 
     `towers` are all towers in the order in which data flows, `layers` is the number of the model's layers. With
@@ -115,7 +115,7 @@ def plan(
     for term in [*counted, *adapters]:
         is_trained = term in adapters if passes.lora else term.tower in trained
         backward = _backward(term, is_trained, term.tower in reached, passes)
-        runs.append(Run(term, backward=backward))
+        runs.append(TermPasses(term, backward=backward))
     share = Fraction(passes.recompute_layers or layers or 1, layers or 1)
     return [replace(run, recomputed=_recomputed(run, passes, share, recompute_all)) for run in runs]
 
@@ -126,7 +126,7 @@ def _backward(term: Term, trained: bool, reached: bool, passes: Passes) -> int:
     return 2 if trained or not term.has_weights else 1
 
 
-def _recomputed(run: Run, passes: Passes, share: Fraction, everything: bool) -> Fraction:
+def _recomputed(run: TermPasses, passes: Passes, share: Fraction, everything: bool) -> Fraction:
     if passes.recompute is Recompute.NONE or not run.backward:
         return Fraction()
     if passes.recompute is Recompute.SELECTIVE:

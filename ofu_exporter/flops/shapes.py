@@ -22,13 +22,17 @@ class GroupedAttention:
     head_dim: int
     qkv_bias: bool = False
     out_bias: bool = False
+    key_bias: bool = True
+    """Whether keys have biases where queries and values do."""
     norm_parameters: int = 0
     """Parameters of query and key norms, and of attention sinks."""
+    key_values: int = 2
+    """Projections of keys and values: 1 where the keys are the values, 0 where both are another layer's (Gemma 4)."""
     gated: bool = False
     """Whether a gate as wide as the queries multiplies the output (Qwen3-Next)."""
     window: int | None = None
     chunk: int | None = None
-    """Tokens of a chunk outside of which nothing is attended to (windows of an image)."""
+    """Tokens of a chunk outside of which nothing is attended to (windows of an image, local layers of Llama 4)."""
 
     @property
     def query_dim(self) -> int:
@@ -37,6 +41,14 @@ class GroupedAttention:
     @property
     def key_dim(self) -> int:
         return self.groups * self.head_dim
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """Scores every key for every query with small heads, so that attention runs on the best (DeepSeek-V3.2)."""
+
+    heads: int
+    head_dim: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,10 @@ class LatentAttention:
     rope_dim: int
     value_dim: int
     bias: bool = False
+    keys: int | None = None
+    """How many keys a query attends to, where an indexer chooses them."""
+    indexer: Indexer | None = None
+    """The layer's own; None where it uses another layer's choice."""
 
     @property
     def query_dim(self) -> int:
@@ -68,6 +84,8 @@ class Mamba2:
     kernel: int
     conv_bias: bool = True
     bias: bool = False
+    out_bias: bool | None = None
+    """Whether the projection out has a bias; None: as the one in."""
     gate_norm: bool = True
     """Whether the gated output is normalised (not in Falcon-H1)."""
 
@@ -111,6 +129,27 @@ class DeltaNet:
 
 
 @dataclass(frozen=True, slots=True)
+class KimiDelta:
+    """A delta net whose state decays per channel (Kimi Linear, arXiv:2510.26692)."""
+
+    heads: int
+    head_dim: int
+    kernel: int
+
+    @property
+    def inner(self) -> int:
+        return self.heads * self.head_dim
+
+
+@dataclass(frozen=True, slots=True)
+class ShortConvolution:
+    """A gated convolution of a few tokens, as wide as the hidden size (LFM2, arXiv:2511.23404)."""
+
+    kernel: int
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Mlp:
     """A feed-forward block: two matrices, or three when it is gated (SwiGLU, GeGLU)."""
 
@@ -140,6 +179,8 @@ class Experts:
     """Width to which activations are projected down before the routed experts, and up after them."""
     bias: bool = False
     router_bias: bool = False
+    outer_bias: bool = False
+    """Whether the shared experts and the projections to a latent have biases of their own."""
     correction_bias: bool = False
     """Whether each expert has a score bias that balances the load (DeepSeek-V3)."""
 
@@ -148,7 +189,8 @@ class Experts:
         return 3 if self.gated else 2
 
 
-Mixer = GroupedAttention | LatentAttention | Mamba2 | Mamba1 | DeltaNet
+Recurrence = Mamba2 | Mamba1 | DeltaNet | KimiDelta | ShortConvolution
+Mixer = GroupedAttention | LatentAttention | Recurrence
 FeedForward = Mlp | Experts
 
 

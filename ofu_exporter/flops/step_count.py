@@ -15,7 +15,7 @@ from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.lengths import Lengths
 from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
 from ofu_exporter.flops.neutral_fields import NEUTRAL
-from ofu_exporter.flops.passes import Passes, Run, plan
+from ofu_exporter.flops.passes import Passes, TermPasses, plan
 from ofu_exporter.flops.terms import TOKENS, Exact, Part, Term, total, whole
 
 
@@ -214,7 +214,7 @@ def count(
     )
 
 
-def _line(run: Run, lengths: Lengths, padded: Lengths, repeats: int) -> Line:
+def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> Line:
     flops = run.term.flops * repeats
     once = lengths.of(run.term.extent) * flops
     more = 0 if padded is lengths else padded.of(run.term.extent) * flops - once

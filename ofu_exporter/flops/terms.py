@@ -54,6 +54,10 @@ class Per(str, Enum):
     """Every pair of a token of one stream and a token of another of the same sample."""
     JOINT = "joint"
     """Every pair of tokens of two streams that were put one behind the other."""
+    SAMPLES = "samples"
+    """Every pair of two samples of the step, each with itself, too (contrastive losses)."""
+    STEP = "step"
+    """Once, whatever the samples: at least that, because each micro-batch does it anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,10 @@ class Extent:
     """PAIR: a query sees only this many of these keys, the nearest and its own; on both sides if not causal."""
     chunk: int | None = None
     """PAIR: a query sees only keys in its own chunk of this many neighbouring tokens."""
+    merged: int = 1
+    """TOKEN, PAIR: this many neighbouring tokens are one, on the side of the queries (patches of an image)."""
+    convolved: tuple[tuple[int, int], ...] = ()
+    """Kernel and stride of the convolutions that shorten the stream before (sound)."""
     most: int | None = None
     """PAIR: every query sees as many keys as the sequence has, but at most this many: a window, roughly (verl)."""
 

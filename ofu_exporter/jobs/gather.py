@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.support.bounded_get import Answer, Check, Limits, TooLargeError, get
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 
 MOST_AT_ONCE = 64
 MAX_ANSWER_BYTES = 4 << 20
@@ -50,7 +50,7 @@ def ask(
         return NodeAnswer(None, NO_TOTALS)
     except (OSError, ValueError, http.client.HTTPException) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return NodeAnswer(None, f"does not answer: {escaped(why)}")
+        return NodeAnswer(None, f"does not answer: {shown(why)}")
     if answer.status != 200:
         return NodeAnswer(None, _problem(answer))
     try:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.plain_text import escaped
 from ofu_exporter.values.reported import ErrorMethod
+from ofu_exporter.values.text import shown
 
 
 def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
@@ -27,7 +27,7 @@ def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
         "nodes": f"{len(job.nodes)}/{of_nodes}" if of_nodes else str(len(job.nodes)),
         **({"simulated": "yes"} if job.simulated else {}),
     }
-    return escaped(" ".join(f"{name}={value}" for name, value in words.items()))
+    return shown(" ".join(f"{name}={value}" for name, value in words.items()))
 
 
 def _reported_words(reported: ReportedMfu | None) -> dict[str, str]:
@@ -71,7 +71,7 @@ def text(job: JobTotals) -> str:
     lines += [_gpu_line(gpu) for gpu in job.gpus]
     if len(job.runs) > len(job.nodes):
         lines += [_run_line(run) for run in job.runs]
-    return "\n".join(map(escaped, lines))
+    return "\n".join(map(shown, lines))
 
 
 def _count(gpus: float) -> str:

@@ -156,8 +156,9 @@ def _variances(reads: Sequence[ClockSample]) -> list[float]:
     Differences of neighbours tell noise, which they are made of, from a drift, which they hardly show.
     """
     squares = [(b.hz - a.hz) ** 2 / 2 for a, b in itertools.pairwise(reads)]
-    beside = [squares[max(0, i - 1) : i + 1] or [0.0] for i in range(len(reads))]
-    return [statistics.fmean(each) + CLOCK_STEP_HZ**2 / 12 for each in beside]
+    first, last = (squares[0], squares[-1]) if squares else (0.0, 0.0)
+    beside = zip([first, *squares], [*squares, last], strict=True)
+    return [(left + right) / 2 + CLOCK_STEP_HZ**2 / 12 for left, right in beside]
 
 
 def _usual_gap(reads: Sequence[ClockSample]) -> float:

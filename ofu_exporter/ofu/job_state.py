@@ -13,9 +13,9 @@ from ofu_exporter.values.job import (
     GpuUsage,
     Job,
     JobKey,
+    ObservedSpan,
     PointReads,
     Run,
-    Stretch,
     current_run,
 )
 from ofu_exporter.values.reading import Window
@@ -228,20 +228,20 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
 
 
 def _with_window(
-    recent: tuple[Stretch, ...], window: Window, utilization: float
-) -> tuple[Stretch, ...]:
-    """The stretches with one window more, and without those that are too old."""
-    new = _stretch(window, utilization)
+    recent: tuple[ObservedSpan, ...], window: Window, utilization: float
+) -> tuple[ObservedSpan, ...]:
+    """The spans with one window more, and without those that are too old."""
+    new = _span(window, utilization)
     oldest = window.end - RECENT_SECONDS
     first = next((place for place, each in enumerate(recent) if each.end > oldest), len(recent))
     last = recent[-1] if recent else None
     if last and last.end == new.start and new.end - last.start <= GRAIN_SECONDS:
-        return (*recent[first:-1], _joined_stretch(last, new))
+        return (*recent[first:-1], _joined_span(last, new))
     return (*recent[first:], new)
 
 
-def _joined_stretch(first: Stretch, second: Stretch) -> Stretch:
-    return Stretch(
+def _joined_span(first: ObservedSpan, second: ObservedSpan) -> ObservedSpan:
+    return ObservedSpan(
         first.start,
         second.end,
         first.utilization_seconds + second.utilization_seconds,
@@ -251,8 +251,8 @@ def _joined_stretch(first: Stretch, second: Stretch) -> Stretch:
     )
 
 
-def _stretch(window: Window, utilization: float) -> Stretch:
-    """A window as a stretch. An OFU of 0 is exact: no clock makes another of it."""
+def _span(window: Window, utilization: float) -> ObservedSpan:
+    """A window as a span. An OFU of 0 is exact: no clock makes another of it."""
     seconds = window.gpu_seconds
     variance, points = 0.0, NO_POINTS
     if window.stderr is not None:
@@ -260,7 +260,7 @@ def _stretch(window: Window, utilization: float) -> Stretch:
     elif utilization and window.sm_clock_hz:
         hz = window.sm_clock_hz
         points = PointReads(seconds, utilization * seconds, 1.0, hz, hz * hz)
-    return Stretch(window.start, window.end, utilization * seconds, variance, seconds, points)
+    return ObservedSpan(window.start, window.end, utilization * seconds, variance, seconds, points)
 
 
 def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:

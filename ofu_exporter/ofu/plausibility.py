@@ -26,7 +26,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ofu_exporter.values.reading import ABSURD_CLOCK_HZ, Evidence, Reading
+from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ
+from ofu_exporter.values.reading import Evidence, Reading
 from ofu_exporter.values.reasons import Rejection
 
 FROZEN_WINDOWS, FROZEN_SECONDS = 12, 60.0

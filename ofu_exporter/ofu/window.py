@@ -9,15 +9,13 @@ from dataclasses import dataclass, replace
 from ofu_exporter.ofu import cycles, formula
 from ofu_exporter.ofu.clock import ClockCurve, Weighed, clock_curve
 from ofu_exporter.ofu.cycles import CycleTrust, Expected
-from ofu_exporter.values.gpu import Rating
+from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ, LOWEST_CLOCK_HZ, Rating
 from ofu_exporter.values.reading import (
-    ABSURD_CLOCK_HZ,
     LONGEST_WINDOW_SECONDS,
-    LOWEST_CLOCK_HZ,
     MAX_RATIO,
     SHORTEST_WINDOW_SECONDS,
+    ActivitySample,
     ClockSample,
-    Part,
     Reading,
     Window,
 )
@@ -93,6 +91,7 @@ def _incomplete(reading: Reading, clock: ClockCurve | None, refused: list[Reject
         tensor_active=reading.tensor_active,
         pipes=_believable_pipes(reading)[0],
         sm_clock_hz=_mean_hz(clock, reading) if clock else None,
+        clock_limits=reading.clock_limits,
     )
     reason = Reason.UNKNOWN_MODEL if clock else Reason.NO_CLOCK
     if reading.tensor_active is None:
@@ -137,9 +136,9 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     return polled, refused
 
 
-def _parts(reading: Reading, believed: Mapping[str, float]) -> list[Part]:
+def _parts(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
     """The parts of a window with the pipes that are believed; the whole window where they leave some of it out."""
-    whole = Part(reading.start, reading.end, reading.tensor_active or 0.0, reading.pipes)
+    whole = ActivitySample(reading.start, reading.end, reading.tensor_active or 0.0, reading.pipes)
     covered = math.fsum(part.end - part.start for part in reading.parts)
     tiled = abs(covered - (reading.end - reading.start)) <= TILED_SECONDS
     return [
@@ -182,6 +181,7 @@ def _computed(reading: Reading, rating: Rating, trust: CycleTrust, polled: Polle
         utilization=_per_hz(active, polled.pipes, rating) * hz,
         stderr=stderr,
         clock_method=method,
+        clock_limits=reading.clock_limits,
     )
     refused = (Rejection.CYCLES_IMPLAUSIBLE,) if verdict.implausible else ()
     return Outcome(window, verdict.trust, rejected=refused)

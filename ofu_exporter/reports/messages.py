@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    FiniteFloat,
     StrictBool,
     StrictInt,
     ValidationInfo,
@@ -21,22 +16,26 @@ from pydantic import (
 )
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.ofu.divergence import Divergence
-from ofu_exporter.values import quantities
+from ofu_exporter.reports.fields import (
+    Config,
+    FlopsPerSecond,
+    NotNegative,
+    Overhead,
+    Positive,
+    Ratio,
+    Shares,
+    Text,
+    Tflops,
+    TflopsDone,
+    Unix,
+    checked_text,
+)
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Bound, Compared, ErrorMethod, LikelyCause, Verdict
 
-UNIX_LIMIT = 1e11
-"""Seconds: the year 5138. Milliseconds since 1970 are above the limit."""
-LARGEST = 1e12
-MOST_LAYERS = 10_000
-DEEPEST = 16
-MOST_VALUES = 10_000
-"""Limits of a configuration: of its numbers, its numbers of layers, its nesting and its size."""
 MOST_FIELDS = 64
 """Most fields of a body; each that is wrong costs time."""
-_REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
 WAYS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
 """The ways to say how fast a job goes, of which one is needed. The last may stand beside any other."""
 FACTS = (
@@ -44,105 +43,6 @@ FACTS = (
     *("tile_overhead", "tile_overhead_bound"),
 )
 """Fields that hold until the job reports another value."""
-
-
-def _number(value: object) -> object:
-    """A JSON number; pydantic alone would take "0.4" and true as well."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError("is not a number")
-    return value
-
-
-def _ratio(value: object, plain: float = quantities.RATIO) -> float:
-    is_percentage = isinstance(value, str) and value.endswith("%")
-    return quantities.ratio(value if is_percentage else _number(value), plain)
-
-
-def _overhead(value: object) -> float:
-    return _ratio(value, quantities.OVERHEAD)
-
-
-def _printable(value: str) -> str:
-    if not value.isprintable():
-        raise ValueError("has characters that are not printable")
-    return value
-
-
-def _precision(value: str) -> str:
-    if value not in PRECISIONS:
-        raise ValueError(f"{value!r} is not known; known: {', '.join(PRECISIONS)}")
-    return value
-
-
-def _as_shares(value: object) -> object:
-    """One precision is all of the FLOPs."""
-    if isinstance(value, str):
-        return {_precision(value): 1.0}
-    if not isinstance(value, dict) or len(value) > len(PRECISIONS):
-        raise ValueError("is neither a precision nor shares of several")
-    return value
-
-
-Number = Annotated[FiniteFloat, BeforeValidator(_number)]
-Positive = Annotated[Number, Field(gt=0)]
-NotNegative = Annotated[Number, Field(ge=0)]
-Unix = Annotated[Number, Field(ge=0, lt=UNIX_LIMIT)]
-Share = Annotated[Number, Field(gt=0, le=1)]
-Precision = Annotated[
-    str, AfterValidator(_precision), Field(json_schema_extra={"enum": [*PRECISIONS]})
-]
-Shares = Annotated[
-    dict[Precision, Share],
-    BeforeValidator(_as_shares, json_schema_input_type=Precision | dict[Precision, Share]),
-]
-Percent = Annotated[str, Field(pattern=r"^\d+(\.\d+)?%$", description="41% for 0.41.")]
-Ratio = Annotated[float, BeforeValidator(_ratio, json_schema_input_type=float | Percent)]
-Overhead = Annotated[float, BeforeValidator(_overhead, json_schema_input_type=float | Percent)]
-FlopsPerSecond = Annotated[NotNegative, AfterValidator(quantities.flops_per_second)]
-TflopsDone = Annotated[NotNegative, AfterValidator(quantities.tflops)]
-Tflops = Annotated[Positive, AfterValidator(quantities.tflops)]
-Text = Annotated[str, AfterValidator(_printable)]
-
-
-def _checked_text(value: object) -> object:
-    """Refuse half a surrogate pair anywhere in a body: an answer that repeats it could not be sent.
-
-    Fields that are text themselves refuse it by name.
-    """
-    fields = value.items() if isinstance(value, dict) else ()
-    inner = [(name, each) for name, each in fields if not isinstance(each, str)]
-    names = [name for name, _ in fields]
-    try:
-        json.dumps([names, inner], ensure_ascii=False, default=str).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("has half a surrogate pair (such as \\ud800), which is no text") from error
-    except RecursionError as error:
-        raise ValueError(f"is nested more than {DEEPEST} deep") from error
-    return value
-
-
-def _config(value: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what would take the agent's time: a configuration is text of the sender."""
-    waiting: list[tuple[str, object, int]] = [("config", value, 0)]
-    values = 0
-    while waiting:
-        name, item, depth = waiting.pop()
-        values += 1
-        if values > MOST_VALUES:
-            raise ValueError(f"has more than {MOST_VALUES} values")
-        if depth > DEEPEST:
-            raise ValueError(f"{name} is nested more than {DEEPEST} deep")
-        if isinstance(item, (int, float)) and not abs(item) <= LARGEST:
-            raise ValueError(f"{name} is above {LARGEST:g}")
-        if isinstance(item, int) and item > MOST_LAYERS and _REPEATED.search(name):
-            raise ValueError(f"{name}: {item} is above {MOST_LAYERS}")
-        if isinstance(item, (list, str)) and len(item) > MOST_LAYERS:
-            raise ValueError(f"{name} is longer than {MOST_LAYERS}")
-        if isinstance(item, list):
-            waiting += [(name, each, depth + 1) for each in item]
-        elif isinstance(item, dict):
-            waiting += [(key, each, depth + 1) for key, each in item.items()]
-    return value
 
 
 class _Body(BaseModel):
@@ -159,9 +59,7 @@ class _Body(BaseModel):
 class ModelBody(_Body):
     """A model and a step of it, from which FLOPs are counted."""
 
-    config: Annotated[dict[str, Any], AfterValidator(_config)] = Field(
-        description="The model's own config.json, as it is."
-    )
+    config: Config = Field(description="The model's own config.json, as it is.")
     seq_len: StrictInt = Field(gt=0, le=1 << 30, description="Tokens per sequence.")
     batch_size: StrictInt = Field(default=1, gt=0, le=1 << 30, description="Sequences per step.")
     forward_only: StrictBool = Field(default=False, description="No backward pass.")
@@ -183,7 +81,7 @@ class MfuReport(_Body):
     @model_validator(mode="before")
     @classmethod
     def _is_text(cls, value: object) -> object:
-        return _checked_text(value)
+        return checked_text(value)
 
     job_id: Annotated[Text, Field(min_length=1, max_length=256)] = Field(
         description="SLURM_JOB_ID, or namespace/name of a workload or a pod."

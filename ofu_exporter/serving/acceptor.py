@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Callable
 
+from ofu_exporter.serving.arrivals import Arrival
 from ofu_exporter.serving.connection_limit import QUIET_SECONDS, ConnectionLimit
 from ofu_exporter.serving.connections import Connection
 
@@ -33,7 +34,7 @@ class Acceptor:
     ) -> None:
         """`connection` makes a connection that is not open yet."""
         self.tls = tls
-        """The TLS of the connections that are accepted from now on."""
+        """The TLS of the connections whose first turn comes from now on."""
         self._listening = listening
         self._connection = connection
         self._limit = limit
@@ -64,7 +65,12 @@ class Acceptor:
                 return
             accepted.setblocking(False)
             peer = str(address[0]) if isinstance(address, tuple) else ""
-            self._connection().open(accepted, peer, self.tls)
+            arrival = Arrival(accepted, peer, self._limit, self._open, self.tls is not None)
+            self._limit.enter(arrival)
+            arrival.look()
+
+    def _open(self, arrival: Arrival) -> None:
+        self._connection().open(arrival, self.tls)
 
     def _pause(self, error: OSError) -> None:
         """Accept nothing for a moment, and make room; the connections that are open go on."""

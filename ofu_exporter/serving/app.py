@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import PlainTextResponse
-from starlette.routing import Route
-
-from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.event_routes import event_routes
 from ofu_exporter.serving.faults import CatchFaults
 from ofu_exporter.serving.guard import App, Guard, Message, Receive, Scope, Send
 from ofu_exporter.serving.hosts import Hosts
-from ofu_exporter.serving.job_routes import add_job_routes
+from ofu_exporter.serving.job_routes import job_routes
+from ofu_exporter.serving.openapi import openapi
 from ofu_exporter.serving.page import METRICS, Page
-from ofu_exporter.serving.page_routes import add_page_routes
+from ofu_exporter.serving.page_routes import page_routes
 from ofu_exporter.serving.read_access import ReadAccess
-from ofu_exporter.serving.report_routes import add_report_routes
+from ofu_exporter.serving.report_routes import report_routes
+from ofu_exporter.serving.routes import TEXT, Described, HttpAnswer, Request, Route, Routes
 from ofu_exporter.settings import OWN_PATHS
 from ofu_exporter.values.snapshot import Snapshot
 
 _PATHS = OWN_PATHS | {METRICS}
-
-PUBLISHED_NAMES = {
-    "GpuJson": "GpuState",
-    "GpuTotals": "GpuReport",
-    "JobTotals": "JobReport",
-    "WindowJson": "WindowState",
-}
-"""Classes that have another name in /openapi.json: a client that was generated from it keeps its names."""
 
 
 class CountRequests:
@@ -56,6 +46,44 @@ class CountRequests:
         await self._app(scope, receive, counted)
 
 
+class ShortWay:
+    """Answers a scrape at once where everybody may read; all other requests, and what fails here, go the long way."""
+
+    def __init__(self, app: App, page: Page, hosts: Hosts, reading: ReadAccess) -> None:
+        self._app = app
+        self._page = page
+        self._paths = {METRICS, page.path}
+        self._hosts = hosts
+        self._reading = reading
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = self._answer(scope, receive) if scope.get("path") in self._paths else None
+        if answer is None:
+            await self._app(scope, receive, send)
+        else:
+            self._page.count_request(scope["path"], answer.status)
+            await answer.send(send)
+
+    def _answer(self, scope: Scope, receive: Receive) -> HttpAnswer | None:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            return None
+        if not (self._reading.is_open and self._hosts.admits(scope)):
+            return None
+        try:
+            return metrics_answer(self._page, Request(scope, receive))
+        except Exception:  # noqa: BLE001 - on the long way it is raised again, and noted
+            return None
+
+
+def metrics_answer(page: Page, request: Request) -> HttpAnswer:
+    """The page as the reader wants to have it."""
+    rendered = page.render(request.header(b"accept"), request.header(b"accept-encoding"))
+    headers = [(b"vary", b"Accept, Accept-Encoding")]
+    if rendered.encoding:
+        headers.append((b"content-encoding", rendered.encoding.encode()))
+    return HttpAnswer(rendered.body, rendered.content_type, headers=tuple(headers))
+
+
 def answer_head(app: App) -> App:
     """The application, which answers HEAD with the head of its answer to GET; the server leaves out the body."""
 
@@ -75,22 +103,6 @@ def _counted_as(path: str) -> str:
     return path if path in _PATHS else "other"
 
 
-class _Api(FastAPI):
-    """FastAPI whose schema does not follow the names of our classes."""
-
-    def openapi(self) -> dict[str, Any]:
-        if self.openapi_schema is None:
-            text = json.dumps(super().openapi())
-            for ours, published in PUBLISHED_NAMES.items():
-                text = text.replace(f'"{ours}"', f'"{published}"')
-                text = text.replace(f'/schemas/{ours}"', f'/schemas/{published}"')
-            schema = json.loads(text)
-            schemas = schema["components"]["schemas"]
-            schema["components"]["schemas"] = dict(sorted(schemas.items()))
-            self.openapi_schema = schema
-        return self.openapi_schema
-
-
 def create_app(
     page: Page,
     book: JobBook,
@@ -98,50 +110,52 @@ def create_app(
     guard: Guard,
     reading: ReadAccess,
     hosts: Hosts | None = None,
-) -> FastAPI:
+) -> App:
     """The application over a page, to which the daemon publishes snapshots.
 
     Requests that write pass the guard first; their route finds the writer in `scope["ofu.writer"]`.
-
-    Routes that read are plain functions, which run on a worker thread. Metrics are not: the page is
-    rendered already, and a thread would wait for the interpreter longer than the answer takes.
     """
-    app = _Api(title="ofu-exporter", version=__version__, docs_url=None, redoc_url=None)
-    app.add_middleware(answer_head)
-    app.add_middleware(guard.around)
-    app.add_middleware(reading.around)
-    app.add_middleware((hosts or Hosts()).around)
-    app.add_middleware(CatchFaults, faults=page.faults, name=_counted_as)
-    app.add_middleware(CountRequests, page=page)  # outermost, so that refusals are counted too
+    hosts = hosts or Hosts()
+    routes = Routes(all_routes(page, book, reports, guard.access))
+    app = hosts.around(reading.around(guard.around(answer_head(routes))))
+    # Counted outside of all else, so that refusals are, too.
+    counted = CountRequests(CatchFaults(app, page.faults, _counted_as), page)
+    return ShortWay(counted, page, hosts, reading)
 
-    async def metrics(request: Request) -> Response:
-        rendered = page.render(
-            request.headers.get("accept", ""), request.headers.get("accept-encoding", "")
-        )
-        headers = {"Content-Type": rendered.content_type, "Vary": "Accept, Accept-Encoding"}
-        if rendered.encoding:
-            headers["Content-Encoding"] = rendered.encoding
-        return Response(rendered.body, headers=headers)
 
-    # A bare route, without parameters that FastAPI would have to check at every scrape.
-    app.router.routes += [Route(path, metrics) for path in dict.fromkeys((METRICS, page.path))]
+def all_routes(page: Page, book: JobBook, reports: ReportBook, access: Access) -> list[Route]:
+    """Every route, in the order in which they are described."""
+    routes: list[Route] = [
+        *_own_routes(page),
+        *job_routes(page, book),
+        *report_routes(reports, access),
+        *event_routes(page),
+        *page_routes(page, book, lambda: openapi(routes)),
+        Route("/openapi.json", lambda _: HttpAnswer(json.dumps(openapi(routes)).encode())),
+    ]
+    return routes
 
-    @app.get("/-/healthy", response_class=PlainTextResponse, include_in_schema=False)
-    @app.get("/healthz", response_class=PlainTextResponse, summary="The process turns")
-    def healthz() -> str:
-        return "ok\n"
 
-    @app.get("/-/ready", response_class=PlainTextResponse, include_in_schema=False)
-    @app.get("/readyz", response_class=PlainTextResponse, summary="Samples are fresh, or why not")
-    def readyz() -> PlainTextResponse:
+def _own_routes(page: Page) -> list[Route]:
+    """Metrics, health and readiness, which are answered on the event loop: they are there already."""
+
+    async def metrics(request: Request) -> HttpAnswer:
+        return metrics_answer(page, request)
+
+    async def healthz(_: Request) -> HttpAnswer:
+        return HttpAnswer(b"ok\n", TEXT)
+
+    async def readyz(_: Request) -> HttpAnswer:
         problem = unready(page.snapshot())
-        return PlainTextResponse(f"{problem or 'ok'}\n", status_code=503 if problem else 200)
+        return HttpAnswer(f"{problem or 'ok'}\n".encode(), TEXT, 503 if problem else 200)
 
-    add_job_routes(app, page, book)
-    add_report_routes(app, reports, guard.access)
-
-    add_page_routes(app, page, book)
-    return app
+    return [
+        *(Route(path, metrics) for path in dict.fromkeys((METRICS, page.path))),
+        Route("/-/healthy", healthz),
+        Route("/healthz", healthz, Described("The process turns")),
+        Route("/-/ready", readyz),
+        Route("/readyz", readyz, Described("Samples are fresh, or why not")),
+    ]
 
 
 def unready(snapshot: Snapshot | None) -> str | None:

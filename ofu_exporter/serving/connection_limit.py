@@ -6,9 +6,9 @@ import gc
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ofu_exporter.serving.request_queue import RequestQueue, Waiting
 
@@ -27,42 +27,34 @@ few and small: by itself it would let hundreds of MiB gather."""
 
 
 class RequestPhase(Enum):
-    """What a connection waits for."""
+    """What a connection waits for, and the longest wait in seconds."""
 
-    HELLO = "hello"
-    """The client: the first byte of TLS; then us, until it is the handshake's turn."""
-    HANDSHAKE = "handshake"
+    HELLO = "hello", 10.0
+    """The client: all of its first request's head, or of its first record of TLS."""
+    TURN = "turn", float("inf")
+    """Us: its turn to have that looked at."""
+    HANDSHAKE = "handshake", 10.0
     """The client: the rest of the TLS handshake."""
-    HEAD = "head"
-    """The client: the first or next request, up to the end of its headers."""
-    BODY = "body"
+    HEAD = "head", 10.0
+    """The client: the next request, up to the end of its headers."""
+    BODY = "body", 15.0
     """The client: the rest of the request. The limit on a report's body is shorter, and has an answer."""
-    UNREAD = "unread"
+    UNREAD = "unread", 30.0
     """The client: it has to take an answer that is too large to be under way as a whole."""
-    ANSWER = "answer"
+    ANSWER = "answer", 30.0
     """The client: it has to take the rest of the last answer."""
-    WORK = "work"
+    WORK = "work", float("inf")
     """Us: the request is being worked on."""
 
-    @property
-    def patience(self) -> float:
-        """The longest wait in seconds."""
-        return _PATIENCE[self]
+    def __init__(self, _: str, patience: float) -> None:
+        self.patience = patience
 
 
-_PATIENCE = {
-    RequestPhase.HELLO: 10.0,
-    RequestPhase.HANDSHAKE: 10.0,
-    RequestPhase.HEAD: 10.0,
-    RequestPhase.BODY: 15.0,
-    RequestPhase.UNREAD: 30.0,
-    RequestPhase.ANSWER: 30.0,
-    RequestPhase.WORK: float("inf"),
-}
 MOST_IN_PHASE = {RequestPhase.HANDSHAKE: 64, RequestPhase.UNREAD: 64}
 """Most connections in the phases that cost memory: keys and buffers of TLS, and a page for each."""
 _UNFINISHED = (
     RequestPhase.HELLO,
+    RequestPhase.TURN,
     RequestPhase.HANDSHAKE,
     RequestPhase.BODY,
     RequestPhase.UNREAD,
@@ -81,9 +73,9 @@ class Member(Waiting, Protocol):
 class ConnectionLimit:
     """All connections of a server; those that wait for their client are kept in the order in which they began to.
 
-    Whoever has to give way is of the peer that has most connections, and of these the one that has waited
-    longest. A client that asks at once, as Prometheus does, is never that one. So a flood of connections that
-    say nothing, or little, or do not listen, keeps nobody out.
+    Whoever has to give way is of the peer that has most connections, and of these one that waits for what most of
+    them wait for, the one that has waited longest. A client that asks at once, as Prometheus does, is never that one.
+    So a flood of connections that say nothing, or little, or do not listen, keeps nobody out.
     """
 
     def __init__(
@@ -96,6 +88,9 @@ class ConnectionLimit:
         self._clock = clock
         self._all: dict[Member, None] = {}
         self._waiting: OrderedDict[Member, tuple[RequestPhase, float]] = OrderedDict()
+        self._peers: Counter[str] = Counter()
+        self._crowds: Counter[tuple[str, RequestPhase]] = Counter()
+        """How many of those that wait are of a peer, and of these how many wait for what."""
         self._logged_at = float("-inf")
         self._garbage = 0
 
@@ -117,19 +112,42 @@ class ConnectionLimit:
 
     def make_room(self) -> None:
         """Close one connection. When all are being answered, one is lost all the same."""
-        members = self._waiting or self._all
-        if members:
-            self.close(_idlest(members))
+        if self._waiting:
+            self.close(self._idlest())
+        elif self._all:
+            self.close(next(iter(self._all)))
+
+    def _idlest(self) -> Member:
+        most = max(self._peers.values())
+        for member, (phase, _) in self._waiting.items():
+            if self._peers[member.peer] == most and self._is_of_most(member.peer, phase):
+                return member
+        raise LookupError("no peer has most connections")
+
+    def _is_of_most(self, peer: str, phase: RequestPhase) -> bool:
+        """Whether no more of the peer's connections wait for anything else."""
+        count = self._crowds[peer, phase]
+        return all(self._crowds[peer, other] <= count for other in RequestPhase)
 
     def note(self, member: Member, phase: RequestPhase) -> None:
         """Note that a connection has just begun another phase. When too many are in it, one of these is closed."""
-        self._waiting.pop(member, None)
+        self._forget(member)
         if phase is RequestPhase.WORK or member not in self._all:
             return
         self._waiting[member] = phase, self._clock()
+        self._peers[member.peer] += 1
+        self._crowds[member.peer, phase] += 1
         most = MOST_IN_PHASE.get(phase)
         if most is not None and len(inside := self._in_phases(phase)) > most:
-            self.close(_idlest(inside))
+            crowds = Counter(each.peer for each in inside)
+            self.close(max(inside, key=lambda each: crowds[each.peer]))
+
+    def _forget(self, member: Member) -> None:
+        """The connection waits for nothing more."""
+        waited = self._waiting.pop(member, None)
+        if waited is not None:
+            _count_down(self._peers, member.peer)
+            _count_down(self._crowds, (member.peer, waited[0]))
 
     def _in_phases(self, *phases: RequestPhase) -> list[Member]:
         return [member for member, (phase, _) in self._waiting.items() if phase in phases]
@@ -137,7 +155,7 @@ class ConnectionLimit:
     def leave(self, member: Member) -> None:
         """Forget a connection that is closed."""
         self._all.pop(member, None)
-        self._waiting.pop(member, None)
+        self._forget(member)
         self.queue.discard(member)
 
     def close(self, member: Member) -> None:
@@ -155,8 +173,13 @@ class ConnectionLimit:
             self.close(member)
 
     def close_unfinished(self) -> None:
-        """Close the connections that would hold up a stop, because their client has to do something first."""
-        for member in self._in_phases(*_UNFINISHED):
+        """Close the connections that would hold up a stop: no answer is under way, and their client has to do something
+        first, or has just asked."""
+        self.close_in(*_UNFINISHED)
+
+    def close_in(self, *phases: RequestPhase) -> None:
+        """Close the connections that are in these phases."""
+        for member in self._in_phases(*phases):
             self.close(member)
 
     def count_garbage(self) -> None:
@@ -167,8 +190,10 @@ class ConnectionLimit:
             gc.collect()
 
 
-def _idlest(members: Iterable[Member]) -> Member:
-    """The first of the peer that has most of these."""
-    ordered = list(members)
-    [(peer, _)] = Counter(member.peer for member in ordered).most_common(1)
-    return next(member for member in ordered if member.peer == peer)
+KeyT = TypeVar("KeyT")
+
+
+def _count_down(counts: Counter[KeyT], key: KeyT) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

@@ -1,4 +1,4 @@
-"""A connection from its accept to its end: what it waits for, what it has shown, and when it may go on."""
+"""A connection from its first turn to its end: what it waits for, what it has shown, and when it may go on."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ofu_exporter.serving.access import CERTIFIED
+from ofu_exporter.serving.arrivals import Arrival
 from ofu_exporter.serving.connection_limit import READ_BYTES, ConnectionLimit, RequestPhase
-from ofu_exporter.serving.request_queue import Lane
+from ofu_exporter.serving.request_queue import Lane, lane_of
 from ofu_exporter.serving.tls import WriterContext
 from ofu_exporter.support.peers import peer_uid
 
 UNSENT_BYTES = 16 << 10
 """Above this an answer counts as not taken, and the next request of the connection waits."""
-_READS = (b"GET ", b"HEAD ")
-_TLS_HANDSHAKE = b"\x16"
-"""The first byte of a TLS connection (RFC 8446, 5.1: ContentType handshake)."""
 
 # asyncio gives every TLS connection a buffer of 256 KiB for its whole life; no record of TLS is larger than 16.6 KiB.
 sslproto.SSLProtocol.max_size = 2 * READ_BYTES
@@ -47,37 +45,14 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         self._held = b""
         self._step: tuple[int, RequestPhase] | None = None
 
-    def open(self, accepted: socket.socket, peer: str, tls: ssl.SSLContext | None) -> None:
-        """Take a connection that was just accepted, and count it from now on.
-
-        With TLS nothing is made until the client's first byte is there: a connection that says nothing costs
-        no more than its socket.
-        """
-        self.peer, self._tls = peer, tls
-        self._accepted = accepted
+    def open(self, arrival: Arrival, tls: ssl.SSLContext | None) -> None:
+        """Take over a connection whose first turn it is, and count it from now on."""
+        self.peer, self._tls = arrival.peer, tls
+        self._accepted, self._held = arrival.socket, arrival.head
+        self._handshaking = tls is not None
         self._limit.enter(self)
         self._note()
-        if tls is None:
-            self._opening = self.loop.create_task(self._open(accepted))
-        else:
-            self.loop.add_reader(accepted, self._greeted, accepted)
-
-    def _greeted(self, accepted: socket.socket) -> None:
-        """The first byte is there, or the end. A handshake takes as long as a page, so it has to wait for its turn."""
-        self.loop.remove_reader(accepted)
-        try:
-            first = accepted.recv(1, socket.MSG_PEEK)
-        except OSError:
-            first = b""
-        if first == _TLS_HANDSHAKE:
-            self._limit.queue.add(self, Lane.HELLO)
-        else:
-            self._limit.close(self)
-
-    def _shake_hands(self, accepted: socket.socket) -> None:
-        self._handshaking = True
-        self._opening = self.loop.create_task(self._open(accepted))
-        self._note()
+        self._opening = self.loop.create_task(self._open(arrival.socket))
 
     async def _open(self, accepted: socket.socket) -> None:
         self._accepted = None  # from here on the transport closes it
@@ -88,6 +63,9 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             )
         except OSError:  # the client's fault, and its loss
             self._limit.leave(self)
+        else:
+            if self._held and not self._queued:
+                self.go_on()
         finally:
             self._handshaking = False
             if self.transport is None:
@@ -101,7 +79,6 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         if self._opening is not None:
             self._opening.cancel()
         if self._accepted is not None:
-            self.loop.remove_reader(self._accepted)
             self._accepted.close()
 
     @property
@@ -141,7 +118,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
     def data_received(self, data: bytes) -> None:
         """Hold the bytes until it is this connection's turn."""
         self._held += data
-        self._wait(Lane.READ if self._held.startswith(_READS) else Lane.WRITE)
+        self._wait(lane_of(self._held))
 
     def handle_events(self) -> None:
         """Work on what has come in; what came in before the last answer was complete waits for its turn."""
@@ -158,10 +135,8 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             self._limit.queue.add(self, lane)
 
     def go_on(self) -> None:
-        """Begin the handshake, or work on the bytes that have waited in the queue and read on."""
-        if self._accepted is not None:
-            self._shake_hands(self._accepted)
-        elif not self.transport.is_closing():
+        """Work on the bytes that have waited in the queue, and read on."""
+        if not self.transport.is_closing():
             self._work()
 
     def _work(self) -> None:
@@ -202,8 +177,6 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
     def _phase(self) -> RequestPhase:
         if self._handshaking:
             return RequestPhase.HANDSHAKE
-        if self._accepted is not None and self._tls is not None:
-            return RequestPhase.HELLO
         if self._writing_paused:
             return RequestPhase.UNREAD
         if self.conn.their_state is h11.IDLE:

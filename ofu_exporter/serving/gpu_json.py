@@ -10,18 +10,23 @@ from ofu_exporter.values.snapshot import GpuView, Snapshot
 class WindowJson(BaseModel):
     """The last window. null = not measured."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     seconds: float
     utilization_ratio: float | None = Field(description="OFU.")
     stderr_ratio: float | None = Field(description="Its standard error from the clock reads.")
     tensor_active_ratio: float | None
     sm_clock_hz: float | None
     clock_method: str = Field(description="cycles, polled or point.")
+    clock_limits: tuple[str, ...] | None = Field(
+        default=None, description="What held the SM clock down at its end; null = nobody says."
+    )
 
 
 class GpuJson(BaseModel):
     """One GPU, or one MIG instance of it."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     gpu: str = Field(description="Index on the node.")
     uuid: str
@@ -75,6 +80,9 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
             tensor_active_ratio=window.tensor_active,
             sm_clock_hz=window.sm_clock_hz,
             clock_method=window.clock_method,
+            clock_limits=None
+            if window.clock_limits is None
+            else tuple(limit.value for limit in window.clock_limits),
         ),
     )
 

@@ -1,7 +1,7 @@
 """Guards requests that write: by who sends them, how large they are, how long they take and how often they come.
 
 Every method but GET, HEAD and OPTIONS writes, whatever its path. A refusal gives a reason as one JSON
-object in FastAPI's shape, and is counted.
+object, and is counted.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from ofu_exporter.errors import ReportError
 from ofu_exporter.serving.access import Access, Writer
 from ofu_exporter.support.rate_limit import RateLimit
+from ofu_exporter.support.time_limit import limited
 from ofu_exporter.values.reasons import ReportRejection
 
 Scope = MutableMapping[str, Any]
@@ -115,7 +116,7 @@ class Guard:
     async def _read(self, receive: Receive, body: bytearray) -> None:
         """Fill `body`. Raises ReportError, and _GoneError when the client has left."""
         try:
-            await asyncio.wait_for(self._fill(receive, body), self._body_seconds)
+            await limited(self._body_seconds, self._fill(receive, body))
         except asyncio.TimeoutError as error:
             detail = f"the body was not there within {self._body_seconds:g} s"
             raise ReportError(ReportRejection.TOO_SLOW, detail=detail) from error
@@ -188,7 +189,7 @@ async def _refuse(error: ReportError, receive: Receive, send: Send) -> None:
 
 
 def refusal(error: ReportError) -> bytes:
-    """The body of the answer, in the form of FastAPI's own."""
+    """The body of the answer: one problem, and where it is."""
     location = [error.where, *(error.field.split(".") if error.field else [])]
     item = {"loc": location, "msg": str(error), "type": error.reason.value}
     return json.dumps({"detail": [item]}).encode()

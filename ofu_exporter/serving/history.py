@@ -66,16 +66,19 @@ class Track:
             self._values[fresh % self._size] = self._seconds[fresh % self._size] = 0.0
         self._newest = max(newest, place)
 
-    def means(self, end: float) -> list[float | None]:
-        """The mean of each step of the hour before `end`, oldest first; None where nothing was measured."""
+    def means(self, end: float, steps: int = 1) -> list[float | None]:
+        """The mean of every `steps` steps of the hour before `end`, oldest first; None where nothing was measured."""
         last = math.ceil(end / self.step) - 1
-        return [self._mean(place) for place in range(last - self._size + 1, last + 1)]
+        places = range(last - self._size + 1, last + 1)
+        return [self._mean(places[at : at + steps]) for at in range(0, self._size, steps)]
 
-    def _mean(self, place: int) -> float | None:
-        if self._newest is None or not self._newest - self._size < place <= self._newest:
+    def _mean(self, places: range) -> float | None:
+        if self._newest is None:
             return None
-        seconds = self._seconds[place % self._size]
-        return self._values[place % self._size] / seconds if seconds > 0 else None
+        oldest = self._newest - self._size + 1
+        known = [place % self._size for place in places if oldest <= place <= self._newest]
+        seconds = math.fsum(self._seconds[place] for place in known)
+        return math.fsum(self._values[place] for place in known) / seconds if seconds > 0 else None
 
 
 class JobTracks(NamedTuple):
@@ -127,14 +130,16 @@ class History:
             total = view.reports.total
             tracks.mfu.grow(Sums(total.mfu_seconds, total.gpu_seconds), self._at)
 
-    def gpu(self, key: GpuKey) -> list[float | None]:
-        """The OFU of a GPU over the last hour, in steps of GPU_STEP_SECONDS; empty when it is not known."""
+    def gpu(self, key: GpuKey, steps: int = 1) -> list[float | None]:
+        """The OFU of a GPU over the last hour, in `steps` steps of GPU_STEP_SECONDS; empty when it is not known."""
         with self._lock:
             track = self._gpus.get(key)
-            return track.means(self._at) if track else []
+            return track.means(self._at, steps) if track else []
 
-    def job(self, key: JobKey) -> tuple[list[float | None], list[float | None]]:
-        """OFU and reported MFU of a job over the last hour, in steps of JOB_STEP_SECONDS."""
+    def job(self, key: JobKey, steps: int = 1) -> tuple[list[float | None], list[float | None]]:
+        """OFU and reported MFU of a job over the last hour, in `steps` steps of JOB_STEP_SECONDS."""
         with self._lock:
             tracks = self._jobs.get(key)
-            return (tracks.ofu.means(self._at), tracks.mfu.means(self._at)) if tracks else ([], [])
+            if tracks is None:
+                return [], []
+            return tracks.ofu.means(self._at, steps), tracks.mfu.means(self._at, steps)

@@ -1,28 +1,31 @@
-"""Adds the routes of the pages that people look at, and the last hour behind them as JSON."""
+"""The routes of the pages that people look at, and of the last hour behind them as JSON."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from fastapi import FastAPI, HTTPException
-from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, JOB_STEP_SECONDS
+from ofu_exporter.serving.job_routes import found_job
+from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages.api_page import api_page
 from ofu_exporter.serving.pages.elements import job_path
 from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.serving.pages.look import POLICY
 from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.serving.routes import HTML, Described, HttpAnswer, Request, Route, json_answer
 
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
 
 
 class GpuHour(BaseModel):
@@ -53,31 +56,44 @@ class HistoryJson(BaseModel):
     jobs: list[JobHour]
 
 
-def add_page_routes(app: FastAPI, page: Page, book: JobBook) -> None:
-    """Add /, /docs, /jobs/{job_id} and /v1/history."""
+def page_routes(
+    page: Page, book: JobBook, described: Callable[[], Mapping[str, Any]]
+) -> list[Route]:
+    """The routes /, /docs, /jobs/{job_id}, /v1/node and /v1/history; `described` makes the OpenAPI document."""
     node = platform.node()
 
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def start() -> HTMLResponse:
+    def start(_: Request) -> HttpAnswer:
         about = (page.history, node, page.snapshot_age(), page.faults)
-        made = node_page(page.snapshot(), *about)
-        return HTMLResponse(made, headers=HEADERS)
+        return _html(node_page(page.snapshot(), *about))
 
-    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
-    def docs() -> HTMLResponse:
-        return HTMLResponse(api_page(app.openapi()), headers=HEADERS)
+    def docs(_: Request) -> HttpAnswer:
+        return _html(api_page(described()))
 
-    @app.get("/jobs/{job_id:path}", response_class=HTMLResponse, include_in_schema=False)
-    def job(job_id: str) -> HTMLResponse:
-        found = book.find(job_id)
-        if found is None:
-            raise HTTPException(404, f"no job {job_id!r} is known on this node")
-        made = job_page(found, page.history, f"/v1{job_path(job_id)}")
-        return HTMLResponse(made, headers=HEADERS)
+    def job(request: Request) -> HttpAnswer:
+        found = found_job(book, request.rest)
+        return _html(job_page(found, page.history, f"/v1{job_path(request.rest)}"))
 
-    @app.get("/v1/history", summary="OFU and reported MFU of the last hour")
-    def history() -> HistoryJson:
-        return _history(page)
+    def history(_: Request) -> HttpAnswer:
+        return json_answer(_history(page))
+
+    def whole_node(_: Request) -> HttpAnswer:
+        about = (page.history, node, page.snapshot_age(), page.faults)
+        return json_answer(node_state(page.snapshot(), *about))
+
+    about_node = Described("This node in one answer, as `ofu-exporter top` shows it", NodeJson)
+    return [
+        Route("/", start),
+        Route("/docs", docs),
+        Route("/jobs/{job_id}", job),
+        Route("/v1/node", whole_node, about_node),
+        Route(
+            "/v1/history", history, Described("OFU and reported MFU of the last hour", HistoryJson)
+        ),
+    ]
+
+
+def _html(text: str) -> HttpAnswer:
+    return HttpAnswer(text.encode(), HTML, headers=HEADERS)
 
 
 def _history(page: Page) -> HistoryJson:

@@ -75,6 +75,11 @@ class ReadAccess:
         else:
             self._passwords.renew(web.users)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody may read, and no header is added to an answer."""
+        return self._passwords is None and not self._web.headers
+
     def begin_stop(self) -> None:
         """Hash no further password."""
         if self._passwords is not None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict
 from enum import Enum
 from typing import Protocol
 
 TURNS_BETWEEN = 4
-"""Turns of the event loop from one request that writes to the next. A request that reads takes five turns from its
-connection to its answer, so it waits for about one that writes, however many there are."""
+"""Turns of the event loop from one request that writes, or was sent too early, to the next. A request that reads takes
+five turns from its connection to its answer, so it waits for about one of those, however many there are."""
+
+
+REST_SECONDS = 0.0005
+"""Time after which one that writes need not wait for these turns: a request that reads has had its five."""
 
 
 class Lane(Enum):
@@ -20,9 +25,18 @@ class Lane(Enum):
     READ = "read"
     """The first bytes of a request that reads."""
     PIPELINED = "pipelined"
-    """A request that was sent before the last one was answered; it waits while there is any other that reads."""
+    """A request that was sent before the last one was answered; it waits while there is any other that reads, and as
+    long as one that writes."""
     WRITE = "write"
     """All else: requests that write, and the rest of any request."""
+
+
+_READS = (b"GET ", b"HEAD ")
+
+
+def lane_of(begin: bytes) -> Lane:
+    """Where a connection waits whose next bytes begin so."""
+    return Lane.READ if begin.startswith(_READS) else Lane.WRITE
 
 
 class Waiting(Protocol):
@@ -67,11 +81,12 @@ class FairLine:
 
 
 class RequestQueue:
-    """Lets one handshake and one request that reads go on in every turn of the loop, and one that writes in some."""
+    """Lets one handshake and one request that reads go on in every turn of the loop, and one of the others in some."""
 
     def __init__(self) -> None:
         self._lines = {lane: FairLine(newest_first=lane is Lane.HELLO) for lane in Lane}
         self._left = 0
+        self._wrote_at = -math.inf
         self._turning = False
 
     def add(self, waiting: Waiting, lane: Lane) -> None:
@@ -79,7 +94,10 @@ class RequestQueue:
         self._lines[lane].add(waiting)
         if not self._turning:
             self._turning = True
-            asyncio.get_running_loop().call_soon(self._turn)
+            loop = asyncio.get_running_loop()
+            if loop.time() - self._wrote_at > REST_SECONDS:
+                self._left = 0
+            loop.call_soon(self._turn)
 
     def discard(self, waiting: Waiting) -> None:
         """Forget a connection that is closed."""
@@ -90,12 +108,17 @@ class RequestQueue:
         """One turn of the event loop."""
         self._turning = False
         hello = self._lines[Lane.HELLO].take()
-        reader = self._lines[Lane.READ].take() or self._lines[Lane.PIPELINED].take()
-        writer = None if self._left else self._lines[Lane.WRITE].take()
-        self._left = TURNS_BETWEEN if writer is not None else max(0, self._left - 1)
-        if self._left or any(self._lines.values()):
+        reader, others = self._lines[Lane.READ].take(), []
+        if not self._left:
+            early = None if reader else self._lines[Lane.PIPELINED].take()
+            others = [each for each in (early, self._lines[Lane.WRITE].take()) if each]
+        self._left = TURNS_BETWEEN if others else max(0, self._left - 1)
+        loop = asyncio.get_running_loop()
+        if others:
+            self._wrote_at = loop.time()
+        if any(self._lines.values()):
             self._turning = True
-            asyncio.get_running_loop().call_soon(self._turn)
-        for waiting in (reader, hello, writer):
+            loop.call_soon(self._turn)
+        for waiting in (reader, hello, *others):
             if waiting is not None:
                 waiting.go_on()

@@ -13,7 +13,7 @@ import uvicorn
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.acceptor import Acceptor
-from ofu_exporter.serving.connection_limit import ConnectionLimit
+from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
 from ofu_exporter.serving.connections import Connection
 from ofu_exporter.serving.listeners import Listeners, tls_context
 from ofu_exporter.serving.web_config import WebConfig
@@ -82,7 +82,7 @@ class Server(uvicorn.Server):
 
         A context is replaced as a whole: it cannot stop trusting an authority that it once trusted. Open
         connections stay, but those that have shown a certificate end with their answer when other authorities
-        are trusted now: one of them may be withdrawn.
+        are trusted now, and those that may be about to show one at once: one of these may be withdrawn.
         """
         tls = await soon(TLS_SECONDS, "TLS files", partial(tls_context, settings, web))
         if (tls is None) != (self._listeners.tls is None):
@@ -95,6 +95,7 @@ class Server(uvicorn.Server):
             self._end_certified()
 
     def _end_certified(self) -> None:
+        self._limit.close_in(RequestPhase.HANDSHAKE)
         for connection in list(self.server_state.connections):
             if isinstance(connection, Connection) and connection.is_certified:
                 connection.shutdown()

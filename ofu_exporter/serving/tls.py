@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Settings
+from ofu_exporter.support.memory_files import in_memory
 from ofu_exporter.support.secret_files import read_secret
 from ofu_exporter.support.small_files import read_small
 
@@ -107,12 +108,13 @@ class WriterContext(ssl.SSLContext):
 
 
 def make_context(tls: TlsFiles) -> ssl.SSLContext:
-    """The context of these files. Raises ConfigError, which names the file."""
-    read_secret(tls.key, "TLS key" if tls.key != tls.cert else "TLS certificate and key")
-    # OpenSSL reads whatever it is given to its end, so what it may read is looked at first.
-    for path, what in ((tls.cert, "TLS certificate"), (tls.client_ca, "TLS client authority")):
-        if path is not None:
-            read_small(path, what)
+    """The context of these files. Raises ConfigError, which names the file.
+
+    OpenSSL opens whatever it is given by itself and reads it to its end, so it is given what was read here.
+    """
+    key = read_secret(tls.key, "TLS key" if tls.key != tls.cert else "TLS certificate and key")
+    cert = key if tls.key == tls.cert else read_small(tls.cert, "TLS certificate")
+    authority = read_small(tls.client_ca, "TLS client authority") if tls.client_ca else None
     kind = WriterContext if tls.clients_may_write else ssl.SSLContext
     context = kind(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version, context.maximum_version = tls.minimum, tls.maximum
@@ -121,12 +123,15 @@ def make_context(tls: TlsFiles) -> ssl.SSLContext:
     try:
         if tls.ciphers:
             context.set_ciphers(tls.ciphers)
-        context.load_cert_chain(tls.cert, tls.key, password=lambda: "")  # never ask at the terminal
+        with in_memory(cert) as cert_path, in_memory(key) as key_path:
+            # Without a password OpenSSL would ask at the terminal.
+            context.load_cert_chain(cert_path, key_path, password=lambda: "")
     except (OSError, ValueError) as error:
         raise ConfigError(f"TLS certificate {tls.cert}, key {tls.key}: {error}") from error
-    if tls.client_ca:
+    if authority is not None:
         try:
-            context.load_verify_locations(tls.client_ca)
+            with in_memory(authority) as path:
+                context.load_verify_locations(path)
         except (OSError, ValueError) as error:
             raise ConfigError(f"TLS client authority {tls.client_ca}: {error}") from error
         context.verify_mode = tls.client_auth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import io
 import socket
@@ -36,14 +37,16 @@ def get(
 ) -> Answer:
     """The answer of a server: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
 
-    Only looking up a name is not bounded. `check` sees the connection before anything is sent. Raises OSError,
-    HTTPException or ValueError.
+    A user and a password in the URL are sent along. Only looking up a name is not bounded. `check` sees the
+    connection before anything is sent. Raises OSError, HTTPException or ValueError.
     """
     deadline = time.monotonic() + limits.seconds
     url = urllib.parse.urlsplit(server)
     host = url.netloc.rpartition("@")[2] or "localhost"
     path = path if url.scheme == "unix" else url.path.rstrip("/") + path
-    lines = (f"GET {path} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close")
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close"]
+    if url.username is not None:
+        lines.append(f"Authorization: Basic {_basic(url)}")
     request = "".join(f"{line}\r\n" for line in lines).encode("ascii") + b"\r\n"
     with _connected(url, limits.seconds) as connection:
         check(connection)
@@ -53,6 +56,12 @@ def get(
     response = http.client.HTTPResponse(_Received(received))  # type: ignore[arg-type]
     response.begin()
     return Answer(response.status, response.read())
+
+
+def _basic(url: urllib.parse.SplitResult) -> str:
+    """User and password of the URL, as RFC 7617 has it."""
+    parts = (urllib.parse.unquote(part or "") for part in (url.username, url.password))
+    return base64.b64encode(":".join(parts).encode()).decode()
 
 
 def _connected(url: urllib.parse.SplitResult, seconds: float) -> socket.socket:

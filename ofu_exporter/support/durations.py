@@ -23,4 +23,13 @@ def duration(value: float) -> str:
     return f"{value / 3600:g}h" if value >= 3600 and value % 3600 == 0 else f"{value:.9g}s"
 
 
+def lasting(value: float) -> str:
+    """How long something lasted, roughly: 40 s, 12 min, 1.5 h, 3.2 d."""
+    if value < 90:
+        return f"{max(0.0, value):.0f} s"
+    if value < 5400:
+        return f"{value / 60:.0f} min"
+    return f"{value / 3600:.1f} h" if value < 172800 else f"{value / 86400:.1f} d"
+
+
 Seconds = Annotated[float, BeforeValidator(seconds)]

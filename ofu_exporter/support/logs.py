@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ofu_exporter.support.plain_text import escaped, escaped_lines
+from ofu_exporter.values.text import shown, shown_lines
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -38,11 +38,11 @@ class TextLines(logging.Formatter):
     """One line of text per record, and one for each line of a traceback: others cannot write lines of their own."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = escaped(record.message)
+        record.message = shown(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        return escaped_lines(super().formatException(ei))
+        return shown_lines(super().formatException(ei))
 
 
 class JsonLines(logging.Formatter):

@@ -13,6 +13,9 @@ LOW_PRECISION = "low_precision"
 FP64 = "fp64"
 """Clock domain of FP64 tensor instructions (arXiv:2605.20799, section IV-D)."""
 
+LOWEST_CLOCK_HZ, ABSURD_CLOCK_HZ = 1e6, 4e9
+"""No SM that runs is slower or faster than this, whatever the card: such a value is in another unit."""
+
 GpuKey = tuple[str, str]
 """(uuid, MIG GPU-instance id or ""): what identifies a measured device."""
 _TEXTS = (
@@ -37,6 +40,7 @@ class Gpu:
     sm_count: int | None = None
     compute_capability: tuple[int, int] | None = None
     max_sm_clock_hz: float | None = None
+    """What cannot be a clock is not known, whoever says so."""
     memory_bytes: int | None = None
     minor: int | None = None
     """N of /dev/nvidiaN, by which Slurm and some device plugins name the GPU."""
@@ -46,6 +50,9 @@ class Gpu:
 
     def __post_init__(self) -> None:
         show(self, _TEXTS)
+        most = self.max_sm_clock_hz
+        if most is not None and not LOWEST_CLOCK_HZ <= most <= ABSURD_CLOCK_HZ:
+            object.__setattr__(self, "max_sm_clock_hz", None)
 
     @property
     def key(self) -> GpuKey:

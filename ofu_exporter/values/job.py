@@ -122,18 +122,18 @@ class PointReads(NamedTuple):
 NO_POINTS = PointReads()
 
 
-class Stretch(NamedTuple):
-    """A stretch of time in which one GPU was observed for one job."""
+class ObservedSpan(NamedTuple):
+    """A span of time in which one GPU was observed for one job."""
 
     start: float
     """Seconds on the monotonic clock."""
     end: float
     utilization_seconds: float
-    """Integral of OFU over the stretch."""
+    """Integral of OFU over the span."""
     variance: float
     """Variance of that integral, from the clock samples of the windows that have several; s^2."""
     gpu_seconds: float
-    """The length of the stretch times the share of the GPU, as the two sums above are."""
+    """The length of the span times the share of the GPU, as the two sums above are."""
     points: PointReads = NO_POINTS
 
 
@@ -149,7 +149,7 @@ class GpuUsage:
     """Part of these in which OFU was measured."""
     utilization_seconds: float = 0.0
     """Integral of OFU over the observed GPU-seconds."""
-    recent: tuple[Stretch, ...] = ()
+    recent: tuple[ObservedSpan, ...] = ()
     """The last minutes of the observed time, oldest first."""
     share: float = 1.0
     """Part of a whole GPU that the device counted as last."""

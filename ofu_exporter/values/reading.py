@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.text import show, shown
@@ -16,8 +17,6 @@ SHORTEST_WINDOW_SECONDS = 0.1
 """The hardware refreshes its counters at best this often; a value that is read sooner is invalid."""
 LONGEST_WINDOW_SECONDS = 30.0
 """Over a longer window DCGM's ratio is an average of averages (arXiv:2605.20799, section IV-C)."""
-LOWEST_CLOCK_HZ, ABSURD_CLOCK_HZ = 1e6, 4e9
-"""No SM that runs is slower or faster than this, whatever the card: such a value is in another unit."""
 MAX_RATIO = 1.001
 """Activity may exceed 1 by this rounding: it is made of two counters that are not read in one instant."""
 
@@ -52,7 +51,7 @@ class Evidence(NamedTuple):
     """Power draw at the end of the window, for a source that does not know the limit."""
 
 
-class Part(NamedTuple):
+class ActivitySample(NamedTuple):
     """One sample of the activity, where a source takes several in a window: each has a clock of its own."""
 
     start: float
@@ -77,10 +76,12 @@ class Reading:
     pace: float = 0.0
     """Seconds within which the source has its next reading, where that is not the sampler's interval."""
     evidence: Evidence | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ActivitySample, ...] = ()
     """The samples that the activity is the mean of, one after another; none where the hardware made the mean."""
     counts: bool = True
     """False for time before the source was first read: the window is shown, and added to no total."""
+    clock_limits: tuple[ClockLimit, ...] | None = None
+    """What held the SM clock down at the end of the window; empty = nothing did, None = the source does not say."""
 
     def __post_init__(self) -> None:
         if not all(map(str.isprintable, self.pipes)):
@@ -120,6 +121,8 @@ class Window:
     """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
     share: float = 1.0
     """Part of a whole GPU that the window counts as."""
+    clock_limits: tuple[ClockLimit, ...] | None = None
+    """What held the SM clock down at its end; None where nobody says."""
 
     @property
     def seconds(self) -> float:

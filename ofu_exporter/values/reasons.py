@@ -62,8 +62,8 @@ ADVICE: dict[Reason, str] = {
         "let its supervisor (systemd, Kubernetes) start it anew."
     ),
     Reason.DRIVER_TOO_OLD: (
-        "The driver's library lacks the function that the detail names: update the driver "
-        "(GPM counters came with R520), or read the GPU through DCGM or dcgm-exporter."
+        "The driver lacks what the detail names: update the driver "
+        "(GPM counters came with R520), or read the GPU through another source."
     ),
     Reason.NO_PERMISSION: (
         "Give the agent access to /dev/nvidia*; GPUs before Hopper also need root "
@@ -296,5 +296,38 @@ REPORT_ADVICE: dict[ReportRejection, str] = {
     ReportRejection.TOO_MANY: "Wait as long as Retry-After says, and report less often.",
     ReportRejection.TOO_MANY_JOBS: (
         "Wait until jobs have ended: the agent keeps reports of a limited number of jobs at once."
+    ),
+}
+
+
+class QueryReason(str, Enum):
+    """Why a Prometheus did not answer a query."""
+
+    UNREACHABLE = "unreachable"
+    BUSY = "busy"
+    TOO_MUCH = "too_much"
+    DENIED = "denied"
+    REFUSED = "refused"
+    NOT_PROMETHEUS = "not_prometheus"
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about it, one sentence."""
+        return QUERY_ADVICE[self]
+
+
+QUERY_ADVICE: dict[QueryReason, str] = {
+    QueryReason.UNREACHABLE: "Check --prometheus, and that its host and port can be reached from here.",
+    QueryReason.BUSY: "Ask again later, or raise the server's limits on queries at a time.",
+    QueryReason.TOO_MUCH: (
+        "One hour is more than the server computes at once: load the recording rules, or raise its limits."
+    ),
+    QueryReason.DENIED: (
+        "Check --bearer-token-file, --user and --password-file, --ca, --client-cert, or --tenant (X-Scope-OrgID)."
+    ),
+    QueryReason.REFUSED: "The server does not know this query: say its name and version in a bug report.",
+    QueryReason.NOT_PROMETHEUS: (
+        "Check the path in --prometheus: Mimir has its API below /prometheus, "
+        "VictoriaMetrics' cluster below /select/0/prometheus."
     ),
 }

@@ -155,6 +155,13 @@ class Snapshot:
     unix: float = 0.0
     """Unix time at `at`; 0 = not known."""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether every GPU has a window or a reason, or the source cannot be read."""
+        if self.gpus:
+            return all(view.reason is not Reason.STARTING for view in self.gpus)
+        return self.source.reason not in (None, Reason.STARTING)
+
     def unix_at(self, instant: float) -> float | None:
         """Unix time at an instant of the monotonic clock, by the node's clock as of this snapshot; None = not known."""
         return self.unix - (self.at - instant) if self.unix else None

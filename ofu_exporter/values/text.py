@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 
 def shown(text: str) -> str:
-    r"""The text with an escape for each character that is not printable: `\n`, `\x1b`, `\ud800`.
+    r"""The text with an escape for each character that is not printable: `\n`, `\x1b`, `\u202e`, `\ud800`.
 
-    The last is half a surrogate pair. JSON can hold one, UTF-8 cannot, so an answer with one in it could not be sent.
+    A terminal obeys the first three. The last is half a surrogate pair. JSON can hold one, UTF-8 cannot, so an answer
+    with one in it could not be sent.
     """
     if text.isprintable():
         return text
@@ -16,6 +17,11 @@ def shown(text: str) -> str:
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text
     )
+
+
+def shown_lines(text: str) -> str:
+    """The same for a text of lines, which stay lines."""
+    return "\n".join(map(shown, text.split("\n")))
 
 
 def show(value: object, names: Iterable[str]) -> None:

@@ -166,6 +166,22 @@ def test_a_reload_puts_new_settings_in_force_and_keeps_the_totals(tmp_path: Path
         assert running.value("ofu_exporter_config_reloads_total", outcome="applied") == 1
 
 
+def test_a_reload_of_other_settings_ends_no_window(tmp_path: Path) -> None:
+    file = tmp_path / "ofu.yaml"
+    sampled = "source: simulate\nsimulated_gpus: 1\ninterval: 200ms\n"
+    file.write_text(sampled)
+    with agent("run", "--config", str(file)) as running:
+        until(lambda: measured(running) == 1)
+        file.write_text(f"{sampled}allowed_hosts: gpu.example\nmfu_above: 0.5\n")
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="applied") == 1)
+        assert sum("reading source" in line for line in running.log) == 1
+        file.write_text(sampled.replace("200ms", "300ms"))
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="applied") == 2)
+        until(lambda: sum("reading source" in line for line in running.log) == 2)
+
+
 def test_a_source_that_hangs_while_it_is_opened_is_let_go_of_at_a_reload(tmp_path: Path) -> None:
     """A recording that is a pipe: opening it waits for a writer, as a file on a server that hangs does."""
     pipe, file = tmp_path / "hangs.jsonl", tmp_path / "ofu.yaml"

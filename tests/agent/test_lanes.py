@@ -1,23 +1,22 @@
-"""The lanes: monotonic deadlines, and windows that end when a job comes or goes."""
+"""A lane: deadlines on a grid, windows and polls beat by beat, and windows that end when a job comes or goes."""
 
 from __future__ import annotations
 
+import math
 import queue
 import random
-import threading
-import time
 from collections.abc import Sequence
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.agent.lanes import Deadlines, Lane, SamplingPace
+from ofu_exporter.agent.lanes import Deadlines, Delivery, Inbox, Lane, SamplingPace
+from ofu_exporter.errors import GpuError
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, Fault, Reading
-from tests.helpers.agent import SOON, until
-from tests.helpers.values import gpu
+from ofu_exporter.values.reasons import Reason
+from tests.helpers.values import FakeClock, gpu
 
 
 @given(st.floats(0.05, 30), st.lists(st.floats(0, 100), min_size=1, max_size=30))
@@ -72,50 +71,128 @@ def test_polls_at_chance_places_are_neither_missed_nor_taken_twice(
 
 
 class Stopwatch:
-    """A probe whose windows a test looks at."""
+    """A probe whose calls a test looks at, on a clock of the test's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: FakeClock) -> None:
         self.device = gpu()
+        self.clock = clock
+        self.polls: list[float] = []
         self.ends: list[float] = []
+        self.is_closed = False
+        self.error: Exception | None = None
 
     def gpus(self) -> Sequence[Gpu]:
         return [self.device]
 
     def poll(self) -> None:
-        """Nothing to read."""
+        self.polls.append(self.clock.now)
 
     def read(self) -> Sequence[Reading | Fault]:
-        self.ends.append(time.monotonic())
+        if self.error is not None:
+            raise self.error
+        self.ends.append(self.clock.now)
         return []
 
     def close(self) -> None:
-        """Nothing is held."""
+        self.is_closed = True
 
 
-def lane(probe: Stopwatch, pace: SamplingPace) -> Lane:
-    started = Lane(probe, pace, queue.SimpleQueue(), time.monotonic)
-    started.start()
-    return started
+class Bench:
+    """One lane, driven by the test."""
+
+    def __init__(self, pace: SamplingPace) -> None:
+        self.clock = FakeClock(100.0)
+        self.probe = Stopwatch(self.clock)
+        self.inbox: Inbox = queue.SimpleQueue()
+        self.lane = Lane(self.probe, pace, self.inbox, self.clock)
+
+    def drive(self, at: float, number: int) -> None:
+        self.clock.now = at
+        self.lane.drive(number)
+
+    def delivered(self) -> list[Delivery]:
+        found = []
+        while not self.inbox.empty():
+            delivery = self.inbox.get()
+            assert delivery is not None
+            found.append(delivery)
+        return found
 
 
-def test_a_cut_ends_the_window_at_once() -> None:
-    probe = Stopwatch()
-    running = lane(probe, SamplingPace(interval=30.0, clock_interval=30.0))
-    until(lambda: len(probe.ends) == 1)
-    running.cut()
-    until(lambda: len(probe.ends) == 2)
-    running.stop()
-    assert running.join(SOON)
-    assert probe.ends[1] - probe.ends[0] >= SHORTEST_WINDOW_SECONDS
+PACE = SamplingPace(interval=1.0, clock_interval=0.25)
 
 
-def test_many_cuts_make_no_window_shorter_than_the_hardware_allows() -> None:
-    probe = Stopwatch()
-    running = lane(probe, SamplingPace(interval=0.15, clock_interval=0.05))
-    while len(probe.ends) < 10:
-        running.cut()
-        threading.Event().wait(0.001)
-    running.stop()
-    assert running.join(SOON)
-    lengths = [after - before for before, after in pairwise(probe.ends)]
-    assert min(lengths) >= 0.9 * SHORTEST_WINDOW_SECONDS
+def test_a_window_is_read_at_every_fourth_beat_and_polled_at_the_others() -> None:
+    bench = Bench(PACE)
+    for number in range(9):
+        bench.drive(100 + number / 4, number)
+    assert bench.probe.ends == [100.0, 101.0, 102.0]
+    assert bench.probe.polls == [100.25, 100.5, 100.75, 101.25, 101.5, 101.75]
+    assert [delivery.missed for delivery in bench.delivered()] == [0, 0, 0]
+
+
+def test_the_same_beat_is_taken_once_and_missed_ones_are_counted() -> None:
+    bench = Bench(PACE)
+    bench.drive(100.0, 0)
+    bench.drive(100.1, 0)
+    bench.drive(101.75, 7)
+    assert bench.probe.ends == [100.0, 101.75]
+    assert [delivery.missed for delivery in bench.delivered()] == [0, 6]
+
+
+def test_a_cut_ends_the_window_as_soon_as_it_may_end() -> None:
+    bench = Bench(PACE)
+    bench.drive(100.0, 0)
+    assert bench.lane.cut_at == math.inf
+    bench.lane.cut()
+    assert bench.lane.cut_at == 100.0 + SHORTEST_WINDOW_SECONDS
+    bench.drive(100.05, 0)
+    assert bench.probe.ends == [100.0], "the hardware allows no shorter window"
+    bench.drive(100.3, 0)
+    assert bench.probe.ends == [100.0, 100.3]
+    assert bench.lane.cut_at == math.inf
+
+
+def test_a_window_that_would_be_too_short_after_a_cut_ends_at_the_next_beat() -> None:
+    bench = Bench(PACE)
+    bench.drive(100.0, 0)
+    bench.lane.cut()
+    bench.drive(100.95, 3)
+    bench.drive(101.0, 4)
+    bench.drive(101.25, 5)
+    assert bench.probe.ends == [100.0, 100.95, 101.25]
+
+
+def test_a_failure_is_delivered_for_each_gpu_and_no_clock_is_polled_until_it_is_over() -> None:
+    bench = Bench(PACE)
+    bench.probe.error = GpuError(Reason.LOST, "gone")
+    bench.drive(100.0, 0)
+    bench.drive(100.25, 1)
+    (delivery,) = bench.delivered()
+    assert delivery.failure is Reason.LOST
+    assert [(event.gpu, event.reason) for event in delivery.events if isinstance(event, Fault)] == [
+        (bench.probe.device, Reason.LOST)
+    ]
+    assert bench.probe.polls == []
+    bench.probe.error = None
+    bench.drive(101.0, 4)
+    bench.drive(101.25, 5)
+    assert bench.probe.polls == [101.25]
+
+
+def test_a_gpu_without_counters_rests_and_a_cut_does_not_wake_it() -> None:
+    bench = Bench(SamplingPace(interval=1.0, clock_interval=0.25, reprobe=10.0))
+    bench.probe.error = GpuError(Reason.NOT_SUPPORTED)
+    bench.drive(100.0, 0)
+    bench.lane.cut()
+    bench.drive(105.0, 20)
+    assert bench.lane.cut_at == math.inf
+    assert len(bench.delivered()) == 1
+    bench.drive(111.0, 44)
+    assert len(bench.delivered()) == 1
+
+
+def test_closing_a_lane_closes_its_probe() -> None:
+    bench = Bench(PACE)
+    bench.lane.close()
+    assert bench.probe.is_closed

@@ -585,7 +585,7 @@ def test_a_pause_does_not_wait_for_the_next_try_of_a_source(watch: Watch) -> Non
     source = FakeSource(error=SourceError(Reason.NO_DRIVER))
     agent = sampler(watch, ("fake", source))
     agent.start()
-    time.sleep(7.0)  # now eight seconds lie between two
+    until(lambda: source.opened == 3)  # after 2 s and 4 s more; now eight lie between two
     tries = source.opened
     agent.set_paused(True)
     watch.until(lambda s: s.released)

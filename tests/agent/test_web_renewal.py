@@ -14,6 +14,7 @@ from tests.helpers.agent import Agent, agent, call, until
 from tests.helpers.certificates import Certificates
 from tests.helpers.passwords import basic, hashed, web_file
 from tests.helpers.server import Client
+from tests.helpers.slow_tls import SlowTls
 
 FAST = ("--source", "simulate", "--scheduler", "none", "--interval", "1s")
 
@@ -52,6 +53,42 @@ def test_passwords_and_certificates_are_renewed_when_their_files_change(
         certificates.renew()
         until(lambda: _serial(running, trust) != before)
         assert status(running, "prom", "new", trust) == 200
+
+
+@pytest.mark.slow
+def test_a_handshake_that_was_begun_under_an_authority_ends_with_it(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    path, other = tmp_path / "web.yml", Certificates(tmp_path / "other")
+
+    def trust(authority: Path) -> None:
+        tls = {
+            "cert_file": str(certificates.cert),
+            "key_file": str(certificates.key),
+            "client_ca_file": str(authority),
+            "client_auth_type": "RequireAndVerifyClientCert",
+        }
+        web_file(path, tls_server_config=tls)
+
+    def is_served(client: Path) -> bool:
+        context = certificates.context(False)
+        context.load_cert_chain(client)
+        try:
+            return httpx.get(f"{running.url}/healthz", verify=context).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    trust(certificates.ca)
+    with agent("run", *FAST, f"--web.config.file={path}") as running:
+        assert is_served(certificates.client)
+        where = urlsplit(running.url)
+        with SlowTls((str(where.hostname), where.port or 0), certificates.context(True)) as begun:
+            begun.socket.sendall(begun.hello())
+            assert begun.heard()
+            trust(other.ca)
+            until(lambda: is_served(other.client))
+            with pytest.raises(ConnectionError):
+                begun.asked(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 
 
 @pytest.mark.slow

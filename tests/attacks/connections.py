@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import ssl
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,6 +18,8 @@ MANY = 3000
 HALF_HELLO = bytes.fromhex("16030102000100 01fc0303") + bytes(32)
 """The begin of a TLS ClientHello of 512 bytes."""
 PAUSE_SECONDS = 2.0
+ELSEWHERE = "127.0.0.9"
+"""An address that no attacker has, as a Prometheus on another machine."""
 
 
 def with_tls(folder: Path, stack: ExitStack) -> Setup:
@@ -31,6 +35,31 @@ async def say_nothing(target: Target) -> None:
 async def begin_a_handshake(target: Target) -> None:
     async def speak(client: socket.socket) -> None:
         await send(client, HALF_HELLO)
+        await closed(client)
+
+    await crowd(target, MANY, speak, PAUSE_SECONDS)
+
+
+def scraped_from_elsewhere(folder: Path, stack: ExitStack) -> Setup:
+    setup = with_tls(folder, stack)
+    setup.scraper = ELSEWHERE
+    return setup
+
+
+def whole_hello() -> bytes:
+    """What a client says first, as OpenSSL says it."""
+    said = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), said, server_hostname="x")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return said.read()
+
+
+async def leave_handshakes_open(target: Target) -> None:
+    hello = whole_hello()
+
+    async def speak(client: socket.socket) -> None:
+        await send(client, hello)
         await closed(client)
 
     await crowd(target, MANY, speak, PAUSE_SECONDS)
@@ -141,6 +170,13 @@ ATTACKS = (
         HANDSHAKES,
         begin_a_handshake,
         with_tls,
+    ),
+    Attack(
+        "open TLS handshakes",
+        f"{MANY:,} connections that send a ClientHello and no more; Prometheus has an address of its own",
+        "the number of handshakes; a fair share for each peer",
+        leave_handshakes_open,
+        scraped_from_elsewhere,
     ),
     Attack(
         "no TLS on a TLS port",

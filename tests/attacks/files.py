@@ -73,7 +73,7 @@ async def reload_deep(target: Target) -> None:
 async def reload_often(target: Target) -> None:
     while True:
         target.hang_up()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.01)
 
 
 def on_slow_disk(folder: Path, stack: ExitStack) -> Setup:
@@ -181,8 +181,8 @@ ATTACKS = (
     ),
     Attack(
         "reloads without end",
-        "20 SIGHUP a second",
-        "one reload at a time",
+        "100 SIGHUP a second",
+        "one reload at a time, and one a second",
         reload_often,
         with_config,
     ),

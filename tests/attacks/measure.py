@@ -121,7 +121,10 @@ def scraped(agent: Target, seconds: float) -> list[float]:
     setup = agent.setup
     files = [str(each) for each in (setup.ca, setup.certificate) if each is not None]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.attacks.scraper", agent.url, str(seconds), *files],
+        [
+            *(sys.executable, "-m", "tests.attacks.scraper"),
+            *(agent.url, str(seconds), setup.scraper, *files),
+        ],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.attacks.attack import Attack
 from tests.attacks.clients import closed, crowd
 from tests.attacks.files import with_config
-from tests.attacks.target import SIMULATED, Setup, Target, target
+from tests.attacks.target import PIPE_BYTES, SIMULATED, Setup, Target, target
 
 DESCRIPTORS = 128
 KILLS = 10
@@ -32,8 +32,8 @@ def without_log_reader(folder: Path, stack: ExitStack) -> Setup:
 
 
 async def make_lines(target: Target) -> None:
-    """A setting that is not known at every reload, until the pipe is full and long after."""
-    (target.folder / "agent.yaml").write_text(f"{'x' * 900}: 1\n")
+    """A setting that is not known at every reload: its name nearly fills the pipe, and the next one waits for room."""
+    (target.folder / "agent.yaml").write_text(f"{'x' * PIPE_BYTES}: 1\n")
     while True:
         target.hang_up()
         await asyncio.sleep(0.02)

@@ -1,4 +1,6 @@
-"""Scrapes an agent ten times a second: `python -m tests.attacks.scraper URL SECONDS [CA [CERT]]`.
+"""Scrapes an agent ten times a second: `python -m tests.attacks.scraper URL SECONDS SOURCE [CA [CERT]]`.
+
+SOURCE is the address to connect from.
 
 It prints one line of JSON per scrape. It imports nothing but the standard library, so it takes little of the agent's
 core.
@@ -21,6 +23,10 @@ PATIENCE_SECONDS = 10.0
 """Prometheus's own limit by default (`scrape_timeout`)."""
 
 
+OWN = "127.0.0.1"
+"""The address of the attackers."""
+
+
 class Scrape(NamedTuple):
     """One answer; status 0 = there was none."""
 
@@ -29,17 +35,25 @@ class Scrape(NamedTuple):
     body: str
 
 
-def scrape(url: str, context: ssl.SSLContext | None = None, path: str = "/metrics") -> Scrape:
+def scrape(
+    url: str, context: ssl.SSLContext | None = None, path: str = "/metrics", source: str = OWN
+) -> Scrape:
     """Open a connection, and get one path."""
     where = urlsplit(url)
     assert where.hostname is not None
     began = time.monotonic()
     connection = (
         http.client.HTTPSConnection(
-            where.hostname, where.port, timeout=PATIENCE_SECONDS, context=context
+            where.hostname,
+            where.port,
+            timeout=PATIENCE_SECONDS,
+            source_address=(source, 0),
+            context=context,
         )
         if where.scheme == "https"
-        else http.client.HTTPConnection(where.hostname, where.port, timeout=PATIENCE_SECONDS)
+        else http.client.HTTPConnection(
+            where.hostname, where.port, timeout=PATIENCE_SECONDS, source_address=(source, 0)
+        )
     )
     status, body = 0, ""
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
@@ -60,13 +74,15 @@ def context_of(ca: str | None, certificate: str | None) -> ssl.SSLContext | None
     return context
 
 
-def main(url: str, seconds: str, ca: str | None = None, certificate: str | None = None) -> None:
+def main(
+    url: str, seconds: str, source: str, ca: str | None = None, certificate: str | None = None
+) -> None:
     with contextlib.suppress(OSError):
         os.nice(-15)  # the agent is measured, not the wait for a core that the attack has
     context = context_of(ca, certificate)
     end = time.monotonic() + float(seconds)
     while True:
-        seen = scrape(url, context)
+        seen = scrape(url, context, source=source)
         print(json.dumps([seen.status, seen.seconds]), flush=True)
         if time.monotonic() >= end:
             return

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.attacks.scraper import Scrape, context_of, scrape
+from tests.attacks.scraper import OWN, Scrape, context_of, scrape
 from tests.helpers.agent import bare_environment, until
 
 COMMAND = (sys.executable, "-m", "ofu_exporter")
@@ -44,6 +44,8 @@ class Setup:
     ca: Path | None = None
     certificate: Path | None = None
     """What a scraper needs where the agent has TLS."""
+    scraper: str = OWN
+    """The address that is scraped from."""
     has_counters: bool = True
     """Whether there is anything that the agent could measure."""
 

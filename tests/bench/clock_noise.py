@@ -90,7 +90,7 @@ def counted(taken: Sequence[Reading], rating: Rating) -> list[float]:
 
 
 def readings(probe: Probe, clock: FakeClock, way: Way, seconds: float) -> Sequence[Reading]:
-    """Windows that tile the time, with so many clock reads in each."""
+    """Windows that tile the time, with a number of clock reads in each."""
     taken: list[Reading] = []
     start = clock.now
     for beat in range(round(seconds / way.window) * way.reads + 1):

@@ -66,7 +66,7 @@ class Watched:
 
 
 def observe(scenario: Scenario, kind: str, windows: int) -> Watched:
-    """Measure some windows, break one GPU, and measure so many more of the others."""
+    """Measure some windows, break one GPU, and measure as many windows of the others."""
     watched = Watched()
     pace = SamplingPace(WINDOW, WINDOW / 2)
     source = ("nvml", lambda: driver.Source(driver.Options()))

@@ -23,10 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.process import cpu_seconds, free_port, resident_mib
 from tests.doubles.nvml import Scenario
 
 GPUS = 8
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,6 @@ def running(candidate: Candidate, port: int) -> Iterator[int]:
     finally:
         process.terminate()
         process.wait(10)
-
-
-def resident_mib(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
 
 
 def get(port: int) -> tuple[float, int]:
@@ -134,8 +124,7 @@ def main() -> None:
         scenario = Scenario(Path(folder) / "nvml.scenario", GPUS)
         for index in range(GPUS):
             scenario.gpu(index, uuid=f"GPU-{index}", tensor=0.5, clock_mhz=[1320, 1352, 1384])
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         print("| exporter | RSS MiB idle | after the load | idle CPU | p50 ms | p99 ms ", end="")
         print("| 8 clients p50 ms | max ms | page kB |\n|---|---|---|---|---|---|---|---|---|")
         for candidate in candidates(port, scenario):

@@ -1,7 +1,7 @@
 """Measures one evaluation of every configuration under tests: `python -m tests.bench.flops`.
 
 An evaluation is reading the configuration (a mapping, not its file), counting a step in the convention `model`, and
-MFU from a throughput. CPU time of one thread, the median of so many runs.
+MFU from a throughput. CPU time of one thread, the median of some runs.
 """
 
 from __future__ import annotations

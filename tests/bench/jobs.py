@@ -16,6 +16,7 @@ from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
+from tests.bench.process import resident_mib
 from tests.helpers.agent import Agent, agent, until
 
 GPUS = 8
@@ -34,7 +35,7 @@ def main(count: int) -> None:
         ]
         with agent(*flags) as running:
             until(lambda: running.value("ofu_gpu_up", gpu="0"))
-            print("jobs  seen  RSS MiB  series  page ms")
+            print("| jobs | shown | RSS MiB | series | page ms |\n|---|---|---|---|---|")
             show(running, 0)
             for first in range(0, count, GPUS):
                 churn(running, jobs, first)
@@ -56,8 +57,7 @@ def churn(running: Agent, folder: Path, first: int) -> None:
 
 def show(running: Agent, done: int) -> None:
     """One line of the table."""
-    status = Path(f"/proc/{running.process.pid}/status").read_text()
-    resident = int(status.split("VmRSS:")[1].split()[0]) / 1024
+    resident = resident_mib(running.process.pid)
     times = []
     for _ in range(20):
         begin = time.perf_counter()
@@ -65,9 +65,8 @@ def show(running: Agent, done: int) -> None:
         times.append(time.perf_counter() - begin)
     series = sum(1 for line in page.splitlines() if not line.startswith("#"))
     seen = running.get("/v1/jobs")[1].count('"job_id"')
-    print(
-        f"{done:5} {seen:5} {resident:8.1f} {series:7} {1e3 * sorted(times)[10]:8.2f}", flush=True
-    )
+    page_ms = 1e3 * sorted(times)[10]
+    print(f"| {done} | {seen} | {resident:.1f} | {series} | {page_ms:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

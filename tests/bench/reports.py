@@ -3,7 +3,7 @@
     python -m tests.bench.reports [SECONDS [NAME...]]
 
 The agent runs on the first core that this process may use, everything else on the others. Every line of the table is
-of so many seconds, by default of all that is in WORK. Run by hand.
+of some seconds, by default of all that is in WORK. Run by hand.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
+from tests.bench.process import cpu_seconds, resident_mib
 from tests.helpers.agent import Agent, agent, until
 
 GPUS = 8
 CONNECTIONS = 64
 RATE = 1000.0
 SCRAPES_PER_SECOND = 20.0
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 Body = Callable[[int], bytes]
 Statuses = Counter[int]
 """Of the answers; 0 = the connection was closed without one."""
@@ -43,7 +43,7 @@ Work = Callable[..., Coroutine[None, None, Statuses]]
 
 
 class Used(NamedTuple):
-    """What the agent has used so far."""
+    """What the agent has used until now."""
 
     at: float
     cpu_seconds: float
@@ -51,10 +51,8 @@ class Used(NamedTuple):
 
 
 def used(running: Agent) -> Used:
-    status = Path(f"/proc/{running.process.pid}/status").read_text()
-    fields = Path(f"/proc/{running.process.pid}/stat").read_text().rpartition(")")[2].split()
-    cpu = (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
-    return Used(time.monotonic(), cpu, int(status.split("VmHWM:")[1].split()[0]) / 1024)
+    pid = running.process.pid
+    return Used(time.monotonic(), cpu_seconds(pid), resident_mib(pid, "VmHWM"))
 
 
 def covered(running: Agent) -> tuple[float, float]:

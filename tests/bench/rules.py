@@ -89,7 +89,7 @@ class Fleet:
             yield f'ofu_job_divergence_verdict{{{here},verdict="agree"}}', 1
 
     def recorded(self, at: float, before: float) -> Iterator[Sample]:
-        """What the rules recorded at a time, of what other rules read so far back: `before` seconds."""
+        """What the rules recorded at a time, of what other rules read `before` seconds earlier."""
         for job in self.jobs:
             names = self.names(job)
             yield f"job:ofu_job_utilization_seconds:rate5m{{{names}}}", 1.2 + 0.1 * math.sin(at)

@@ -43,8 +43,11 @@ def main(hours: int = 24, seed: int = 1) -> None:
                 note = " (spared)" if gpu == SPARED else ""
                 print(f"| {gpu}{note} | {soak.coverage(gpu):.3f} |")
         soak.close()
-    print(f"\n{dict(soak.happened)}, the clock was set {soak.clock_steps} times", end="; ")
-    print(f"{time.monotonic() - began:.0f} s of real time")
+    print("\n| fault | times |\n|---|---|")
+    for name, count in sorted(soak.happened.items()):
+        print(f"| {name} | {count} |")
+    print(f"| the clock was set | {soak.clock_steps} |")
+    print(f"| seconds of real time | {time.monotonic() - began:.0f} |")
 
 
 if __name__ == "__main__":

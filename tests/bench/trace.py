@@ -14,7 +14,7 @@ from tests.hardware.profiles.tracing import ADD, FLASH, H100, NVJET, kernel, lau
 from tests.helpers.agent import COMMAND
 
 GEMM_EVERY = 4
-"""One launch in so many is a product; the others are what stands between products."""
+"""Of this many launches one is a product; the others are what stands between products."""
 
 
 def write(path: Path, launches: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -193,3 +195,12 @@ def test_a_name_in_a_page_cannot_command_the_terminal() -> None:
     assert "\\x1b[2J\\x9b31m" in text
     assert all(line.isprintable() for line in text.split("\n"))
     assert not any(line.startswith("GPU 9") for line in text.split("\n"))
+
+
+def test_csv_has_a_row_for_each_gpu() -> None:
+    with page_server(lambda: PAGE) as url:
+        done = call("check", "--source", "dcgm-exporter", "--url", url, "--format", "csv")
+    first, mig, blind = csv.DictReader(io.StringIO(done.stdout))
+    assert (first["gpu"], first["tensor_active_ratio"]) == ("0", "0.5")
+    assert (mig["gpu_instance"], mig["utilization_ratio"]) == ("7", "0.25")
+    assert (blind["gpu"], blind["utilization_ratio"]) == ("2", ""), "unknown, and not 0"

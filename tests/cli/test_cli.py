@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel
 
 from ofu_exporter import __version__, sources
-from ofu_exporter.cli import cli
+from ofu_exporter.cli import COMMANDS, SUBJECTS, cli
 from ofu_exporter.cli.settings import flag_of
 from ofu_exporter.serving import metrics
 from ofu_exporter.settings import FILE_ONLY, Settings
@@ -29,9 +34,9 @@ def test_version() -> None:
     assert shown("--version") == f"ofu-exporter, version {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["run", "demo", "check", "record"])
-def test_every_setting_is_a_flag_of_every_command(command: str) -> None:
-    text = shown(command, "--help")
+@pytest.mark.parametrize("command", ["run", "demo"])
+def test_every_setting_is_a_flag_of_a_command_that_serves(command: str) -> None:
+    text = shown(command, "--help-all")
     models: list[type[BaseModel]] = [
         Settings,
         *(sources.load(name).Options for name in sources.names()),
@@ -42,11 +47,44 @@ def test_every_setting_is_a_flag_of_every_command(command: str) -> None:
                 assert flag_of(name, field) in text
 
 
+@pytest.mark.parametrize("command", ["check", "record", "validate"])
+def test_a_command_that_serves_nothing_shows_only_what_it_uses(command: str) -> None:
+    text = shown(command, "--help-all")
+    assert "--interval" in text
+    assert "--dcgm-address" in text
+    for flag in ("--listen", "--tls-cert", "--horizon", "--report-socket", "--state-file"):
+        assert flag not in text
+
+
+def every_command() -> Iterator[tuple[str, ...]]:
+    waiting: list[tuple[tuple[str, ...], click.Command]] = [((), cli)]
+    while waiting:
+        words, command = waiting.pop()
+        yield words
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                assert inner is not None
+                waiting.append(((*words, name), inner))
+
+
+@pytest.mark.parametrize("command", sorted(every_command()), ids=" ".join)
+def test_the_help_of_a_command_is_one_screen(command: tuple[str, ...]) -> None:
+    lines = call(*command, "--help", env={"COLUMNS": "80"}).stdout.rstrip("\n").split("\n")
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+
+
+def test_every_command_has_its_place_in_the_help() -> None:
+    assert sorted(name for names in SUBJECTS.values() for name in names) == sorted(COMMANDS)
+
+
 @pytest.mark.parametrize(
     ("command", "flag", "default"),
     [
         ("run", "--listen, --web.listen-address HOST:PORT", "0.0.0.0:9846"),
-        ("run", "--mfu-above MFU_ABOVE", "0.02"),
+        ("run", "--mfu-above N", "0.02"),
         ("run", "--slurm-poll 0.25s", "0.25s"),
         ("demo", "--listen, --web.listen-address HOST:PORT", "127.0.0.1:9846"),
         ("demo", "--interval 5s", "1s"),
@@ -57,7 +95,7 @@ def test_every_setting_is_a_flag_of_every_command(command: str) -> None:
 def test_the_help_shows_the_default_of_this_very_command(
     command: str, flag: str, default: str
 ) -> None:
-    text = " ".join(shown(command, "--help").split())
+    text = " ".join(shown(command, "--help-all").split())
     assert text.split(flag)[1].split(" Default: ")[1].split()[0] == f"{default}."
 
 
@@ -66,6 +104,19 @@ def test_list_sources_names_each_and_the_order_of_auto() -> None:
     for name in sources.names():
         assert name in text
     assert "nvml           auto, 1." in text
+
+
+@pytest.mark.parametrize(
+    "what", ["sources", "schedulers", "gpus", "metrics", "architectures", "conventions"]
+)
+def test_a_list_says_the_same_in_each_format(what: str) -> None:
+    rows = json.loads(shown("list", what, "--format", "json"))
+    first = [row[next(iter(row))] for row in rows]
+    table = csv.reader(io.StringIO(shown("list", what, "--format", "csv")))
+    assert next(table) == list(rows[0])
+    assert [row[0] for row in table] == first
+    text = shown("list", what)
+    assert all(name in text for name in first)
 
 
 def test_list_gpus_shows_the_tensor_clock() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -147,3 +149,17 @@ def test_what_cannot_be_used(args: tuple[str, ...], message: str) -> None:
     assert result.returncode == 2
     assert re.search(message, result.stderr), result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_csv_has_a_row_for_each_cause_and_one_where_there_is_none() -> None:
+    found = [
+        *csv.DictReader(io.StringIO(shown("--mfu", "0.26", "--ofu", "0.34", "--format", "csv")))
+    ]
+    assert [row["cause"] for row in found] == [
+        each["cause"] for each in report("--mfu", "0.26", "--ofu", "0.34")["causes"]
+    ]
+    assert {row["verdict"] for row in found} == {"mfu_below_ofu"}
+    (agree,) = csv.DictReader(
+        io.StringIO(shown("--mfu", "0.33", "--ofu", "0.34", "--format", "csv"))
+    )
+    assert (agree["verdict"], agree["cause"]) == ("agree", "")

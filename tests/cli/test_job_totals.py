@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import http.server
+import io
 import json
 import socket
 import subprocess
@@ -76,6 +78,14 @@ def test_a_job_is_shown_while_it_runs(running: Agent) -> None:
 def test_a_job_is_shown_as_json(running: Agent) -> None:
     done = call("job", "show", "7", "--agent", running.url, "--json")
     assert json.loads(done.stdout)["job_id"] == "7"
+
+
+def test_a_job_is_shown_as_csv_with_a_row_for_each_gpu(running: Agent) -> None:
+    done = call("job", "show", "7", "--format", "csv", env={"OFU_AGENT": running.url})
+    rows = [*csv.DictReader(io.StringIO(done.stdout))]
+    assert {row["job_id"] for row in rows} == {"7"}
+    as_json = call("job", "show", "7", "--agent", running.url, "--format", "json")
+    assert len(rows) == len(json.loads(as_json.stdout)["gpus"]) > 0
 
 
 def test_a_job_is_shown_from_the_file_where_the_agent_is_away(node: Node, running: Agent) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -142,3 +144,11 @@ def test_what_cannot_be_used_is_one_line(args: list[str], line: str, trace: Path
     done = call("profile", *(str(trace) if arg == "{trace}" else arg for arg in args))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"ofu-exporter: {line}")
+
+
+def test_csv_has_a_row_for_each_family_of_kernels(trace: Path) -> None:
+    rows = [*csv.DictReader(io.StringIO(shown(trace, "--format", "csv")))]
+    assert [row["precision"] for row in rows] == [
+        each["precision"] for each in report(trace)["kernels"]
+    ]
+    assert sum(int(row["executed_flops"]) for row in rows) == report(trace)["executed_flops"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -92,3 +94,10 @@ def test_what_cannot_be_used_is_one_line(args: list[str], line: str) -> None:
     done = call("tile", *args)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"ofu-exporter: {line}")
+
+
+def test_csv_is_the_same_in_one_row() -> None:
+    out = report(NVJET, *sides(2176, 3000, 4096))
+    (row,) = csv.DictReader(io.StringIO(shown(NVJET, *sides(2176, 3000, 4096), "--format", "csv")))
+    assert (int(row["executed_flops"]), row["bound"]) == (out["executed_flops"], out["bound"])
+    assert json.loads(row["effective"]) == out["effective"]

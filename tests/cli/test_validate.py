@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -126,3 +128,13 @@ def test_a_plot_is_drawn_or_what_is_missing_is_said(tmp_path: Path) -> None:
     else:
         assert done.returncode == 2
         assert "pip install matplotlib" in done.stderr
+
+
+def test_csv_has_a_row_for_each_precision_and_kind(tmp_path: Path) -> None:
+    stored = ("--output", str(tmp_path / "v.jsonl"))
+    _, report = validate(tmp_path, "--simulate", *FEW, "--quick")
+    done = call("validate", *stored, "--simulate", "--report", "--format", "csv")
+    rows = [*csv.DictReader(io.StringIO(done.stdout))]
+    assert [(row["precision"], row["kind"]) for row in rows] == [
+        (row["precision"], row["kind"]) for row in report["accuracy"]
+    ]

@@ -22,7 +22,7 @@ def reports(calls: list[Call], every: float = 10.0) -> list[IntervalReport]:
 
 
 def at(times: list[tuple[float, float]]) -> list[Call]:
-    """Calls so many seconds apart, with their MFU, after a first one at 1000."""
+    """Calls some seconds apart, with their MFU, after a first one at 1000."""
     calls, now = [Call(1000.0, {"mfu": 0.0})], 1000.0
     for seconds, mfu in times:
         now += seconds

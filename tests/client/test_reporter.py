@@ -43,7 +43,7 @@ def reporting(url: str, **options: Any) -> Iterator[Reporter]:
 
 
 def until_counted(reporter: Reporter, outcome: str, least: int = 1) -> None:
-    """Report until so many reports had the outcome."""
+    """Report until that number of reports had the outcome."""
 
     def counted() -> bool:
         reporter.report(mfu=0.4)

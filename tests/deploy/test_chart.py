@@ -15,6 +15,7 @@ import yaml
 
 from ofu_exporter import __version__
 from ofu_exporter.cli.settings import load
+from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.settings import Settings
 from tests.deploy import values_schema, values_table
 from tests.deploy.chart import (
@@ -124,6 +125,31 @@ def test_the_exporter_understands_its_settings(helm: str, name: str, tmp_path: P
     settings = load({}, environ={**environ, "OFU_CONFIG": str(file)}).settings
     (port,) = container(objects)["ports"]
     assert settings.listen.endswith(f":{port['containerPort']}")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"reports": {"nodeService": True}, "config": {"allowed_hosts": "gpu.example.org"}},
+        {"fullnameOverride": "a" * 63, "reports": {"nodeService": True}},
+        {"namespaceOverride": "elsewhere"},
+    ],
+)
+def test_every_service_is_read_under_each_of_its_names(values: Object) -> None:
+    objects = render(any_helm(), values)
+    config = only(objects, "ConfigMap")["data"]["ofu-exporter.yaml"]
+    allowed = yaml.safe_load(config)["allowed_hosts"]
+    hosts = Hosts(allowed)
+    services = [each["metadata"] for each in objects if each["kind"] == "Service"]
+    assert services
+    for service in services:
+        name = f"{service['name']}.{service['namespace']}"
+        for full in (service["name"], name, f"{name}.svc", f"{name}.svc.cluster.local"):
+            assert hosts.knows(f"{full}:9846"), full
+    own = values.get("config", {}).get("allowed_hosts")
+    assert own is None or hosts.knows(own)
+    assert not hosts.knows("attacker.example")
 
 
 def levels() -> dict[str, tuple[Object, str]]:

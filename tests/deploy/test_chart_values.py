@@ -188,7 +188,11 @@ def test_the_scheduler_is_known_from_the_place(helm: str, values: Object, schedu
         for each in render(helm, values)
         if each["kind"] == "ConfigMap"
     )
-    assert yaml.safe_load(text) == {"listen": "0.0.0.0:9846", "scheduler": scheduler}
+    assert yaml.safe_load(text) == {
+        "listen": "0.0.0.0:9846",
+        "scheduler": scheduler,
+        "allowed_hosts": "ofu-ofu-exporter.monitoring",
+    }
 
 
 @every_helm

@@ -190,6 +190,7 @@ def test_no_alert_arrives_that_says_that_something_broke(fleet: Fleet) -> None:
     broken = {"OfuAgentDown", "OfuGpuNotMeasured", "OfuSamplesStale", "OfuStateFileNotWritten"}
     broken |= {"OfuAgentMemoryHigh", "OfuAgentRestarting", "OfuAgentsGone", "OfuReloadFailed"}
     broken |= {"OfuClaimsRejected", "OfuClusterOfuDropped", "OfuManyNodesUnmeasured"}
+    broken |= {"OfuAgentFaults"}
     assert not broken & set(fleet.received.names())
 
 

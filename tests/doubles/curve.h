@@ -1,6 +1,6 @@
 /* What a GPU does as time goes on, from a file of lines `SECONDS TENSOR MHZ`, and its integrals.
  *
- * Each line holds for so long, one after another, and the last one from then on. The hardware's ratios are
+ * Each line holds for its seconds, one after another, and the last one from then on. The hardware's ratios are
  * shares of elapsed cycles, not of time: a second at twice the clock weighs twice. */
 #ifndef CURVE_H
 #define CURVE_H
@@ -50,7 +50,7 @@ static void read_curve(struct curve *curve, const char *path, double now) {
     fclose(file);
 }
 
-/* What holds at so many seconds after its beginning; at a boundary what begins there. */
+/* What holds some seconds after its beginning; at a boundary what begins there. */
 static const struct stretch *stretch_at(struct curve *curve, double at) {
     if (curve->at > 0 && at < curve->all[curve->at - 1].until)
         curve->at = 0;

@@ -13,13 +13,13 @@
  *   forget                       it has forgotten what is watched, for everybody, and every sample of it
  *   module 0|1                   whether it has the module that profiles GPUs before Hopper
  *   disorder 1                   the next sample of every field is stamped with an earlier time
- *   ahead SECONDS                its clock is so far ahead
+ *   ahead SECONDS                its clock is ahead by these
  *   late 1                       the next sample of every field is taken and stamped now, but is not
  *                                there before the sample after it is
  *   watch FIELD SECONDS          another client watches it on every GPU, at this interval; 0 = no longer
  *   thread LATE FIELD            the thread that samples wakes up to LATE microseconds late, and takes
  *                                FIELD microseconds for each field
- *   hang SECONDS                 each call to it takes so long, or until the file says 0
+ *   hang SECONDS                 each call to it takes that time, or until the file says 0
  *   error CALL CODE              CALL answers CODE; 0 ends that
  *   gpu N                        GPU N is there; every other line of a GPU says so too
  *   gpu N error CALL CODE        the same for a call about this GPU
@@ -36,7 +36,7 @@
  *   gpu N no_field ID            this field never has a value
  *   gpu N mute_field ID          asked for live, this field gets no answer at all
  *   gpu N cycles_before NUMBER   what the cycle counters begin with
- *   gpu N cycles_per NUMBER      so many SMs are summed up in them, 1 by default
+ *   gpu N cycles_per NUMBER      the SMs that are summed up in them, 1 by default
  *   gpu N status NUMBER          DcgmEntityStatus_t; 4 = lost
  *   instance G ID PROFILE UUID   GPU G has GPU instance ID, with one compute instance
  *   instance G ID tensor RATIO   what its tensor pipe does

@@ -36,7 +36,7 @@ static bool lacks(const struct gpu *gpu, unsigned short field) {
     return false;
 }
 
-/* What an entity has done so far, and the GPM samples that the host engine has taken of it. */
+/* What an entity has done until now, and the GPM samples that the host engine has taken of it. */
 static const struct done *done_by(struct pair entity) {
     return entity.group == FE_GPU ? &gpus[entity.number].done : &instance_of(entity.number)->done;
 }

@@ -22,17 +22,18 @@
  *   gpu N tensor|hmma|dmma|imma|integer|graphics RATIO       what it does from here on, 0..1
  *   gpu N curve PATH             instead of these and of clock_mhz: from here on what the file says (curve.h)
  *   gpu N power|power_limit WATTS
+ *   gpu N clock_reasons BITS     of nvmlClocksEventReasons; 0 = nothing holds the clock down
  *   gpu N cycles auto|per_sm|summed|none
  *   gpu N gpm|mig|lost|nan|strict_ids|mute|dead 0|1    strict_ids: one unknown metric id fails the
  *                                whole call; mute: nvmlGpmMetricsGet succeeds and fills nothing in;
  *                                dead: the GPU works, and every metric is 0 or stands still
  *   gpu N virtualization MODE    nvmlGpuVirtualizationMode_t: 0 bare metal, 1 passthrough, 2 a vGPU
- *   gpu N instance ID PROFILE SMS [PARTS [SLICES]]   there is a GPU instance with so many SMs and
- *                                compute instances (1), which fill so many of its slices (all)
+ *   gpu N instance ID PROFILE SMS [PARTS [SLICES]]   there is a GPU instance with SMS SMs and
+ *                                PARTS compute instances (1), which fill SLICES of its slices (all)
  *   gpu N instance ID gone
  *   gpu N instance ID tensor|hmma|dmma|imma|integer|graphics RATIO
  *   gpu N instance ID code CODE  its samples answer CODE
- *   gpu N hang_seconds SECONDS   nvmlGpmSampleGet takes so long, or until the file says 0
+ *   gpu N hang_seconds SECONDS   nvmlGpmSampleGet takes that time, or until the file says 0
  *
  * Since `time` is part of the log, what a GPU did between two samples does not depend on when the
  * file was read: the means that nvmlGpmMetricsGet gives are exact.
@@ -322,6 +323,22 @@ unsigned nvmlDeviceGetEnforcedPowerLimit(device *handle, unsigned *milliwatts) {
     unsigned code = enter_gpu(handle, __func__);
     if (code == SUCCESS)
         *milliwatts = (unsigned)(1000 * gpu_of(handle)->power_limit);
+    return leave(code);
+}
+
+/* nvml.h: a mask of nvmlClocksEventReason... */
+unsigned nvmlDeviceGetCurrentClocksEventReasons(device *handle, unsigned long long *reasons) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS)
+        *reasons = gpu_of(handle)->clock_reasons;
+    return leave(code);
+}
+
+/* The name of the same in drivers before R535, which later ones still have. */
+unsigned nvmlDeviceGetCurrentClocksThrottleReasons(device *handle, unsigned long long *reasons) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS)
+        *reasons = gpu_of(handle)->clock_reasons;
     return leave(code);
 }
 

@@ -59,7 +59,7 @@ class Scenario:
         slices: int = 8,
         tensor: float = 0.0,
     ) -> None:
-        """Make a GPU instance, whose compute instances fill so many of its 8 slices."""
+        """Make a GPU instance, whose compute instances fill some of its 8 slices."""
         self._add(
             f"gpu {gpu} instance {id_} {profile} {sms} {parts} {slices}",
             f"gpu {gpu} instance {id_} tensor {tensor!r}",

@@ -182,6 +182,8 @@ static void read_gpu_line(const char *rest) {
         gpu->power = strtod(value, NULL);
     else if (strcmp(word, "power_limit") == 0)
         gpu->power_limit = strtod(value, NULL);
+    else if (strcmp(word, "clock_reasons") == 0)
+        gpu->clock_reasons = strtoull(value, NULL, 0);
     else if (strcmp(word, "instance") == 0)
         set_instance(gpu, value);
     else if (strcmp(word, "compute") == 0)

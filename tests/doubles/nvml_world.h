@@ -52,6 +52,7 @@ struct gpu {
     unsigned gpm, mig, lost, nan, strict_ids, mute, dead, virtualization;
     enum cycles cycles;
     double hang_seconds, power, power_limit;
+    unsigned long long clock_reasons;
     struct engine engines[ENGINES];
     struct clocks clocks;
     struct curve curve; /* stands instead of the activity of the whole and of the clocks */

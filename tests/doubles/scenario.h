@@ -86,7 +86,7 @@ static double mean_clock(const struct clocks *clocks) {
     return mhz;
 }
 
-/* One of so many numbers by its word; false when it is none of them. */
+/* One of some numbers by its word; false when it is none of them. */
 static bool set_one_number(const struct number *numbers, size_t count, const char *word,
                            const char *value, int base) {
     for (size_t i = 0; i < count; i++)

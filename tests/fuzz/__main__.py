@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def search(name: str, seconds: float) -> int:
-    """Let hypothesis look for so long; 1 when there is a finding."""
+    """Let hypothesis look until the time is over; 1 when there is a finding."""
     until, tried = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         found, count = one_round(TARGETS[name], time.monotonic_ns(), until)

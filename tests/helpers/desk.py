@@ -84,7 +84,7 @@ class Desk:
         return next(view for view in self.shown.jobs if view.job.job_id == job_id)
 
     def every(self, seconds: float, times: int, tensor: float = 0.5, **fields: Any) -> MfuAnswer:
-        """A report after each of so many stretches of time; the last answer."""
+        """A report after each of some spans of time; the last answer."""
         for _ in range(times):
             self.run(seconds, tensor)
             answer = self.report(**fields)

@@ -34,7 +34,10 @@ GROUND = ("values", "errors", "support")
 PLACES: Mapping[str, Place] = {
     "cli": Place(0, 5, "face", "Parses, calls, prints, exits. Decides nothing."),
     "validation": Place(
-        1, 5, "program", "How near OFU comes to MFU on this card: products whose FLOPs are known."
+        1, 2, "program", "How near OFU comes to MFU on this card: products whose FLOPs are known."
+    ),
+    "terminal": Place(
+        3, 5, "face", "What many agents say, or a recording, as tables in a terminal."
     ),
     "agent": Place(
         1,

@@ -46,5 +46,5 @@ class Node:
 
 
 def seconds(running: Agent, job_id: str = "7") -> float:
-    """GPU-seconds of the job so far."""
+    """GPU-seconds of the job until now."""
     return running.value("ofu_job_gpu_seconds_total", job_id=job_id) or 0.0

@@ -1,7 +1,8 @@
 """Writes docs/models.md: for each model type of transformers, and the denoisers that people train, who answers.
 
 `python -m tests.helpers.model_table` builds every model of its default configuration on the meta device, which takes
-a quarter of an hour; `--only NAME ...` prints the rows of some. Needs the extra `test-torch`.
+a quarter of an hour; `--only NAME ...` prints the rows of some, `--kept FILE` lets a run that was broken off go on.
+Needs the extra `test-torch`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import argparse
 import importlib
 import json
 import multiprocessing
+import resource
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -56,6 +60,8 @@ DENOISERS = {
     "ChromaTransformer2DModel": {"latent": 64, "prompt": 16},
 }
 SECONDS = 90
+"""What a row may compute; on a busy machine, it may wait longer for its turn."""
+HANGS = 900
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,7 @@ def _line(text: str) -> str:
 
 
 def _answer(sender: Connection, kind: str, architecture: str) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     sender.send(row(kind, architecture))
 
 
@@ -142,20 +149,22 @@ def _guarded(pair: tuple[str, str]) -> Row:
     sender.close()
     try:
         found: Row = (
-            receiver.recv() if receiver.poll(SECONDS) else Row(*pair, why=f"over {SECONDS} s")
+            receiver.recv() if receiver.poll(HANGS) else Row(*pair, why=f"no answer in {HANGS} s")
         )
     except EOFError:
-        found = Row(*pair, why="the process ended")
+        found = Row(*pair, why=f"over {SECONDS} s of computing, or more memory than there is")
     process.kill()
     process.join()
     return found
 
 
-def rows(pairs: list[tuple[str, str]]) -> Iterator[Row]:
-    """The rows of model types and their classes, in order."""
+def rows(pairs: list[tuple[str, str]], at_once: int) -> Iterator[Row]:
+    """The rows of model types and their classes, as they are ready."""
     for library in ("torch", "transformers", "diffusers"):
         importlib.import_module(library)
-    yield from map(_guarded, pairs)
+    with ThreadPoolExecutor(at_once) as threads:
+        for done in as_completed([threads.submit(_guarded, pair) for pair in pairs]):
+            yield done.result()
 
 
 def page(found: list[Row]) -> str:
@@ -176,8 +185,8 @@ def page(found: list[Row]) -> str:
         + ", each of its default configuration, with torch "
         + versions["torch"]
         + ".",
-        f"{len(exact)} of {len(found)} have a closed form (`ofu-exporter flops config.json`); {len(built)} are "
-        "built and run without weights by `--executed`.",
+        f"Made on {datetime.now(timezone.utc):%Y-%m-%d}. {len(exact)} of {len(found)} have a closed form "
+        f"(`ofu-exporter flops config.json`); {len(built)} are built and run without weights by `--executed`.",
         "`python -m tests.helpers.model_table` writes this page.",
         "",
         "| model type | class | closed form: parameters | torch: parameters | executed | why not, or what differs |",
@@ -195,20 +204,35 @@ def _cells(each: Row) -> str:
     return f"| {each.kind} | {each.architecture} | {ours} | {theirs} | {'yes' if each.executed else ''} | {why} |"
 
 
+def _kept(file: Path | None) -> dict[str, Row]:
+    """The rows of a run that was broken off, by their kind."""
+    if file is None or not file.exists():
+        return {}
+    rows_of = [Row(**json.loads(line)) for line in file.read_text().splitlines()]
+    return {each.kind: each for each in rows_of}
+
+
 def main() -> None:
     """Write the page, or print rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", help="Classes or model types to print the rows of.")
-    wanted = parser.parse_args().only
+    parser.add_argument(
+        "--kept", type=Path, help="Where rows are kept, for a run that is broken off."
+    )
+    parser.add_argument("--at-once", type=int, default=2, help="How many models are run at once.")
+    asked = parser.parse_args()
     pairs = [*architectures().items(), *((f"diffusers {name}", name) for name in DENOISERS)]
-    if wanted:
-        pairs = [pair for pair in pairs if {*pair} & {*wanted}]
-    found = []
-    for each in rows(pairs):
+    if asked.only:
+        pairs = [pair for pair in pairs if {*pair} & {*asked.only}]
+    found = _kept(asked.kept)
+    for each in rows([pair for pair in pairs if pair[0] not in found], asked.at_once):
         sys.stderr.write(_cells(each) + "\n")
-        found.append(each)
-    if not wanted:
-        PAGE.write_text(page(found))
+        found[each.kind] = each
+        if asked.kept:
+            with asked.kept.open("a") as file:
+                file.write(json.dumps(asdict(each)) + "\n")
+    if not asked.only:
+        PAGE.write_text(page([found[kind] for kind, _ in pairs]))
 
 
 if __name__ == "__main__":

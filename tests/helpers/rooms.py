@@ -30,6 +30,7 @@ ROOMS: dict[str, set[str]] = {
 }
 ROOMS["agent"] = set(ROOMS) - {"client", "fleet"}
 ROOMS["validation"] = set(ROOMS) - {"client", "fleet"}
+ROOMS["terminal"] = set(ROOMS) - {"fleet", "validation"}
 ROOMS["cli"] = set(ROOMS)
 ROOMS["__main__"] = {"cli"}
 """From the ground up: what each may import besides itself and the package's version."""

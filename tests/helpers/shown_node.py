@@ -12,6 +12,7 @@ from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
@@ -66,7 +67,9 @@ class ShownNode:
         tensor *= 0.05 if saving else 1 + 0.04 * math.sin(start / 300) + self._chance.gauss(0, 0.02)
         slow = 0.76 if index == 3 else 1.0
         hz = [slow * self._chance.gauss(1410e6, 18e6) for _ in range(10)]
-        return reading(start, end, max(tensor, 0.0), hz, device=gpu(index))
+        limits = {3: (ClockLimit.SW_THERMAL,), 6: ()}.get(index, (ClockLimit.SW_POWER_CAP,))
+        taken = reading(start, end, max(tensor, 0.0), hz, device=gpu(index))
+        return replace(taken, clock_limits=limits)
 
     def _show(self) -> None:
         self.desk.show()

@@ -107,7 +107,7 @@ class Soak:
         self._source.close()
 
     def run(self, seconds: float) -> None:
-        """Let so much simulated time pass."""
+        """Let simulated time pass."""
         until = self.clock.now + seconds
         while self.clock.now < until:
             self.window()
@@ -287,6 +287,6 @@ class Soak:
         }
 
     def coverage(self, gpu: int) -> float:
-        """Share of the time so far in which the GPU was measured."""
+        """Share of the time until now in which the GPU was measured."""
         view = next(v for v in self._before.values() if v.gpu.index == str(gpu))
         return view.observed_seconds / self.clock.now

@@ -44,7 +44,7 @@ def unknown() -> tuple[int, bytes]:
 
 
 def ending_at(length: int) -> bytes:
-    """An agent's own 404 whose telling words end after so many bytes."""
+    """An agent's own 404 whose telling words end after a number of bytes."""
     return unknown()[1].removesuffix(b'"}').rjust(length)
 
 

@@ -29,7 +29,7 @@ def after(
     active: float = 0.6,
     expected: Expected = EXPECTED,
 ) -> CycleVerdict:
-    """The verdict on the last of so many steady windows."""
+    """The verdict on the last of some steady windows."""
     trust = CycleTrust()
     verdict = CycleVerdict(trust)
     for number in range(windows + 1):

@@ -98,7 +98,7 @@ def test_a_difference_of_just_the_threshold_is_none() -> None:
 
 
 def over(seconds: float, mfu: float, ofu: float, error: float = 0.0) -> Compared:
-    """The sums of so many GPU-seconds."""
+    """The sums of a number of GPU-seconds."""
     return Compared(mfu * seconds, ofu * seconds, seconds, (error * seconds) ** 2)
 
 

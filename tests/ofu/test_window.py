@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.window import Outcome, clock_limit_hz, measure
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import MAX_RATIO, ClockSample, CycleTotals, Part, Reading
+from ofu_exporter.values.reading import MAX_RATIO, ActivitySample, ClockSample, CycleTotals, Reading
 from ofu_exporter.values.reasons import ADVICE, Reason, Rejection
 from tests.helpers.values import H100_RATING, gpu, reading
 
@@ -142,7 +142,7 @@ def test_where_no_maximum_is_known_any_clock_that_an_sm_can_have_is_believed() -
 
 
 def summed_over(sms: int, device: Gpu) -> Outcome:
-    """The last of six windows whose cycle counters are sums over so many SMs, of a card rated at 132."""
+    """The last of six windows whose cycle counters are sums over a number of SMs, of a card rated at 132."""
     rating = replace(H100_RATING, sm_count=132)
     outcome = Outcome(None, CycleTrust())
     for number in range(6):
@@ -236,7 +236,7 @@ def test_a_clock_read_without_a_time_costs_itself_only(at: float) -> None:
 def in_parts(*parts: tuple[float, float], seconds: float = 1.0) -> Reading:
     """Parts of one second, each with its activity and the clock that all reads in it show."""
     made = tuple(
-        Part(seconds * n, seconds * (n + 1), tensor, {"dmma": tensor / 2})
+        ActivitySample(seconds * n, seconds * (n + 1), tensor, {"dmma": tensor / 2})
         for n, (tensor, _) in enumerate(parts)
     )
     clocks = [

@@ -23,7 +23,7 @@ from ofu_exporter.reports.coverage import (
     summed,
     time_mean,
 )
-from ofu_exporter.values.job import GpuUsage, Stretch
+from ofu_exporter.values.job import GpuUsage, ObservedSpan
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS
 from ofu_exporter.values.reported import Compared
 
@@ -37,7 +37,7 @@ def used(*stretches: tuple[float, float, float], gpu: int = 0) -> GpuUsage:
         str(gpu),
         (f"GPU-{gpu}", ""),
         recent=tuple(
-            Stretch(start, end, ofu * (end - start), (0.01 * (end - start)) ** 2, end - start)
+            ObservedSpan(start, end, ofu * (end - start), (0.01 * (end - start)) ** 2, end - start)
             for start, end, ofu in stretches
         ),
     )

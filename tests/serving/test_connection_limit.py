@@ -37,6 +37,26 @@ def test_the_peer_with_most_connections_gives_way_and_not_the_oldest_one() -> No
     assert len(limit) == 10
 
 
+def test_of_one_peer_those_that_wait_for_what_most_wait_for_give_way() -> None:
+    limit = ConnectionLimit(most=10, clock=FakeClock(0.0))
+    scraper = entered(limit, "node", RequestPhase.HELLO)
+    limit.note(scraper, RequestPhase.HANDSHAKE)
+    flood = [entered(limit, "node", RequestPhase.HELLO) for _ in range(100)]
+    assert not scraper.closed
+    assert [member.closed for member in flood] == [True] * 91 + [False] * 9
+
+
+def test_of_many_peers_with_one_connection_each_the_one_that_waited_longest_gives_way() -> None:
+    limit = ConnectionLimit(most=10, clock=FakeClock(0.0))
+    scraper = entered(limit, "prometheus", RequestPhase.HEAD)
+    early = [entered(limit, f"early {number}", RequestPhase.HELLO) for number in range(9)]
+    limit.note(scraper, RequestPhase.WORK)
+    limit.note(scraper, RequestPhase.HEAD)
+    late = [entered(limit, f"late {number}", RequestPhase.HELLO) for number in range(9)]
+    assert all(member.closed for member in early)
+    assert not any(member.closed for member in (scraper, *late))
+
+
 def test_phases_that_cost_memory_have_a_limit_of_their_own() -> None:
     for phase, most in MOST_IN_PHASE.items():
         limit = ConnectionLimit(clock=FakeClock(0.0))

@@ -197,7 +197,7 @@ class Busy:
 
 @contextmanager
 def crowd_of(listeners: Listeners, count: int) -> Iterator[list[Client]]:
-    """So many clients, each of which has been answered once."""
+    """Some clients, each of which has been answered once."""
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(listeners)) for _ in range(count)]
         for client in clients:

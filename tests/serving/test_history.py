@@ -117,3 +117,12 @@ def test_what_is_remembered_is_bounded() -> None:
     track = next(iter(history._gpus.values()))
     eight = 8 * (sys.getsizeof(track._values) + sys.getsizeof(track._seconds))
     assert eight < 64 * 1024, "bytes for eight GPUs"
+
+
+def test_the_mean_of_several_steps_weighs_each_by_what_was_measured_in_it() -> None:
+    track = Track(10.0)
+    track.grow(Sums(0.0, 0.0), 0.0)
+    track.grow(Sums(8.0, 10.0), 10.0, 10.0)
+    track.grow(Sums(8.2, 11.0), 11.0, 1.0)
+    assert track.means(20.0, 2)[-1] == pytest.approx(8.2 / 11.0)
+    assert track.means(20.0, 2)[:-1] == [None] * 179

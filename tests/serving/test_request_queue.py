@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from ofu_exporter.serving.request_queue import TURNS_BETWEEN, FairLine, Lane, RequestQueue
+import pytest
+
+from ofu_exporter.serving.request_queue import (
+    REST_SECONDS,
+    TURNS_BETWEEN,
+    FairLine,
+    Lane,
+    RequestQueue,
+)
 
 
 class Client:
@@ -51,6 +59,45 @@ def test_requests_that_write_go_on_between_those_that_read() -> None:
     gaps = [position for position, peer in enumerate(order) if peer == "w"]
     assert len(gaps) == 10
     assert all(later - earlier >= TURNS_BETWEEN for earlier, later in itertools.pairwise(gaps))
+
+
+def turns_of_the_second(pause: float) -> int:
+    """Turns that the second of two requests that write waits for, which comes a while after the first."""
+    book: list[Client] = []
+
+    async def run() -> int:
+        queue = RequestQueue()
+        queue.add(Client("a", book), Lane.WRITE)
+        await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+        came_at = loop.time() + pause
+        while loop.time() < came_at:
+            pass
+        queue.add(Client("b", book), Lane.WRITE)
+        for turn in range(100):
+            if len(book) == 2:
+                return turn
+            await asyncio.sleep(0)
+        raise AssertionError(book)
+
+    return asyncio.run(run())
+
+
+def test_one_that_writes_does_not_wait_where_the_last_was_a_while_ago() -> None:
+    assert turns_of_the_second(10 * REST_SECONDS) == 1
+
+
+def test_nothing_turns_while_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    turned: list[None] = []
+    whole = RequestQueue._turn
+
+    def counted(queue: RequestQueue) -> None:
+        turned.append(None)
+        whole(queue)
+
+    monkeypatch.setattr(RequestQueue, "_turn", counted)
+    assert served(("w", Lane.WRITE)) == ["w"]
+    assert len(turned) == 1
 
 
 def test_a_handshake_is_not_starved_by_those_that_read() -> None:

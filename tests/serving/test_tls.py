@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +13,15 @@ import httpx
 import pytest
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.serving import tls
 from ofu_exporter.serving.listeners import tls_context
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.web_config import WebConfig, read_web_config
 from ofu_exporter.settings import Settings
+from ofu_exporter.support.patience import within
+from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.support.small_files import read_small
+from tests.helpers.agent import SOON
 from tests.helpers.certificates import Certificates
 from tests.helpers.passwords import web_file
 from tests.helpers.server import serving, tell
@@ -80,3 +88,38 @@ def test_tls_by_flags_and_by_the_file_is_a_contradiction(certificates: Certifica
     settings = Settings(tls_cert=certificates.cert, tls_key=certificates.key)
     with pytest.raises(ConfigError, match=r"TLS is set twice: by --tls-cert and by .*web\.yml"):
         tls_context(settings, web_of(certificates))
+
+
+@pytest.mark.parametrize("name", ["cert", "key", "ca"])
+def test_a_file_that_is_replaced_by_a_pipe_just_then_holds_nothing_up(
+    certificates: Certificates, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read is what counts: nothing opens the file a second time, and would wait for somebody who writes."""
+    file = getattr(certificates, name)
+
+    def replaced(read: Callable[..., str]) -> Callable[..., str]:
+        def then(path: Path, *given: Any) -> str:
+            text = read(path, *given)
+            if path == file:
+                path.unlink()
+                os.mkfifo(path, 0o600)
+            return text
+
+        return then
+
+    monkeypatch.setattr(tls, "read_small", replaced(read_small))
+    monkeypatch.setattr(tls, "read_secret", replaced(read_secret))
+    files = tls.TlsFiles(certificates.cert, certificates.key, certificates.ca, ssl.CERT_REQUIRED)
+    context = within(SOON, "context", lambda: tls.make_context(files))
+    assert stat.S_ISFIFO(file.stat().st_mode)
+    assert context.get_ca_certs()
+
+
+@pytest.mark.parametrize("name", ["cert", "key", "ca"])
+def test_a_pipe_is_refused(certificates: Certificates, name: str) -> None:
+    file = getattr(certificates, name)
+    file.unlink()
+    os.mkfifo(file, 0o600)
+    files = tls.TlsFiles(certificates.cert, certificates.key, certificates.ca, ssl.CERT_REQUIRED)
+    with pytest.raises(ConfigError, match=f"{file.name} is not a file"):
+        within(SOON, "context", lambda: tls.make_context(files))

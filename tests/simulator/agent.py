@@ -5,6 +5,7 @@ Only threads are left out, since they wait in real time: the lane runs in the ca
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import random
 from collections import Counter
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
-from ofu_exporter.agent import lanes
+from ofu_exporter.agent import lane_threads, lanes
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import Source
 from ofu_exporter.sources.dcgm import driver as dcgm
@@ -82,10 +83,13 @@ class Agent:
         """From now on until then."""
         self._until = until
         (probe,) = self._source.open()
-        stand_in = SimpleNamespace(Event=lambda: _Wake(self._wait), Thread=_SameThread)
-        with mock.patch.object(lanes, "threading", stand_in):
-            self._lane = lanes.Lane(probe, self._pace, self._inbox, self._world.monotonic)
-            self._lane.start()
+        self._lane = lanes.Lane(probe, self._pace, self._inbox, self._world.monotonic)
+        stand_in = SimpleNamespace(Condition=lambda: _Wake(self._wait), Thread=_SameThread)
+        with mock.patch.object(lane_threads, "threading", stand_in):
+            self._threads = lane_threads.LaneThreads(
+                [self._lane], self._pace, self._world.monotonic
+            )
+            self._threads.start()
         self._take_deliveries()
         self._source.close()
 
@@ -99,7 +103,7 @@ class Agent:
         self._take_deliveries()
         self._world.wait(min(seconds, self._until - self._world.now()))
         if self._world.now() >= self._until:
-            self._lane.stop()
+            self._threads.stop()
 
     def _take_deliveries(self) -> None:
         while not self._inbox.empty():
@@ -155,23 +159,15 @@ class Agent:
         return (Ownership(self._world.monotonic(), claims),) if claims else ()
 
 
-class _Wake:
-    """Stands in for threading.Event: whoever waits lets the simulated time pass."""
+class _Wake(contextlib.nullcontext[None]):
+    """Stands in for threading.Condition: whoever waits lets the simulated time pass."""
 
     def __init__(self, wait: Callable[[float], None]) -> None:
-        self._wait = wait
-        self._set = False
+        super().__init__()
+        self.wait = wait
 
-    def set(self) -> None:
-        self._set = True
-
-    def clear(self) -> None:
-        self._set = False
-
-    def wait(self, timeout: float) -> bool:
-        if not self._set:
-            self._wait(timeout)
-        return self._set
+    def notify_all(self) -> None:
+        """The only thread that could wait is the one that calls."""
 
 
 class _SameThread:

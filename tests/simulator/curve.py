@@ -1,6 +1,6 @@
 """What a GPU truly does: tensor activity and SM clock at every instant, and their integrals in closed form.
 
-Nothing here knows the agent. The hardware's activity is a share of elapsed cycles, so the mean over a stretch of time
+Nothing here knows the agent. The hardware's activity is a share of elapsed cycles, so the mean over a level of time
 is weighted with the clock: integral(a f) / integral(f).
 """
 
@@ -16,8 +16,8 @@ TENSOR_CLOCK_MHZ = 1830.0
 """Of the simulated card, an H100 SXM: 989.4 TFLOP/s = 132 SMs x 4096 FLOPs per cycle x 1830 MHz."""
 
 
-class Stretch(NamedTuple):
-    """A stretch of time in which nothing changes."""
+class Level(NamedTuple):
+    """A level of time in which nothing changes."""
 
     seconds: float
     tensor: float
@@ -39,11 +39,11 @@ class Work:
 class Curve:
     """Stretches of time one after another from 0 on; the last one holds on."""
 
-    def __init__(self, stretches: Iterable[Stretch]) -> None:
-        self.stretches = list(stretches)
+    def __init__(self, levels: Iterable[Level]) -> None:
+        self.levels = list(levels)
         self._starts = [0.0]
         self._done = [Work()]
-        for each in self.stretches:
+        for each in self.levels:
             self._starts.append(self._starts[-1] + each.seconds)
             self._done.append(_add(self._done[-1], each, each.seconds))
 
@@ -51,14 +51,14 @@ class Curve:
     def seconds(self) -> float:
         return self._starts[-1]
 
-    def at(self, time: float) -> Stretch:
+    def at(self, time: float) -> Level:
         """What holds at an instant; at a boundary what begins there."""
-        return self.stretches[self._index(time)]
+        return self.levels[self._index(time)]
 
     def done(self, time: float) -> Work:
         """The integrals from 0 on."""
         index = self._index(time)
-        return _add(self._done[index], self.stretches[index], time - self._starts[index])
+        return _add(self._done[index], self.levels[index], time - self._starts[index])
 
     def utilization(self, start: float, end: float) -> float:
         """OFU: tensor cycles over what there would be at the tensor clock."""
@@ -66,7 +66,7 @@ class Curve:
         return tensor / ((end - start) * TENSOR_CLOCK_MHZ)
 
     def tensor_active(self, start: float, end: float) -> float:
-        """What the hardware's counter says of a stretch of time."""
+        """What the hardware's counter says of a level of time."""
         before, after = self.done(start), self.done(end)
         return (after.tensor - before.tensor) / (after.cycles - before.cycles)
 
@@ -76,16 +76,16 @@ class Curve:
 
     def write(self, path: Path) -> None:
         """The file that the stand-ins in C read: tests/doubles/curve.h."""
-        path.write_text("".join(f"{s:.9f} {a!r} {f}\n" for s, a, f in self.stretches))
+        path.write_text("".join(f"{s:.9f} {a!r} {f}\n" for s, a, f in self.levels))
 
     def _index(self, time: float) -> int:
-        return max(0, min(bisect_right(self._starts, time) - 1, len(self.stretches) - 1))
+        return max(0, min(bisect_right(self._starts, time) - 1, len(self.levels) - 1))
 
 
-def _add(done: Work, stretch: Stretch, seconds: float) -> Work:
-    cycles = seconds * stretch.mhz
+def _add(done: Work, level: Level, seconds: float) -> Work:
+    cycles = seconds * level.mhz
     return Work(
         done.cycles + cycles,
-        done.tensor + cycles * stretch.tensor,
-        done.busy_seconds + (seconds if stretch.tensor > 0 else 0.0),
+        done.tensor + cycles * level.tensor,
+        done.busy_seconds + (seconds if level.tensor > 0 else 0.0),
     )

@@ -17,7 +17,7 @@ from tests.simulator.sources import Kind, Page
 MILD, HARSH = 0.003, 0.015
 """How far the mean over ten minutes may be off."""
 INSIDE = 0.93
-"""So many windows that state an error have the truth within two of it."""
+"""Share of the windows with a stated error that have the truth within two of it."""
 COVERAGE = 0.99
 TWICE_SECONDS = 1e-3
 NOTHING = "nothing was counted"

@@ -61,7 +61,7 @@ class PageServer:
         self._restarted_at = outage.end
 
     def delay(self, seconds: Callable[[], float]) -> None:
-        """Each collection comes so much later; its mean is over the time that it took."""
+        """Each collection comes later by these seconds; its mean is over the time that it took."""
         self._collections = [at + seconds() for at in self._collections]
 
     def lose(self, within: Span, lost: Callable[[], bool]) -> list[Span]:

@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     span: Span
     """From its begin to the end of the run."""
     lag: float
-    """The end of the run comes to light so much later at most."""
+    """Most seconds after which the end of the run comes to light."""
     unknowable: Sequence[Span] = ()
     """When its source could not be read, or forgot."""
 

@@ -27,7 +27,7 @@ ASKED = Asked(Span(10.0, 110.0), lag=5.0)
 
 
 def windows(start: float = 10.0, end: float = 110.0, off: float = 0.0) -> list[Counted]:
-    """Windows of 5 s that tile a span, each off by so much, with a stated error of a point."""
+    """Windows of 5 s that tile a span, each off by the same error, with a stated error of a point."""
     return [
         Counted(at, at + 5.0, CURVE.utilization(at, at + 5.0) + off, 0.01, "polled")
         for at in (start + 5.0 * k for k in range(round((end - start) / 5.0)))

@@ -11,7 +11,7 @@ from tests.simulator.driver_servers import EPOCH, START
 from tests.simulator.score import Span
 
 LATE_SECONDS = 5e-4
-"""A thread wakes up so much late at most."""
+"""Most seconds by which a thread wakes up late."""
 
 
 class TimeKeeper(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 
@@ -12,6 +11,7 @@ from ofu_exporter.support.descriptors import MOST_DESCRIPTORS
 
 SHOW = (
     "import resource; from ofu_exporter.support.descriptors import raise_descriptor_limit as go; "
+    "resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard})); "
     "print(go(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
 )
 
@@ -24,10 +24,9 @@ def test_the_soft_limit_goes_up_to_the_hard_one_and_not_beyond_what_is_needed(
     soft: int, hard: int, wanted: int
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SHOW],
+        [sys.executable, "-c", SHOW.format(soft=soft, hard=hard)],
         capture_output=True,
         text=True,
         check=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
     )
     assert done.stdout.split() == [str(wanted), str(wanted), str(hard)]

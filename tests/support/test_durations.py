@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.support.durations import duration, seconds
+from ofu_exporter.support.durations import duration, lasting, seconds
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,18 @@ def test_whole_hours_are_shown_as_hours() -> None:
         "5400s",
         "2h",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (-1, "0 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (5399, "90 min"),
+        (5400, "1.5 h"),
+        (200000, "2.3 d"),
+    ],
+)
+def test_how_long_something_lasted_is_said_roughly(value: float, words: str) -> None:
+    assert lasting(value) == words

@@ -1,4 +1,4 @@
-"""A bucket per key: so many at once, so many a second, and no key without bound."""
+"""A bucket per key: some at once, some a second, and no key without bound."""
 
 from __future__ import annotations
 
@@ -54,4 +54,4 @@ def test_never_more_than_the_burst_and_the_rate_allow(
         wait = limit.wait("a", now)
         allowed += wait == 0.0
         assert allowed <= burst + now * per_second * (1 + 1e-9) + 1e-3
-        assert wait <= 1.001 / per_second, "whoever waits so long is let in"
+        assert wait <= 1.001 / per_second, "whoever waits that long is let in"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import SchedulerHealth, SourceHealth
-from ofu_exporter.values.text import shown
+from ofu_exporter.values.text import shown, shown_lines
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 """Hypothesis leaves halves of surrogate pairs out unless it is told not to."""
@@ -30,8 +31,27 @@ def test_printable_text_stays_as_it_is(text: str) -> None:
     assert shown(text) == text
 
 
-def test_the_rest_is_shown_by_its_escape() -> None:
-    assert shown("a\ud800b\x1b[2J\n") == r"a\ud800b\x1b[2J\n"
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"),
+        ("müller, 日本", "müller, 日本"),
+        ("a\x1b[2Jb", "a\\x1b[2Jb"),
+        ("a\nb\r\t", "a\\nb\\r\\t"),
+        ("\x9b31m", "\\x9b31m"),
+        ("\u202eabc", "\\u202eabc"),
+        ("a\ud800b", "a\\ud800b"),
+    ],
+)
+def test_the_rest_is_shown_by_its_escape(text: str, escaped: str) -> None:
+    assert shown(text) == escaped
+
+
+@given(ANY_TEXT)
+def test_lines_stay_lines_and_what_is_shown_stays_as_it_is(text: str) -> None:
+    lines = shown_lines(text)
+    assert lines.split("\n") == [shown(line) for line in text.split("\n")]
+    assert shown_lines(lines) == lines
 
 
 @given(ANY_TEXT)

@@ -70,7 +70,7 @@ DASHBOARD = dashboard(
             "GPU-hours",
             "h",
             f"max(job:held_gpu_hours:sum{{{_J}}})",
-            description="GPU-hours that the job has held so far.",
+            description="GPU-hours that the job has held until now.",
         ),
         number(
             "Measured",

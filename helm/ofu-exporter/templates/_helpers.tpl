@@ -91,10 +91,24 @@ imagePullSecrets:
 {{- .Values.config.listen | splitList ":" | last }}
 {{- end }}
 
-{{- /* The exporter's configuration file. */ -}}
+{{- define "ofu-exporter.nodeServiceName" -}}
+{{- printf "%s-node" (include "ofu-exporter.fullname" . | trunc 58 | trimSuffix "-") }}
+{{- end }}
+
+{{- /* The exporter's configuration file. SERVICE, SERVICE.NAMESPACE.svc and what ends on cluster.local are names that
+       it knows by itself. */ -}}
 {{- define "ofu-exporter.config" -}}
 {{- $scheduler := ternary "kubernetes" "none" .Values.kubernetes.podResources }}
-{{- toYaml (merge (dict "scheduler" (default $scheduler .Values.config.scheduler)) .Values.config) }}
+{{- $namespace := include "ofu-exporter.namespace" . }}
+{{- $hosts := list (printf "%s.%s" (include "ofu-exporter.fullname" .) $namespace) }}
+{{- if .Values.reports.nodeService }}
+{{- $hosts = append $hosts (printf "%s.%s" (include "ofu-exporter.nodeServiceName" .) $namespace) }}
+{{- end }}
+{{- with .Values.config.allowed_hosts }}
+{{- $hosts = append $hosts . }}
+{{- end }}
+{{- $own := dict "scheduler" (default $scheduler .Values.config.scheduler) "allowed_hosts" (join "," $hosts) }}
+{{- toYaml (merge $own .Values.config) }}
 {{- end }}
 
 {{- /* Kubelet's socket is open to its owner only, which is root. A capability is added to a container's

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from statistics import median
 
 from ofu_exporter.fleet.simulation.agent import SCHEDULER
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.observed import ObservedJob, Sums
+from ofu_exporter.fleet.simulation.observed import GrowingSum, ObservedJob
 from ofu_exporter.fleet.simulation.reporting import report_body
 from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, divided, minus
 from ofu_exporter.fleet.simulation.spec import MINUTE
@@ -88,23 +89,35 @@ class JobSeries:
         yield "job:ofu_job_utilization_seconds:rate5m", used
         yield "job:ofu_job_gpu_seconds:rate5m", observed
         yield "job:ofu_job_held_gpu_seconds:rate5m", self._known(_rate(job.held, SHORT))
-        yield "job:held_gpu_hours:sum", self._shown(lambda t: job.held.at(t) / 3600)
+        yield "job:held_gpu_hours:sum", self._shown(self._held_hours)
         ofu = divided(used, observed)
         yield "job:ofu:ratio_rate5m", ofu
-        active = self._holding(lambda t: job.active.grown(t, SHORT) / (MINUTE * min(SHORT, t)))
+        measured = self._measured()
+        active = self._where(measured, job.active, 1.0)
         yield "job:ofu_gpu_tensor_active:avg5m", active
         yield "job:clock:ratio_rate5m", divided(ofu[: len(active)], active)
-        done = Sums(job.start, job.truth.done)
-        measured = self._measured()
-        yield (
-            "job:job_gpu_ofu:quantile50",
-            _where(
-                measured, self._holding(lambda t: done.grown(t, SHORT) / (MINUTE * min(SHORT, t)))
-            ),
-        )
+        done = GrowingSum(job.start, job.truth.done)
+        yield "job:job_gpu_ofu:quantile50", self._where(measured, done, self._median())
         yield "job:job_gpu_ofu:count", measured
         if self._reports_from is not None:
             yield from self._compared(self._reports_from)
+
+    def _where(self, mask: array[float], integral: GrowingSum, share: float) -> array[float]:
+        """The mean of the last minutes of an integral, times a share, where a mask has a value."""
+        means = self._holding(lambda t: share * integral.grown(t, SHORT) / (MINUTE * min(SHORT, t)))
+        return array(
+            "d",
+            (
+                mean if there == there else ABSENT  # noqa: PLR0124
+                for there, mean in zip(mask, means, strict=True)
+            ),
+        )
+
+    def _median(self) -> float:
+        """The median of what the job's GPUs do, as a share of what one does that is no straggler."""
+        straggler = self.job.truth.job.draft.group.straggler
+        share = 1.0 if straggler is None or straggler.share is None else straggler.share
+        return median([share, *[1.0] * min(2, self.job.truth.job.size - 1)])
 
     def _measured(self) -> array[float]:
         devices, start = self.job.devices, self.job.start
@@ -134,6 +147,11 @@ class JobSeries:
         yield "job:ofu_compared:ratio", divided(used, seconds)
         yield "job:mfu_minus_ofu:ratio", minus(divided(mfu, seconds), divided(used, seconds))
         yield "job:ofu_job_report_timestamp_seconds:max", self._shown(self._last_report(), first)
+
+    def _held_hours(self, minute: int) -> float:
+        """GPU-hours that the agents show now: one that was missing shows what it missed, as held."""
+        place = min(minute - self.job.start, len(self.job.present)) - 1
+        return self.job.held_by_all.at(minute) / 3600 * self.job.present[place]
 
     def _last_report(self) -> Values:
         last, latest = {}, 0
@@ -222,17 +240,6 @@ class JobSeries:
         return rate
 
 
-def _rate(sums: Sums, minutes: int) -> Values:
+def _rate(sums: GrowingSum, minutes: int) -> Values:
     seconds = minutes * MINUTE
     return lambda minute: sums.grown(minute, minutes) / seconds
-
-
-def _where(mask: array[float], values: array[float]) -> array[float]:
-    """The values where the mask has one."""
-    return array(
-        "d",
-        (
-            value if there == there else ABSENT  # noqa: PLR0124
-            for there, value in zip(mask, values, strict=True)
-        ),
-    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ofu_exporter import __version__
+from ofu_exporter.fleet.simulation.faults import NodeFault
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.job_series import LONG, SHORT
-from ofu_exporter.fleet.simulation.observed import ObservedJob, Sums
+from ofu_exporter.fleet.simulation.observed import GrowingSum, ObservedJob
 from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals, divided
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.values.reasons import Reason
@@ -48,7 +49,7 @@ UNAVAILABLE = {
 
 
 class OwnerSums:
-    """Sums of job series by owner, from which those of users, accounts, partitions and the cluster follow."""
+    """GrowingSum of job series by owner, from which those of users, accounts, partitions and the cluster follow."""
 
     def __init__(self, cluster: str, minutes: int) -> None:
         self._cluster = cluster
@@ -113,7 +114,7 @@ class OwnerSums:
 
 
 class GpuSums:
-    """Sums over all GPUs by model, held by a job or not."""
+    """GrowingSum over all GPUs by model, held by a job or not."""
 
     def __init__(self, fleet: SimulatedFleet) -> None:
         self._fleet = fleet
@@ -149,7 +150,7 @@ class GpuSums:
     def _add_compared(self, job: ObservedJob, model: str, part: float) -> None:
         first = job.reported[0][0] + 1
         last = min(job.end + SHORT + LONG - 1, self._minutes - 1)
-        all_sums: tuple[Sums, ...] = (job.compared_mfu, job.compared_used, job.compared)
+        all_sums: tuple[GrowingSum, ...] = (job.compared_mfu, job.compared_used, job.compared)
         for totals, sums in zip(self._compared[model], all_sums, strict=True):
             values = array(
                 "d", (part * sums.grown(t, LONG) / (LONG * MINUTE) for t in range(first, last + 1))
@@ -159,7 +160,7 @@ class GpuSums:
     def measured(self, model: str) -> array[float]:
         """GPUs of a model that are measured, the mean over the last minutes."""
         lost = self._lost(model)
-        done = Sums(0, array("d", _accumulated(self._known[model] - each for each in lost)))
+        done = GrowingSum(0, array("d", _accumulated(self._known[model] - each for each in lost)))
         return array(
             "d",
             (
@@ -199,7 +200,7 @@ class GpuSums:
                 totals.add(RecordedSeries("", {}, 0, values))
             yield RecordedSeries("model:ofu_gpu_utilization_seconds:rate5m", labels, 0, used)
             yield RecordedSeries("model:ofu_gpu_observed_seconds:rate5m", labels, 0, measured)
-            known = array("d", [self._known[model]]) * self._minutes
+            known = self._told_of(model)
             yield RecordedSeries("model:ofu_gpu_share:sum", labels, 0, known)
             yield RecordedSeries("model:ofu:ratio_rate5m", labels, 0, divided(used, measured))
             yield from self._compared_series(model, labels)
@@ -208,6 +209,16 @@ class GpuSums:
         yield RecordedSeries("cluster:ofu_gpu_observed_seconds:rate5m", cluster, 0, measured)
         yield RecordedSeries("cluster:ofu:ratio_rate5m", cluster, 0, divided(used, measured))
         yield from self._of_agents(cluster)
+
+    def _told_of(self, model: str) -> array[float]:
+        """GPUs of a model that agents tell of, or told of in the last minutes."""
+        known = array("d", [self._known[model]]) * self._minutes
+        for number, faults in self._fleet.faults.items():
+            node = self._fleet.nodes[number]
+            if node.model.names[0] == model:
+                for minute in untold(faults, self._minutes):
+                    known[minute] -= math.fsum(node.shares)
+        return known
 
     def _compared_series(self, model: str, labels: Mapping[str, str]) -> Iterator[RecordedSeries]:
         mfu, used, seconds = (totals.values for totals in self._compared[model])
@@ -243,6 +254,12 @@ class GpuSums:
         yield RecordedSeries("fleet:ofu_target:ratio", {}, 0, array("d", [TARGET]) * self._minutes)
 
 
+def untold(faults: Iterable[NodeFault], minutes: int) -> set[int]:
+    """The minutes in which a node's agent is missing, but for those in which the rules remember what it said last."""
+    missing = (fault for fault in faults if fault.kind == "agent_missing")
+    return {minute for fault in missing for minute in fault.overlap(fault.start + SHORT, minutes)}
+
+
 def node_series(fleet: SimulatedFleet) -> Iterator[RecordedSeries]:
     """What the rules keep of every node: its model."""
     minutes = fleet.spec.length + 1
@@ -253,13 +270,11 @@ def node_series(fleet: SimulatedFleet) -> Iterator[RecordedSeries]:
             "instance": node.name,
             "model": node.model.names[0],
         }
-        missing = [f for f in fleet.faults.get(number, ()) if f.kind == "agent_missing"]
         values = ones
-        if missing:
+        if missing := untold(fleet.faults.get(number, ()), minutes):
             values = array("d", ones)
-            for fault in missing:
-                for minute in fault.overlap(0, minutes):
-                    values[minute] = ABSENT
+            for minute in missing:
+                values[minute] = ABSENT
         yield RecordedSeries("node:ofu_gpu_info:topk1", labels, 0, values)
 
 

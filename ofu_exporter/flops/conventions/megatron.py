@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.blocks import DELTA_PRODUCTS, SCAN_FLOPS
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
+from ofu_exporter.flops.recurrences import DELTA_PRODUCTS, SCAN_FLOPS
 from ofu_exporter.flops.shapes import (
     Decoder,
     DeltaNet,
@@ -25,7 +25,6 @@ from ofu_exporter.flops.shapes import (
     GroupedAttention,
     LatentAttention,
     Layer,
-    Mamba1,
     Mamba2,
     Mixer,
     Mlp,
@@ -82,17 +81,17 @@ def _mixer(model: Model, hidden: int, mixer: Mixer, times: int, alone: bool) -> 
         projections = hidden * (width + 2 * keys + gate) + width * hidden
         yield Term("attention.linear", Part.PROJECTION, flops=2 * projections * times)
         yield Term("attention.core", Part.CORE, HALF, flops=4 * width * times)
-    elif isinstance(mixer, LatentAttention):
+    elif isinstance(mixer, LatentAttention) and mixer.keys is None:
         if not alone:
             yield from _latent(hidden, mixer, times)
     elif isinstance(mixer, Mamba2):
         yield from _mamba(hidden, mixer, times)
-    elif isinstance(mixer, Mamba1):
-        raise NotDefined(
-            f"convention megatron is not defined for the Mamba-1 layers of {model.architecture}"
-        )
-    else:
+    elif isinstance(mixer, DeltaNet):
         yield from _delta(hidden, mixer, times)
+    else:
+        raise NotDefined(
+            f"convention megatron is not defined for the {type(mixer).__name__} layers of {model.architecture}"
+        )
 
 
 def _latent(hidden: int, mixer: LatentAttention, times: int) -> Iterator[Term]:

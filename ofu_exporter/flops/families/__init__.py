@@ -9,7 +9,6 @@ A family is one module in this package. It has three public names:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 from functools import cache
 from typing import Protocol
@@ -52,6 +51,8 @@ def family_of(architecture: str) -> str:
     """The family that reads an architecture. Raises ConfigError, which names the nearest one and the ways on."""
     known = architectures()
     if architecture not in known:
+        import difflib  # noqa: PLC0415 - only for a name that is not known
+
         near = difflib.get_close_matches(architecture, known, 1)
         hint = f"; the nearest is {near[0]}" if near else ""
         raise ConfigError(

@@ -1,25 +1,37 @@
-"""DeepSeek V2 and V3: multi-head latent attention, shared and routed experts, multi-token prediction.
+"""DeepSeek V2, V3 and V3.2, and GLM: multi-head latent attention, shared and routed experts, multi-token prediction.
 
-Terms and formulas are those of `blocks.latent_attention` and `blocks.experts`. Sources: DeepSeek-V2
-(arXiv:2405.04434), DeepSeek-V3 (arXiv:2412.19437, section 2), and the model classes in Hugging Face
-transformers. `moe_latent_size` is Megatron-LM's field: activations are projected to that width before the routed
-experts. Layers of multi-token prediction are counted where the user says that they are trained; the published 671B
-parameters and 37B active ones are without them.
+Terms and formulas are those of `blocks.latent_attention` and `blocks.experts`. With sparse attention a query attends to
+the index_topk best keys of its past, which small heads find by scoring each. Sources: DeepSeek-V2 (arXiv:2405.04434),
+DeepSeek-V3 (arXiv:2412.19437, section 2), DeepSeek-V3.2 (arXiv:2512.02556), GLM-4.7-Flash and GLM-5 (model cards), and
+the model classes in Hugging Face transformers, whose kernels mask the other keys instead of leaving them out.
+`moe_latent_size` is Megatron-LM's field: activations are projected to that width before the routed experts. Layers of
+multi-token prediction are counted where the user says that they are trained; the published 671B parameters and 37B
+active ones are without them.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
-from ofu_exporter.flops.shapes import Decoder, Experts, LatentAttention, Layer, Mlp
+from ofu_exporter.flops.shapes import Decoder, Experts, Indexer, LatentAttention, Layer, Mlp
 
-ARCHITECTURES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
+ARCHITECTURES = {
+    "DeepseekV2ForCausalLM": False,
+    "DeepseekV3ForCausalLM": False,
+    "DeepseekV32ForCausalLM": True,
+    "Glm4MoeLiteForCausalLM": False,
+    "GlmMoeDsaForCausalLM": True,
+}
+"""Each architecture, and whether its attention is sparse."""
 
 NEUTRAL = listed(
     """
-    aux_loss_alpha ep_size head_dim n_group scoring_func seq_aux topk_group
+    aux_loss_alpha ep_size head_dim index_topk_freq index_topk_pattern indexer_rope_interleave layer_types n_group
+    scoring_func seq_aux topk_group
     """
 )
 """In configurations that transformers writes, head_dim repeats qk_rope_head_dim."""
@@ -28,20 +40,16 @@ NEUTRAL = listed(
 def read(fields: Fields, architecture: str) -> Model:
     """A decoder with latent attention."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
-    mixer = _attention(fields)
-    dense = Mlp(
-        fields.size("intermediate_size"), gated=True, bias=fields.flag("mlp_bias", default=False)
-    )
+    sparse_attention = ARCHITECTURES[architecture]
+    mixers = _attentions(fields, number, sparse_attention)
+    older = architecture == "DeepseekV2ForCausalLM"
+    if (bias := fields.flag("mlp_bias", default=False)) and not older:
+        raise fields.error("mlp_bias", "true is not known; known: false")
+    dense = Mlp(fields.size("intermediate_size"), gated=True, bias=bias)
     sparse = _experts(fields, architecture)
-    first = fields.size("first_k_dense_replace", least=0)
-    if first > number:
-        raise fields.contradiction(
-            "more dense layers than layers", "first_k_dense_replace", "num_hidden_layers"
-        )
-    every = fields.size("moe_layer_freq", default=1)
     layers = tuple(
-        Layer(mixer, dense if index < first or index % every else sparse, 2 * hidden)
-        for index in range(number)
+        Layer(mixer, sparse if routed else dense, 2 * hidden)
+        for mixer, routed in zip(mixers, _sparse_layers(fields, number), strict=True)
     )
     shape = Decoder(
         hidden=hidden,
@@ -54,7 +62,37 @@ def read(fields: Fields, architecture: str) -> Model:
     return Model("deepseek", architecture, shape, layers=number)
 
 
-def _attention(fields: Fields) -> LatentAttention:
+def _sparse_layers(fields: Fields, number: int) -> list[bool]:
+    every = fields.size("moe_layer_freq", default=1)
+    if fields.has("mlp_layer_types"):
+        kinds = fields.words("mlp_layer_types", ("dense", "sparse"), number)
+        fields.has("first_k_dense_replace")
+        return [kind == "sparse" for kind in kinds]
+    first = fields.size("first_k_dense_replace", least=0)
+    if first > number:
+        raise fields.contradiction(
+            "more dense layers than layers", "first_k_dense_replace", "num_hidden_layers"
+        )
+    return [index >= first and index % every == 0 for index in range(number)]
+
+
+def _attentions(fields: Fields, number: int, sparse: bool) -> list[LatentAttention]:
+    """The attention of each layer; with an indexer of its own, or one that uses the choice of a layer before."""
+    plain = attention(fields)
+    if not sparse:
+        return [plain] * number
+    keys = fields.size("index_topk")
+    indexer = Indexer(fields.size("index_n_heads"), fields.size("index_head_dim"))
+    shared = replace(plain, keys=keys)
+    full = replace(shared, indexer=indexer)
+    if not fields.has("indexer_types"):
+        return [full] * number
+    kinds = fields.words("indexer_types", ("full", "shared"), number)
+    return [full if kind == "full" else shared for kind in kinds]
+
+
+def attention(fields: Fields) -> LatentAttention:
+    """The latent attention of a configuration, of every pair."""
     heads = fields.size("num_attention_heads")
     if fields.size("num_key_value_heads", default=heads) != heads:
         raise fields.contradiction(
@@ -85,7 +123,7 @@ def _attention(fields: Fields) -> LatentAttention:
 def _experts(fields: Fields, architecture: str) -> Experts:
     number, used = hf_config.experts_used(fields, "n_routed_experts", "num_local_experts")
     width = fields.size("moe_intermediate_size")
-    method = "noaux_tc" if architecture == "DeepseekV3ForCausalLM" else "greedy"
+    method = "greedy" if architecture == "DeepseekV2ForCausalLM" else "noaux_tc"
     methods = ("greedy", "group_limited_greedy", "noaux_tc")
     return Experts(
         number,
@@ -94,5 +132,6 @@ def _experts(fields: Fields, architecture: str) -> Experts:
         gated=True,
         shared_width=fields.size("n_shared_experts", default=0, least=0) * width,
         latent=fields.optional("moe_latent_size"),
+        outer_bias=fields.flag("mlp_bias", default=False),
         correction_bias=fields.word("topk_method", methods, default=method) == "noaux_tc",
     )

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ofu_exporter.flops import diffusion as d
-from ofu_exporter.flops.blocks import core, embedding
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.products import core, embedding
 from ofu_exporter.flops.terms import Part, Term, merge
 
 ARCHITECTURES = ("DiTTransformer2DModel",)

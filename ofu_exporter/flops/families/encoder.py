@@ -2,8 +2,9 @@
 
 Per token 4 h^2 + 2 h f multiply-adds per layer, every pair of the sequence, and for masked-language models
 h^2 + h V on every token (frameworks that gather the masked ones first execute less; VeRL and Megatron-LM do not).
-Sources: BERT (arXiv:1810.04805), RoBERTa (arXiv:1907.11692), ModernBERT (arXiv:2412.13663), and the model classes in
-Hugging Face transformers. Counting half of the pairs, as Megatron-LM does for every model, is wrong here.
+Sources: BERT (arXiv:1810.04805), RoBERTa (arXiv:1907.11692), ELECTRA (arXiv:2003.10555), ModernBERT (arXiv:2412.13663),
+and the model classes in Hugging Face transformers. Counting half of the pairs, as Megatron-LM does for every model, is
+wrong here.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ofu_exporter.flops.blocks import embedding, linear, vector
 from ofu_exporter.flops.encoder_stack import stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.products import embedding, linear, vector
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
 
@@ -30,6 +31,10 @@ class EncoderPlan:
     pairs: bool = False
     """Whether the model predicts if two sentences follow each other (BERT's pre-training)."""
     modern: bool = False
+    narrow: bool = False
+    """Whether the embedding has a width of its own (ELECTRA)."""
+    tells: bool = False
+    """Whether the model tells for each token if it was replaced (ELECTRA)."""
 
 
 ARCHITECTURES = {
@@ -39,6 +44,10 @@ ARCHITECTURES = {
     "RobertaModel": EncoderPlan(pooler=True),
     "RobertaForMaskedLM": EncoderPlan(predicts=True),
     "XLMRobertaForMaskedLM": EncoderPlan(predicts=True),
+    "CamembertForMaskedLM": EncoderPlan(predicts=True),
+    "ElectraModel": EncoderPlan(narrow=True),
+    "ElectraForMaskedLM": EncoderPlan(predicts=True, narrow=True),
+    "ElectraForPreTraining": EncoderPlan(tells=True, narrow=True),
     "ModernBertModel": EncoderPlan(modern=True),
     "ModernBertForMaskedLM": EncoderPlan(predicts=True, modern=True),
 }
@@ -49,6 +58,7 @@ NEUTRAL = listed(
     embedding_dropout global_rope_theta initializer_cutoff_factor layer_norm_eps local_rope_theta mlp_dropout
     norm_eps pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
     position_embedding_type reference_compile repad_logits_with_grad sparse_pred_ignore_index sparse_prediction
+    summary_activation summary_last_dropout summary_type summary_use_proj
     """
 )
 
@@ -79,10 +89,13 @@ def _attention(fields: Fields, hidden: int, bias: bool) -> GroupedAttention:
 
 def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:
     vocab = fields.size("vocab_size")
-    yield embedding("embed_tokens", vocab, hidden)
-    yield embedding("embed_positions", fields.size("max_position_embeddings"), hidden)
-    yield embedding("embed_types", fields.size("type_vocab_size"), hidden)
-    yield vector("embed_norm", layer_norm(hidden), in_layers=False)
+    width = fields.size("embedding_size", default=hidden) if plan.narrow else hidden
+    yield embedding("embed_tokens", vocab, width)
+    yield embedding("embed_positions", fields.size("max_position_embeddings"), width)
+    yield embedding("embed_types", fields.size("type_vocab_size"), width)
+    yield vector("embed_norm", layer_norm(width), in_layers=False)
+    if width != hidden:
+        yield linear("embed_project", Part.PROJECTION, width, hidden, bias=True, in_layers=False)
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
     layer = Layer(_attention(fields, hidden, True), block, 2 * layer_norm(hidden))
     yield from stack(hidden, (layer,) * number)
@@ -94,10 +107,13 @@ def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Ite
         yield linear(
             "next_sentence", Part.HEAD, hidden, 2, bias=True, extent=PER_SEQUENCE, in_layers=False
         )
+    if plan.tells:
+        yield linear("replaced.dense", Part.HEAD, hidden, hidden, bias=True, in_layers=False)
+        yield linear("replaced", Part.HEAD, hidden, 1, bias=True, in_layers=False)
     if plan.predicts:
-        yield linear("lm_head.dense", Part.HEAD, hidden, hidden, bias=True, in_layers=False)
-        yield vector("lm_head.norm", layer_norm(hidden), in_layers=False)
-        yield _decoder(hidden, vocab, True)
+        yield linear("lm_head.dense", Part.HEAD, hidden, width, bias=True, in_layers=False)
+        yield vector("lm_head.norm", layer_norm(width), in_layers=False)
+        yield _decoder(width, vocab, True)
 
 
 def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
+from ofu_exporter.flops.families.mamba import decoder_of, mixer
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
@@ -63,7 +64,7 @@ def nemotron(fields: Fields) -> Decoder:
             RENAMED.get(kind, kind) for kind in fields.words("mtp_layers_block_type", BLOCKS)
         ]
     made = {kind: makers[kind]() for kind in dict.fromkeys([*kinds, *predicted])}
-    shape = _decoder(fields, hidden, [made[kind] for kind in kinds])
+    shape = decoder_of(fields, hidden, [made[kind] for kind in kinds])
     return replace(shape, prediction_layers=tuple(made[kind] for kind in predicted))
 
 
@@ -92,7 +93,7 @@ def _nemotron_mamba(fields: Fields) -> Mamba2:
         state=fields.size("ssm_state_size"),
         kernel=fields.size("conv_kernel"),
         conv_bias=fields.flag("use_conv_bias", default=True),
-        bias=fields.flag("mamba_proj_bias", default=fields.flag("use_bias", default=False)),
+        bias=fields.flag("use_bias", default=False),
     )
 
 
@@ -120,7 +121,7 @@ def _nemotron_experts(fields: Fields) -> Experts:
         gated=False,
         shared_width=shared * fields.size("n_shared_experts", default=1, least=0),
         latent=fields.optional("moe_latent_size"),
-        bias=fields.flag("mlp_bias", default=False),
+        outer_bias=fields.flag("mlp_bias", default=False),
         correction_bias=True,
     )
 
@@ -143,7 +144,7 @@ def jamba(fields: Fields) -> Decoder:
     dense, (experts, used) = Mlp(width, gated=True), hf_config.experts_used(fields, "num_experts")
     sparse = Experts(experts, used, width, gated=True) if experts > 1 else dense
     attends, routes = _period(fields, "attn_layer"), _period(fields, "expert_layer")
-    return _decoder(
+    return decoder_of(
         fields,
         hidden,
         [
@@ -154,6 +155,26 @@ def jamba(fields: Fields) -> Decoder:
             )
             for index in range(number)
         ],
+    )
+
+
+def granite(fields: Fields) -> Decoder:
+    """Granite 4: Mamba-2 or attention, then experts where there are any, and a block that every token goes to."""
+    hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
+    bias = fields.flag("attention_bias", default=False)
+    attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=bias)
+    kinds = fields.words("layer_types", BLOCKS, number)
+    attends = [RENAMED.get(kind, kind) == hf_config.FULL for kind in kinds]
+    mamba = attention if all(attends) else mixer(fields, fields.size("mamba_expand") * hidden)
+    block: FeedForward = Mlp(fields.size("shared_intermediate_size"), gated=True)
+    used = fields.size("num_experts_per_tok", default=2)
+    if fields.size("num_local_experts", default=8, least=0):
+        experts, used = hf_config.experts_used(fields, "num_local_experts")
+        block = Experts(experts, used, fields.size("intermediate_size"), True, block.width)
+    return decoder_of(
+        fields,
+        hidden,
+        [Layer(attention if full else mamba, block, 2 * hidden) for full in attends],
     )
 
 
@@ -171,15 +192,7 @@ def bamba(fields: Fields) -> Decoder:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     bias = fields.flag("attention_bias", default=False)
     attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=bias)
-    mamba = Mamba2(
-        heads=fields.size("mamba_n_heads"),
-        head_dim=fields.size("mamba_d_head", default=_bamba_head(fields, hidden)),
-        groups=fields.size("mamba_n_groups"),
-        state=fields.size("mamba_d_state"),
-        kernel=fields.size("mamba_d_conv"),
-        conv_bias=fields.flag("mamba_conv_bias", default=True),
-        bias=fields.flag("mamba_proj_bias", default=False),
-    )
+    mamba = mixer(fields, fields.size("mamba_expand") * hidden)
     attends = fields.sizes("attn_layer_indices", least=0)
     if any(index >= number for index in attends):
         raise fields.contradiction(
@@ -188,7 +201,7 @@ def bamba(fields: Fields) -> Decoder:
     block = Mlp(
         fields.size("intermediate_size"), gated=True, bias=fields.flag("mlp_bias", default=False)
     )
-    return _decoder(
+    return decoder_of(
         fields,
         hidden,
         [
@@ -196,11 +209,6 @@ def bamba(fields: Fields) -> Decoder:
             for index in range(number)
         ],
     )
-
-
-def _bamba_head(fields: Fields, hidden: int) -> int:
-    """The head dimension that "auto" stands for: the inner width over the heads."""
-    return fields.size("mamba_expand") * hidden // fields.size("mamba_n_heads")
 
 
 def qwen3_next(fields: Fields) -> Decoder:
@@ -231,7 +239,7 @@ def _delta_nets(fields: Fields, make_blocks: Callable[[Fields, int], list[FeedFo
     )
     kinds = _qwen3_next_kinds(fields, number)
     blocks = make_blocks(fields, number)
-    return _decoder(
+    return decoder_of(
         fields,
         hidden,
         [
@@ -272,62 +280,18 @@ def _qwen3_5_blocks(fields: Fields, number: int) -> list[FeedForward]:
     return [Mlp(fields.size("intermediate_size"), gated=True)] * number
 
 
-def mamba(fields: Fields) -> Decoder:
-    """Mamba: a mixer and a norm in every layer, no feed-forward block (arXiv:2312.00752)."""
-    hidden = fields.size("hidden_size")
-    mixer = Mamba1(
-        inner=fields.size("intermediate_size", default=fields.size("expand", default=2) * hidden),
-        state=fields.size("state_size"),
-        kernel=fields.size("conv_kernel"),
-        step_rank=fields.size("time_step_rank", default=-(-hidden // 16)),
-        conv_bias=fields.flag("use_conv_bias", default=True),
-        bias=fields.flag("use_bias", default=False),
-    )
-    return _decoder(
-        fields, hidden, [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers"), tied=True
-    )
-
-
-def mamba_2(fields: Fields) -> Decoder:
-    """Mamba-2: the same with its mixer (arXiv:2405.21060)."""
-    hidden = fields.size("hidden_size")
-    mixer = Mamba2(
-        heads=fields.size("num_heads"),
-        head_dim=fields.size("head_dim"),
-        groups=fields.size("n_groups"),
-        state=fields.size("state_size"),
-        kernel=fields.size("conv_kernel"),
-        conv_bias=fields.flag("use_conv_bias", default=True),
-        bias=fields.flag("use_bias", default=False),
-    )
-    if mixer.inner != fields.size("expand", default=2) * hidden:
-        raise fields.contradiction(
-            "heads must fill the inner width", "num_heads", "head_dim", "expand"
-        )
-    return _decoder(fields, hidden, [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers"))
-
-
 def falcon_h1(fields: Fields) -> Decoder:
     """Falcon-H1: Mamba-2 and attention side by side, then a dense block (arXiv:2507.22448)."""
     hidden, bias = fields.size("hidden_size"), fields.flag("attention_bias", default=False)
     attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=bias)
     if fields.flag("projectors_bias", default=False):
         raise fields.error("projectors_bias", "true is not known; known: false")
-    heads = fields.size("mamba_n_heads")
     inner = fields.size("mamba_d_ssm", default=fields.size("mamba_expand", default=2) * hidden)
-    mixer = Mamba2(
-        heads=heads,
-        head_dim=fields.size("mamba_d_head", default=inner // heads),
-        groups=fields.size("mamba_n_groups"),
-        state=fields.size("mamba_d_state"),
-        kernel=fields.size("mamba_d_conv"),
-        conv_bias=fields.flag("mamba_conv_bias", default=True),
-        bias=fields.flag("mamba_proj_bias", default=False),
-        gate_norm=fields.flag("mamba_rms_norm", default=True),
-    )
+    mamba = mixer(fields, inner, gate_norm=fields.flag("mamba_rms_norm", default=True))
+    mamba = replace(mamba, out_bias=False)
     block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
-    pair = [Layer(mixer, None), Layer(attention, block, 2 * hidden)]
-    return _decoder(fields, hidden, pair * fields.size("num_hidden_layers"))
+    pair = [Layer(mamba, None), Layer(attention, block, 2 * hidden)]
+    return decoder_of(fields, hidden, pair * fields.size("num_hidden_layers"))
 
 
 ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
@@ -337,8 +301,7 @@ ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
     "Qwen3NextForCausalLM": qwen3_next,
     "Qwen3_5ForCausalLM": qwen3_5,
     "Qwen3_5MoeForCausalLM": qwen3_next,
-    "MambaForCausalLM": mamba,
-    "Mamba2ForCausalLM": mamba_2,
+    "GraniteMoeHybridForCausalLM": granite,
     "FalconH1ForCausalLM": falcon_h1,
 }
 
@@ -348,14 +311,3 @@ def read(fields: Fields, architecture: str) -> Model:
     shape = ARCHITECTURES[architecture](fields)
     number = fields.size("num_hidden_layers", default=len(shape.layers))
     return Model("hybrid", architecture, shape, layers=number)
-
-
-def _decoder(fields: Fields, hidden: int, layers: list[Layer], tied: bool = False) -> Decoder:
-    return Decoder(
-        hidden=hidden,
-        vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=tied),
-        layers=tuple(layers),
-        final_norm_parameters=hidden,
-        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
-    )

@@ -31,7 +31,8 @@ from ofu_exporter.flops.shapes import (
 
 NEUTRAL = listed(
     """
-    clip_qkv experts_per_token initial_context_length input_jitter_noise moe_norm_min n_group scoring_func
+    attn_scale attn_temperature_tuning clip_qkv eod_token_id experts_per_token floor_scale no_rope_layer_interval
+    no_rope_layers initial_context_length input_jitter_noise moe_norm_min n_group scoring_func
     swiglu_alpha swiglu_limit topk_group topk_method
     """
 )
@@ -105,6 +106,36 @@ def minimax(fields: Fields, number: int) -> list[FeedForward]:
     return [replace(block, correction_bias=True)] * number
 
 
+def llama_4(fields: Fields, number: int) -> list[FeedForward]:
+    """Every interleave_moe_layer_step-th layer is sparse, with a shared expert; others have their own width."""
+    width = fields.size("intermediate_size")
+    experts, used = hf_config.experts_used(fields, "num_local_experts")
+    sparse = Experts(experts, used, width, gated=True, shared_width=width)
+    dense = Mlp(fields.size("intermediate_size_mlp"), gated=True)
+    every = fields.size("interleave_moe_layer_step", default=1)
+    chosen = range(every - 1, number, every)
+    named = fields.sizes("moe_layers", least=0) if fields.has("moe_layers") else chosen
+    if any(index >= number for index in named):
+        raise fields.contradiction("a layer that is not there", "moe_layers", "num_hidden_layers")
+    return [sparse if index in named else dense for index in range(number)]
+
+
+def hunyuan(fields: Fields, number: int) -> list[FeedForward]:
+    """Every layer is sparse, with a shared expert; a list has the number of experts of each layer."""
+    width = fields.size("intermediate_size")
+    stored, used = (
+        hf_config.per_layer(fields, name, number) for name in ("num_experts", "moe_topk")
+    )
+    for name in ("moe_intermediate_size", "num_shared_expert"):
+        expected = width if name == "moe_intermediate_size" else 1
+        if fields.has(name) and {*hf_config.per_layer(fields, name, number)} != {expected}:
+            raise fields.error(name, f"is not known; known: {expected}")
+    if any(few < many for few, many in zip(stored, used, strict=True)):
+        raise fields.contradiction("more experts than there are", "num_experts", "moe_topk")
+    sizes = zip(stored, used, strict=True)
+    return [Experts(each, active, width, True, shared_width=width) for each, active in sizes]
+
+
 def ernie(fields: Fields, number: int) -> list[FeedForward]:
     """Every moe_layer_interval-th layer from moe_layer_start_index to moe_layer_end_index is sparse."""
     width, dense = fields.size("moe_intermediate_size"), Mlp(fields.size("intermediate_size"), True)
@@ -142,6 +173,8 @@ ARCHITECTURES = {
     "MiniMaxM2ForCausalLM": MixturePlan(minimax, query_key_norm="all"),
     "Ernie4_5_MoeForCausalLM": MixturePlan(ernie, bias_field="use_bias", tied=True),
     "Glm4MoeForCausalLM": MixturePlan(glm, output_bias=False),
+    "HunYuanMoEV1ForCausalLM": MixturePlan(hunyuan, query_key_norm="head"),
+    "Llama4ForCausalLM": MixturePlan(llama_4),
     "GptOssForCausalLM": MixturePlan(gpt_oss, bias=True, sinks=True, full_every=2),
 }
 
@@ -151,8 +184,12 @@ def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention = _attention(fields, plan, hidden)
-    windows = hf_config.windows(fields, number, plan.full_every)
-    attentions = hf_config.windowed(Layer(attention, None, 2 * plan.norm(hidden)), windows)
+    layer = Layer(attention, None, 2 * plan.norm(hidden))
+    if fields.has("attention_chunk_size"):
+        attentions = hf_config.chunked(fields, layer, number)
+    else:
+        windows = hf_config.windows(fields, number, plan.full_every)
+        attentions = hf_config.windowed(layer, windows)
     layers = tuple(
         Layer(each.mixer, block, each.norm_parameters)
         for each, block in zip(attentions, plan.block(fields, number), strict=True)
@@ -173,8 +210,9 @@ def _attention(fields: Fields, plan: MixturePlan, hidden: int) -> GroupedAttenti
     bias = fields.flag("qkv_bias", default=fields.flag(plan.bias_field, default=plan.bias))
     output = bias if plan.output_bias is None else plan.output_bias
     attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=output)
+    # Llama 4 norms queries and keys by their length, without parameters.
     added = "head" if fields.flag("use_qk_norm", default=False) else ""
-    kind = plan.query_key_norm or added
+    kind = plan.query_key_norm or ("" if plan.block is llama_4 else added)
     norms = hf_config.query_key_norm(kind, attention)
     return replace(attention, norm_parameters=norms + plan.sinks * attention.heads)
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ofu_exporter.flops.blocks import embedding, linear, vector
 from ofu_exporter.flops.encoder_stack import stack, useful
 from ofu_exporter.flops.families import decoder, hybrid, mixture
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.products import embedding, linear, vector
 from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
 

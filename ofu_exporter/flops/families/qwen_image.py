@@ -9,9 +9,9 @@ per sample; diffusers `transformer_qwenimage.py`; Qwen-Image (arXiv:2508.02324).
 from __future__ import annotations
 
 from ofu_exporter.flops import diffusion as d
-from ofu_exporter.flops.blocks import core, vector
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.products import core, vector
 from ofu_exporter.flops.terms import Part, merge
 
 ARCHITECTURES = ("QwenImageTransformer2DModel",)

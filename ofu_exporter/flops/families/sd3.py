@@ -8,9 +8,9 @@ prompt on, and (SD 3.5 medium) a second attention of the latents among themselve
 from __future__ import annotations
 
 from ofu_exporter.flops import diffusion as d
-from ofu_exporter.flops.blocks import core, vector
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.products import core, vector
 from ofu_exporter.flops.terms import Part, Term, merge
 
 ARCHITECTURES = ("SD3Transformer2DModel",)

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.blocks import linear, vector
 from ofu_exporter.flops.encoder_stack import stack, useful
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.products import linear, vector
 from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
 

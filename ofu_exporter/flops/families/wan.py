@@ -11,9 +11,9 @@ from __future__ import annotations
 from math import prod
 
 from ofu_exporter.flops import diffusion as d
-from ofu_exporter.flops.blocks import core, linear, vector
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.products import core, linear, vector
 from ofu_exporter.flops.terms import Part, Term, merge
 
 ARCHITECTURES = ("WanTransformer3DModel",)

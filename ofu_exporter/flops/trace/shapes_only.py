@@ -20,6 +20,7 @@ KEPT_VALUES = 1 << 22
 aten = torch.ops.aten
 CHOICES = {aten.topk.default, aten.sort.default, aten.sort.stable, aten.argmax.default}
 """Operators whose integers depend on values: to which experts a token goes."""
+EVERYWHERE = "a mask that depends on values was taken to let everything through"
 WITH_MASKS = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
 
 
@@ -41,9 +42,14 @@ class ShapesOnly(TorchDispatchMode):
         if func is aten._local_scalar_dense.default and tensors[0].dtype is torch.bool:
             self.notes.add("a branch that depends on values was taken as false")
             return False
+        if func is aten.nonzero.default:
+            self.notes.add(EVERYWHERE)
+            return _everywhere(args[0])
         if func is aten.masked_select.default:
             func, args = aten.index.Tensor, (args[0], [args[1]])
         if func in WITH_MASKS:
+            if any(_is_tensor(each) and _is_unknown_mask(each) for each in args[1]):
+                self.notes.add(EVERYWHERE)
             args = (args[0], _positions(args[1]), *args[2:])
         shaped, named = pytree.tree_map(_shape, (args, named))
         if named.get("device") is not None:
@@ -91,22 +97,34 @@ def _with_values(func: Callable[..., Any], args: Any, named: dict[str, Any]) -> 
         try:
             with _disable_current_modes():
                 result = func(*shaped, **shaped_named)
-        except (NotImplementedError, RuntimeError):
+        except RuntimeError:
             return func(*args, **named)  # its shape depends on values
         sizes = [leaf.numel() for leaf in pytree.tree_leaves(result) if _is_tensor(leaf)]
         if max(sizes, default=0) > KEPT_VALUES:
             return func(*shaped, **shaped_named)
     try:
         return func(*args, **named)
-    except NotImplementedError:  # the CPU has no such kernel for integers
+    except RuntimeError:  # the CPU has no such kernel for integers
         return func(*pytree.tree_map(_shape, args), **pytree.tree_map(_shape, named))
+
+
+def _is_unknown_mask(index: Any) -> bool:
+    return bool(index.dtype is torch.bool and index.is_meta)
+
+
+def _everywhere(values: Any) -> Any:
+    """The positions of all elements."""
+    with _disable_current_modes():
+        return torch.ones(values.shape, dtype=torch.bool).nonzero()
 
 
 def _positions(indices: Any) -> list[Any]:
     """The indices, with the positions that a mask lets through in the place of the mask."""
     found: list[Any] = []
     for index in indices:
-        if _is_tensor(index) and index.dtype is torch.bool and not index.is_meta:
+        if _is_tensor(index) and _is_unknown_mask(index):
+            found += _everywhere(index).unbind(1)
+        elif _is_tensor(index) and index.dtype is torch.bool:
             with _disable_current_modes():
                 found += index.nonzero().unbind(1)
         else:

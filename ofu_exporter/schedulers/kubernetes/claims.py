@@ -14,7 +14,7 @@ from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection
 
 
-class Member(NamedTuple):
+class JobPod(NamedTuple):
     """A pod, and its workload where that is known."""
 
     pod: GpuPod
@@ -46,12 +46,12 @@ HeldDevice = tuple[str, bool]
 
 def by_job(
     scheduler: str,
-    pods: Mapping[PodName, Member],
+    pods: Mapping[PodName, JobPod],
     uuids: Mapping[str, str],
     rejected: Counter[str],
 ) -> list[Claim]:
     """The claims of all jobs, sorted: kubelet lists pods in another order each time."""
-    jobs: dict[JobName, list[Member]] = {}
+    jobs: dict[JobName, list[JobPod]] = {}
     for (namespace, pod_name), member in sorted(pods.items(), key=lambda item: item[0]):
         if member.workload is not None and member.workload.over:
             rejected[ClaimRejection.EXPIRED.value] += 1
@@ -78,7 +78,7 @@ def _claim(job: Job, held: Iterable[HeldDevice]) -> Claim:
     return Claim(job, tuple(sorted(names)), waiting=frozenset(names - in_use))
 
 
-def _newest(jobs: Iterable[Sequence[Member]]) -> Mapping[str, float]:
+def _newest(jobs: Iterable[Sequence[JobPod]]) -> Mapping[str, float]:
     """By device, when the last pod that holds it started; pods that do not say when do not count."""
     newest: dict[str, float] = {}
     for member in (member for members in jobs for member in members):
@@ -88,7 +88,7 @@ def _newest(jobs: Iterable[Sequence[Member]]) -> Mapping[str, float]:
 
 
 def _plugin_devices(
-    members: Iterable[Member], newest: Mapping[str, float], rejected: Counter[str]
+    members: Iterable[JobPod], newest: Mapping[str, float], rejected: Counter[str]
 ) -> Iterable[HeldDevice]:
     """The devices of pods, without those of ended ones, which kubelets before 1.34 may list beside the new holder."""
     for member in members:
@@ -100,7 +100,7 @@ def _plugin_devices(
                 rejected[ClaimRejection.EXPIRED.value] += 1
 
 
-def _sharers(jobs: Mapping[JobName, Sequence[Member]]) -> Mapping[str, list[JobName]]:
+def _sharers(jobs: Mapping[JobName, Sequence[JobPod]]) -> Mapping[str, list[JobName]]:
     sharers: dict[str, list[JobName]] = {}
     for key, members in jobs.items():
         for name in {name for member in members for name in member.pod.claimed}:
@@ -110,7 +110,7 @@ def _sharers(jobs: Mapping[JobName, Sequence[Member]]) -> Mapping[str, list[JobN
 
 def _claimed_devices(
     key: JobName,
-    members: Iterable[Member],
+    members: Iterable[JobPod],
     sharers: Mapping[str, list[JobName]],
     uuids: Mapping[str, str],
 ) -> Iterable[HeldDevice]:
@@ -123,7 +123,7 @@ def _claimed_devices(
             yield dra.device(name, uuids) + (share if is_share else ""), member.waits
 
 
-def _job(scheduler: str, namespace: str, name: str, members: Sequence[Member]) -> Job:
+def _job(scheduler: str, namespace: str, name: str, members: Sequence[JobPod]) -> Job:
     """The job that its pods describe together.
 
     A pod of an earlier job of the same name may still be ending: the newest pod decides which job it is.

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import dra, pod_resources, workloads
 from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
-from ofu_exporter.schedulers.kubernetes.claims import Member, by_job
+from ofu_exporter.schedulers.kubernetes.claims import JobPod, by_job
 from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods
 from ofu_exporter.schedulers.kubernetes.kubelet_restart import KubeletRestart
 from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
@@ -127,7 +127,7 @@ class Scheduler:
         self._settling.check(kubelet, pods.keys())
         learn = partial(self._learn_uuids, wanted=any(pod.claimed for pod in pods.values()))
         known = self._pods.workloads(pods, self._asks_api, learn)
-        members = {name: Member(pods[name], workload) for name, workload in known.items()}
+        members = {name: JobPod(pods[name], workload) for name, workload in known.items()}
         return by_job(NAME, members, self._uuids, self._rejected)
 
     def close(self) -> None:

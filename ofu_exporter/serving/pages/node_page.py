@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from ofu_exporter import __version__
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
+from ofu_exporter.serving.node_json import node_ofu
 from ofu_exporter.serving.pages import words
 from ofu_exporter.serving.pages.elements import (
     Cell,
@@ -23,10 +24,10 @@ from ofu_exporter.serving.pages.elements import (
     link,
     spark,
     table,
-    thinned,
     tile,
 )
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.clock_limit import limit_words
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
@@ -48,7 +49,7 @@ def node_page(
     if snapshot is None:
         waiting = element("p", words.reason(Reason.STARTING), _class="note")
         return document(f"{node}: starting", _header(node, "no sample yet"), waiting)
-    ofu = _node_ofu(snapshot)
+    ofu = node_ofu(snapshot)
     title = f"{node}: OFU {percent(ofu, 'not measured')}"
     parts = [_header(node, _about(snapshot, age)), *_notes(snapshot), _tiles(snapshot, ofu)]
     if snapshot.gpus:
@@ -92,17 +93,6 @@ def _notes(snapshot: Snapshot) -> Iterable[Html]:
     if health.reason is not None and not snapshot.gpus:
         said = f"Nothing is measured here. Source {health.name}: {words.reason(health.reason, health.detail)}"
         yield element("p", said, _class="note", role="note")
-
-
-def _node_ofu(snapshot: Snapshot) -> float | None:
-    """The mean OFU of the GPUs that are measured now; a MIG instance counts as its part of a GPU."""
-    measured = [
-        (view.window.utilization, view.share.ratio)
-        for view in snapshot.gpus
-        if view.window is not None and view.window.utilization is not None
-    ]
-    whole = math.fsum(share for _, share in measured)
-    return math.fsum(ofu * share for ofu, share in measured) / whole if whole else None
 
 
 def _tiles(snapshot: Snapshot, ofu: float | None) -> Html:
@@ -152,7 +142,7 @@ def _gpu(view: GpuView, history: History) -> tuple[str, list[Cell]]:
     ofu = window.utilization if window else None
     active = window.tensor_active if window else None
     clock = window.sm_clock_hz if window else None
-    line = spark(thinned(history.gpu(view.gpu.key), 4), f"OFU of GPU {name} over the last hour")
+    line = spark(history.gpu(view.gpu.key, 4), f"OFU of GPU {name} over the last hour")
     shown: object = bar(ofu, active)
     if view.reason is not None:
         known = "" if active is None else f"Tensor pipes active {percent(active)}. "
@@ -172,13 +162,15 @@ def _ofu(view: GpuView) -> Cell:
 
 
 def _clock(view: GpuView, clock: float | None) -> Cell:
-    """The clock, and what it is of the tensor clock."""
+    """The clock, what it is of the tensor clock, and what holds it down."""
     if not clock:
         return Cell(words.NONE)
     of = max(view.rating.tensor_clock_hz.values(), default=0.0) if view.rating else 0.0
     low = view.rating.tensor_clock_hz.get("low_precision", of) if view.rating else 0.0
     part = f" {clock / low:.0%} of {low / 1e6:.0f}" if low else ""
-    return Cell(joined([f"{clock / 1e6:.0f} MHz", element("small", part)]), clock)
+    limits = limit_words(view.window.clock_limits if view.window else None)
+    held = f" · {limits}" if limits else ""
+    return Cell(joined([f"{clock / 1e6:.0f} MHz", element("small", part, held)]), clock)
 
 
 JOB_COLUMNS = (

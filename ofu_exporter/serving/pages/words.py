@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ofu_exporter.serving.pages.elements import Html, element
+from ofu_exporter.support.durations import lasting
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.reported import Verdict
 
@@ -12,11 +13,7 @@ NONE = "\u2013"
 
 def ago(seconds: float | None) -> str:
     """How long ago something was."""
-    if seconds is None:
-        return "never"
-    if seconds < 90:
-        return f"{max(0.0, seconds):.0f} s ago"
-    return f"{seconds / 60:.0f} min ago" if seconds < 5400 else f"{seconds / 3600:.1f} h ago"
+    return "never" if seconds is None else f"{lasting(seconds)} ago"
 
 
 def reason(why: Reason, detail: str = "") -> str:

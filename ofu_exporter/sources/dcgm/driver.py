@@ -51,7 +51,7 @@ class Options(BaseModel):
         default=1.0,
         ge=SHORTEST_WINDOW_SECONDS,
         le=LONGEST_WINDOW_SECONDS,
-        description="Time between two samples that the host engine takes.",
+        description="Time between two samples that the host engine takes; half of it for the tensor counter.",
         examples=["1s"],
     )
     dcgm_pre_hopper: bool = Field(

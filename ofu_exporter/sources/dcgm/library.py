@@ -61,7 +61,7 @@ REASONS: Mapping[int, Reason] = {
     -33: Reason.NOT_SUPPORTED,  # the closed module that profiles GPUs before Hopper is not there
     -34: Reason.COUNTER_BUSY,  # in use
     -36: Reason.NOT_SUPPORTED,
-    -44: Reason.NOT_SUPPORTED,  # the driver is too old
+    -44: Reason.DRIVER_TOO_OLD,
     -54: Reason.COUNTER_BUSY,  # paused
     -56: Reason.NO_DRIVER,
     -57: Reason.HUNG,  # the driver does not answer the host engine

@@ -33,10 +33,10 @@ from ofu_exporter.sources.dcgm.library import Sample
 from ofu_exporter.sources.dcgm.runs import MICROS, is_short, mean, runs_of
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
+    ActivitySample,
     ClockSample,
     CycleTotals,
     Evidence,
-    Part,
     Reading,
 )
 
@@ -192,12 +192,12 @@ class DeviceSamples:
         self.missing = frozenset(self._missing(first, last))
         return reading
 
-    def _parts(self, run: Sequence[Point], start: float, end: float) -> tuple[Part, ...]:
+    def _parts(self, run: Sequence[Point], start: float, end: float) -> tuple[ActivitySample, ...]:
         first, last = run[0].micros, run[-1].micros
         scale = (end - start) / (last - first)
         times = [start + (point.micros - first) * scale for point in run]
         return tuple(
-            Part(*times, after.value or 0.0, self._pipes(before, after))
+            ActivitySample(*times, after.value or 0.0, self._pipes(before, after))
             for times, (before, after) in zip(
                 itertools.pairwise(times), itertools.pairwise(run), strict=True
             )
@@ -291,7 +291,7 @@ class DeviceSamples:
         return CycleTotals(float(elapsed), float(tensor))
 
 
-def _mean_pipes(parts: Sequence[Part]) -> Mapping[str, float]:
+def _mean_pipes(parts: Sequence[ActivitySample]) -> Mapping[str, float]:
     """The mean of every pipe that is known in all parts."""
     known = set.intersection(*(set(part.pipes) for part in parts))
     seconds = parts[-1].end - parts[0].start

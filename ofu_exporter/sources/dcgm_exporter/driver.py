@@ -41,9 +41,7 @@ AUTO_RANK = 2
 
 MAX_PAGE_BYTES = 16 << 20
 """A page of 128 MIG instances and all fields has less than 4 MiB."""
-MAX_KEPT_CHARS = 1 << 20
-"""A larger page is not kept to be compared with the next; one of 8 GPUs has a tenth of this."""
-NO_PAGE = ("", ExporterPage([], {}, Counter()))
+NO_PAGE = (None, ExporterPage([], {}, Counter()))
 STEADY_CHANGES = 5
 """Early changes in a row, from which on it is sure that the other exporter collects oftener than was said."""
 TOO_SLOW = (
@@ -125,8 +123,8 @@ class Probe:
         """Whether the last page named more GPUs than are measured."""
         self._answered = False
         """Whether a page came since the last read."""
-        self._last = NO_PAGE
-        """The last page, which is often the same as the next."""
+        self._last: tuple[object, ExporterPage] = NO_PAGE
+        """The last page by its length and hash: it is often the same as the next, and the text may be large."""
 
     def gpus(self) -> Sequence[Gpu]:
         return self._gpus
@@ -184,8 +182,9 @@ class Probe:
 
     def _page(self) -> ExporterPage:
         text = self._fetch()
-        page = self._last[1] if text == self._last[0] else parse(text, self._places)
-        self._last = (text, page) if len(text) <= MAX_KEPT_CHARS else NO_PAGE
+        mark = (len(text), hash(text))
+        page = self._last[1] if mark == self._last[0] else parse(text, self._places)
+        self._last = (mark, page)
         self._rejected.update(page.rejected)
         self._warn_of_crowd(page.rejected["too_many_gpus"])
         if not page.rows:

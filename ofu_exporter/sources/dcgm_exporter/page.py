@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 from zlib import crc32
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import (
-    ABSURD_CLOCK_HZ,
-    LOWEST_CLOCK_HZ,
-    MAX_RATIO,
-    Evidence,
-)
+from ofu_exporter.values.reading import MAX_RATIO, Evidence
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 MEGA, PERCENT = 1e6, 0.01
 FIELDS: Mapping[str, tuple[str, float]] = {
@@ -51,6 +49,10 @@ _WANTED = {*FIELDS, *PIPE_NAMES}
 MAX_LINE_CHARS = 8192
 """Most characters of a line. Pages of 8 GPUs have lines of a few hundred; a label of megabytes is an error."""
 MAX_LABEL_CHARS = 256
+MOST_NAMED = 4096
+"""Most GPUs of a page that are told apart, besides those that have a place: a page of 16 MiB could name 300,000."""
+MOST_LABELS_CHARS = 1024
+"""Labels that are longer are looked at again on each line."""
 _BLANK = 2.0**47
 """From this value on DCGM means "no value": the FP64 sentinels, and far above them the INT64 ones."""
 _BLANK_INT32 = float(0x7FFFFFF0)
@@ -120,47 +122,90 @@ def parse(text: str, places: Places[Key]) -> ExporterPage:
     rows: dict[Key, PageRow] = {}
     liveness: dict[str, int] = {}
     rejected: Counter[str] = Counter()
-    named = dict.fromkeys(map(_key, _gpu_lines(text, Counter())))
-    taken = places.taken(named)
-    for line in _gpu_lines(text, rejected):
-        key = _key(line)
-        if key not in taken:
-            continue
-        liveness[key[1]] = (liveness.get(key[1], 0) + crc32(line.encode())) % 2**32
-        try:
-            _add_line(rows, line, places.most)
-        except ValueError:
-            rejected["unreadable_line"] += 1
-    if len(named) > len(taken):
-        rejected["too_many_gpus"] = len(named) - len(taken)
+    lines = _lines_by_gpu(text, places, rejected)
+    taken = places.taken(lines)
+    for key in (key for key in lines if key in taken):
+        for begin in lines[key]:
+            line = text[begin : _end_of_line(text, begin)]
+            liveness[key[1]] = (liveness.get(key[1], 0) + crc32(line.encode())) % 2**32
+            try:
+                _add_line(rows, key, line, places.most)
+            except ValueError:
+                rejected["unreadable_line"] += 1
+    if len(lines) > len(taken):
+        rejected["too_many_gpus"] = len(lines) - len(taken)
     return ExporterPage([_described(row) for row in _measured(rows)], liveness, rejected)
 
 
-def _gpu_lines(text: str, rejected: Counter[str]) -> Iterator[str]:
-    """The lines about GPUs, one after the other: a list of all would be as large as the page again."""
+def _lines_by_gpu(text: str, places: Places[Key], rejected: Counter[str]) -> dict[Key, array[int]]:
+    """Where the lines about each GPU begin: the lines themselves would be as large as the page again.
+
+    Of a page that names more GPUs than are counted, those that have a place are found all the same.
+    """
+    found: dict[Key, array[int]] = {}
+    keys = _Keys()
     for match in _LINE.finditer(text):
-        if match.end() - match.start() > MAX_LINE_CHARS:
+        begin, end = match.span()
+        if end - begin > MAX_LINE_CHARS:
             rejected["line_too_long"] += 1
-        elif (line := match[0])[:5].upper() == "DCGM_" and _UUID.search(line):
-            yield line  # one without a uuid is of a switch, a link, a CPU
+            continue
+        key = keys.of(match[0])
+        if key in found:
+            found[key].append(begin)
+        elif key is not None and (len(found) < MOST_NAMED or places.knows(key)):
+            found[key] = array("I", (begin,))
+    return found
 
 
-def _key(line: str) -> Key:
-    """The GPU that a line is about, told without parsing the line."""
-    index, uuid, instance = (pattern.search(line) for pattern in (_INDEX, _UUID, _INSTANCE))
-    return (_group(index), _group(uuid), _group(instance))
+def _end_of_line(text: str, begin: int) -> int | None:
+    end = text.find("\n", begin)
+    return None if end < 0 else end
 
 
-def _add_line(rows: dict[Key, PageRow], line: str, most: int) -> None:
-    """Add one line to the row of its GPU; of several lines for one value the first counts.
+class _Keys:
+    """Tells which GPU a line is about without parsing it. Those about a GPU have the same labels: one look will do."""
+
+    def __init__(self) -> None:
+        self._by_labels: dict[str, Key | None] = {}
+
+    def of(self, line: str) -> Key | None:
+        """The GPU; None for a line of something else: a switch, a link, a CPU, a comment."""
+        if line[:5].upper() != "DCGM_":
+            return None
+        labels = line[line.find("{") : line.rfind("}")]
+        if labels in self._by_labels:
+            return self._by_labels[labels]
+        key = _key(labels)
+        if len(labels) <= MOST_LABELS_CHARS and len(self._by_labels) < MOST_NAMED:
+            self._by_labels[labels] = key
+        return key
+
+
+def _key(labels: str) -> Key | None:
+    """The GPU that labels name; None without a uuid."""
+    uuid = _UUID.search(labels)
+    if uuid is None:
+        return None
+    index, instance = (pattern.search(labels) for pattern in (_INDEX, _INSTANCE))
+    return (_group(index), uuid[1], _group(instance))
+
+
+def _parse(line: str) -> Iterable[Metric]:
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - 2 MiB
+
+    return text_string_to_metric_families(line)
+
+
+def _add_line(rows: dict[Key, PageRow], told: Key, line: str, most: int) -> None:
+    """Add one line to the row of its GPU, which was `told` without parsing; of several for one value the first counts.
 
     Raises ValueError for a line that cannot be read, and where it would be one row too many.
     """
     match = _NAME.match(line)
     name = match[0].upper() if match else ""  # the oldest pages have names in lower case
-    if name not in _WANTED and _key(line) in rows:
+    if name not in _WANTED and told in rows:
         return  # most lines only show that the GPU lives; parsing each would cost ten times more
-    for family in text_string_to_metric_families(line + "\n"):
+    for family in _parse(line + "\n"):
         for sample in family.samples:
             labels = sample.labels
             if any(len(value) > MAX_LABEL_CHARS for value in labels.values()):
@@ -222,8 +267,8 @@ def _gpu(key: Key, labels: Mapping[str, str]) -> Gpu:
 
 
 def _described(row: PageRow) -> PageRow:
-    """A row whose GPU has its maximum clock, where that can be one."""
-    if row.max_clock_hz is not None and LOWEST_CLOCK_HZ <= row.max_clock_hz <= ABSURD_CLOCK_HZ:
+    """A row whose GPU has its maximum clock."""
+    if row.max_clock_hz is not None:
         row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
     return row
 

@@ -18,6 +18,10 @@ class Places(Generic[KeyT]):
         self.most = most
         self._ranks: dict[KeyT, int] = {}
 
+    def knows(self, key: KeyT) -> bool:
+        """Whether the GPU has been measured and kept its place."""
+        return key in self._ranks
+
     def taken(self, keys: Iterable[KeyT]) -> frozenset[KeyT]:
         """Those of the keys that have a place; later ones come after them."""
         named = dict.fromkeys(keys)

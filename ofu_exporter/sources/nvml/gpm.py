@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ofu_exporter.sources.nvml.nvml_errors import INVALID_ARGUMENT, NOT_SUPPORTED, SUCCESS, ask
+from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
     SHORTEST_WINDOW_SECONDS,
@@ -45,6 +46,11 @@ class Target:
     """Handle of the GPU, also for an instance; the GPU's clock is the instances' clock."""
     instance: int | None = None
     """GPU-instance id."""
+
+
+THROTTLE_REASONS = "nvmlDeviceGetCurrentClocksThrottleReasons"
+CLOCK_LIMITS = {1 << place: limit for place, limit in enumerate(ClockLimit)}
+"""The bits of nvml.h, from nvmlClocksEventReasonGpuIdle (1) to nvmlClocksEventReasonDisplayClockSetting (0x100)."""
 
 
 class GpmSeries:
@@ -95,6 +101,7 @@ class GpmSeries:
             clocks=(*self._clocks, *edge),
             cycles=_cycles(values),
             evidence=self._evidence(values),
+            clock_limits=self._clock_limits(),
         )
         self._samples.reverse()
         self._start, self._clocks = end, edge
@@ -140,6 +147,16 @@ class GpmSeries:
             power_watts=None if milliwatts is None else milliwatts / 1000,
             utilization_ratio=self._utilization() if nothing_counted else None,
         )
+
+    def _clock_limits(self) -> tuple[ClockLimit, ...] | None:
+        """What holds the clock of the whole GPU down now; a driver before R535 has it under an older name."""
+        nvml = self._nvml
+        for name in ("nvmlDeviceGetCurrentClocksEventReasons", THROTTLE_REASONS):
+            call = getattr(nvml, name, None)
+            bits = None if call is None else ask(nvml, call, self.target.handle)
+            if bits is not None:
+                return tuple(limit for bit, limit in CLOCK_LIMITS.items() if bits & bit)
+        return None
 
     def _utilization(self) -> float | None:
         """Share of the last second or less in which a kernel ran. It does not rest on the profiling counters."""

@@ -18,8 +18,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ofu_exporter.errors import SourceError
+from ofu_exporter.values.clock_limit import ClockLimit, known_limits
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Part, Reading
+from ofu_exporter.values.reading import (
+    ActivitySample,
+    ClockSample,
+    CycleTotals,
+    Evidence,
+    Fault,
+    Reading,
+)
 from ofu_exporter.values.reasons import Reason
 
 FORMAT = "ofu-recording"
@@ -190,7 +198,7 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "parts": [_encode_part(part, epoch) for part in event.parts] or None,
             "counts": None if event.counts else False,
         }
-    )
+    ) | _encode_limits(event.clock_limits)
 
 
 def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
@@ -212,17 +220,25 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
         evidence=_evidence(fields.get("evidence")),
         parts=tuple(_decode_part(*part) for part in fields.get("parts", ())),
         counts=bool(fields.get("counts", True)),
+        clock_limits=known_limits(fields.get("clock_limits")),
     )
 
 
-def _encode_part(part: Part, epoch: float) -> list[Any]:
+def _encode_limits(limits: Sequence[ClockLimit] | None) -> dict[str, Any]:
+    """An empty list is kept: that nothing holds the clock down is known."""
+    return {} if limits is None else {"clock_limits": [limit.value for limit in limits]}
+
+
+def _encode_part(part: ActivitySample, epoch: float) -> list[Any]:
     times = (round(at - epoch, 6) for at in (part.start, part.end))
     return [*times, part.tensor_active, dict(part.pipes)]
 
 
-def _decode_part(start: float, end: float, tensor: float, pipes: Mapping[str, float]) -> Part:
+def _decode_part(
+    start: float, end: float, tensor: float, pipes: Mapping[str, float]
+) -> ActivitySample:
     shares = {str(pipe): float(value) for pipe, value in pipes.items()}
-    return Part(float(start), float(end), float(tensor), shares)
+    return ActivitySample(float(start), float(end), float(tensor), shares)
 
 
 def _evidence(values: Sequence[float | None] | None) -> Evidence | None:

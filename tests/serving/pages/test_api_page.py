@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
@@ -11,11 +10,10 @@ from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.serving.access import Access
-from ofu_exporter.serving.app import create_app
-from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.app import all_routes
+from ofu_exporter.serving.openapi import openapi
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages.api_page import api_page
-from ofu_exporter.serving.read_access import ReadAccess
 from tests.helpers.values import FakeClock
 
 
@@ -23,10 +21,7 @@ from tests.helpers.values import FakeClock
 def text() -> str:
     page = Page(FakeClock())
     book, reports = JobBook(page.snapshot, "node1"), ReportBook(page.snapshot)
-    openapi: dict[str, Any] = create_app(
-        page, book, reports, Guard(Access()), ReadAccess()
-    ).openapi()
-    return api_page(openapi)
+    return api_page(openapi(all_routes(page, book, reports, Access())))
 
 
 @pytest.mark.parametrize(

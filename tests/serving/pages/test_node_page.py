@@ -10,6 +10,7 @@ import pytest
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Share
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import Reason
@@ -37,6 +38,16 @@ def test_it_shows_what_is_measured_with_its_error_and_its_losses() -> None:
     assert "lost to the clock 10.0%, to inactivity 50.0%" in row(page, 0)
     assert "1464 MHz<small> 80% of 1830" in row(page, 0)
     assert "Simulated" not in page
+
+
+def test_what_holds_a_clock_down_is_said_where_it_is_known() -> None:
+    held = replace(reading(), clock_limits=(ClockLimit.SW_POWER_CAP,))
+    free = replace(reading(device=gpu(1)), clock_limits=())
+    unknown = reading(device=gpu(2))
+    page = shown(snapshot_of(held, free, unknown))
+    assert "of 1830 · power cap</small>" in row(page, 0)
+    for number in (1, 2):
+        assert "of 1830</small>" in row(page, number)
 
 
 def test_what_is_not_measured_has_a_reason_and_no_number() -> None:

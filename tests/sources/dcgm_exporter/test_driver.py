@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm
-from ofu_exporter.sources.dcgm_exporter.page import parse
+from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, Key, parse
 from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
@@ -1107,3 +1107,26 @@ def test_mig_instances_of_sixteen_gpus_all_have_a_place(bench: Bench) -> None:
     )
     assert len(readings(bench.read(whole + parts))) == 16 * 7
     assert bench.source.rejected == {}
+
+
+def test_a_page_that_comes_again_is_sorted_once_however_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sorted_pages = []
+
+    def counted(text: str, places: Places[Key]) -> ExporterPage:
+        sorted_pages.append(text)
+        return parse(text, places)
+
+    monkeypatch.setattr(dcgm, "parse", counted)
+    with Bench(most_gpus=16) as bench:
+        page = crowd(0, 10_000, 0.5)
+        assert len(page) > 1 << 20
+        bench.read(page)
+        sorted_pages.clear()
+        for _ in range(3):
+            bench.read(page, after=COLLECT)
+        assert not sorted_pages
+        bench.read(f"{page}\n", after=COLLECT)
+        assert len(sorted_pages) == 1
+        assert bench.source.rejected["too_many_gpus"] > 0

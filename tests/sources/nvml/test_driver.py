@@ -16,6 +16,8 @@ from ofu_exporter.errors import SourceError
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.ofu.gpu_state import GpuState, take_reading
 from ofu_exporter.sources.nvml import driver, gpm
+from ofu_exporter.sources.nvml.gpm import CLOCK_LIMITS
+from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
@@ -242,6 +244,55 @@ def test_zeros_of_every_counter_come_with_what_does_not_rest_on_them(bench: Nvml
         utilization_ratio=1.0,
         power_watts=650.0,
     )
+
+
+@pytest.mark.parametrize(
+    ("bits", "limits"),
+    [
+        (0, ()),
+        (0x4, (ClockLimit.SW_POWER_CAP,)),
+        (0x8 | 0x40, (ClockLimit.HW_SLOWDOWN, ClockLimit.HW_THERMAL)),
+        (0x1, (ClockLimit.GPU_IDLE,)),
+        (0x100 | 0x8000, (ClockLimit.DISPLAY_CLOCK,)),
+    ],
+)
+def test_what_holds_the_clock_down_is_what_the_driver_says(
+    bench: NvmlNode, bits: int, limits: tuple[ClockLimit, ...]
+) -> None:
+    bench.scenario.gpu(0, **WORKS, clock_reasons=bits)
+    assert bench.window(bench.began()).clock_limits == limits
+
+
+def test_the_bits_are_those_of_the_binding() -> None:
+    import pynvml
+
+    names = {
+        ClockLimit.GPU_IDLE: "GpuIdle",
+        ClockLimit.APPLICATIONS_CLOCKS: "ApplicationsClocksSetting",
+        ClockLimit.SW_POWER_CAP: "SwPowerCap",
+        ClockLimit.HW_SLOWDOWN: "HwSlowdown",
+        ClockLimit.SYNC_BOOST: "SyncBoost",
+        ClockLimit.SW_THERMAL: "SwThermalSlowdown",
+        ClockLimit.HW_THERMAL: "HwThermalSlowdown",
+        ClockLimit.HW_POWER_BRAKE: "HwPowerBrakeSlowdown",
+        ClockLimit.DISPLAY_CLOCK: "DisplayClockSetting",
+    }
+    of_binding = {
+        getattr(pynvml, f"nvmlClocksEventReason{name}"): limit for limit, name in names.items()
+    }
+    assert of_binding == CLOCK_LIMITS
+
+
+@pytest.mark.parametrize("code", [3, 13, 999])
+def test_a_driver_with_the_older_name_says_the_same(bench: NvmlNode, code: int) -> None:
+    bench.scenario.gpu(0, **WORKS, clock_reasons=0x4)
+    bench.scenario.error("nvmlDeviceGetCurrentClocksEventReasons", code, gpu=0)
+    probe = bench.began()
+    assert bench.window(probe).clock_limits == (ClockLimit.SW_POWER_CAP,)
+    bench.scenario.error("nvmlDeviceGetCurrentClocksThrottleReasons", code, gpu=0)
+    reading = bench.window(probe)
+    assert reading.clock_limits is None, "not known, and not: nothing holds it down"
+    assert reading.tensor_active == pytest.approx(0.7)
 
 
 def test_dead_counters_are_never_an_ofu_of_zero(bench: NvmlNode) -> None:

@@ -18,8 +18,16 @@ from hypothesis import strategies as st
 
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources.replay import recording
+from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Part, Reading
+from ofu_exporter.values.reading import (
+    ActivitySample,
+    ClockSample,
+    CycleTotals,
+    Evidence,
+    Fault,
+    Reading,
+)
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.values import fault, gpu, reading
 
@@ -108,6 +116,7 @@ def events_of(gpus: st.SearchStrategy[Gpu]) -> st.SearchStrategy[Event]:
         clocks=st.lists(st.builds(ClockSample, seconds, numbers), max_size=3).map(tuple),
         cycles=st.none() | st.builds(CycleTotals, numbers, numbers),
         pace=st.floats(0, 60),
+        clock_limits=st.none() | st.lists(st.sampled_from(ClockLimit), max_size=3).map(tuple),
         evidence=st.none() | st.builds(Evidence, *[st.none() | numbers] * 5),
         counts=st.booleans(),
     ) | st.builds(Fault, gpus, seconds, st.sampled_from(Reason), words)
@@ -129,7 +138,14 @@ def parts(event: Event) -> tuple[object, ...]:
     if isinstance(event, Fault):
         return (event.gpu, event.at, event.reason, event.detail)
     numbers = (event.start, event.end, event.tensor_active, event.clocks, event.cycles)
-    return (event.gpu, *numbers, event.evidence, event.counts, dict(event.pipes))
+    return (
+        event.gpu,
+        *numbers,
+        event.evidence,
+        event.counts,
+        event.clock_limits,
+        dict(event.pipes),
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -174,7 +190,10 @@ def test_zero_is_not_not_measured(path: Path) -> None:
 
 
 def test_the_parts_of_a_window_come_back(path: Path) -> None:
-    parts = (Part(EPOCH, EPOCH + 1, 0.5, {"hmma": 0.25}), Part(EPOCH + 1, EPOCH + 2, 0.0, {}))
+    parts = (
+        ActivitySample(EPOCH, EPOCH + 1, 0.5, {"hmma": 0.25}),
+        ActivitySample(EPOCH + 1, EPOCH + 2, 0.0, {}),
+    )
     whole = Reading(Gpu("0", "x"), EPOCH, EPOCH + 2, 0.25, parts=parts)
     write(path, [[whole]])
     assert events(path) == [whole]

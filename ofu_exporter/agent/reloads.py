@@ -1,0 +1,66 @@
+"""Has the settings read anew at SIGHUP and when their file changes: one reload at a time, and one a second at most."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+from ofu_exporter.errors import HungError
+from ofu_exporter.support.patience import soon
+from ofu_exporter.support.small_files import READ_SECONDS, Stamp, stamp
+
+log = logging.getLogger(__name__)
+
+FILE_CHECK_SECONDS = 5.0
+"""Time between two looks for changes of the configuration file."""
+REST_SECONDS = 1.0
+"""Time from the end of a reload to the next one: without it, signals without end would take a core and fill the log."""
+
+
+class Reloads:
+    """What asks for a reload, and when it comes. However often it is asked for meanwhile, one more follows."""
+
+    def __init__(self, file: Path | None, reload: Callable[[], Awaitable[None]]) -> None:
+        self._file = file
+        self._reload = reload
+        self._asked = asyncio.Event()
+
+    def ask(self) -> None:
+        """Have everything read anew soon."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Reload whenever it is asked for."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            await self._reload()
+            await asyncio.sleep(REST_SECONDS)
+
+    async def watch(self) -> None:
+        """Ask for a reload whenever the file has changed."""
+        if self._file is None:
+            return
+        seen, hangs = await self._stamp(self._file, None, hangs=False)
+        while True:
+            await asyncio.sleep(FILE_CHECK_SECONDS)
+            now, hangs = await self._stamp(self._file, seen, hangs)
+            if now != seen:
+                seen = now
+                self.ask()
+
+    async def _stamp(self, path: Path, seen: Stamp, hangs: bool) -> tuple[Stamp, bool]:
+        """The file's stamp, and whether its file system hangs; while that does, the stamp that was seen last."""
+        try:
+            now = await soon(READ_SECONDS, f"time of {path}", partial(stamp, path))
+        except HungError:
+            if not hangs:
+                log.error(
+                    "configuration file %s: its file system does not answer; the settings stay",
+                    path,
+                )
+            return seen, True
+        return now, False

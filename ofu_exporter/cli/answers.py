@@ -1,0 +1,61 @@
+"""Prints an answer in the format that was asked for: text for people, JSON, or CSV with a row for each thing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+FORMATS = ("text", "json", "csv")
+Row = Mapping[str, Any]
+
+
+class _Format(click.Choice[str]):
+    """One of the formats; `table` is another word for text."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert("text" if value == "table" else value, param, ctx)
+
+
+format_option = click.option(
+    "--format",
+    "format_",
+    type=_Format(FORMATS),
+    default=FORMATS[0],
+    help="How the answer is printed. Default: text.",
+)
+
+
+def print_answer(
+    format_: str,
+    text: Callable[[], str],
+    data: Callable[[], Any],
+    rows: Callable[[], Sequence[Row]],
+) -> None:
+    """Print an answer; only what the format needs is made."""
+    if format_ == "json":
+        click.echo(json.dumps(data(), indent=2))
+    elif format_ == "csv":
+        click.echo(csv_text(rows()))
+    else:
+        click.echo(text())
+
+
+def csv_text(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
+    """Rows as CSV under their own names; an unknown value is an empty cell, a list or an object is JSON."""
+    names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    return file.getvalue().rstrip("\n")
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, (dict, list, tuple, bool)):
+        return json.dumps(value)
+    return value

@@ -1,0 +1,56 @@
+"""`completion`: prints or installs the script with which a shell completes this program's commands and options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+from click.shell_completion import get_completion_class
+
+from ofu_exporter.errors import ConfigError
+
+SHELLS = ("bash", "zsh", "fish")
+PROGRAM = "ofu-exporter"
+VARIABLE = "_OFU_EXPORTER_COMPLETE"
+"""With this variable the program answers a shell's question instead of doing its work; click's own rule."""
+
+
+@click.command(short_help="Completion of commands and options in a shell.")
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.option("--install", is_flag=True, help="Write it where the shell looks for it.")
+def completion(shell: str, install: bool) -> None:
+    """Print the script with which a shell completes commands and options."""
+    text = script(shell)
+    if not install:
+        click.echo(text)
+        return
+    path = place(shell, os.environ)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    click.echo(f"{path} is written; new shells complete {PROGRAM}.")
+    if shell == "zsh":
+        click.echo(f"zsh needs in ~/.zshrc, before compinit: fpath+=({path.parent})")
+
+
+def script(shell: str) -> str:
+    """The script, which asks this program what may follow."""
+    found = get_completion_class(shell)
+    assert found is not None, shell
+    return found(click.Command(PROGRAM), {}, PROGRAM, VARIABLE).source().strip()
+
+
+def place(shell: str, environ: Mapping[str, str]) -> Path:
+    """The file from which a shell of this user loads it."""
+    home = Path(environ.get("HOME") or "~").expanduser()
+    data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
+    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return {
+        "bash": data / "bash-completion/completions" / PROGRAM,
+        "zsh": data / "zsh/site-functions" / f"_{PROGRAM}",
+        "fish": config / "fish/completions" / f"{PROGRAM}.fish",
+    }[shell]

@@ -1,0 +1,106 @@
+"""`events`: what has happened on this node, by its agent, once or as it happens."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import time
+from functools import partial
+
+import click
+
+from ofu_exporter.client.agent_url import default_url
+from ofu_exporter.client.port_owner import refuse_stranger
+from ofu_exporter.errors import OfuError
+from ofu_exporter.serving.event_routes import EventJson, EventsJson
+from ofu_exporter.support.json_answer import NoAnswerError, ask, shown_url
+from ofu_exporter.values.text import shown
+
+POLL_SECONDS = 2.0
+"""Time between two questions to the agent."""
+
+
+@click.command(short_help="What has happened on this node.")
+@click.option(
+    "--agent",
+    envvar="OFU_AGENT",
+    metavar="URL",
+    help="The agent: http://, https:// or unix:/path. "
+    "Default: OFU_AGENT, its Unix socket where that is there, or http://127.0.0.1:9846.",
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on with what happens, until interrupted.")
+@click.option(
+    "--after",
+    default=0,
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Only events with a higher number.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def events(agent: str | None, follow: bool, after: int, as_json: bool) -> None:
+    """Show what has happened on this node: jobs, verdicts, GPUs lost and back, sources, pauses.
+
+    The agent remembers the last thousand events since it began. With --follow an agent that is away is
+    waited for, and a new one is read from its first event on.
+    """
+    reader = _Reader(agent or default_url(), after)
+    for event in reader.ask():
+        _print(event, as_json)
+    while follow:
+        time.sleep(POLL_SECONDS)
+        for event in reader.ask_patiently():
+            _print(event, as_json)
+
+
+class _Reader:
+    """Asks one agent for what is new."""
+
+    def __init__(self, agent: str, after: int) -> None:
+        self._agent = agent
+        self._after = after
+        self._began: float | None = None
+        self._is_away = False
+
+    def ask(self) -> list[EventJson]:
+        """The events since the last answer. Raises OfuError."""
+        check = partial(refuse_stranger, environ=os.environ)
+        try:
+            answer = ask(self._agent, f"/v1/events?after={self._after}", EventsJson, check=check)
+            if self._began not in (None, answer.began):
+                self._say("a new agent has begun")
+                answer = ask(self._agent, "/v1/events", EventsJson, check=check)
+                self._after = 0
+        except NoAnswerError as error:
+            raise OfuError(f"the agent at {shown_url(self._agent)} {error}") from error
+        self._note_lost(answer)
+        self._began, self._after = answer.began, answer.newest
+        return answer.events
+
+    def ask_patiently(self) -> list[EventJson]:
+        """The same; an agent that is away has no events, and is named once."""
+        try:
+            found = self.ask()
+        except OfuError as error:
+            if not self._is_away:
+                self._say(f"{error}; it is asked again")
+            self._is_away = True
+            return []
+        self._is_away = False
+        return found
+
+    def _note_lost(self, answer: EventsJson) -> None:
+        first = answer.events[0].number if answer.events else answer.newest + 1
+        if self._after < first - 1:
+            self._say(f"{first - 1 - self._after} older events are no longer remembered")
+
+    def _say(self, text: str) -> None:
+        click.echo(f"ofu-exporter: {shown(text)}", err=True)
+
+
+def _print(event: EventJson, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(event.model_dump(mode="json")))
+    else:
+        at = datetime.datetime.fromtimestamp(event.unix).astimezone().isoformat(" ", "seconds")
+        click.echo(shown(f"{at}  {event.kind.value:<14}  {event.sentence}"))

@@ -1,0 +1,219 @@
+"""`top`: a screen, or one page of text, of one node, of many, of a recording, or of GPUs that it samples itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ofu_exporter.cli.help import SubjectCommand, SubjectOption
+from ofu_exporter.cli.layers import Given
+from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
+from ofu_exporter.client.agent_url import default_url
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.terminal.hosts import Host, parse_hosts, read_hosts
+from ofu_exporter.terminal.plain import for_encoding, page
+from ofu_exporter.terminal.scene import Feed, Scene
+from ofu_exporter.terminal.themes import THEMES, Theme
+from ofu_exporter.terminal.views import SORTS, VIEWS, Choice
+
+EXIT_SOURCE = 3
+WAIT_SECONDS = 5.0
+"""How long `--once` waits for the agents: each answers within two seconds or not at all."""
+PLAY_SECONDS = 60.0
+"""How long `--once` reads a recording."""
+PRESET = {**QUIET, "interval": Given(2.0, "this command")}
+"""Settings of the sampling without an agent."""
+SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
+"""The settings of the agent that it uses for that."""
+TEXTUAL = "the screen needs textual: pip install 'ofu-exporter[top]'; `ofu-exporter top --once` needs nothing"
+
+
+@click.command(cls=SubjectCommand, short_help="Watch GPUs, jobs and users in the terminal.")
+@partial(setting_flags, own=PRESET, names=SAMPLE)
+@click.option(
+    "--agent", metavar="URL", help="One agent: http://, https:// or unix:/path; or OFU_AGENT."
+)
+@click.option(
+    "--hosts", metavar="LIST", help="Many agents: node[1-8],m7, or addresses as for --agent."
+)
+@click.option(
+    "--hosts-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A file of such hosts; what follows a # is a comment.",
+)
+@click.option("--port", default=9846, metavar="N", help="Port of the agents of --hosts: 9846.")
+@click.option("--once", is_flag=True, help="Print one page of text, and end.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and end.")
+@click.option(
+    "--view",
+    type=click.Choice([*VIEWS]),
+    default="gpus",
+    metavar="NAME",
+    help="What to begin with: " + ", ".join(VIEWS) + ".",
+)
+@click.option("--filter", "words", default="", metavar="WORDS", help="Only rows with these words.")
+@click.option(
+    "--sort",
+    type=click.Choice([*SORTS]),
+    default=None,
+    metavar="KEY",
+    help="Sort by: " + ", ".join(f"{key} {name}" for key, name in SORTS.items()) + ".",
+    cls=SubjectOption,
+    rare=True,
+)
+@click.option(
+    "--theme",
+    type=click.Choice([*THEMES]),
+    default=None,
+    help="Colours; monochrome where NO_COLOR is set.",
+    cls=SubjectOption,
+    rare=True,
+)
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="Whether --once is coloured: auto = on a terminal.",
+    cls=SubjectOption,
+    rare=True,
+)
+@click.option(
+    "--width",
+    type=click.IntRange(40, 1000),
+    help="Width of --once; default: the terminal's.",
+    cls=SubjectOption,
+    rare=True,
+)
+def top(  # noqa: PLR0913, PLR0917 - one per flag
+    agent: str | None,
+    hosts: str | None,
+    hosts_file: Path | None,
+    port: int,
+    once: bool,
+    as_json: bool,
+    view: str,
+    words: str,
+    sort: str | None,
+    theme: str | None,
+    color: str,
+    width: int | None,
+    **flags: Any,
+) -> None:
+    """Watch GPUs, jobs and users in the terminal: bars of OFU, the last hour, verdicts, and what is wrong.
+
+    By default the agent of this node is asked. Where there is none, or a setting of a source is
+    given, this command samples by itself, as `check` does; --path plays a recording. It ends no process.
+    """
+    is_screen = not (once or as_json)
+    colours = theme or ("monochrome" if os.environ.get("NO_COLOR") else "dark")
+    if is_screen:
+        _check_screen()
+    named = _hosts(agent, hosts, hosts_file, port)
+    feed, seconds = _feed(named, flags, is_screen)
+    choice = Choice(view, words, sort or "")
+    if is_screen:
+        _run_screen(feed, choice, colours)
+        return
+    feed.start()
+    try:
+        scene = feed.complete(seconds)
+    finally:
+        feed.stop()
+    _print(scene, choice, as_json, width, THEMES[colours] if _is_coloured(color) else None)
+    if not any(node.gpus for node in scene.nodes):
+        sys.exit(EXIT_SOURCE)
+
+
+def _hosts(agent: str | None, hosts: str | None, file: Path | None, port: int) -> list[Host]:
+    """The agents that are named. Raises ConfigError."""
+    if sum(each is not None for each in (agent, hosts, file)) > 1:
+        raise ConfigError("give one of --agent, --hosts and --hosts-file")
+    if file is not None:
+        return read_hosts(file, port)
+    if hosts is not None:
+        return parse_hosts(hosts, port)
+    agent = agent or os.environ.get("OFU_AGENT")
+    return [] if agent is None else parse_hosts(agent, port)
+
+
+def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
+    """Where scenes come from, and how long the first one may take."""
+    from ofu_exporter.support.json_answer import NoAnswerError
+    from ofu_exporter.terminal.agents import Agents, read_node
+
+    given = [name for name, value in flags.items() if value is not None]
+    if hosts:
+        if given:
+            raise ConfigError("agents sample by their own settings: leave out the sources' flags")
+        return Agents(hosts), WAIT_SECONDS
+    if not given:
+        own = Host("this node", default_url())
+        try:
+            read_node(own.url)
+            return Agents([own]), WAIT_SECONDS
+        except NoAnswerError as error:
+            click.echo(
+                f"ofu-exporter: the agent of this node {error}; top samples by itself", err=True
+            )
+    return _own(flags, is_screen)
+
+
+def _own(flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
+    """A feed without an agent: a recording, or a sampler."""
+    path = flags.get("path")
+    if path:
+        from ofu_exporter.terminal.playback import Playback
+
+        return Playback(Path(path)), PLAY_SECONDS
+    from ofu_exporter.terminal.own_sampler import OwnSampler
+
+    configured = load(flags, PRESET)
+    if is_screen:
+        logging.getLogger().addHandler(logging.NullHandler())  # no line may come into the screen
+    else:
+        start_quiet_logging(configured)
+    return OwnSampler(configured), 3 * configured.settings.interval + 10
+
+
+def _check_screen() -> None:
+    """Raises ConfigError where a screen cannot be shown."""
+    try:
+        import textual  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ConfigError(TEXTUAL) from error
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise ConfigError("the screen needs a terminal: use --once or --json")
+
+
+def _run_screen(feed: Feed, choice: Choice, colours: str) -> None:
+    from ofu_exporter.terminal.app import Top
+
+    try:
+        Top(feed, choice, colours).run()
+    finally:
+        feed.stop()
+
+
+def _is_coloured(color: str) -> bool:
+    if color == "auto":
+        return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return color == "always"
+
+
+def _print(
+    scene: Scene, choice: Choice, as_json: bool, width: int | None, theme: Theme | None
+) -> None:
+    if as_json:
+        click.echo(json.dumps(scene.as_data(), indent=1))
+        return
+    text = page(scene, choice, width or shutil.get_terminal_size((100, 24)).columns, theme)
+    click.echo(for_encoding(text, sys.stdout.encoding or "ascii"), color=True)

@@ -1,0 +1,228 @@
+"""A vision tower, a projector and a language model: one composition for all models that are made of these three.
+
+The language model is read by the family that reads it alone; which one it is, and which tower, the inner configurations
+say by their model_type. A projector turns the tower's output into tokens of the language model. Sources: LLaVA
+(arXiv:2304.08485, 2310.03744), LLaVA-OneVision (arXiv:2408.03326), Gemma 3 (arXiv:2503.19786), PaliGemma
+(arXiv:2407.07726), InternVL3 (arXiv:2504.10479), Idefics3 (arXiv:2408.12637), SmolVLM (arXiv:2504.05299), Pixtral
+(arXiv:2410.07073), Aya Vision (arXiv:2505.08751), GLM-4.1V (arXiv:2507.01006), LFM2-VL (arXiv:2511.23404), Gemma 4,
+Kimi K2.5, Llama 4 and Mistral Small 3.1 (model cards), and the model classes in Hugging Face transformers.
+
+Streams: `tokens` is the whole sequence of the language model, an image's tokens included. Where the configuration fixes
+the size of an image, `images` is how many a sample has (each tile of a large one counts); else `image` are the
+patches of one. The towers `vision` and `language` can be frozen apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from ofu_exporter.flops import families, projectors
+from ofu_exporter.flops.families import vit
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.lengths import fixed
+from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.projectors import FEATURES, Projector, Seen
+from ofu_exporter.flops.shapes import rms_norm
+from ofu_exporter.flops.terms import TOKENS, Extent, Per, Term
+
+VISION, LANGUAGE, IMAGES = "vision", "language", "images"
+CAUSAL = "ForCausalLM"
+
+NEUTRAL = vit.NEUTRAL | listed(
+    """
+        adapter_layer_norm_eps boi_token_index eoi_token_index hidden_size image_grid_pinpoints image_seq_length
+        layer_scale_init_value max_image_size multi_modal_projector_bias multimodal_projector_bias num_image_tokens
+        out_hidden_size pos_emb_time projection_layer_norm_eps projector_dropout projector_hidden_act
+        projector_layernorm_eps spatial_pool_mode spatial_pool_stride standardize use_cache
+        use_image_newline_parameter use_mean_pooling vision_aspect_ratio video_seq_length vision_feature_layer
+        vision_feature_select_strategy vocab_size
+        """
+)
+
+
+RGB = 3
+"""Channels of an image where a tower's configuration does not say."""
+PREFIX = "image and prompt attend to each other in both directions; their pairs are counted as causal ones"
+
+
+ALIASES = {"glm4v": "glm4", "glm4vmoe": "glm4moe"}
+"""Kinds of texts that are another kind under a name of their own."""
+
+
+class Composition(NamedTuple):
+    """What the class of an architecture fixes."""
+
+    projector: Projector
+    free: bool = False
+    """Whether images have any size."""
+    prefixed: bool = False
+    """Whether image and prompt attend to each other in both directions."""
+
+
+GLM = vit.VitPlan(
+    special=0,
+    names=vit.Names("depth", "num_heads", "in_channels", "out_hidden_size"),
+    pre_norm=True,
+    norm=rms_norm,
+    gated=True,
+    bias=False,
+    bias_field="attention_bias",
+    position_rows=lambda vision: (vision.size("image_size") // vision.size("patch_size")) ** 2,
+)
+TOWERS: dict[str, vit.VitPlan] = {
+    "clip_vision_model": vit.ARCHITECTURES["CLIPVisionModel"],
+    "siglip_vision_model": vit.ARCHITECTURES["SiglipVisionModel"],
+    "pixtral": vit.VitPlan(
+        special=0,
+        patch_bias=False,
+        pre_norm=True,
+        post_norm=False,
+        norm=rms_norm,
+        gated=True,
+        bias=False,
+        positions=False,
+    ),
+    "internvl_vision": vit.VitPlan(
+        post_norm=False, scaled=2, bias_field="attention_bias", bias=True
+    ),
+    "idefics3_vision": vit.VitPlan(special=0),
+    "smolvlm_vision": vit.VitPlan(special=0),
+    "llama4_vision_model": vit.VitPlan(patch_bias=False, pre_norm=True),
+    "siglip2_vision_model": vit.VitPlan(
+        special=0, attention_pool=True, position_rows=lambda vision: vision.size("num_patches")
+    ),
+    "kimi_k25_vision": vit.VitPlan(
+        special=0,
+        position_rows=lambda vision: vision.size("pos_emb_height") * vision.size("pos_emb_width"),
+    ),
+    "gemma4_vision": vit.VitPlan(
+        special=0,
+        patch_bias=False,
+        post_norm=False,
+        norm=rms_norm,
+        layer_norms=4,
+        gated=True,
+        bias=False,
+        bias_field="attention_bias",
+        head_norms=True,
+        position_rows=lambda vision: 2 * vision.size("position_embedding_size"),
+    ),
+    "glm4v_vision": GLM,
+    "glm4v_moe_vision": GLM,
+}
+"""The tower of each model_type of a vision_config."""
+
+ARCHITECTURES = {
+    "LlavaForConditionalGeneration": Composition(projectors.llava),
+    "LlavaNextForConditionalGeneration": Composition(projectors.llava_next),
+    "LlavaNextVideoForConditionalGeneration": Composition(projectors.llava_next),
+    "LlavaOnevisionForConditionalGeneration": Composition(projectors.llava_next),
+    "VipLlavaForConditionalGeneration": Composition(projectors.vip_llava),
+    "PaliGemmaForConditionalGeneration": Composition(projectors.pali_gemma, prefixed=True),
+    "Gemma3ForConditionalGeneration": Composition(projectors.gemma_3),
+    "AyaVisionForConditionalGeneration": Composition(projectors.aya),
+    "Cohere2VisionForConditionalGeneration": Composition(projectors.cohere),
+    "InternVLForConditionalGeneration": Composition(projectors.intern),
+    "Idefics3ForConditionalGeneration": Composition(projectors.idefics),
+    "SmolVLMForConditionalGeneration": Composition(projectors.idefics),
+    "Llama4ForConditionalGeneration": Composition(projectors.llama_4),
+    "Mistral3ForConditionalGeneration": Composition(projectors.mistral, free=True),
+    "Glm4vForConditionalGeneration": Composition(projectors.glm, free=True),
+    "Glm4vMoeForConditionalGeneration": Composition(projectors.glm, free=True),
+    "Kimi_K25ForConditionalGeneration": Composition(projectors.kimi, free=True),
+    "Lfm2VlForConditionalGeneration": Composition(projectors.lfm, free=True),
+    "Gemma4ForConditionalGeneration": Composition(projectors.gemma_4, free=True),
+}
+
+
+def read(fields: Fields, architecture: str) -> Model:
+    """A vision tower before a language model."""
+    plan = ARCHITECTURES[architecture]
+    if fields.has("audio_config"):
+        raise fields.error("audio_config", "is not known; --executed counts the sound's tower, too")
+    language = _language(fields, plan.prefixed)
+    shape = language.shape
+    assert shape is not None
+    if not fields.has("vision_config"):  # Gemma 4 may be a text model alone
+        return replace(language, family="composed", architecture=architecture)
+    vision = fields.inner("vision_config")
+    kind = vision.word("model_type", TOWERS)
+    tower = vit.tower(vision, replace(TOWERS[kind], colours=RGB), plan.free)
+    projected = plan.projector(
+        Seen(fields, vision, tower.hidden, tower.patches, tower.special, shape.hidden)
+    )
+    terms = (*(_named(term) for term in tower.terms), *projected.terms)
+    if plan.free:
+        placed = (_of_patches(term, projected.merged) for term in terms)
+    else:
+        counts = {
+            vit.IMAGE: tower.patches + tower.special,
+            vit.PATCHES: tower.patches,
+            FEATURES: projected.tokens,
+        }
+        placed = (_of_image(term, counts) for term in terms)
+    return Model(
+        "composed",
+        architecture,
+        shape,
+        (
+            *(replace(term, tower=VISION) for term in placed),
+            *(replace(term, tower=LANGUAGE) for term in language.terms),
+        ),
+        towers=(VISION, LANGUAGE),
+        layers=tower.layers + language.layers,
+        streams=(TOKENS, vit.IMAGE if plan.free else IMAGES),
+        notes=(PREFIX,) if plan.prefixed else (),
+    )
+
+
+def _language(fields: Fields, prefixed: bool) -> Model:
+    """The language model, read by its own family, with the head of the whole."""
+    text = fields.inner("text_config")
+    if prefixed:
+        text = text.without("use_bidirectional_attention")
+    architecture = language_of(text.text("model_type"))
+    family = families.load(families.family_of(architecture))
+    text.ignore(family.NEUTRAL)
+    model = family.read(text, architecture)
+    if model.shape is None:
+        raise fields.error("text_config", f"is a {architecture}, which is no decoder")
+    # transformers ties them where either configuration says so.
+    tied = fields.flag("tie_word_embeddings", default=False) or model.shape.tied
+    return replace(model, shape=replace(model.shape, tied=tied))
+
+
+def language_of(model_type: str) -> str:
+    """The causal architecture of a model_type: llama, gemma3_text, deepseek_v3."""
+    wanted = model_type.removesuffix("_text").replace("_", "")
+    wanted = ALIASES.get(wanted, wanted)
+    for name in families.architectures():
+        if name.removesuffix(CAUSAL).lower().replace("_", "") == wanted and name.endswith(CAUSAL):
+            return name
+    return families.family_of(model_type)
+
+
+def _named(term: Term) -> Term:
+    return replace(term, name=f"vision.{term.name}")
+
+
+def _of_image(term: Term, counts: Mapping[str, int]) -> Term:
+    """The term per image: an image is as many tokens, patches or features as the configuration fixes."""
+    if term.flops == 0:
+        return term
+    lengths = fixed(1, **{name: number for name, number in counts.items() if number})
+    times = int(lengths.of(term.extent))
+    linear = term.linear and replace(term.linear, used=term.linear.used * times)
+    return replace(term, flops=term.flops * times, linear=linear, extent=Extent(stream=IMAGES))
+
+
+def _of_patches(term: Term, merged: int) -> Term:
+    """The term per patch of an image of any size: `merged` patches are one feature."""
+    if term.extent.per is Per.TOKEN and term.extent.stream == FEATURES:
+        return replace(term, extent=Extent(stream=vit.IMAGE, merged=merged))
+    if term.extent.stream == vit.PATCHES:
+        return replace(term, extent=replace(term.extent, stream=vit.IMAGE))
+    return term

@@ -1,0 +1,99 @@
+"""Mamba and Mamba-2: a mixer with a state in every layer, no attention, no feed-forward block.
+
+Terms and formulas are those of `recurrences`. Sources: Mamba (arXiv:2312.00752), Mamba-2 (arXiv:2405.21060), Falcon
+Mamba (arXiv:2410.05355), and the model classes in Hugging Face transformers. Other families use the mixer, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.shapes import Decoder, Layer, Mamba1, Mamba2
+
+NEUTRAL = listed(
+    """
+    chunk_size fuse_cross_entropy mixer_rms_eps num_logits_to_keep rescale_prenorm_residual residual_in_fp32
+    rms_norm ssm_cfg time_step_floor time_step_init_scheme time_step_limit time_step_max time_step_min
+    time_step_rank time_step_scale use_associative_scan use_falcon_mambapy use_mambapy
+    """
+)
+
+
+def mamba(fields: Fields) -> Decoder:
+    """Mamba: a mixer and a norm in every layer, no feed-forward block (arXiv:2312.00752)."""
+    hidden = fields.size("hidden_size")
+    mixer = Mamba1(
+        inner=fields.size("intermediate_size", default=fields.size("expand", default=2) * hidden),
+        state=fields.size("state_size"),
+        kernel=fields.size("conv_kernel"),
+        step_rank=fields.size("time_step_rank", default=-(-hidden // 16)),
+        conv_bias=fields.flag("use_conv_bias", default=True),
+        bias=fields.flag("use_bias", default=False),
+    )
+    return decoder_of(
+        fields, hidden, [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers"), tied=True
+    )
+
+
+def mamba_2(fields: Fields) -> Decoder:
+    """Mamba-2: the same with its mixer (arXiv:2405.21060)."""
+    hidden = fields.size("hidden_size")
+    mixer = Mamba2(
+        heads=fields.size("num_heads"),
+        head_dim=fields.size("head_dim"),
+        groups=fields.size("n_groups"),
+        state=fields.size("state_size"),
+        kernel=fields.size("conv_kernel"),
+        conv_bias=fields.flag("use_conv_bias", default=True),
+        bias=fields.flag("use_bias", default=False),
+    )
+    if mixer.inner != fields.size("expand", default=2) * hidden:
+        raise fields.contradiction(
+            "heads must fill the inner width", "num_heads", "head_dim", "expand"
+        )
+    return decoder_of(
+        fields, hidden, [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers")
+    )
+
+
+ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
+    "MambaForCausalLM": mamba,
+    "FalconMambaForCausalLM": mamba,
+    "Mamba2ForCausalLM": mamba_2,
+}
+
+
+def read(fields: Fields, architecture: str) -> Model:
+    """A decoder without attention."""
+    shape = ARCHITECTURES[architecture](fields)
+    return Model("mamba", architecture, shape, layers=len(shape.layers))
+
+
+def mixer(fields: Fields, inner: int, gate_norm: bool = True) -> Mamba2:
+    """The Mamba-2 mixer of a hybrid; a head dimension that is absent, or "auto", is the inner width over the heads."""
+    heads = fields.size("mamba_n_heads")
+    return Mamba2(
+        heads=heads,
+        head_dim=fields.size("mamba_d_head", default=inner // heads),
+        groups=fields.size("mamba_n_groups"),
+        state=fields.size("mamba_d_state"),
+        kernel=fields.size("mamba_d_conv"),
+        conv_bias=fields.flag("mamba_conv_bias", default=True),
+        bias=fields.flag("mamba_proj_bias", default=False),
+        gate_norm=gate_norm,
+    )
+
+
+def decoder_of(fields: Fields, hidden: int, layers: list[Layer], tied: bool = False) -> Decoder:
+    """A decoder of layers of any kind, with RMS norms."""
+    return Decoder(
+        hidden=hidden,
+        vocab=fields.size("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", default=tied),
+        layers=tuple(layers),
+        final_norm_parameters=hidden,
+        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
+    )

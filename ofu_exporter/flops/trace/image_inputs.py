@@ -1,0 +1,170 @@
+"""Makes the images of one sample for a model of transformers, as each class wants them: pixels, patches or tiles."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from ofu_exporter.errors import ConfigError
+
+TOKENS, IMAGE, IMAGES = "tokens", "image", "images"
+
+
+def length(given: Mapping[str, int], stream: str) -> int:
+    """The length of a stream. Raises ConfigError, which names the option that gives it."""
+    if stream not in given:
+        option = "--seq-len N" if stream == TOKENS else f"--length {stream}=N"
+        raise ConfigError(f"executed: the model needs {option}")
+    return given[stream]
+
+
+def pixels(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
+    """The images and what describes them: `images` of the configuration's size, or `image` patches of one image."""
+    config, names = module.config, {*inspect.signature(module.forward).parameters}
+    vision = getattr(config, "vision_config", None) or config
+    for name in ("image_grid_thw", "grid_thw"):
+        if name in names:
+            return _grid(vision, given, name)
+    for name, make in MAKERS.items():
+        if name in names:
+            return make(vision, given)
+    if hasattr(config, "image_grid_pinpoints"):
+        return _tiles(config, vision)
+    if "image_sizes" in names and hasattr(config, "spatial_merge_size"):
+        return _sized(config, vision, given)
+    return _plain(config, vision, names, given)
+
+
+def _sized(config: Any, vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
+    """One image of as many patches as are given, and its height and width (Mistral 3)."""
+    height, width = (side * vision.patch_size for side in _sides(config, vision, given))
+    image = torch.zeros(1, _channels(vision), height, width, device="meta")
+    return {"pixel_values": image, "image_sizes": torch.tensor([[height, width]], device="cpu")}
+
+
+def _plain(config: Any, vision: Any, names: set[str], given: Mapping[str, int]) -> dict[str, Any]:
+    """Images of the configuration's size."""
+    size = getattr(vision, "image_size", None) or getattr(config, "image_size", None) or 224
+    height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+    number = given.get(IMAGES, 1)
+    shape = (number, _channels(vision), height, width)
+    if "pixel_attention_mask" in names:  # such a model asks which images are more than padding
+        return {"pixel_values": torch.ones(1, *shape, device="cpu")}
+    return {"pixel_values": torch.zeros(shape, device="meta")}
+
+
+def _channels(vision: Any) -> int:
+    names = ("num_channels", "in_channels", "in_chans")
+    return next((getattr(vision, name) for name in names if hasattr(vision, name)), 3)
+
+
+def _merge(*configs: Any) -> int:
+    """The side of the square of patches that is one token."""
+    for config in configs:
+        for name in ("spatial_merge_size", "merge_kernel_size", "downsample_factor"):
+            value: Any = getattr(config, name, None)
+            if value is not None:
+                return int(value[0] if isinstance(value, list | tuple) else value)
+    return 1
+
+
+def _sides(config: Any, vision: Any, given: Mapping[str, int]) -> tuple[int, int]:
+    """The patches to a side of one image, nearly square, whose sides are whole merged patches."""
+    merge, patches = _merge(config, vision), length(given, IMAGE)
+    units, rest = divmod(patches, merge**2)
+    if rest or not units:
+        raise ConfigError(
+            f"executed: image={patches} is not a number of whole {merge}x{merge} patches"
+        )
+    rows = max(side for side in range(1, int(units**0.5) + 1) if units % side == 0)
+    return rows * merge, units // rows * merge
+
+
+def _grid(vision: Any, given: Mapping[str, int], name: str) -> dict[str, Any]:
+    """The patches of one image in a row, and its sides."""
+    height, width = _sides(vision, vision, given)
+    shape: tuple[int, ...] = (_channels(vision), vision.patch_size, vision.patch_size)
+    if not hasattr(vision, "merge_kernel_size"):  # Kimi's patches keep their sides
+        shape = (shape[0] * getattr(vision, "temporal_patch_size", 1) * vision.patch_size**2,)
+    return {
+        "pixel_values": torch.zeros(height * width, *shape, device="meta"),
+        name: torch.tensor([[1, height, width]], device="cpu"),
+    }
+
+
+def _padded(vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
+    """One image as a batch of patches that could be padded (SigLIP 2)."""
+    height, width = _sides(vision, vision, {IMAGE: given.get(IMAGE, vision.num_patches)})
+    number, pixels_of_one = height * width, _channels(vision) * vision.patch_size**2
+    return {
+        "pixel_values": torch.zeros(1, number, pixels_of_one, device="meta"),
+        "spatial_shapes": torch.tensor([[height, width]], device="cpu"),
+        "pixel_attention_mask": torch.ones(1, number, dtype=torch.long, device="cpu"),
+    }
+
+
+def _placed(vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
+    """One image as a batch of patches with their places (Gemma 4)."""
+    pooled = getattr(vision, "pooling_kernel_size", 1)
+    number = length(given, IMAGE)
+    if number % pooled**2:
+        raise ConfigError(
+            f"executed: image={number} is not a number of whole {pooled}x{pooled} patches"
+        )
+    places = torch.arange(number, device="cpu")
+    rows = torch.stack((places % pooled, places // pooled), -1)[None]
+    width = _channels(vision) * vision.patch_size**2
+    return {
+        "pixel_values": torch.zeros(1, number, width, device="meta"),
+        "image_position_ids": rows,
+    }
+
+
+def _tiles(config: Any, vision: Any) -> dict[str, Any]:
+    """One image as large as the first grid of tiles, and a tile that is the whole of it made small."""
+    height, width = config.image_grid_pinpoints[0]
+    size = vision.image_size
+    number = 1 + -(-height // size) * -(-width // size)
+    return {
+        "pixel_values": torch.zeros(1, number, _channels(vision), size, size, device="meta"),
+        "image_sizes": torch.tensor([[height, width]], device="cpu"),
+    }
+
+
+def _tiled(vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
+    """Images of as many tiles as the model takes at most, which the whole text attends to (Llama 3.2 Vision)."""
+    number, tiles, size = given.get(IMAGES, 1), vision.max_num_tiles, vision.image_size
+    ones = {"dtype": torch.long, "device": "cpu"}
+    shape = (1, number, tiles, _channels(vision), size, size)
+    return {
+        "pixel_values": torch.zeros(shape, device="meta"),
+        "aspect_ratio_ids": torch.ones(1, number, **ones),
+        "aspect_ratio_mask": torch.ones(1, number, tiles, **ones),
+        "cross_attention_mask": torch.ones(1, length(given, TOKENS), number, tiles, **ones),
+    }
+
+
+MAKERS: dict[str, Callable[[Any, Mapping[str, int]], dict[str, Any]]] = {
+    "spatial_shapes": _padded,
+    "image_position_ids": _placed,
+    "aspect_ratio_ids": _tiled,
+}
+"""Who makes the images of a class, by an argument that only such classes take."""
+
+
+def image_tokens(module: Any, inputs: Mapping[str, Any]) -> int:
+    """How many features the model makes of its images, by running the part that makes them."""
+    maker = getattr(module, "get_image_features", None) or getattr(
+        module.model, "get_image_features", None
+    )
+    if maker is None:  # the text attends to images that are not in it
+        return 1
+    wanted = inspect.signature(maker).parameters
+    found = maker(**{name: value for name, value in inputs.items() if name in wanted})
+    pooled = getattr(found, "pooler_output", found)
+    found = found.last_hidden_state if pooled is None else pooled
+    parts = found if isinstance(found, list | tuple) else [found]
+    return sum(part.numel() // part.shape[-1] for part in parts)

@@ -1,0 +1,205 @@
+"""Describes a whole node as JSON in one answer: its sources, GPUs and jobs, as `ofu-exporter top` shows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ofu_exporter import __version__
+from ofu_exporter.serving.faults import Faults
+from ofu_exporter.serving.gpu_json import GpuJson, gpu_state
+from ofu_exporter.serving.history import GPU_STEP_SECONDS, History
+from ofu_exporter.values.reported import LikelyCause, Verdict
+from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot, SourceHealth
+
+IDLE_RATIO = 0.001
+"""Below this OFU a GPU did no tensor work to speak of."""
+GPU_GROUP, JOB_GROUP = 6, 2
+"""Steps of the history that make one minute of `last_hour`."""
+MINUTES = "OFU of each minute of the last hour, oldest first; null where nothing was measured."
+
+
+class SourceJson(BaseModel):
+    """A source that GPUs are read through, or that was tried."""
+
+    source: str
+    up: bool
+    simulated: bool
+    reason: str | None = Field(description="Why it cannot be read; null while it is.")
+    detail: str
+    advice: str = Field(description="What to do about the reason.")
+
+
+class NodeGpu(GpuJson):
+    """One GPU or MIG instance, with its last hour."""
+
+    profile: str = Field(description="MIG profile.")
+    driver: str
+    source: str
+    advice: str = Field(description="What to do where it is not measured.")
+    idle_seconds: float | None = Field(
+        description="How long it has done no tensor work, an hour at most; null = not measured now."
+    )
+    last_hour: list[float | None] = Field(description=MINUTES)
+
+
+class NodeJob(BaseModel):
+    """One job on this node, in short; /v1/jobs/{job_id} has all of it."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    scheduler: str
+    job_id: str
+    job_name: str
+    user: str
+    account: str
+    partition: str
+    namespace: str
+    began: float = Field(description="Unix time at which it was first seen here.")
+    ended: float | None = Field(description="null while it holds a GPU.")
+    gpus: tuple[str, ...] = Field(description="GPUs that it has or had here, INDEX or INDEX/MIG.")
+    gpu_count: float = Field(description="How many these are; a MIG instance is a part of one.")
+    utilization_ratio: float | None = Field(description="OFU over all that was observed.")
+    observed_seconds: float = Field(description="GPU-seconds in which OFU was measured.")
+    held_seconds: float = Field(description="GPU-seconds for which it had GPUs.")
+    compared_utilization_ratio: float | None = Field(
+        description="OFU of the last minutes that reports cover as well."
+    )
+    compared_seconds: float = Field(description="GPU-seconds of these minutes.")
+    mfu_ratio: float | None = Field(description="MFU reported for these minutes.")
+    verdict: Verdict | None = Field(description="On these minutes; null = it reports nothing.")
+    causes: tuple[LikelyCause, ...] = Field(description="Of a difference, likeliest first.")
+    last_hour: list[float | None] = Field(description=MINUTES)
+
+
+class NodeJson(BaseModel):
+    """A node, as of its last snapshot."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    node: str
+    version: str = Field(description="Of the agent.")
+    unix: float | None = Field(description="Unix time of the snapshot; null before the first.")
+    age_seconds: float = Field(description="Age of the snapshot when this was answered.")
+    paused: bool = Field(description="Whether the agent was told to let go of the GPUs.")
+    utilization_ratio: float | None = Field(description="Mean OFU of the GPUs measured now.")
+    sources: list[SourceJson]
+    gpus: list[NodeGpu]
+    jobs: list[NodeJob]
+
+
+def node_state(
+    snapshot: Snapshot | None, history: History, node: str, age: float, faults: Faults
+) -> NodeJson:
+    """The JSON of a snapshot, which is `age` seconds old. What cannot be described costs itself."""
+    if snapshot is None:
+        return NodeJson(
+            node=node,
+            version=__version__,
+            unix=None,
+            age_seconds=0.0,
+            paused=False,
+            utilization_ratio=None,
+            sources=[],
+            gpus=[],
+            jobs=[],
+        )
+    healths = (snapshot.source, *snapshot.other_sources)
+    return NodeJson(
+        node=node,
+        version=__version__,
+        unix=snapshot.unix or None,
+        age_seconds=max(0.0, age),
+        paused=snapshot.paused,
+        utilization_ratio=node_ofu(snapshot),
+        sources=[_source(health) for health in healths],
+        gpus=faults.made("/v1/node", lambda view: _gpu(view, snapshot, history), snapshot.gpus),
+        jobs=faults.made("/v1/node", lambda view: _job(view, history), snapshot.jobs),
+    )
+
+
+def node_ofu(snapshot: Snapshot) -> float | None:
+    """The mean OFU of the GPUs that are measured now; a MIG instance counts as its part of a GPU."""
+    return mean_ofu(
+        (view.window.utilization if view.window else None, view.share.ratio)
+        for view in snapshot.gpus
+    )
+
+
+def mean_ofu(measured: Iterable[tuple[float | None, float]]) -> float | None:
+    """The mean of OFUs, each weighed by its share of a GPU; None counts as not measured."""
+    known = [(ofu, share) for ofu, share in measured if ofu is not None]
+    whole = math.fsum(share for _, share in known)
+    return math.fsum(ofu * share for ofu, share in known) / whole if whole else None
+
+
+def _source(health: SourceHealth) -> SourceJson:
+    reason = health.reason
+    return SourceJson(
+        source=health.name,
+        up=health.up,
+        simulated=health.simulated,
+        reason=None if reason is None else reason.value,
+        detail=health.detail,
+        advice="" if reason is None else reason.advice,
+    )
+
+
+def _gpu(view: GpuView, snapshot: Snapshot, history: History) -> NodeGpu:
+    steps = history.gpu(view.gpu.key)
+    ofu = view.window.utilization if view.window else None
+    return NodeGpu(
+        **gpu_state(view, snapshot).model_dump(),
+        profile=view.gpu.profile,
+        driver=view.gpu.driver,
+        source=view.source or snapshot.source.name,
+        advice="" if view.reason is None else view.reason.advice,
+        idle_seconds=None if ofu is None else idle_seconds(ofu, steps),
+        last_hour=_rounded(history.gpu(view.gpu.key, GPU_GROUP)),
+    )
+
+
+def idle_seconds(ofu: float, steps: Iterable[float | None]) -> float:
+    """How long a GPU has done no tensor work up to now, by the steps of its last hour."""
+    if ofu >= IDLE_RATIO:
+        return 0.0
+    idle = 0
+    for step in reversed([*steps]):
+        if step is None or step >= IDLE_RATIO:
+            break
+        idle += 1
+    return idle * GPU_STEP_SECONDS
+
+
+def _job(view: JobView, history: History) -> NodeJob:
+    job, reports, observed = view.job, view.reports, view.observed_seconds
+    return NodeJob(
+        scheduler=job.scheduler,
+        job_id=job.job_id,
+        job_name=job.name,
+        user=job.user,
+        account=job.account,
+        partition=job.partition,
+        namespace=job.namespace,
+        began=view.began,
+        ended=view.ended,
+        gpus=tuple(
+            usage.index + (f"/{usage.key[1]}" if usage.key[1] else "") for usage in view.usage
+        ),
+        gpu_count=math.fsum(usage.share for usage in view.usage),
+        utilization_ratio=view.utilization_seconds / observed if observed > 0 else None,
+        observed_seconds=observed,
+        held_seconds=view.held_seconds,
+        compared_utilization_ratio=reports.horizon.ofu if reports else None,
+        compared_seconds=reports.horizon.gpu_seconds if reports else 0.0,
+        mfu_ratio=reports.mfu if reports else None,
+        verdict=reports.verdict if reports else None,
+        causes=reports.causes.fitting if reports and reports.causes else (),
+        last_hour=_rounded(history.job(job.key, JOB_GROUP)[0]),
+    )
+
+
+def _rounded(points: Iterable[float | None]) -> list[float | None]:
+    return [None if point is None else round(point, 4) for point in points]

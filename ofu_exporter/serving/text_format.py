@@ -1,0 +1,142 @@
+"""Writes metrics in the two text formats that Prometheus reads: its own, and OpenMetrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from ofu_exporter.serving.metrics.spec import MetricSpec
+
+END = b"# EOF\n"
+"""Ends a page of OpenMetrics."""
+MOST_REMEMBERED = 2048
+"""Most sets of labels that are kept as text: those of 72 GPUs and as many jobs."""
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+_HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
+
+
+class TextFormat(NamedTuple):
+    """One of the formats."""
+
+    content_type: str
+    is_openmetrics: bool
+
+
+TEXT = TextFormat("text/plain; version=0.0.4; charset=utf-8", False)
+OPENMETRICS = TextFormat("application/openmetrics-text; version=1.0.0; charset=utf-8", True)
+FORMATS = (TEXT, OPENMETRICS)
+
+
+def chosen_format(accept: str) -> TextFormat:
+    """OpenMetrics for who takes version 1 or later, or says no version; else the text format, which everybody reads."""
+    for each in accept.split(","):
+        kind, *parameters = (part.strip() for part in each.split(";"))
+        if kind == "application/openmetrics-text":
+            versions = [one.partition("=")[2] for one in parameters if one.startswith("version=")]
+            if not versions or versions[0].partition(".")[0] not in ("", "0"):
+                return OPENMETRICS
+    return TEXT
+
+
+class SampleLine(NamedTuple):
+    """One line: what the metric's name ends with, the values of the labels in the order of the spec, and the value."""
+
+    suffix: str
+    labels: Sequence[str]
+    value: float
+
+
+class Family:
+    """One metric with its samples."""
+
+    def __init__(self, spec: MetricSpec) -> None:
+        self.spec = spec
+        self.samples: list[SampleLine] = []
+        self._suffix = "_total" if spec.kind == "counter" else ""
+
+    def add_metric(self, labels: Sequence[str], value: float) -> None:
+        self.samples.append(SampleLine(self._suffix, labels, value))
+
+    def add_summary(self, labels: Sequence[str], count: float, total: float) -> None:
+        self.samples += (SampleLine("_count", labels, count), SampleLine("_sum", labels, total))
+
+
+class _Shape(NamedTuple):
+    """What all lines of a metric have in common."""
+
+    heads: tuple[str, str]
+    """Help and type, in the text format and in OpenMetrics."""
+    order: tuple[int, ...]
+    """Where the values of the labels stand, in the order of their names."""
+    names: tuple[str, ...]
+    """The names of the labels, in that order."""
+
+
+@cache
+def _shape(spec: MetricSpec) -> _Shape:
+    help_ = spec.help.translate(_HELP_ESCAPES), spec.help.translate(_ESCAPES)
+    heads = (
+        f"# HELP {spec.shown_name} {help_[0]}\n# TYPE {spec.shown_name} {spec.kind}\n",
+        f"# HELP {spec.name} {help_[1]}\n# TYPE {spec.name} {spec.kind}\n",
+    )
+    order = tuple(sorted(range(len(spec.labels)), key=lambda place: spec.labels[place]))
+    return _Shape(heads, order, tuple(spec.labels[place] for place in order))
+
+
+def written(family: Family, form: TextFormat, refuse: Callable[[str, Exception], object]) -> bytes:
+    """A metric as text, b"" without a sample. A sample that cannot be written is given to `refuse`."""
+    if not family.samples:
+        return b""
+    shape = _shape(family.spec)
+    head = shape.heads[form.is_openmetrics]
+    try:
+        lines = [_line(family.spec, shape, sample) for sample in family.samples]
+        return (head + "".join(lines)).encode()
+    except Exception:  # noqa: BLE001 - which sample is at fault is looked for
+        lines = [*_writable(family, shape, refuse)]
+        return (head + "".join(lines)).encode() if lines else b""
+
+
+def _writable(
+    family: Family, shape: _Shape, refuse: Callable[[str, Exception], object]
+) -> list[str]:
+    """The lines of those samples that can be written."""
+    lines = []
+    for sample in family.samples:
+        try:
+            line = _line(family.spec, shape, sample)
+            line.encode()
+            lines.append(line)
+        except Exception as error:  # noqa: BLE001 - given on
+            refuse(family.spec.name, error)
+    return lines
+
+
+def _line(spec: MetricSpec, shape: _Shape, sample: SampleLine) -> str:
+    if not shape.order:
+        return f"{spec.name}{sample.suffix} {number(sample.value)}\n"
+    labels = _labels(shape.names, shape.order, (*sample.labels,))
+    return f"{spec.name}{sample.suffix}{labels}{number(sample.value)}\n"
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _labels(names: tuple[str, ...], order: tuple[int, ...], values: tuple[str, ...]) -> str:
+    """The labels of a line, which are the same in every snapshot and in many metrics."""
+    escaped = [values[place].translate(_ESCAPES) for place in order]
+    pairs = [f'{name}="{value}"' for name, value in zip(names, escaped, strict=True)]
+    return f"{{{','.join(pairs)}}} "
+
+
+def number(value: float) -> str:
+    """A number as Go writes it, which goes over to exponents sooner than Python."""
+    value = float(value)
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    text = repr(value)
+    point = text.find(".")
+    if value > 0 and point > 6:
+        digits = f"{text[0]}.{text[1:point]}{text[point + 1 :]}".rstrip("0.")
+        return f"{digits}e+{point - 1:02d}"
+    return text

@@ -1,0 +1,23 @@
+"""Bounds how long a coroutine may take, without a task of its own where Python can do that."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+ResultT = TypeVar("ResultT")
+
+if sys.version_info >= (3, 11):
+
+    async def limited(seconds: float, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """The result of the work. Raises asyncio.TimeoutError where that takes longer."""
+        async with asyncio.timeout(seconds):
+            return await work
+
+else:
+
+    async def limited(seconds: float, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """The same by a task, as older versions have it."""
+        return await asyncio.wait_for(work, seconds)

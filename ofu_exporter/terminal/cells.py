@@ -1,0 +1,96 @@
+"""Text in cells of a terminal: what others wrote is escaped, and cut or filled up to a width."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import NamedTuple
+
+from ofu_exporter.values.text import shown
+
+
+class Segment(NamedTuple):
+    """Some text in one style, by the name that a theme gives looks to."""
+
+    text: str
+    style: str = ""
+
+
+Line = list[Segment]
+
+MORE = "\u2026"
+"""Stands for what was cut off."""
+
+
+def width_of(text: str) -> int:
+    """How many cells a terminal takes for a text."""
+    return len(text) if text.isascii() else sum(map(_letter_width, text))
+
+
+def _letter_width(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, width: int) -> str:
+    """The text, escaped, in at most so many cells."""
+    text = shown(text)
+    if width_of(text) <= width:
+        return text
+    kept, used = [], 0
+    for letter in text:
+        used += _letter_width(letter)
+        if used > width - 1:
+            break
+        kept.append(letter)
+    return ("".join(kept) + MORE) if width > 0 else ""
+
+
+def fit(text: str, width: int, to_the_right: bool = False) -> str:
+    """The text, escaped, in exactly so many cells."""
+    piece = cut(text, width)
+    space = " " * (width - width_of(piece))
+    return space + piece if to_the_right else piece + space
+
+
+def line_width(line: Line) -> int:
+    return sum(width_of(segment.text) for segment in line)
+
+
+def fit_line(line: Line, width: int) -> Line:
+    """The line in exactly so many cells. Its texts are escaped."""
+    made: Line = []
+    left = width
+    for text, style in line:
+        piece = cut(text, left)
+        made.append(Segment(piece, style))
+        left -= width_of(piece)
+        if piece != shown(text):
+            break
+    return [*made, Segment(" " * left)] if left else made
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text, escaped, as lines of at most so many cells, broken between words where that is possible."""
+    lines, line = [], ""
+    for word in shown(text).split(" "):
+        for part in _parts(word, max(2, width)):
+            longer = f"{line} {part}" if line else part
+            if width_of(longer) <= width:
+                line = longer
+            else:
+                lines.append(line)
+                line = part
+    return [*lines, line]
+
+
+def _parts(word: str, width: int) -> list[str]:
+    """The word, in pieces where it is wider than that."""
+    parts, used = [""], 0
+    for letter in word:
+        used += _letter_width(letter)
+        if used > width:
+            parts.append("")
+            used = _letter_width(letter)
+        parts[-1] += letter
+    return parts

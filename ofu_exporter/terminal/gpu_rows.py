@@ -1,0 +1,202 @@
+"""Makes a row of each GPU or MIG instance, and of each node one with a character for each of its GPUs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
+from ofu_exporter.support.durations import lasting
+from ofu_exporter.terminal import pictures
+from ofu_exporter.terminal.cells import Segment, fit_line
+from ofu_exporter.terminal.details import gpu_details, node_details
+from ofu_exporter.terminal.scene import Answer, Scene, gpu_name, ofu_of
+from ofu_exporter.terminal.table import Column, Row, joined, text
+from ofu_exporter.values.clock_limit import known_limits, limit_words
+
+NONE = "\u2013"
+"""Stands where there is no number."""
+IDLE_SECONDS = 60.0
+"""A shorter time without tensor work is a pause between steps."""
+NODE = Column("node", "NODE", 6, 16)
+GPU_COLUMNS = (
+    Column("gpu", "GPU", 4, 5, to_the_right=True),
+    Column("ofu", "OFU", 5, 5, to_the_right=True),
+    Column("error", "\u00b1", 4, 4, rank=4, to_the_right=True),
+    Column(
+        "bar",
+        f"used {pictures.USED} clock {pictures.CLOCK} rest {pictures.REST}",
+        10,
+        70,
+        is_picture=True,
+    ),
+    Column("hour", "last hour", 10, 60, rank=5, is_picture=True),
+    Column("clock", "MHz", 4, 4, rank=3, to_the_right=True),
+    Column("limit", "held by", 7, 28, rank=8),
+    Column("job", "JOB", 8, 28),
+    Column("user", "USER", 6, 14, rank=6),
+    Column("note", "", 9, 30, rank=7),
+)
+NODE_COLUMNS = (
+    Column("node", "NODE", 6, 24),
+    Column("gpus", "GPUS", 16, 80),
+    Column("ofu", "OFU", 5, 5, to_the_right=True),
+    Column("measured", "measured", 8, 8, rank=2, to_the_right=True),
+    Column("jobs", "jobs", 4, 4, rank=3, to_the_right=True),
+    Column("hour", "last hour", 10, 60, rank=4, is_picture=True),
+)
+
+
+def number(ratio: float | None) -> str:
+    """A ratio in percent without its sign, as the columns have it."""
+    return NONE if ratio is None else f"{100 * ratio:.1f}"
+
+
+def gpu_rows(scene: Scene) -> list[Row]:
+    """Every GPU of every node."""
+    return [
+        _gpu(answer.name, answer.node, gpu)
+        for answer in scene.answers
+        if answer.node is not None
+        for gpu in answer.node.gpus
+    ]
+
+
+def holders(node: NodeJson, gpu: NodeGpu) -> list[NodeJob]:
+    """The jobs that have a GPU now."""
+    return [job for job in node.jobs if job.ended is None and job.job_id in gpu.jobs]
+
+
+def held_idle(node: NodeJson, gpu: NodeGpu) -> float | None:
+    """For how long a job has held a GPU that did no tensor work; None where that is not so."""
+    jobs = holders(node, gpu)
+    if not jobs or gpu.idle_seconds is None:
+        return None
+    now = node.unix
+    held = math.inf if now is None else max(now - min(job.began for job in jobs), 0.0)
+    idle = min(gpu.idle_seconds, held)
+    return idle if idle >= IDLE_SECONDS else None
+
+
+def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
+    window, ofu, jobs = gpu.window, ofu_of(gpu), holders(node, gpu)
+    active = window.tensor_active_ratio if window else None
+    clock = window.sm_clock_hz if window else None
+    stderr = window.stderr_ratio if window else None
+    users = ", ".join(dict.fromkeys(job.user or job.namespace for job in jobs))
+    names = ", ".join(job.job_name or job.job_id for job in jobs) or ", ".join(gpu.jobs)
+    idle = held_idle(node, gpu)
+    limits = limit_words(known_limits(window.clock_limits if window else None))
+    away = gpu.unavailable is not None
+    style = "bad" if away else "soft" if active == 0 else ""
+    cells = {
+        "node": text(where, style),
+        "gpu": text(gpu_name(gpu), style, True),
+        "ofu": text(number(ofu), style or "strong", True),
+        "error": text("" if stderr is None else f"{200 * stderr:.1f}", "soft", True),
+        "bar": lambda width: pictures.bar(ofu, active, width),
+        "hour": lambda width: pictures.spark(gpu.last_hour, width),
+        "clock": text("" if clock is None else f"{clock / 1e6:.0f}", style, True),
+        "limit": text(limits, "soft"),
+        "job": text(names, style),
+        "user": text(users, style),
+        "note": text(f"idle {lasting(idle)}" if idle else "", "warn"),
+    }
+    if away:
+        cells["bar"] = joined((f"{names}  " if names else "", style), (_why(gpu), style))
+    return Row(
+        subject=f"gpu {where} {gpu.uuid} {gpu.gpu_instance}",
+        cells=cells,
+        order={
+            "n": where,
+            "g": gpu_place(gpu),
+            "o": ofu,
+            "e": stderr,
+            "c": clock,
+            "j": names or None,
+            "u": users or None,
+            "i": idle,
+        },
+        details=lambda: gpu_details(where, node, gpu, jobs, idle),
+        words=" ".join([where, gpu_name(gpu), gpu.name, gpu.uuid, names, users, limits, *gpu.jobs]),
+        style=style,
+        rest_from="bar" if away else "",
+    )
+
+
+def _why(gpu: NodeGpu) -> str:
+    reason = (gpu.unavailable or "").replace("_", " ")
+    more = f" ({gpu.detail})" if gpu.detail else ""
+    return f"{reason}{more}: {gpu.advice}"
+
+
+def gpu_place(gpu: NodeGpu) -> str:
+    """The GPU's name with its numbers filled up, so that 10 comes after 9."""
+    return "/".join(part.zfill(6) for part in (gpu.gpu, gpu.gpu_instance))
+
+
+def node_rows(scene: Scene) -> list[Row]:
+    """One row for each node, also for one that does not answer."""
+    return [_node(answer) for answer in scene.answers]
+
+
+def _node(answer: Answer) -> Row:
+    node = answer.node
+    if node is None:
+        said = answer.problem or "no answer yet"
+        cells = {"node": text(answer.name, "bad"), "gpus": joined((said, "bad"))}
+        return Row(
+            f"node {answer.name}",
+            cells,
+            {"n": answer.name},
+            lambda: node_details(answer),
+            f"{answer.name} {said}",
+            "bad",
+            rest_from="gpus",
+        )
+    ofu = node.utilization_ratio
+    measured = sum(gpu.unavailable is None for gpu in node.gpus)
+    jobs = sum(job.ended is None for job in node.jobs)
+    return Row(
+        subject=f"node {answer.name}",
+        cells={
+            "node": text(answer.name),
+            "gpus": lambda width: fit_line([*_levels(node)], width),
+            "ofu": text(number(ofu), "strong", True),
+            "measured": text(f"{measured}/{len(node.gpus)}", _missing(node), True),
+            "jobs": text(str(jobs), "", True),
+            "hour": lambda width: pictures.spark(node_hour([node]), width),
+        },
+        order={"n": answer.name, "o": ofu, "g": float(measured), "j": float(jobs)},
+        details=lambda: node_details(answer),
+        words=" ".join([answer.name, node.node, *(job.user for job in node.jobs)]),
+    )
+
+
+def _missing(node: NodeJson) -> str:
+    return "bad" if any(gpu.unavailable is not None for gpu in node.gpus) else ""
+
+
+def _levels(node: NodeJson) -> Iterator[Segment]:
+    """One character for each GPU."""
+    for gpu in node.gpus:
+        away = gpu.unavailable is not None
+        yield Segment(pictures.AWAY if away else pictures.level(ofu_of(gpu)), _look(gpu))
+
+
+def _look(gpu: NodeGpu) -> str:
+    return "bad" if gpu.unavailable is not None else "used" if ofu_of(gpu) else "rest"
+
+
+def node_hour(nodes: list[NodeJson]) -> list[float | None]:
+    """The mean OFU of the GPUs that were measured, minute by minute."""
+    return mean_hour([(gpu.last_hour, gpu.share_ratio) for node in nodes for gpu in node.gpus])
+
+
+def mean_hour(hours: list[tuple[list[float | None], float]]) -> list[float | None]:
+    """The mean of several hours, minute by minute, each weighed by how many GPUs it is of."""
+    length = max((len(hour) for hour, _ in hours), default=0)
+    return [
+        mean_ofu((hour[-back], gpus) for hour, gpus in hours if len(hour) >= back)
+        for back in range(length, 0, -1)
+    ]

@@ -1,0 +1,248 @@
+"""Makes a row of each job, of each user, and of each GPU that a job holds without tensor work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from ofu_exporter.serving.history import HISTORY_SECONDS
+from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
+from ofu_exporter.support.durations import lasting
+from ofu_exporter.terminal import pictures
+from ofu_exporter.terminal.details import gpu_details, job_details, user_details
+from ofu_exporter.terminal.gpu_rows import NODE, gpu_place, held_idle, holders, mean_hour, number
+from ofu_exporter.terminal.scene import Scene, gpu_name, named, ofu_of
+from ofu_exporter.terminal.table import Column, Row, text
+from ofu_exporter.values.reported import Verdict
+
+Found = list[tuple[str, NodeJob]]
+"""A job as several nodes know it, with their names."""
+JOB_COLUMNS = (
+    Column("job", "JOB", 8, 16),
+    Column("name", "NAME", 8, 28, rank=5),
+    Column("user", "USER", 6, 14, rank=2),
+    Column("node", "NODE", 6, 24, rank=6),
+    Column("gpus", "GPUS", 4, 4, rank=4, to_the_right=True),
+    Column("ofu", "OFU", 5, 5, to_the_right=True),
+    Column("mfu", "MFU", 5, 5, rank=1, to_the_right=True),
+    Column("verdict", "VERDICT", 25, 42),
+    Column("hour", "last hour", 10, 40, rank=7, is_picture=True),
+    Column("cause", "LIKELIEST CAUSE", 16, 60, rank=8),
+)
+USER_COLUMNS = (
+    Column("user", "USER", 8, 20),
+    Column("jobs", "jobs", 5, 5, to_the_right=True),
+    Column("gpus", "GPUS", 6, 6, to_the_right=True),
+    Column("ofu", "OFU", 5, 5, to_the_right=True),
+    Column("bar", "now", 10, 70, is_picture=True),
+    Column("idle", "idle", 6, 6, rank=1, to_the_right=True),
+    Column("hours", "GPU-hours", 9, 9, rank=2, to_the_right=True),
+    Column("apart", "jobs that disagree", 8, 18, rank=3, to_the_right=True),
+)
+IDLE_COLUMNS = (
+    NODE,
+    Column("gpu", "GPU", 4, 5, to_the_right=True),
+    Column("idle", "no tensor work for", 9, 18),
+    Column("job", "JOB", 8, 16),
+    Column("user", "USER", 6, 14),
+    Column("name", "NAME", 8, 30, rank=1),
+)
+SAID = {
+    Verdict.AGREE: ("agrees", "good"),
+    Verdict.MFU_ABOVE_OFU: ("MFU too high", "bad"),
+    Verdict.MFU_BELOW_OFU: ("MFU below OFU", "bad"),
+    Verdict.INSUFFICIENT_DATA: ("not compared yet", "soft"),
+}
+WORST = (Verdict.MFU_ABOVE_OFU, Verdict.MFU_BELOW_OFU, Verdict.AGREE, Verdict.INSUFFICIENT_DATA)
+
+
+def jobs_of(scene: Scene) -> list[Found]:
+    """Every job once, with all the nodes that know it."""
+    found: dict[tuple[str, str], Found] = {}
+    for answer in scene.answers:
+        for job in answer.node.jobs if answer.node else ():
+            found.setdefault((job.scheduler, job.job_id), []).append((answer.name, job))
+    return list(found.values())
+
+
+def total_ofu(jobs: Iterable[NodeJob]) -> float | None:
+    """The OFU of jobs over all that was observed of them: sums, and no mean of ratios."""
+    known = [job for job in jobs if job.utilization_ratio is not None]
+    return mean_ofu((job.utilization_ratio, job.observed_seconds) for job in known)
+
+
+def job_rows(scene: Scene) -> list[Row]:
+    return [_job(found) for found in jobs_of(scene)]
+
+
+def worst_verdict(found: Found) -> Verdict | None:
+    """The verdict of the node that disagrees most; None where the job reports nothing."""
+    given = {job.verdict for _, job in found}
+    return next((verdict for verdict in WORST if verdict in given), None)
+
+
+def verdict_words(found: Found) -> tuple[str, str]:
+    """The verdict in words, and their style."""
+    verdict = worst_verdict(found)
+    if verdict is None:
+        return "reports nothing", "soft"
+    words, style = SAID[verdict]
+    mfu, ofu = _compared(found)
+    if verdict.diverged and mfu is not None and ofu is not None:
+        points = f"{100 * abs(mfu - ofu):.0f} points"
+        too_high = verdict is Verdict.MFU_ABOVE_OFU
+        words = f"MFU too high by {points}" if too_high else f"MFU {points} below OFU"
+    apart = sum(job.verdict is not None and job.verdict.diverged for _, job in found)
+    if 0 < apart < len(found):
+        words += f", on {apart} of {len(found)} nodes"
+    return words, style
+
+
+def _compared(found: Found) -> tuple[float | None, float | None]:
+    """Reported MFU and OFU of the last minutes, over all nodes."""
+    both = [
+        (job.mfu_ratio, job.compared_utilization_ratio, job.compared_seconds)
+        for _, job in found
+        if job.mfu_ratio is not None and job.compared_utilization_ratio is not None
+    ]
+    mfu = mean_ofu((mfu, seconds) for mfu, _, seconds in both)
+    return mfu, mean_ofu((ofu, seconds) for _, ofu, seconds in both)
+
+
+def _job(found: Found) -> Row:
+    jobs = [job for _, job in found]
+    first, ofu, mfu = jobs[0], total_ofu(jobs), _compared(found)[0]
+    gpus = math.fsum(job.gpu_count for job in jobs)
+    hours = [(job.last_hour, job.gpu_count) for job in jobs]
+    words, style = verdict_words(found)
+    cause = next((job.causes[0] for job in jobs if job.causes), None)
+    has_ended = all(job.ended is not None for job in jobs)
+    look = "soft" if has_ended else ""
+    user = first.user or first.namespace
+    nodes = [where for where, _ in found]
+    return Row(
+        subject=f"job {first.scheduler} {first.job_id}",
+        cells={
+            "job": text(first.job_id, look),
+            "name": text(first.job_name + " (ended)" * has_ended, look),
+            "user": text(user, look),
+            "node": text(named(nodes), look),
+            "gpus": text(f"{gpus:.3g}", look, True),
+            "ofu": text(number(ofu), look or "strong", True),
+            "mfu": text(number(mfu), look, True),
+            "verdict": text(words, style),
+            "hour": lambda width: pictures.spark(mean_hour(hours), width),
+            "cause": text(cause.cause if cause else "", look),
+        },
+        order={
+            "n": nodes[0],
+            "j": first.job_id.zfill(24),
+            "u": user or None,
+            "g": gpus,
+            "o": ofu,
+            "m": mfu,
+            "d": _difference(found),
+            "h": math.fsum(job.observed_seconds for job in jobs),
+        },
+        details=lambda: job_details(found),
+        words=" ".join([first.job_id, first.job_name, user, first.account, *nodes, words]),
+        style=look,
+    )
+
+
+def _difference(found: Found) -> float | None:
+    mfu, ofu = _compared(found)
+    return None if mfu is None or ofu is None else mfu - ofu
+
+
+def user_rows(scene: Scene) -> list[Row]:
+    """One row for each user of a job that runs."""
+    users: dict[str, Found] = {}
+    for found in jobs_of(scene):
+        for where, job in found:
+            if job.ended is None:
+                users.setdefault(job.user or job.namespace or "unknown", []).append((where, job))
+    held = _held(scene)
+    return [_user(user, found, held.get(user, [])) for user, found in users.items()]
+
+
+def _held(scene: Scene) -> dict[str, list[tuple[NodeJson, NodeGpu]]]:
+    """The GPUs of each user; one that several users have is each one's."""
+    held: dict[str, list[tuple[NodeJson, NodeGpu]]] = {}
+    for node in scene.nodes:
+        for gpu in node.gpus:
+            users = {job.user or job.namespace or "unknown" for job in holders(node, gpu)}
+            for user in users:
+                held.setdefault(user, []).append((node, gpu))
+    return held
+
+
+def _user(user: str, found: Found, held: Sequence[tuple[NodeJson, NodeGpu]]) -> Row:
+    gpus = math.fsum(gpu.share_ratio for _, gpu in held)
+    ofu = mean_ofu((ofu_of(gpu), gpu.share_ratio) for _, gpu in held)
+    active = mean_ofu(
+        (gpu.window.tensor_active_ratio if gpu.window else None, gpu.share_ratio) for _, gpu in held
+    )
+    idle = sum(held_idle(node, gpu) is not None for node, gpu in held)
+    hours = math.fsum(job.observed_seconds for _, job in found) / 3600
+    jobs = {(job.scheduler, job.job_id) for _, job in found}
+    apart = {
+        (job.scheduler, job.job_id) for _, job in found if job.verdict and job.verdict.diverged
+    }
+    return Row(
+        subject=f"user {user}",
+        cells={
+            "user": text(user),
+            "jobs": text(str(len(jobs)), "", True),
+            "gpus": text(f"{gpus:.4g}", "", True),
+            "ofu": text(number(ofu), "strong", True),
+            "bar": lambda width: pictures.bar(ofu, active, width),
+            "idle": text(str(idle or ""), "warn", True),
+            "hours": text(f"{hours:.1f}", "", True),
+            "apart": text(str(len(apart) or ""), "bad", True),
+        },
+        order={
+            "u": user,
+            "o": ofu,
+            "g": gpus,
+            "j": float(len(jobs)),
+            "i": float(idle),
+            "h": hours,
+        },
+        details=lambda: user_details(user, found),
+        words=" ".join([user, *(job.job_id for _, job in found)]),
+    )
+
+
+def idle_rows(scene: Scene) -> list[Row]:
+    """The GPUs that a job holds and that did no tensor work, the longest first."""
+    rows = []
+    for answer in scene.answers:
+        for gpu in answer.node.gpus if answer.node else ():
+            assert answer.node is not None
+            idle = held_idle(answer.node, gpu)
+            if idle is not None:
+                rows.append((idle, _idle(answer.name, answer.node, gpu, idle)))
+    return [row for _, row in sorted(rows, key=lambda each: -each[0])]
+
+
+def _idle(where: str, node: NodeJson, gpu: NodeGpu, idle: float) -> Row:
+    jobs = holders(node, gpu)
+    users = ", ".join(dict.fromkeys(job.user or job.namespace for job in jobs))
+    ids = ", ".join(job.job_id for job in jobs)
+    names = ", ".join(job.job_name for job in jobs)
+    lasted = "an hour or more" if idle >= HISTORY_SECONDS else lasting(idle)
+    return Row(
+        subject=f"idle {where} {gpu.uuid} {gpu.gpu_instance}",
+        cells={
+            "node": text(where),
+            "gpu": text(gpu_name(gpu), "", True),
+            "idle": text(lasted, "warn"),
+            "job": text(ids),
+            "user": text(users),
+            "name": text(names),
+        },
+        order={"n": where, "g": gpu_place(gpu), "i": idle, "j": ids, "u": users},
+        details=lambda: gpu_details(where, node, gpu, jobs, idle),
+        words=" ".join([where, gpu_name(gpu), ids, users, names]),
+    )

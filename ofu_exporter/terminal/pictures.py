@@ -1,0 +1,60 @@
+"""Draws OFU with characters: bars, and lines of the last hour. What a bar says by colour its characters say as well."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from ofu_exporter.terminal.cells import Line, Segment
+
+USED, CLOCK, REST = "\u2588", "\u2592", "\u00b7"
+LEVELS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+AWAY = "\u00d7"
+"""A GPU that is not measured, where each has one character."""
+PLAIN = str.maketrans(
+    {USED: "#", CLOCK: "+", REST: ".", AWAY: "x", "\u2026": "~", "\u2013": "-", "\u00b1": "+"}
+    | {level: "12345678"[place] for place, level in enumerate(LEVELS[:-1])}
+)
+"""The same for a terminal that has ASCII alone."""
+
+
+def bar(used: float | None, active: float | None, width: int) -> Line:
+    """What is used, what the clock costs, and the rest, which inactivity costs."""
+    if used is None or width < 1:
+        return [Segment(" " * width)]
+    first = _cells(used, width)
+    second = max(0, _cells(active or 0.0, width) - first)
+    return [
+        Segment(USED * first, "used"),
+        Segment(CLOCK * second, "clock"),
+        Segment(REST * (width - first - second), "rest"),
+    ]
+
+
+def _cells(ratio: float, width: int) -> int:
+    """A ratio as a number of cells; what is not 0 has one at least."""
+    if ratio <= 0:
+        return 0
+    return max(1, round(min(ratio, 1.0) * width))
+
+
+def level(ratio: float | None) -> str:
+    """One character from empty to full; a space where nothing was measured."""
+    if ratio is None:
+        return " "
+    return LEVELS[min(len(LEVELS) - 1, int(max(ratio, 0.0) * len(LEVELS)))]
+
+
+def spark(points: Sequence[float | None], width: int) -> Line:
+    """The points as a line of characters, the newest at the right. A gap stays a gap."""
+    if not points or width < 1:
+        return [Segment(" " * max(0, width))]
+    width_used = min(width, len(points))
+    edges = [round(place * len(points) / width_used) for place in range(width_used + 1)]
+    text = "".join(level(_mean(points[first:last])) for first, last in itertools.pairwise(edges))
+    return [Segment(" " * (width - width_used)), Segment(text, "line")]
+
+
+def _mean(points: Sequence[float | None]) -> float | None:
+    known = [point for point in points if point is not None]
+    return sum(known) / len(known) if known else None

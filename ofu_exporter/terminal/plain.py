@@ -1,0 +1,43 @@
+"""Prints a scene as lines of text, with or without colours: what `top --once` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ofu_exporter.terminal import pictures
+from ofu_exporter.terminal.cells import Line
+from ofu_exporter.terminal.scene import Scene
+from ofu_exporter.terminal.table import lay_out
+from ofu_exporter.terminal.themes import PLAIN, Theme
+from ofu_exporter.terminal.views import Choice, headline, sections
+
+
+def page(scene: Scene, choice: Choice, width: int, theme: Theme | None = None) -> str:
+    """The scene as lines of at most so many cells; coloured where a theme is given."""
+    lines = [
+        headline(scene, width),
+        *(laid.draw() for laid in lay_out(sections(scene, choice), width)),
+    ]
+    return "\n".join(_text(line, theme) for line in lines)
+
+
+def for_encoding(text: str, encoding: str) -> str:
+    """The text as this encoding can have it: with characters of ASCII where it lacks those of the pictures."""
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        text = text.translate(pictures.PLAIN)
+        return text.encode("ascii", "replace").decode("ascii")
+    return text
+
+
+def _text(line: Line, theme: Theme | None) -> str:
+    if theme is None:
+        return "".join(segment.text for segment in line).rstrip()
+    return "".join(_coloured(line, theme)).rstrip(" ")
+
+
+def _coloured(line: Line, theme: Theme) -> Iterable[str]:
+    for text, style in line:
+        codes = theme.get(style, PLAIN).codes
+        yield f"\x1b[{codes}m{text}\x1b[0m" if codes and text.strip() else text

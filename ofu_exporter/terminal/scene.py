@@ -1,0 +1,98 @@
+"""What is shown at one moment: the answer of every node, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ofu_exporter.serving.node_json import NodeGpu, NodeJson, mean_ofu
+
+
+class Answer(NamedTuple):
+    """What one node has said last."""
+
+    name: str
+    """As the user named it; the node's own name is in what it says."""
+    node: NodeJson | None
+    problem: str = ""
+    """Why there is no answer; "" where none has come yet."""
+    age: float = 0.0
+    """Seconds since its snapshot was made."""
+
+
+class Scene(NamedTuple):
+    """All nodes at one moment."""
+
+    answers: tuple[Answer, ...]
+    origin: str
+    """Where this is from, in words."""
+    paused: bool = False
+    """Whether a recording stands still."""
+
+    @property
+    def nodes(self) -> list[NodeJson]:
+        return [answer.node for answer in self.answers if answer.node is not None]
+
+    @property
+    def gpus(self) -> Iterator[tuple[str, NodeGpu]]:
+        """Every GPU, with the name of its node."""
+        for answer in self.answers:
+            if answer.node is not None:
+                for gpu in answer.node.gpus:
+                    yield answer.name, gpu
+
+    @property
+    def ofu(self) -> float | None:
+        """The mean OFU of all GPUs that are measured now."""
+        return mean_ofu((ofu_of(gpu), gpu.share_ratio) for _, gpu in self.gpus)
+
+    @property
+    def missing(self) -> list[Answer]:
+        """The nodes that do not answer."""
+        return [answer for answer in self.answers if answer.node is None]
+
+    def as_data(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "origin": self.origin,
+            "partial_coverage": bool(self.missing),
+            "unanswered": {
+                answer.name: answer.problem or "no answer yet" for answer in self.missing
+            },
+            "nodes": {
+                answer.name: answer.node.model_dump(mode="json")
+                for answer in self.answers
+                if answer.node is not None
+            },
+        }
+
+
+class Feed(Protocol):
+    """Where scenes come from."""
+
+    def start(self) -> None:
+        """Begin to read."""
+
+    def scene(self) -> Scene:
+        """What is known now; at once, from memory."""
+
+    def complete(self, seconds: float) -> Scene:
+        """Wait until every node has answered or failed, and at most so long."""
+
+    def stop(self) -> None:
+        """Let go of everything."""
+
+
+def ofu_of(gpu: NodeGpu) -> float | None:
+    """The OFU of a GPU now; None where it is not measured."""
+    return gpu.window.utilization_ratio if gpu.window else None
+
+
+def gpu_name(gpu: NodeGpu) -> str:
+    return gpu.gpu + (f"/{gpu.gpu_instance}" if gpu.gpu_instance else "")
+
+
+def named(names: Sequence[str], most: int = 3) -> str:
+    """Some names, of many the first ones."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

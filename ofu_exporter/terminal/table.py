@@ -1,0 +1,173 @@
+"""Lays out rows in columns for a width: the least important columns go first where there is no room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ofu_exporter.terminal.cells import Line, Segment, fit, fit_line, line_width, width_of
+
+Draw = Callable[[int], Line]
+"""Draws a cell in so many cells of the terminal."""
+GAP = 1
+"""Cells between two columns."""
+MEASURED_ROWS = 200
+"""Rows whose texts decide how wide a column is."""
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    key: str
+    title: str
+    least: int
+    """Narrowest width."""
+    most: int
+    """Widest, where there is room."""
+    rank: int = 0
+    """The highest rank goes first where there is no room; 0 stays."""
+    to_the_right: bool = False
+    is_picture: bool = False
+    """Whether it takes any width that texts leave."""
+
+
+class Row(NamedTuple):
+    """A row: what it shows, what it is sorted and found by, and what it is about."""
+
+    subject: str
+    """Stays the same from scene to scene."""
+    cells: Mapping[str, Draw]
+    order: Mapping[str, float | str | None]
+    """What it is sorted by, by the letter that is typed."""
+    details: Callable[[], list[tuple[str, str]]]
+    """All that is known of it, as names and values."""
+    words: str = ""
+    """What the filter looks into."""
+    style: str = ""
+    rest_from: str = ""
+    """The cell of this column takes all of the line from there on."""
+
+
+class Section(NamedTuple):
+    """A table with a title."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    empty: str = ""
+    """Stands in the place of rows where there are none."""
+
+
+class Laid(NamedTuple):
+    """One line of the screen, drawn when it is shown, and the row that it is of."""
+
+    draw: Callable[[], Line]
+    row: Row | None = None
+
+
+def text(value: str, style: str = "", to_the_right: bool = False) -> Draw:
+    """A cell of text."""
+    return lambda width: [Segment(fit(value, width, to_the_right), style)]
+
+
+def joined(*parts: tuple[str, str]) -> Draw:
+    """A cell of texts in several styles."""
+    return lambda width: fit_line([Segment(*part) for part in parts], width)
+
+
+def widths(columns: Sequence[Column], width: int) -> dict[str, int]:
+    """The columns that there is room for, and the width of each: texts grow before pictures."""
+    shown = list(columns)
+    while _needed(shown) > width:
+        last = max(range(len(shown)), key=lambda place: (shown[place].rank, place))
+        if not shown[last].rank:
+            break
+        del shown[last]
+    found = {column.key: column.least for column in shown}
+    left = width - _needed(shown)
+    for of_pictures in (False, True):
+        left = _grow([each for each in shown if each.is_picture is of_pictures], found, left)
+    return found
+
+
+def _grow(columns: Sequence[Column], found: dict[str, int], left: int) -> int:
+    """Give columns what is left, in equal parts as far as each takes it; returns what they leave."""
+    growing = [column for column in columns if column.most > column.least]
+    while left > 0 and growing:
+        each = max(1, left // len(growing))
+        for column in growing:
+            more = min(each, column.most - found[column.key], left)
+            found[column.key] += more
+            left -= more
+        growing = [column for column in growing if found[column.key] < column.most]
+    return left
+
+
+def _needed(columns: Sequence[Column]) -> int:
+    return sum(column.least for column in columns) + GAP * (len(columns) - 1)
+
+
+def _as_wide_as_needed(section: Section) -> list[Column]:
+    """The columns, none with more room than its texts take."""
+    return [
+        column if column.is_picture else column._replace(most=_natural(column, section.rows))
+        for column in section.columns
+    ]
+
+
+def _natural(column: Column, rows: Sequence[Row]) -> int:
+    """The width of the widest text, within the column's limits."""
+    cells = (row.cells.get(column.key) for row in rows[:MEASURED_ROWS] if not row.rest_from)
+    drawn = (draw(column.most) for draw in cells if draw)
+    texts = ("".join(segment.text for segment in line).strip() for line in drawn)
+    widest = max(map(width_of, texts), default=0)
+    return max(column.least, min(column.most, max(widest, width_of(column.title))))
+
+
+def lay_out(sections: Sequence[Section], width: int) -> list[Laid]:
+    """Every line of these tables, each in exactly so many cells."""
+    lines: list[Laid] = []
+    for section in sections:
+        if lines:
+            lines.append(Laid(partial(_blank, width)))
+        lines += _section(section, width)
+    return lines
+
+
+def _section(section: Section, width: int) -> list[Laid]:
+    if not section.rows:
+        line = [Segment(f"{section.title}: ", "title"), Segment(section.empty, "soft")]
+        return [Laid(partial(fit_line, line, width))]
+    columns = _as_wide_as_needed(section)
+    room = widths(columns, width)
+    titles = [
+        Segment(fit(column.title, room[column.key], column.to_the_right), "head")
+        for column in columns
+        if column.key in room
+    ]
+    return [
+        Laid(partial(fit_line, _spaced(titles), width)),
+        *(Laid(partial(_row, row, columns, room, width), row) for row in section.rows),
+    ]
+
+
+def _row(row: Row, columns: Sequence[Column], room: Mapping[str, int], width: int) -> Line:
+    line: Line = []
+    for column in columns:
+        draw = row.cells.get(column.key)
+        if column.key == row.rest_from and draw is not None:
+            return fit_line([*line, *draw(max(0, width - line_width(line)))], width)
+        if column.key not in room:
+            continue
+        line += draw(room[column.key]) if draw else _blank(room[column.key])
+        line.append(Segment(" " * GAP))
+    return fit_line(line, width)
+
+
+def _spaced(segments: Sequence[Segment]) -> Line:
+    return [each for segment in segments for each in (segment, Segment(" " * GAP))]
+
+
+def _blank(width: int) -> Line:
+    return [Segment(" " * width)]

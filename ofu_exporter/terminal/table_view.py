@@ -1,0 +1,141 @@
+"""The widget that shows tables: lines that are drawn when they are seen, and a row that is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment as RichSegment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from ofu_exporter.terminal.cells import Line
+from ofu_exporter.terminal.table import Laid, Row
+from ofu_exporter.terminal.themes import CHOSEN, Look, Theme
+
+
+def rich_style(look: Look) -> Style:
+    """A look as the library has it."""
+    colour, back = (
+        None if number is None else f"color({number})" for number in (look.colour, look.back)
+    )
+    return Style(
+        color=colour,
+        bgcolor=back,
+        bold=look.is_bold or None,
+        dim=look.is_dim or None,
+        reverse=look.is_reversed or None,
+    )
+
+
+class TableView(ScrollView, can_focus=True):
+    """Lines of tables, one of whose rows is chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "up", show=False),
+        Binding("down", "move(1)", "down", show=False),
+        Binding("pageup", "move_page(-1)", "page up", show=False),
+        Binding("pagedown", "move_page(1)", "page down", show=False),
+        Binding("home", "move(-1000000)", "first", show=False),
+        Binding("end", "move(1000000)", "last", show=False),
+        Binding("enter", "choose", "details", show=False),
+    ]
+
+    class Chosen(Message):
+        """A row whose details are wanted."""
+
+        def __init__(self, row: Row) -> None:
+            super().__init__()
+            self.row = row
+
+    class Resized(Message):
+        """There is another width to draw for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: Sequence[Laid] = ()
+        self._looks: dict[str, Style] = {}
+        self._cursor = 0
+        self._subject = ""
+
+    def show(self, lines: Sequence[Laid], theme: Theme) -> None:
+        """Show other lines. The chosen row stays chosen wherever it is now."""
+        self._lines = lines
+        self._looks = {name: rich_style(look) for name, look in theme.items()}
+        rows = [place for place, laid in enumerate(lines) if laid.row is not None]
+        same = [place for place in rows if self._subject_at(place) == self._subject]
+        near = min(rows, key=lambda place: abs(place - self._cursor), default=0)
+        self._cursor = same[0] if same else near
+        self._subject = self._subject_at(self._cursor)
+        self.virtual_size = Size(self.size.width, len(lines))
+        self.refresh()
+
+    @property
+    def chosen(self) -> Row | None:
+        """The chosen row; None where there is none."""
+        return self._lines[self._cursor].row if self._cursor < len(self._lines) else None
+
+    def _subject_at(self, place: int) -> str:
+        row = self._lines[place].row if 0 <= place < len(self._lines) else None
+        return row.subject if row is not None else ""
+
+    def render_line(self, y: int) -> Strip:
+        place = y + self.scroll_offset.y
+        width = self.size.width
+        if place >= len(self._lines):
+            return Strip.blank(width, self.rich_style)
+        laid = self._lines[place]
+        base = self.rich_style
+        if laid.row is not None and place == self._cursor:
+            base += self._looks.get(CHOSEN, Style())
+        return Strip(self._drawn(laid.draw(), base), width).adjust_cell_length(width, base)
+
+    def _drawn(self, line: Line, base: Style) -> list[RichSegment]:
+        looks = {} if base.reverse else self._looks
+        return [RichSegment(text, base + looks.get(style, Style())) for text, style in line]
+
+    def action_move(self, rows: int) -> None:
+        """Choose a row further up or down."""
+        places = [place for place, laid in enumerate(self._lines) if laid.row is not None]
+        if not places:
+            return
+        now = places.index(self._cursor) if self._cursor in places else 0
+        self._choose(places[max(0, min(len(places) - 1, now + rows))])
+
+    def action_move_page(self, pages: int) -> None:
+        """Choose a row a screen further up or down."""
+        self.action_move(pages * max(1, self.size.height - 1))
+
+    def action_choose(self) -> None:
+        """Ask for the details of the chosen row."""
+        if self.chosen is not None:
+            self.post_message(self.Chosen(self.chosen))
+
+    def _choose(self, place: int) -> None:
+        self._cursor = place
+        self._subject = self._subject_at(place)
+        height, top = self.size.height, self.scroll_offset.y
+        first = place - 1 if place and self._lines[place - 1].row is None else place
+        if first < top:
+            self.scroll_to(y=first, animate=False)
+        elif place >= top + height:
+            self.scroll_to(y=place - height + 1, animate=False)
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the row under the pointer; details of it with a second click."""
+        place = event.y + self.scroll_offset.y
+        if 0 <= place < len(self._lines) and self._lines[place].row is not None:
+            was_chosen = place == self._cursor
+            self._choose(place)
+            if was_chosen:
+                self.action_choose()
+
+    def on_resize(self) -> None:
+        """Ask for lines of the new width."""
+        self.post_message(self.Resized())

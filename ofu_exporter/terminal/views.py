@@ -1,0 +1,205 @@
+"""The views of the terminal: which tables each has, how they are sorted and filtered, and the line above them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ofu_exporter.serving.node_json import NodeJson
+from ofu_exporter.support.durations import lasting
+from ofu_exporter.support.percent import percent
+from ofu_exporter.terminal import pictures
+from ofu_exporter.terminal.cells import Line, Segment, fit_line, line_width
+from ofu_exporter.terminal.gpu_rows import (
+    GPU_COLUMNS,
+    NODE,
+    NODE_COLUMNS,
+    gpu_rows,
+    node_hour,
+    node_rows,
+)
+from ofu_exporter.terminal.job_rows import (
+    IDLE_COLUMNS,
+    JOB_COLUMNS,
+    USER_COLUMNS,
+    idle_rows,
+    job_rows,
+    jobs_of,
+    user_rows,
+    worst_verdict,
+)
+from ofu_exporter.terminal.problem_rows import COLUMNS as PROBLEM_COLUMNS
+from ofu_exporter.terminal.problem_rows import problem_rows
+from ofu_exporter.terminal.scene import Scene, named
+from ofu_exporter.terminal.table import Column, Row, Section
+
+SORTS = {
+    "n": "node",
+    "g": "GPU",
+    "o": "OFU",
+    "e": "error",
+    "c": "clock",
+    "j": "job",
+    "u": "user",
+    "m": "MFU",
+    "d": "difference",
+    "i": "idle",
+    "h": "GPU-hours",
+}
+"""What rows can be sorted by, by the letter that is typed after `o`."""
+HOUR_CELLS = 30
+
+
+class Choice(NamedTuple):
+    """What the user has chosen to see."""
+
+    view: str = "gpus"
+    words: str = ""
+    """Rows that have this in them are shown."""
+    sort: str = ""
+    """A letter of SORTS; "" is the node's own order."""
+    downward: bool = True
+    """Whether the highest comes first."""
+
+    def sorted_by(self, letter: str) -> Choice:
+        """Sorted by another letter, or the other way round by the same one."""
+        return self._replace(sort=letter, downward=letter != self.sort or not self.downward)
+
+
+class View(NamedTuple):
+    """One view: its key, its name, and its tables."""
+
+    key: str
+    title: str
+    sections: Callable[[Scene], list[Section]]
+
+
+def _gpus(scene: Scene) -> list[Section]:
+    nodes = scene.nodes
+    columns = [NODE, *GPU_COLUMNS] if len(scene.answers) > 1 else [*GPU_COLUMNS]
+    longest = max((len(answer.name) for answer in scene.answers), default=0)
+    if len(scene.answers) > 1 and longest > NODE.least:
+        columns[0] = NODE._replace(least=min(longest, 10))
+    empty = _why_none(nodes[0]) if nodes else "no node has answered yet"
+    return [Section("GPUs", columns, gpu_rows(scene), empty), *_jobs_if_any(scene)]
+
+
+def _why_none(node: NodeJson) -> str:
+    """Why a node shows no GPU, and what to do about it."""
+    source = node.sources[0] if node.sources else None
+    if source is None or source.reason is None:
+        return "none is seen"
+    more = f" ({source.detail})" if source.detail else ""
+    return f"source {source.source}: {source.reason.replace('_', ' ')}{more}. {source.advice}"
+
+
+def _jobs_if_any(scene: Scene) -> list[Section]:
+    return _jobs(scene) if jobs_of(scene) else []
+
+
+def _jobs(scene: Scene) -> list[Section]:
+    columns: Sequence[Column] = JOB_COLUMNS
+    if len(scene.answers) < 2:
+        columns = [column for column in columns if column.key != "node"]
+    return [Section("Jobs", columns, job_rows(scene), "no job holds a GPU, as far as is known")]
+
+
+def _users(scene: Scene) -> list[Section]:
+    return [Section("Users", USER_COLUMNS, user_rows(scene), "no job holds a GPU")]
+
+
+def _idle(scene: Scene) -> list[Section]:
+    empty = "no job holds a GPU without tensor work"
+    return [Section("Held and idle", IDLE_COLUMNS, idle_rows(scene), empty)]
+
+
+def _problems(scene: Scene) -> list[Section]:
+    return [Section("What is wrong", PROBLEM_COLUMNS, problem_rows(scene), "nothing is known")]
+
+
+def _nodes(scene: Scene) -> list[Section]:
+    return [Section("Nodes", NODE_COLUMNS, node_rows(scene), "none")]
+
+
+VIEWS = {
+    "gpus": View("g", "GPUs and jobs", _gpus),
+    "jobs": View("j", "jobs", _jobs),
+    "users": View("u", "users", _users),
+    "idle": View("i", "GPUs held without tensor work", _idle),
+    "problems": View("A", "what is wrong", _problems),
+    "nodes": View("c", "compact: a line for each node", _nodes),
+}
+
+
+def sections(scene: Scene, choice: Choice) -> list[Section]:
+    """The tables of a view, with the rows that are wanted in the order that is wanted."""
+    made = VIEWS[choice.view].sections(scene)
+    return [section._replace(rows=_chosen(section.rows, choice)) for section in made]
+
+
+def _chosen(rows: Sequence[Row], choice: Choice) -> list[Row]:
+    words = choice.words.casefold()
+    found = [row for row in rows if words in row.words.casefold()]
+    if not choice.sort:
+        return found
+    known = [row for row in found if row.order.get(choice.sort) is not None]
+    unknown = [row for row in found if row.order.get(choice.sort) is None]
+    is_text = any(isinstance(row.order[choice.sort], str) for row in known)
+    known.sort(key=lambda row: _value(row, choice.sort), reverse=choice.downward != is_text)
+    return known + unknown  # what is not known is neither high nor low
+
+
+def _value(row: Row, letter: str) -> tuple[float, str]:
+    value = row.order[letter]
+    return (0.0, value.casefold()) if isinstance(value, str) else (value or 0.0, "")
+
+
+def headline(scene: Scene, width: int) -> Line:
+    """The line above the tables: who, how well, how fresh, and what a reader must know before any number."""
+    gpus = [gpu for _, gpu in scene.gpus]
+    measured = sum(gpu.unavailable is None for gpu in gpus)
+    names = [answer.name for answer in scene.answers]
+    who = names[0] if len(names) == 1 else f"{len(names)} nodes"
+    line = [
+        Segment(f"{who}  ", "title"),
+        Segment(f"OFU {percent(scene.ofu, 'not measured')}", "strong"),
+    ]
+    hour = node_hour(scene.nodes)
+    if width >= 100 and hour:
+        line += [Segment("  "), *pictures.spark(hour, HOUR_CELLS)]
+    look = "bad" if measured < len(gpus) else ""
+    line.append(Segment(f"  {measured} of {len(gpus)} GPUs", look))
+    line += [Segment(f"  {words}", style) for words, style in _notes(scene)]
+    line.append(Segment(f"  {_about(scene)}", "soft"))
+    return fit_line(line, max(width, 1)) if line_width(line) != width else line
+
+
+def _notes(scene: Scene) -> list[tuple[str, str]]:
+    """What a reader must know before any number."""
+    notes = []
+    if any(source.simulated for node in scene.nodes for source in node.sources[:1]):
+        notes.append(("SIMULATED", "bad"))
+    if scene.paused:
+        notes.append(("PAUSED", "warn"))
+    missing = scene.missing
+    if missing and len(scene.answers) > 1:
+        answered = len(scene.answers) - len(missing)
+        names = named([answer.name for answer in missing], 2)
+        words = f"partial coverage: {answered} of {len(scene.answers)} nodes answer, not {names}"
+        notes.append((words, "bad"))
+    elif missing:
+        notes.append((missing[0].problem or "no answer yet", "bad"))
+    apart = sum(
+        (verdict := worst_verdict(found)) is not None and verdict.diverged
+        for found in jobs_of(scene)
+    )
+    if apart:
+        notes.append((f"{apart} job{'s' * (apart > 1)} disagree{'s' * (apart == 1)}", "bad"))
+    return notes
+
+
+def _about(scene: Scene) -> str:
+    sources = dict.fromkeys(gpu.source for _, gpu in scene.gpus)
+    ages = [answer.age for answer in scene.answers if answer.node is not None]
+    fresh = f"{lasting(max(ages))} ago" if ages and max(ages) > 0 else ""
+    return ", ".join(filter(None, [named(list(sources)), scene.origin, fresh]))

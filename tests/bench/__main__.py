@@ -1,0 +1,17 @@
+"""Makes every number of docs/benchmarks.md anew: `python -m tests.bench [NAME...]`, in about half an hour.
+
+With names, such as `scrape` or `memory`, only those tables.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.bench.numbers_page import PAGE, measured, sections
+
+asked = sys.argv[1:] or [
+    section.command[0].rpartition(".")[2] for section in sections(PAGE.read_text().splitlines())
+]
+for name in asked:  # one after the other: what is measured stays where a later one fails
+    print(name, flush=True)
+    PAGE.write_text(measured(PAGE.read_text(), [name]))

@@ -1,0 +1,202 @@
+"""`top`: one page, JSON, and the screen in a real terminal (tmux)."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.agent import COMMAND, Agent, agent, bare_environment, call, until
+from tests.helpers.playback import RECORDINGS
+
+FILE = RECORDINGS / "simulated-8gpu.jsonl.gz"
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("top")]
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Agent]:
+    with agent("demo") as running:
+        until(lambda: "1004" in running.get("/v1/jobs")[1])
+        yield running
+
+
+class Terminal:
+    """A terminal of its own, in which one command runs."""
+
+    def __init__(self, socket: Path) -> None:
+        self._tmux = ["tmux", "-f", "/dev/null", "-S", str(socket)]
+
+    def run(self, *args: str) -> str:
+        return subprocess.run(
+            [*self._tmux, *args], check=True, capture_output=True, text=True, timeout=20
+        ).stdout
+
+    @property
+    def screen(self) -> str:
+        return self.run("capture-pane", "-p", "-t", "top")
+
+    def type(self, *keys: str) -> None:
+        self.run("send-keys", "-t", "top", *keys)
+
+    def waits_for(self, *words: str, without: str = "\0") -> None:
+        """Wait until all of these words are there, and another one is not."""
+        try:
+            until(lambda: all(each in self.screen for each in words) and without not in self.screen)
+        except AssertionError as error:
+            raise AssertionError(f"{words} are not there:\n{self.screen}") from error
+
+
+@contextmanager
+def terminal(folder: Path, *args: str, size: tuple[int, int] = (110, 30)) -> Iterator[Terminal]:
+    """`ofu-exporter top` with these arguments in a terminal."""
+    shown = Terminal(folder / "tmux")
+    command = shlex.join([*COMMAND, "top", *args]) + f"; echo ended with $? > {folder / 'end'}"
+    kept = bare_environment({"LC_ALL": "C.UTF-8", "TERM": "xterm-256color"})
+    for size_of_another in ("COLUMNS", "LINES"):
+        kept.pop(size_of_another, None)
+    where = ["new-session", "-d", "-s", "top", "-c", str(folder)]
+    subprocess.run(
+        [*shown._tmux, "-u", *where, "-x", str(size[0]), "-y", str(size[1]), command],
+        check=True,
+        env=kept,
+        timeout=20,
+    )
+    try:
+        yield shown
+    finally:
+        subprocess.run([*shown._tmux, "kill-server"], check=False, capture_output=True, timeout=20)
+
+
+def test_one_page_of_text(demo: Agent) -> None:
+    done = call("top", "--once", "--agent", demo.url, "--width", "110")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "8 of 8 GPUs  SIMULATED" in done.stdout
+    assert "moe-pretrain" in done.stdout
+    assert "\x1b" not in done.stdout, "no colours in a pipe"
+    coloured = call("top", "--once", "--agent", demo.url, "--color", "always").stdout
+    assert "\x1b[38;5;42m" in coloured
+    plain = call("top", "--once", "--agent", demo.url, env={"PYTHONIOENCODING": "ascii"})
+    assert plain.stdout.isascii(), "a terminal without other characters"
+    assert "###" in plain.stdout
+
+
+def test_everything_as_json_with_what_does_not_answer(demo: Agent) -> None:
+    where = demo.url.removeprefix("http://")
+    done = call("top", "--json", "--hosts", f"{where},127.0.0.1:[1-2]")
+    data = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert list(data["nodes"]) == [where]
+    assert set(data["unanswered"]) == {"127.0.0.1:1", "127.0.0.1:2"}
+    assert data["partial_coverage"] is True
+
+
+def test_a_view_a_filter_and_an_order_are_flags(demo: Agent) -> None:
+    done = call(
+        *("top", "--once", "--agent", demo.url, "--view", "users", "--filter", "grace"),
+        *("--sort", "o", "--theme", "colour-blind"),
+    )
+    assert "grace" in done.stdout
+    assert "alan" not in done.stdout
+
+
+def test_nobody_there_ends_with_3(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1:1 # nobody\n")
+    done = call("top", "--once", "--hosts-file", str(hosts))
+    assert done.returncode == 3
+    assert "does not answer: Connection refused" in done.stdout
+
+
+def test_without_an_agent_it_samples_by_itself() -> None:
+    done = call("top", "--once", "--source", "simulate", "--interval", "0.2")
+    assert done.returncode == 0, done.stderr
+    assert "sampled by top itself" in done.stdout
+
+
+def test_a_recording_is_shown_at_its_end() -> None:
+    done = call("top", "--once", "--width", "160", "--path", str(FILE))
+    assert done.returncode == 0, done.stderr
+    assert "8 of 8 GPUs" in done.stdout
+    assert "its end" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--once", "--agent", "a", "--hosts", "b"), "give one of"),
+        (("--once", "--hosts", "node["), "a bracket is not closed"),
+        (("--once", "--hosts", "a", "--source", "simulate"), "leave out"),
+        ((), "the screen needs a terminal: use --once or --json"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(args: tuple[str, ...], words: str) -> None:
+    done = call("top", *args)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert words in line
+
+
+def test_without_the_extra_the_screen_names_it_and_one_page_needs_nothing(demo: Agent) -> None:
+    hide = (
+        "import sys; sys.modules['textual'] = None; sys.modules['rich'] = None; "
+        "from ofu_exporter.__main__ import main; main()"
+    )
+
+    def without(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-c", hide, "top", *args],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=bare_environment(),
+        )
+
+    done = without()
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "ofu-exporter: the screen needs textual: pip install 'ofu-exporter[top]'; "
+        "`ofu-exporter top --once` needs nothing"
+    ]
+    assert without("--once", "--agent", demo.url).returncode == 0
+    assert without("--json", "--agent", demo.url).returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which("tmux"), reason="needs Debian's tmux")
+def test_the_screen_in_a_terminal(demo: Agent, tmp_path: Path) -> None:
+    with terminal(tmp_path, "--agent", demo.url) as shown:
+        shown.waits_for("8 of 8 GPUs")
+        shown.type("u")
+        shown.waits_for("GPU-hours")
+        shown.type("g", "/")
+        shown.type("-l", "grace")
+        shown.type("Enter")
+        shown.waits_for("moe-pretrain", "only with", without="llama")
+        shown.type("?")
+        shown.waits_for("what is wrong")
+        shown.type("q")
+        shown.waits_for("only with", without="what is wrong")
+        shown.type("e")
+        until(lambda: list(tmp_path.glob("ofu-top-*.json")))
+        shown.type("q")
+        until((tmp_path / "end").exists)
+    assert (tmp_path / "end").read_text() == "ended with 0\n"
+
+
+@pytest.mark.skipif(not shutil.which("tmux"), reason="needs Debian's tmux")
+def test_an_agent_that_goes_away_goes_from_the_screen(tmp_path: Path) -> None:
+    with (
+        agent("demo") as running,
+        terminal(tmp_path, "--agent", running.url, size=(60, 20)) as shown,
+    ):
+        shown.waits_for("8 of 8 GPUs")
+        running.stop()
+        shown.waits_for("0 of 0 GPUs")
+        assert "%" not in shown.screen.splitlines()[0]

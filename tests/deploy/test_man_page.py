@@ -1,0 +1,41 @@
+"""The manual page says what the program's help says, and a reader of such pages takes it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from ofu_exporter.cli import COMMANDS
+from tests.helpers import man_page
+
+
+def test_the_page_is_what_the_help_says(regenerate: bool) -> None:
+    if regenerate:
+        man_page.FILE.write_text(man_page.page(), encoding="utf-8")
+    assert man_page.FILE.read_text(encoding="utf-8") == man_page.page()
+
+
+@pytest.mark.skipif(not shutil.which("groff"), reason="no groff here")
+def test_a_formatter_has_nothing_to_say_against_it() -> None:
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-z", man_page.FILE],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not shutil.which("groff"), reason="no groff here")
+def test_every_command_and_an_option_can_be_found_in_it() -> None:
+    text = subprocess.run(
+        ["groff", "-man", "-Tascii", "-P-cbou", man_page.FILE],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for command in COMMANDS:
+        assert command in text
+    assert "--web.config.file FILE" in text

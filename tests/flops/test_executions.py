@@ -1,0 +1,98 @@
+"""Every closed form counts what torch executed, also where torch is not installed: its numbers are kept in a file.
+
+`python -m tests.helpers.torch_counts` makes the file: the small models of tests/flops/small_models.py, and each with
+one field changed at a time.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+
+import pytest
+
+from ofu_exporter import flops
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import families
+from tests.flops.executions import Execution, difference, recorded
+from tests.flops.small_models import SMALL
+
+RECORDED = [*recorded()]
+NAMES = [*dict.fromkeys(each.name for each in RECORDED)]
+WITH_INPUTS_OF_THEIR_OWN = {"dit", "flux", "modules", "qwen_image", "sd3", "wan"}
+"""Families that tests/flops/test_executed.py runs by itself: denoisers, and lists of modules."""
+OTHERWISE = {
+    "DeiTForImageClassificationWithTeacher",
+    "Qwen2VLForConditionalGeneration",
+    "Qwen2_5_VLForConditionalGeneration",
+    "Qwen3VLForConditionalGeneration",
+    "Qwen3VLMoeForConditionalGeneration",
+    "Qwen3_5ForConditionalGeneration",
+    "Qwen3_5MoeForConditionalGeneration",
+}
+"""Architectures that tests/flops/test_executed.py or tests/flops/trace/test_from_config.py runs by itself."""
+
+
+def of(name: str) -> list[Execution]:
+    return [each for each in RECORDED if each.name == name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_and_products_are_those_that_torch_executed(name: str) -> None:
+    """Exactly, with every change of a field that is not refused."""
+    differences = {str(each.changed): difference(each, each.config) for each in of(name)}
+    assert {change: text for change, text in differences.items() if text} == {}
+
+
+def test_hardly_a_change_of_a_field_is_refused() -> None:
+    """What is refused is not counted wrongly, but a refusal helps nobody: these changes are ones that torch runs."""
+
+    def is_refused(each: Execution) -> bool:
+        try:
+            flops.read(each.config_changed())
+        except ConfigError:
+            return True
+        return False
+
+    changed = [each for each in RECORDED if each.changed]
+    assert len(changed) > 1000
+    assert sum(map(is_refused, changed)) < 0.05 * len(changed)
+
+
+def test_every_architecture_is_held_to_what_torch_executed() -> None:
+    """A new one comes with a row of tests/flops/small_models.py, or a test of its own."""
+    held = {each.name.split()[0] for each in RECORDED} | OTHERWISE
+    missing = {
+        architecture
+        for architecture, family in families.architectures().items()
+        if family not in WITH_INPUTS_OF_THEIR_OWN
+        and not architecture.startswith(("Bert", "Roberta"))
+    } - held
+    classified = {name for name in missing if name.endswith("ForSequenceClassification")}
+    assert {name.replace("ForSequenceClassification", "ForCausalLM") for name in classified} <= held
+    assert missing - classified <= {"ModernBertModel", "XLMRobertaForMaskedLM"}
+
+
+def test_a_wrong_count_would_be_seen() -> None:
+    """One product more or less than torch executed, one parameter more, and it is said."""
+    right = of("LlamaForCausalLM 0")[0]
+    assert difference(right, right.config) == ""
+    more = replace(right, forward={**right.forward, "mm": right.forward["mm"] + 2})
+    assert difference(more, right.config).startswith("FLOPs")
+    assert difference(replace(right, parameters=right.parameters + 1), right.config) == (
+        f"parameters {right.parameters} or {right.parameters} for {right.parameters + 1}"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [each.name for each in SMALL])
+def test_the_numbers_kept_are_those_of_torch(name: str) -> None:
+    """The file is what its command makes: every model anew, without its changes."""
+    for library in ("torch", "transformers"):
+        pytest.importorskip(library, reason="pip install .[test-torch]")
+    counts = importlib.import_module("tests.helpers.torch_counts")
+    small = next(each for each in SMALL if each.name == name)
+    anew = counts.execution(small, counts.config_of(small), {})
+    kept = of(name)[0]
+    assert (anew.parameters, anew.forward) == (kept.parameters, kept.forward)

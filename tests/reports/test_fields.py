@@ -1,0 +1,66 @@
+"""A configuration in a report is text of its sender: bounded in size, numbers and depth."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ofu_exporter.reports.fields import DEEPEST, LARGEST, MOST_LAYERS, MOST_VALUES
+from tests.helpers.desk import said
+
+MODEL = {"config": {"hidden_size": 64}, "seq_len": 128}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    return {"a": nested(depth - 1)} if depth else {}
+
+
+def listed(depth: int) -> list[Any]:
+    return [listed(depth - 1)] if depth else []
+
+
+@pytest.mark.parametrize(
+    ("bomb", "why"),
+    [
+        ({"num_hidden_layers": MOST_LAYERS + 1}, f"{MOST_LAYERS + 1} is above {MOST_LAYERS}"),
+        ({"text_config": {"num_hidden_layers": 10**9}}, "num_hidden_layers"),
+        ({"depths": [2, 2, 10**6]}, "depths"),
+        ({"hidden_size": 10**15}, "hidden_size is above 1e+12"),
+        ({"hidden_size": -(10**15)}, "hidden_size is above 1e+12"),
+        ({"rope_theta": math.inf}, "rope_theta is above 1e+12"),
+        ({"rope_theta": math.nan}, "rope_theta is above 1e+12"),
+        ({"hybrid_override_pattern": "M" * (MOST_LAYERS + 1)}, "longer than"),
+        ({"layer_types": ["full"] * (MOST_LAYERS + 1)}, "longer than"),
+        (nested(DEEPEST + 1), "a is nested more than 16 deep"),
+        ({"a": listed(DEEPEST)}, "a is nested more than 16 deep"),
+        ({"a": [[]] * 9_999, "b": [[]] * 9_999}, "has more than 10000 values"),
+        ({"a": [0] * (MOST_VALUES - 1)}, "has more than 10000 values"),
+        ({"hidden_size": 10**15, "after": [1, 2]}, "hidden_size is above 1e+12"),
+        ({"hidden_size": 10**15, "after": {"b": 1}}, "hidden_size is above 1e+12"),
+    ],
+)
+def test_a_configuration_that_would_take_the_agents_time_is_refused(
+    bomb: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ValidationError) as error:
+        said(mfu=0.4, model={**MODEL, "config": bomb})
+    assert error.value.errors()[0]["loc"] == ("model", "config")
+    assert why in error.value.errors()[0]["msg"]
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        {"num_hidden_layers": MOST_LAYERS},
+        {"hidden_size": LARGEST, "rope_theta": -LARGEST},
+        {"hybrid_override_pattern": "M" * MOST_LAYERS},
+        {"a": [0] * (MOST_VALUES - 2)},
+        nested(DEEPEST),
+        {"a": listed(DEEPEST - 1)},
+    ],
+)
+def test_the_largest_configuration_that_is_one_is_taken(large: dict[str, Any]) -> None:
+    assert said(mfu=0.4, model={**MODEL, "config": large}).model is not None

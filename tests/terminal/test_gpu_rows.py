@@ -1,0 +1,88 @@
+"""Rows of GPUs and nodes: the numbers of the node, and words where there are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from ofu_exporter.terminal.gpu_rows import gpu_rows, held_idle, mean_hour, node_rows
+from ofu_exporter.terminal.pictures import AWAY
+from ofu_exporter.terminal.scene import Answer, Scene, ofu_of
+from ofu_exporter.terminal.table import Row
+from tests.helpers.scenes import many_nodes, one_node, shown_node
+
+
+def shown(row: Row, key: str, width: int = 40) -> str:
+    return "".join(segment.text for segment in row.cells[key](width)).strip()
+
+
+def test_each_gpu_has_its_number_and_its_job() -> None:
+    rows = gpu_rows(one_node())
+    assert [shown(row, "gpu") for row in rows] == [str(index) for index in range(8)]
+    for row, gpu in zip(rows[:7], shown_node().gpus, strict=False):
+        ofu = ofu_of(gpu)
+        assert ofu is not None
+        assert shown(row, "ofu") == f"{100 * ofu:.1f}"
+    assert (shown(rows[4], "job"), shown(rows[4], "user")) == ("moe-pretrain", "grace")
+
+
+def test_a_gpu_that_is_not_measured_says_why_and_what_to_do() -> None:
+    row = gpu_rows(one_node())[7]
+    assert shown(row, "ofu") == "\u2013"
+    said = shown(row, row.rest_from, 200)
+    assert said.startswith("lost (detail): The GPU fell off") or said.startswith("lost: The GPU")
+
+
+def test_a_gpu_that_is_held_without_work_says_for_how_long() -> None:
+    assert shown(gpu_rows(one_node())[6], "note") == "idle 60 min"
+
+
+def test_what_holds_a_clock_down_is_said_where_it_is_known() -> None:
+    rows = gpu_rows(one_node())
+    assert [shown(row, "limit") for row in rows[2:4]] == ["power cap", "too warm"]
+    assert shown(rows[6], "limit") == "", "nothing holds it down"
+    assert ("clock held down by", "nothing") in rows[6].details()
+
+
+def test_nobody_holds_a_gpu_longer_than_since_the_job_began() -> None:
+    node = shown_node()
+    notebook = next(job for job in node.jobs if job.gpus == ("6",))
+    assert node.unix is not None
+    late = notebook.model_copy(update={"began": node.unix - 90.0})
+    late_node = node.model_copy(update={"jobs": [late]})
+    assert held_idle(late_node, node.gpus[6]) == pytest.approx(90.0)
+    soon = notebook.model_copy(update={"began": node.unix - 30.0})
+    assert held_idle(node.model_copy(update={"jobs": [soon]}), node.gpus[6]) is None
+    assert held_idle(node.model_copy(update={"jobs": []}), node.gpus[6]) is None
+    assert held_idle(node, node.gpus[0]) is None
+
+
+def test_mig_instances_come_in_the_order_of_their_numbers() -> None:
+    gpu = shown_node().gpus[0]
+    others = [("10", ""), ("9", "11"), ("9", "2")]
+    gpus = [gpu.model_copy(update={"gpu": one, "gpu_instance": two}) for one, two in others]
+    node = shown_node().model_copy(update={"gpus": gpus})
+    rows = gpu_rows(Scene((Answer("n", node),), ""))
+    by_place = sorted(rows, key=lambda row: str(row.order["g"]))
+    assert [shown(row, "gpu") for row in by_place] == ["9/2", "9/11", "10"]
+
+
+def test_a_node_has_a_character_for_each_gpu_and_one_that_is_away_a_sentence() -> None:
+    first, _, _, gone = node_rows(many_nodes("node-99"))
+    levels = shown(first, "gpus")
+    assert len(levels) == 8
+    assert levels[7] == AWAY
+    assert shown(first, "measured") == "7/8"
+    assert shown(gone, "gpus") == "does not answer: timed out"
+
+
+def test_the_mean_of_hours_weighs_gpus_and_leaves_gaps_out() -> None:
+    hours: list[tuple[list[float | None], float]] = [([0.4, None, None], 1.0), ([0.1, 0.2], 3.0)]
+    assert mean_hour(hours) == [pytest.approx(0.4), pytest.approx(0.1), pytest.approx(0.2)]
+    assert mean_hour([([None], 1.0)]) == [None]
+
+
+def test_every_row_has_details() -> None:
+    for row in [*gpu_rows(one_node()), *node_rows(many_nodes("x"))]:
+        rows = row.details()
+        assert len(rows) >= 2
+        assert all(name and value for name, value in rows), rows

@@ -1,0 +1,91 @@
+"""Rows of jobs, users and idle GPUs: sums over nodes, and the verdict of the node that disagrees most."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ofu_exporter.serving.node_json import NodeJob
+from ofu_exporter.terminal.job_rows import (
+    idle_rows,
+    job_rows,
+    jobs_of,
+    total_ofu,
+    user_rows,
+    verdict_words,
+)
+from ofu_exporter.terminal.table import Row
+from ofu_exporter.values.reported import Verdict
+from tests.helpers.scenes import many_nodes, one_node, shown_node
+from tests.helpers.shown_node import LLAMA, MOE
+
+
+def shown(row: Row, key: str) -> str:
+    return "".join(segment.text for segment in row.cells[key](40)).strip()
+
+
+def job(**fields: object) -> NodeJob:
+    base = next(each for each in shown_node().jobs if each.job_id == MOE.job_id)
+    return base.model_copy(update=fields)
+
+
+def test_a_job_on_several_nodes_is_one_row_with_sums() -> None:
+    rows = {shown(row, "job"): row for row in job_rows(many_nodes(nodes=3))}
+    assert len(rows) == 3
+    assert shown(rows[MOE.job_id], "gpus") == "6"
+    assert shown(rows[MOE.job_id], "node") == "node-17, node-18, node-19"
+
+
+def test_the_ofu_of_a_job_is_of_sums_and_no_mean_of_ratios() -> None:
+    parts = [
+        job(utilization_ratio=0.5, observed_seconds=900.0),
+        job(utilization_ratio=0.1, observed_seconds=100.0),
+        job(utilization_ratio=None, observed_seconds=0.0),
+    ]
+    assert total_ofu(parts) == pytest.approx((450 + 10) / 1000)
+    assert total_ofu(parts[2:]) is None
+
+
+def test_verdicts_are_in_words_with_points() -> None:
+    rows = {shown(row, "job"): row for row in job_rows(one_node())}
+    moe, llama = rows[MOE.job_id], rows[LLAMA.job_id]
+    both = next(each for each in shown_node().jobs if each.job_id == MOE.job_id)
+    assert both.mfu_ratio is not None
+    assert both.compared_utilization_ratio is not None
+    points = round(100 * (both.mfu_ratio - both.compared_utilization_ratio))
+    assert shown(moe, "verdict") == f"MFU too high by {points} points"
+    assert shown(llama, "verdict") == "agrees"
+
+
+def test_the_node_that_disagrees_is_not_hidden_by_the_others() -> None:
+    found = [("a", job(verdict=Verdict.AGREE)), ("b", job()), ("c", job(verdict=None))]
+    words, style = verdict_words(found)
+    assert words.endswith(", on 1 of 3 nodes")
+    assert style == "bad"
+    assert verdict_words([("a", job(verdict=None))])[0] == "reports nothing"
+
+
+def test_users_have_their_jobs_gpus_and_idle_ones() -> None:
+    rows = {shown(row, "user"): row for row in user_rows(many_nodes(nodes=2))}
+    assert set(rows) == {"ada", "grace", "alan"}
+    assert [shown(rows["ada"], key) for key in ("jobs", "gpus", "idle", "apart")] == [
+        *("1", "8", "", ""),
+    ]
+    assert shown(rows["alan"], "idle") == "2"
+    assert shown(rows["grace"], "apart") == "1"
+    hours = math.fsum(each.observed_seconds for each in shown_node().jobs if each.user == "ada")
+    assert shown(rows["ada"], "hours") == f"{2 * hours / 3600:.1f}"
+
+
+def test_only_gpus_that_are_held_without_work_are_idle() -> None:
+    (row,) = idle_rows(one_node())
+    assert (shown(row, "gpu"), shown(row, "user")) == ("6", "alan")
+    assert shown(row, "idle") == "an hour or more"
+
+
+def test_every_row_has_details() -> None:
+    scene = many_nodes("x")
+    assert len(jobs_of(scene)) == 3
+    for row in [*job_rows(scene), *user_rows(scene), *idle_rows(scene)]:
+        assert all(name and value for name, value in row.details())

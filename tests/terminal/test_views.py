@@ -1,0 +1,115 @@
+"""Views: what is filtered and sorted, and the line above that says what a reader must know first."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.serving.node_json import SourceJson
+from ofu_exporter.terminal.cells import line_width
+from ofu_exporter.terminal.scene import Answer, Scene
+from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, headline, sections
+from tests.helpers.scenes import many_nodes, one_node, shown_node
+
+
+def subjects(choice: Choice, scene: Scene | None = None, section: int = 0) -> list[str]:
+    return [row.subject for row in sections(scene or one_node(), choice)[section].rows]
+
+
+def head(scene: Scene, width: int = 200) -> str:
+    return "".join(segment.text for segment in headline(scene, width)).strip()
+
+
+def test_the_gpus_have_their_jobs_below() -> None:
+    titles = [section.title for section in sections(one_node(), Choice())]
+    assert titles == ["GPUs", "Jobs"]
+    assert len(subjects(Choice())) == 8
+
+
+def test_a_filter_finds_users_jobs_and_nodes_in_either_case() -> None:
+    assert len(subjects(Choice(words="GRACE"))) == 2
+    assert len(subjects(Choice(words="48213"))) == 4
+    assert len(subjects(Choice(words="node-18"), many_nodes())) == 8
+    assert subjects(Choice(words="nobody")) == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("letter", SORTS)
+def test_whatever_is_sorted_by_keeps_every_row(view: str, letter: str) -> None:
+    scene = many_nodes("node-99")
+    rows = sorted(subjects(Choice(view), scene))
+    for choice in (Choice(view).sorted_by(letter), Choice(view, "", letter, False)):
+        assert sorted(subjects(choice, scene)) == rows
+
+
+def test_numbers_come_highest_first_and_what_is_not_known_last() -> None:
+    found = [row.order["o"] for row in sections(one_node(), Choice(sort="o"))[0].rows]
+    known = [value for value in found if isinstance(value, float)]
+    assert known == sorted(known, reverse=True)
+    assert found[-1] is None
+    upward = [
+        row.order["o"] for row in sections(one_node(), Choice(sort="o", downward=False))[0].rows
+    ]
+    assert upward == [*reversed(known), None]
+
+
+def test_names_come_in_the_order_of_letters() -> None:
+    found = [row.order["u"] for row in sections(one_node(), Choice(sort="u"))[0].rows]
+    known = [value for value in found if isinstance(value, str)]
+    assert all(one <= two for one, two in itertools.pairwise(known))
+
+
+def test_the_same_letter_again_turns_the_order_round() -> None:
+    once = Choice().sorted_by("o")
+    assert (once.sort, once.downward) == ("o", True)
+    assert once.sorted_by("o").downward is False
+    assert once.sorted_by("o").sorted_by("c").downward is True
+
+
+def test_the_line_above_says_who_how_well_and_how_fresh() -> None:
+    said = head(one_node())
+    assert said.startswith("node-17  OFU 32.1%")
+    assert "7 of 8 GPUs" in said
+    assert "1 job disagrees" in said
+    assert said.endswith("nvml, its agent, 1 s ago")
+
+
+def test_partial_coverage_is_said() -> None:
+    said = head(many_nodes("node-98", "node-99"))
+    assert "5 nodes" in said
+    assert "partial coverage: 3 of 5 nodes answer, not node-98, node-99" in said
+    assert "partial" not in head(many_nodes())
+
+
+def test_made_up_data_and_a_recording_that_stands_still_are_said() -> None:
+    source = SourceJson(
+        source="simulate", up=True, simulated=True, reason=None, detail="", advice=""
+    )
+    node = shown_node().model_copy(update={"sources": [source]})
+    said = head(Scene((Answer("n", node),), "a recording", paused=True))
+    assert "SIMULATED" in said
+    assert "PAUSED" in said
+
+
+def test_no_answer_is_said() -> None:
+    assert "no answer yet" in head(Scene((Answer("n", None),), ""))
+    assert "does not answer" in head(Scene((Answer("n", None, "does not answer"),), ""))
+    assert "OFU not measured" in head(Scene((), ""))
+
+
+@given(st.integers(1, 300))
+def test_the_line_above_has_the_width_of_the_screen(width: int) -> None:
+    for scene in (one_node(), many_nodes("x"), Scene((), "")):
+        assert line_width(headline(scene, width)) == width
+
+
+def test_a_node_without_a_gpu_says_why() -> None:
+    source = SourceJson(
+        source="nvml", up=False, simulated=False, reason="no_driver", detail="", advice="Load it."
+    )
+    node = shown_node().model_copy(update={"gpus": [], "jobs": [], "sources": [source]})
+    (section,) = sections(Scene((Answer("n", node),), ""), Choice())
+    assert section.empty == "source nvml: no driver. Load it."
