@@ -123,8 +123,6 @@ def measure(fleet: Fleet, folder: Path) -> None:
                 )
             slowest = max(taken, key=lambda panel: taken[panel])
             print(f"| {board} | {len(taken)} | {slowest} | {taken[slowest]:.3f} |")
-            for panel in sorted(taken, key=lambda panel: -taken[panel])[:6]:
-                print(f"    {taken[panel]:.3f} {panel}")
     finally:
         prometheus.stop()
 

@@ -35,7 +35,7 @@ QUERIES = {
 }
 """Asked of the raw series: what a report of the fleet, and of a tenth of its jobs, reads without rules."""
 HEADER = (
-    "| GPUs | nodes up | series | a node | samples/s | memory, MiB | CPU, cores | bytes a sample "
+    "| GPUs | nodes up | series | a node | samples/s | memory, MiB | CPU, cores "
     "| fleet query, s | jobs query, s |"
 )
 
@@ -109,10 +109,9 @@ def configuration(fleet: str, folder: Path, remote: str) -> Path:
 class Storage:
     """A Prometheus or a VictoriaMetrics, and what may be asked of both."""
 
-    def __init__(self, url: str, pid: int, data: Path) -> None:
+    def __init__(self, url: str, pid: int) -> None:
         self.url = url
         self.pid = pid
-        self.data = data
 
     def value(self, query: str) -> float:
         found = asked(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}")
@@ -137,42 +136,13 @@ class Storage:
         (found,) = (line.split()[1] for line in lines if line.startswith("VmRSS"))
         return int(found) / 1024
 
-    def bytes_a_sample(self) -> float:
-        """Of what lies on disk in its final form: a block's chunks, without its index, or flushed parts with theirs."""
-        if self.data.name == "tsdb":
-            request = urllib.request.Request(
-                f"{self.url}/api/v1/admin/tsdb/snapshot", method="POST"
-            )
-            with urllib.request.urlopen(request, timeout=300) as answer:
-                name = json.load(answer)["data"]["name"]
-            metas = [
-                json.loads(path.read_text())
-                for path in (self.data / "snapshots" / name).glob("*/meta.json")
-            ]
-            samples = sum(meta["stats"]["numSamples"] for meta in metas)
-            chunks = (self.data / "snapshots" / name).glob("*/chunks")
-            return sum(map(size, chunks)) / samples
-        urllib.request.urlopen(f"{self.url}/internal/force_flush", timeout=300).close()
-        with urllib.request.urlopen(f"{self.url}/metrics", timeout=60) as answer:
-            metrics = dict(
-                line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if " " in line
-            )
-        rows: float = sum(
-            float(value) for name, value in metrics.items() if name.startswith("vm_rows{")
-        )
-        return size(self.data) / rows
-
-
-def size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
 
 @contextlib.contextmanager
 def prometheus(fleet: str, folder: Path, remote: str = "") -> Iterator[Storage]:
     url = f"http://127.0.0.1:{free_port()}"
     data = folder / ("agent" if remote else "tsdb")
     flags = ["--enable-feature=agent", f"--storage.agent.path={data}"]
-    own = ["--web.enable-admin-api", f"--storage.tsdb.path={data}"]
+    own = [f"--storage.tsdb.path={data}"]
     with running(
         "prometheus",
         f"--config.file={configuration(fleet, folder, remote)}",
@@ -180,7 +150,7 @@ def prometheus(fleet: str, folder: Path, remote: str = "") -> Iterator[Storage]:
         *(flags if remote else own),
     ) as process:
         until(lambda: answers(f"{url}/-/ready"), seconds=120)
-        yield Storage(url, process.pid, data)
+        yield Storage(url, process.pid)
 
 
 @contextlib.contextmanager
@@ -197,7 +167,7 @@ def victoriametrics(fleet: str, folder: Path) -> Iterator[Storage]:
             prometheus(fleet, folder, url),
             running("vmalert", *rules, *urls, alerts, "-notifier.url=http://127.0.0.1:9"),
         ):
-            yield Storage(url, process.pid, data)
+            yield Storage(url, process.pid)
 
 
 def row(nodes: int, minutes: float, into: str) -> str:
@@ -223,7 +193,6 @@ def row(nodes: int, minutes: float, into: str) -> str:
             f"{storage.value('sum(scrape_samples_scraped)') / SCRAPE:,.0f}",
             f"{storage.memory():.0f}",
             f"{cores:.2f}",
-            f"{storage.bytes_a_sample():.2f}",
             *(f"{storage.seconds(query):.3f}" for query in QUERIES.values()),
         )
         return f"| {' | '.join(cells)} |"

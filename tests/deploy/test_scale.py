@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import time
 import urllib.parse
@@ -26,7 +27,7 @@ LLAMA, MIXTRAL = Job("slurm", "7", "llama", "ada", "physics"), Job("slurm", "8",
 HONEST, WRONG = (LLAMA, 0.5, 0.38), (MIXTRAL, 0.3, 0.7)
 NODES: tuple[Placed | None, ...] = (HONEST, HONEST, HONEST, WRONG, WRONG, None)
 """Two jobs on several nodes each, so that no shard has all of a job, and a node that is idle."""
-WAIT = 120.0
+WAIT = 240.0
 """Rates of 15 minutes are of 30 s here, and reports count a minute late."""
 Labels = frozenset[tuple[str, str]]
 Answer = dict[Labels, float]
@@ -56,14 +57,11 @@ class Store:
             found: list[Any] = json.load(answer)["data"]["result"]
             return found
 
-    def recorded(self, at: float, *without: str) -> Answer:
-        """Everything that rules recorded, at a time, without some labels."""
-        result = self.query('{__name__=~".+:.+"}', at)
+    def recorded(self, at: float) -> Answer:
+        """Everything that rules recorded, at a time."""
         return {
-            frozenset(item for item in one["metric"].items() if item[0] not in without): float(
-                one["value"][1]
-            )
-            for one in result
+            frozenset(one["metric"].items()): float(one["value"][1])
+            for one in self.query('{__name__=~".+:.+"}', at)
         }
 
     def stop(self) -> None:
@@ -170,28 +168,29 @@ def names(answer: Answer) -> set[str]:
     return {dict(labels)["__name__"] for labels in answer}
 
 
-def level(labels: Labels) -> str:
-    return dict(labels)["__name__"].partition(":")[0]
+def agree(labels: Labels, first: float, second: float) -> bool:
+    """Two scrapers see the counters at instants of their own: a rate of some seconds differs by one of these.
+
+    Ratios are of two such rates, and differ by little; a job without one of its three nodes would differ by a third.
+    """
+    is_rate = re.search(r"seconds:rate|reports:rate", dict(labels)["__name__"])
+    return first == pytest.approx(second, rel=0.2 if is_rate else 0.03, abs=1e-9)
 
 
-def agree(first: float, second: float) -> bool:
-    """Two scrapers see the counters at instants up to a second apart."""
-    return first == pytest.approx(second, rel=0.03, abs=1e-9)
-
-
-def until_the_same(
-    one: Store, other: Store, wanted: set[str], lag: float = 0.0, without: Sequence[str] = ()
-) -> None:
+def until_the_same(one: Store, other: Store, wanted: set[str]) -> None:
     """Both have recorded all that is wanted, with the same labels and the same values."""
     said = ""
 
     def same() -> bool:
         nonlocal said
         at = time.time() - 3.0
-        first, second = one.recorded(at, *without), other.recorded(at + lag, *without)
         first, second = (
-            {labels: value for labels, value in each.items() if dict(labels)["__name__"] in wanted}
-            for each in (first, second)
+            {
+                labels: value
+                for labels, value in store.recorded(at).items()
+                if dict(labels)["__name__"] in wanted
+            }
+            for store in (one, other)
         )
         missing = wanted - names(first), wanted - names(second)
         differing = [
@@ -199,7 +198,7 @@ def until_the_same(
             for labels in first.keys() | second.keys()
             if labels not in first
             or labels not in second
-            or not agree(first[labels], second[labels])
+            or not agree(labels, first[labels], second[labels])
         ]
         said = f"missing: {missing}, {len(differing)} differ: {differing[:4]}"
         return not any(missing) and not differing

@@ -111,15 +111,15 @@ def put_node(
     put("ofu_exporter_build_info", labelled(**where, version="1"), ((t, 1.0) for t in times))
     for gpu in range(node.gpus):
         which = {**where, "gpu": str(gpu), "uuid": f"GPU-{node.name}-{gpu}"}
-        put("ofu_gpu_info", labelled(**which, model=node.model), ((t, 1.0) for t in times))
-        put("ofu_gpu_share_ratio", labelled(**which), ((t, 1.0) for t in times))
+        free = [t for t in times if not any(runs(job, t) for job in jobs)]
+        put("ofu_gpu_info", labelled(**which, model=node.model), ((t, 1.0) for t in free))
         put("ofu_gpu_observed_seconds_total", labelled(**which), ((t, t - BEGIN) for t in times))
         used = [(t, sum(job.ofu_of(gpu) * seconds_of(job, t) for job in jobs)) for t in times]
         put("ofu_gpu_utilization_seconds_total", labelled(**which), used)
         for job in jobs:
             shown = [t for t in times if runs(job, t)]
-            mine = labelled(**which, job_id=job.job_id)
-            put("ofu_job_gpu", mine, ((t, 1.0) for t in shown))
+            mine = labelled(**which, model=node.model, job_id=job.job_id)
+            put("ofu_gpu_info", mine, ((t, 1.0) for t in shown))
 
 
 def seconds_of(job: ScheduledJob, time: float) -> float:

@@ -156,7 +156,7 @@ def _expressions(one: str) -> Mapping[str, str]:
     observed = f"({rate('ofu_job_gpu_seconds_total')} > 0)"
     active = (
         f"avg by ({_JOB}) (avg by ({_GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio[5m])) "
-        f"* on ({_GPU}) group_left (job_id) topk by ({_GPU}) (1, ofu_job_gpu{{{one}}}))"
+        f"* on ({_GPU}) group_left (job_id) topk by ({_GPU}) (1, ofu_gpu_info{{{one}}}))"
     )
     return {
         "gpus": either("job:ofu_job_held_gpu_seconds:rate5m", rate(held)),
@@ -207,7 +207,8 @@ def _gpus(
     client: PrometheusClient, reader: PartReader, span: Span, one: str, clock: Clock
 ) -> list[GpuHours]:
     """The job's GPUs, hour by hour, of the hours for which it had them."""
-    mine = f"topk by ({_GPU}) (1, count_over_time(ofu_job_gpu{{{one}}}{WITHIN}) >= 12) > bool 0"
+    had = f"count_over_time((group by ({_GPU}, job_id) (ofu_gpu_info{{{one}}})){WITHIN})"
+    mine = f"topk by ({_GPU}) (1, {had} >= 12) > bool 0"
     labels = "cluster, instance, gpu, uuid, gpu_instance"
     used, observed = (
         f"sum by ({labels}) (increase(ofu_gpu_{name}_seconds_total[1h]))"

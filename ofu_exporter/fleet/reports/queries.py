@@ -95,8 +95,8 @@ RAW_NAMES = (
 INSTALLED = Quantity(
     "installed",
     f"sum_over_time(model:ofu_gpu_share:sum{WITHIN}) / {LOOKS}",
-    f"sum_over_time((sum by (cluster, model) (max by ({_GPU}) (ofu_gpu_share_ratio{{CLUSTER}}) "
-    f"* on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
+    f"sum_over_time((sum by (cluster, model) ((max by ({_GPU}) (ofu_gpu_instance_share_ratio{{CLUSTER}}) "
+    f"or group by ({_GPU}) (ofu_gpu_info{{CLUSTER}})) * on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
     f"group by ({_GPU}, model) (ofu_gpu_info{{CLUSTER}})))){WITHIN}) / {LOOKS}",
     is_always_there=True,
 )
@@ -104,7 +104,7 @@ INSTALLED = Quantity(
 COVERED = Quantity(
     "covered",
     f"max by (cluster) (count_over_time(model:ofu_gpu_share:sum{WITHIN})) / {LOOKS}",
-    f"count_over_time((count by (cluster) (ofu_gpu_share_ratio{{CLUSTER}})){WITHIN}) / {LOOKS}",
+    f"count_over_time((count by (cluster) (ofu_gpu_info{{CLUSTER}})){WITHIN}) / {LOOKS}",
     is_always_there=True,
 )
 """Share of the hour of which anything is known of the cluster."""
@@ -144,8 +144,8 @@ CAUSE = Quantity(
 """Node-hours for which agents named a cause of a job's divergence as the likeliest."""
 
 JOB_MODELS = (
-    f"sum by ({_JOB}, model) (count_over_time(ofu_job_gpu{{JOBS}}{WITHIN}) * on ({_GPU}) group_left (model) "
-    f"topk by ({_GPU}) (1, group by ({_GPU}, model) (count_over_time(ofu_gpu_info{WITHIN}))))"
+    f"sum by ({_JOB}, model) ("
+    f"count_over_time((group by ({_GPU}, job_id, model) (ofu_gpu_info{{JOBS}})){WITHIN}))"
 )
 """How often a GPU of a model was seen with a job; `JOBS` stands for the jobs' matcher."""
 TARGET = "max(last_over_time(fleet:ofu_target:ratio[1d]))"
