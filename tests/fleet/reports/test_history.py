@@ -238,3 +238,21 @@ def test_a_server_that_computes_little_at_once_gives_the_same(
     """4,000 samples are less than one query over a day of these pages needs."""
     with stored(raw_folder, ["--query.max-samples=4000"]) as small:
         assert read(small).jobs == read(raw).jobs
+
+
+def test_two_replicas_that_tell_the_same_hours_count_once(tmp_path: Path) -> None:
+    """As two Prometheis of a pair do behind a Thanos that does not merge them."""
+    lines: list[str] = []
+    for name, value in (("held", 8.0), ("observed", 6.0), ("utilized", 3.0)):
+        lines.append(f"# TYPE job:{name}_gpu_hours:increase1h gauge")
+        for replica, share in (("0", 1.0), ("1", 0.75)):
+            labels = labelled(cluster="a", job_id="1", user="ada", replica=replica)
+            lines += [
+                f"job:{name}_gpu_hours:increase1h{labels} {value * share} {BEGIN + 3600 * n + 1800}"
+                for n in range(4)
+            ]
+    read_in(tmp_path, "\n".join([*lines, "# EOF", ""]))
+    with stored(tmp_path) as prometheus:
+        found = read(prometheus, end=BEGIN + 4 * HOUR)
+    (job,) = found.jobs.values()
+    assert (job.total.held, job.total.observed, job.total.utilized) == (32.0, 24.0, 12.0)
