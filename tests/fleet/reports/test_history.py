@@ -17,6 +17,7 @@ from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.sums import JobKey, JobSums
 from tests.deploy.monitoring import VictoriaMetrics, free_port, program
+from tests.helpers.agent import until
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
     BEGIN,
@@ -104,7 +105,18 @@ def victoria(
         content = "\n".join(lines).encode()
         for path, body in (("api/v1/import/prometheus", content), ("internal/force_flush", b"")):
             urllib.request.urlopen(f"{server.url}/{path}", body, timeout=60).close()
+        until(lambda: samples_of(server) == len(lines), seconds=60)
         yield server
+
+
+def samples_of(server: VictoriaMetrics) -> int:
+    """How many samples a server finds: what it has taken is not all found at once."""
+    client = PrometheusClient(server.url)
+    try:
+        found = client.instant('sum(count_over_time({__name__=~".+"}[60h]))', END + 1)
+    finally:
+        client.close()
+    return round(found[0].points[0][1]) if found else 0
 
 
 @pytest.fixture(scope="module", params=["raw", "recorded", "victoria"])
