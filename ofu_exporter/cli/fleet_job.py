@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def job(job_id: str, cluster: str, format_: str, output: Path | None, **options:
     """
     from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.reports.job_page import page
-    from ofu_exporter.fleet.reports.job_result import job_result
+    from ofu_exporter.fleet.reports.job_result import JobResult, job_result
     from ofu_exporter.fleet.reports.job_text import text
     from ofu_exporter.fleet.reports.one_job import read_story
     from ofu_exporter.fleet.reports.sums import JobKey
@@ -41,6 +42,10 @@ def job(job_id: str, cluster: str, format_: str, output: Path | None, **options:
         line.end()
         client.close()
     result = job_result(story, client.shown_url, reader.missing)
-    written = {"text": text, "html": page, "json": lambda found: found.model_dump_json(indent=2)}
-    write(written[format_](result).encode(errors="backslashreplace") + b"\n", output)
+    writers: dict[str, Callable[[JobResult], str]] = {
+        "text": text,
+        "html": page,
+        "json": lambda found: found.model_dump_json(indent=2),
+    }
+    write(writers[format_](result).encode(errors="backslashreplace") + b"\n", output)
     sys.exit(EXIT_INCOMPLETE if result.missing else 0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, QueryError
-from ofu_exporter.fleet.credentials import NO_ACCESS, Access
+from ofu_exporter.fleet.credentials import NO_ACCESS, ServerAccess
 from ofu_exporter.values.reasons import QueryReason
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class PrometheusClient:
     def __init__(
         self,
         url: str,
-        access: Access = NO_ACCESS,
+        access: ServerAccess = NO_ACCESS,
         environ: Mapping[str, str] = os.environ,
         sleep: Callable[[float], None] = time.sleep,
         timeout: float = TIMEOUT_SECONDS,
@@ -114,9 +114,10 @@ class PrometheusClient:
 
     def server_time(self) -> float:
         """The server's clock. Raises QueryError."""
-        found = self._data("query", {"query": "time()"})
-        try:
-            return float(found["result"][1])
+        result = self._data("query", {"query": "time()"})["result"]
+        try:  # a scalar; VictoriaMetrics makes a series of it
+            one = result[0]["value"] if isinstance(result[0], dict) else result
+            return float(one[1])
         except (TypeError, ValueError, KeyError, IndexError) as error:
             raise self._error(QueryReason.NOT_PROMETHEUS, "gives no time") from error
 

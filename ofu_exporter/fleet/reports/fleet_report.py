@@ -13,7 +13,7 @@ from ofu_exporter.fleet.reports.days import days
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.funnel import funnel, installed
 from ofu_exporter.fleet.reports.headline import headline
-from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row
+from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.notes import notes
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
@@ -23,13 +23,12 @@ from ofu_exporter.fleet.reports.result import (
     FleetReport,
     HourRow,
     JobRow,
-    MissingRow,
     ReadingCost,
 )
 from ofu_exporter.fleet.reports.sums import ratio
 
 
-class Wanted(NamedTuple):
+class ReportOptions(NamedTuple):
     """What a report shall be like."""
 
     by: By
@@ -38,7 +37,7 @@ class Wanted(NamedTuple):
     """The OFU to count waste against; that of the recording rules where it is None."""
 
 
-class Reading(NamedTuple):
+class HistorySource(NamedTuple):
     """How the history was come by."""
 
     server: str
@@ -46,7 +45,9 @@ class Reading(NamedTuple):
     missing: Sequence[MissingPart]
 
 
-def fleet_report(history: FleetHistory, wanted: Wanted, reading: Reading) -> FleetReport:
+def fleet_report(
+    history: FleetHistory, wanted: ReportOptions, reading: HistorySource
+) -> FleetReport:
     """The report."""
     target = history.target if wanted.target is None else wanted.target
     jobs = [
@@ -61,12 +62,7 @@ def fleet_report(history: FleetHistory, wanted: Wanted, reading: Reading) -> Fle
     return FleetReport(
         server=reading.server,
         headline=headline(steps, total),
-        time=AskedTime(
-            start=iso(history.span.start),
-            end=iso(history.span.end),
-            hours=history.span.hours,
-            covered_ratio=_covered(clusters),
-        ),
+        time=_time(history, clusters),
         clusters=clusters,
         currency=wanted.prices.currency,
         target=target,
@@ -81,18 +77,24 @@ def fleet_report(history: FleetHistory, wanted: Wanted, reading: Reading) -> Fle
         jobs=rows,
         days=days(history, jobs, target, wanted.prices),
         hours=_hours(history),
-        missing=[
-            MissingRow(
-                what=part.what, start=iso(part.span.start), end=iso(part.span.end), why=part.why
-            )
-            for part in reading.missing
-        ],
+        missing=missing_rows(reading.missing),
         notes=notes(history, total, clusters, wanted, reading.cost),
-        reading=ReadingCost(
-            queries=reading.cost.queries,
-            seconds=round(reading.cost.seconds, 3),
-            samples=reading.cost.samples or None,
-        ),
+        reading=_cost(reading.cost),
+    )
+
+
+def _time(history: FleetHistory, clusters: Sequence[ClusterRow]) -> AskedTime:
+    return AskedTime(
+        start=iso(history.span.start),
+        end=iso(history.span.end),
+        hours=history.span.hours,
+        covered_ratio=_covered(clusters),
+    )
+
+
+def _cost(cost: QueryCost) -> ReadingCost:
+    return ReadingCost(
+        queries=cost.queries, seconds=round(cost.seconds, 3), samples=cost.samples or None
     )
 
 

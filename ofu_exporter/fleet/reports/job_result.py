@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from ofu_exporter.fleet.hours import Clock
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.job_events import (
+    JobStretch,
     SlowGpu,
-    Stretch,
     idle_stretches,
     shortfalls,
     slow_gpus,
 )
-from ofu_exporter.fleet.reports.job_rows import iso, job_row
+from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.one_job import JobPoint, JobStory
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.result import JobRow, MissingRow
-from ofu_exporter.fleet.reports.sums import JobSums
+from ofu_exporter.fleet.reports.result import JobRow, MissingRow, ResultRow
+from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PointRow(_Row):
+class PointRow(ResultRow):
     """What the job did at one time."""
 
     time: str
@@ -36,7 +34,7 @@ class PointRow(_Row):
     clock: float | None = Field(description="SM clock / tensor clock while active.")
 
 
-class StretchRow(_Row):
+class StretchRow(ResultRow):
     """A time within the job's life."""
 
     start: str
@@ -44,7 +42,7 @@ class StretchRow(_Row):
     minutes: float
 
 
-class SlowGpuRow(_Row):
+class SlowGpuRow(ResultRow):
     """A GPU that does less, or runs slower, than the job's others in the same hours."""
 
     node: str
@@ -55,7 +53,7 @@ class SlowGpuRow(_Row):
     hours: int
 
 
-class EarlierRow(_Row):
+class EarlierRow(ResultRow):
     """An earlier job of the same name and user."""
 
     job_id: str
@@ -65,7 +63,7 @@ class EarlierRow(_Row):
     mfu: float | None
 
 
-class GpuRow(_Row):
+class GpuRow(ResultRow):
     """OFU of one GPU, hour by hour; null where it was not measured, or the job had it for a part of the hour."""
 
     node: str
@@ -74,7 +72,7 @@ class GpuRow(_Row):
     ofu: list[float | None]
 
 
-class JobResult(_Row):
+class JobResult(ResultRow):
     """What is told of one job."""
 
     server: str
@@ -96,15 +94,13 @@ class JobResult(_Row):
 
 def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> JobResult:
     """What is told of a job."""
-    clock, target = story.history.clock, story.history.target
-    row = job_row(story.job, clock, target, Prices())
+    row = job_row(story.job, story.history.clock, story.history.target, Prices())
     earlier = JobSums()
     for job in story.earlier:
         earlier.add(job.total)
     change = row.ofu / earlier.ofu - 1 if row.ofu is not None and earlier.ofu else None
     slow = slow_gpus(story.gpus)
     idle = idle_stretches(story.points, story.step)
-    hours = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
     return JobResult(
         server=server,
         headline=_headline(row, change, slow, idle),
@@ -113,44 +109,31 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
         points=[_point(point) for point in story.points],
         idle=[_stretch(each) for each in idle],
         fewer_gpus=[_stretch(each) for each in shortfalls(story.points, story.step)],
-        slow_gpus=[
-            SlowGpuRow(
-                node=each.node,
-                gpu=each.gpu,
-                uuid=each.uuid,
-                what=each.what,
-                share=each.share,
-                hours=each.hours,
-            )
-            for each in slow
-        ],
-        gpus=[
-            GpuRow(
-                node=gpu.node,
-                gpu=gpu.gpu,
-                uuid=gpu.uuid,
-                ofu=[gpu.ofu.get(hour) for hour in hours],
-            )
-            for gpu in story.gpus
-        ],
-        earlier=[
-            EarlierRow(
-                job_id=job.key.job_id,
-                begin=iso(clock.end_of((job.first_hour or 0) - 1)),
-                gpu_hours=job.total.held,
-                ofu=job.total.ofu,
-                mfu=job.total.mfu,
-            )
-            for job in story.earlier
-        ],
+        slow_gpus=[SlowGpuRow.model_validate(asdict(each)) for each in slow],
+        gpus=_gpu_rows(story),
+        earlier=[_earlier_row(job, story.history.clock) for job in story.earlier],
         earlier_ofu=earlier.ofu,
         change=change,
-        missing=[
-            MissingRow(
-                what=part.what, start=iso(part.span.start), end=iso(part.span.end), why=part.why
-            )
-            for part in missing
-        ],
+        missing=missing_rows(missing),
+    )
+
+
+def _gpu_rows(story: JobStory) -> list[GpuRow]:
+    hours = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
+    return [
+        GpuRow(node=gpu.node, gpu=gpu.gpu, uuid=gpu.uuid, ofu=[gpu.ofu.get(hour) for hour in hours])
+        for gpu in story.gpus
+    ]
+
+
+def _earlier_row(job: JobHistory, clock: Clock) -> EarlierRow:
+    total = job.total
+    return EarlierRow(
+        job_id=job.key.job_id,
+        begin=iso(clock.end_of((job.first_hour or 0) - 1)),
+        gpu_hours=total.held,
+        ofu=total.ofu,
+        mfu=total.mfu,
     )
 
 
@@ -165,14 +148,14 @@ def _point(point: JobPoint) -> PointRow:
     )
 
 
-def _stretch(each: Stretch) -> StretchRow:
+def _stretch(each: JobStretch) -> StretchRow:
     return StretchRow(
         start=iso(each.start), end=iso(each.end), minutes=round((each.end - each.start) / 60, 1)
     )
 
 
 def _headline(
-    row: JobRow, change: float | None, slow: Sequence[SlowGpu], idle: Sequence[Stretch]
+    row: JobRow, change: float | None, slow: Sequence[SlowGpu], idle: Sequence[JobStretch]
 ) -> str:
     """What matters of the job, in a few sentences."""
     said = [
