@@ -1,0 +1,136 @@
+"""Looks for changes in all series of a fleet, and says which ones hold even though the series are many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ofu_exporter.fleet.changes.alike import Likeness, pooled
+from ofu_exporter.fleet.changes.point import Point, prepared, sizes
+from ofu_exporter.fleet.changes.segments import SHORT, Break, accepted, breaks
+
+REPORT_LEVEL = 0.05
+"""Chance that a whole report calls even one change sure while nothing changed."""
+FEWEST_POINTS = 9
+"""Points below which no order of them is rare enough to show a change."""
+LEAST_FACTOR = 1.1
+"""Changes by less are no news, however sure they are."""
+NEIGHBOURS = 5
+"""Points before and after a change that are named with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The points of one subject, in order of time."""
+
+    kind: str
+    """What each point is: `run` a job of one name and user, `job` an hour of it, `model`, `node`."""
+    labels: tuple[tuple[str, str], ...]
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change in one of many series."""
+
+    series: Series
+    found: Break
+    chance_in_report: float
+    """Probability that any series of the report shows such a change while nothing changed (Holm)."""
+    points_before: tuple[Point, ...]
+    points_after: tuple[Point, ...]
+    gpu_hours_after: float
+    """Measured between this change and the next one."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether the change holds for the whole report, not only for its series."""
+        return self.chance_in_report <= REPORT_LEVEL
+
+    @property
+    def lost_gpu_hours(self) -> float:
+        """GPU-hours that the work since then took beyond what it took at the level before; below 0 what it saved."""
+        return self.gpu_hours_after * (1 - self.found.factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was looked at and what was found."""
+
+    changes: tuple[Change, ...]
+    """Sure ones first, then by GPU-hours lost or saved."""
+    tested: int
+    too_short: int
+    """Series of too few points."""
+    expected_false: float
+    """False alarms to be expected at most among the changes that are not sure."""
+    likeness: Likeness
+    least_factor: float
+    smaller: int
+    """Changes that were found and are left out, because they are smaller than the least factor."""
+
+
+def survey(series: Sequence[Series], least_factor: float = LEAST_FACTOR) -> Survey:
+    """Every change of all series, with its chance among that many."""
+    long_enough = [each for each in series if len(each.points) >= FEWEST_POINTS]
+    fleet = pooled(
+        (prepared(each.points), sizes(each.points))
+        for each in long_enough
+        if len(each.points) < SHORT
+    )
+    found = [(each, breaks(each.points, fleet)) for each in long_enough]
+    changes = _changes(found)
+    news = [each for each in changes if _reach(each.found.factor) >= least_factor]
+    return Survey(
+        changes=tuple(sorted(news, key=_order)),
+        tested=len(long_enough),
+        too_short=len(series) - len(long_enough),
+        expected_false=sum(accepted(len(each.points)) for each in long_enough),
+        likeness=fleet,
+        least_factor=least_factor,
+        smaller=len(changes) - len(news),
+    )
+
+
+def _changes(found: Sequence[tuple[Series, list[Break]]]) -> list[Change]:
+    adjusted = holm(
+        [each.tail for _, breaks_ in found for each in breaks_],
+        len(found) + sum(max(len(breaks_) - 1, 0) for _, breaks_ in found),
+    )
+    chances = iter(adjusted)
+    return [
+        _change(series, breaks_, number, next(chances))
+        for series, breaks_ in found
+        for number in range(len(breaks_))
+    ]
+
+
+def _change(series: Series, breaks_: Sequence[Break], number: int, chance: float) -> Change:
+    marks = [0, *(each.index for each in breaks_), len(series.points)]
+    start, index, end = marks[number : number + 3]
+    after = series.points[index:end]
+    return Change(
+        series=series,
+        found=breaks_[number],
+        chance_in_report=max(chance, breaks_[number].tail),
+        points_before=series.points[max(start, index - NEIGHBOURS) : index],
+        points_after=after[:NEIGHBOURS],
+        gpu_hours_after=sum(each.gpu_hours for each in after),
+    )
+
+
+def holm(tails: Sequence[float], tests: int) -> list[float]:
+    """Probabilities of one test each, adjusted so that a level holds for all tests together (Holm 1979)."""
+    adjusted, worst = [1.0] * len(tails), 0.0
+    for rank, place in enumerate(sorted(range(len(tails)), key=tails.__getitem__)):
+        worst = max(worst, min(1.0, tails[place] * (tests - rank)))
+        adjusted[place] = worst
+    return adjusted
+
+
+def _reach(factor: float) -> float:
+    return max(factor, 1 / factor)
+
+
+def _order(change: Change) -> tuple[bool, float]:
+    return not change.sure, -abs(change.lost_gpu_hours)
