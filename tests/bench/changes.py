@@ -13,6 +13,7 @@ import argparse
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from ofu_exporter.fleet.changes.alike import Likeness, pooled
 from ofu_exporter.fleet.changes.point import Point, prepared, sizes
@@ -24,6 +25,7 @@ SCATTER = 0.1
 LEVEL = 0.4
 """OFU before a change."""
 HOUR = 3600.0
+COUNTS = (10, 20, 40, 60, 200, 336)
 FLEET_SERIES = 100
 """Series that the likeness of neighbours is learned from."""
 
@@ -74,16 +76,18 @@ def growing(count: int, kind: str, alike: float, rng: random.Random) -> list[Poi
     return points(logs, [8.0 * 2**size for size in doublings])
 
 
-def learned(make: Callable[[], list[Point]], count: int) -> Likeness:
-    """What a fleet of such series says of the likeness of neighbours."""
-    several = [make() for _ in range(FLEET_SERIES if count < 50 else 0)]
+def learned(make: Callable[[int], list[Point]], rng: random.Random) -> Likeness:
+    """What a fleet of such series of 8 to 40 points says of the likeness of neighbours."""
+    several = [make(rng.randint(8, 40)) for _ in range(FLEET_SERIES)]
     return pooled((prepared(each), sizes(each)) for each in several)
 
 
-def share_with_alarm(make: Callable[[], list[Point]], count: int, series: int) -> float:
-    """The share of quiet series in which a change is seen."""
-    fleet = learned(make, count)
-    return sum(bool(breaks(make(), fleet)) for _ in range(series)) / series
+def alarm_shares(make: Callable[[int], list[Point]], series: int, rng: random.Random) -> list[float]:
+    """For every number of points, the share of quiet series in which a change is seen."""
+    fleet = learned(make, rng)
+    return [
+        sum(bool(breaks(make(count), fleet)) for _ in range(series)) / series for count in COUNTS
+    ]
 
 
 def false_alarms(series: int) -> Iterator[str]:
@@ -96,10 +100,7 @@ def false_alarms(series: int) -> Iterator[str]:
     rows += [("normal", 0.0, growing), ("heavy tails", 0.0, growing)]
     for kind, alike, maker in rows:
         rng = random.Random(f"{kind}{alike}")
-        cells = [
-            share_with_alarm(lambda n=count: maker(n, kind, alike, rng), count, series)  # type: ignore[misc] # noqa: B023
-            for count in (10, 20, 40, 60, 200, 336)
-        ]
+        cells = alarm_shares(partial(maker, kind=kind, alike=alike, rng=rng), series, rng)
         grow = "grow 64-fold" if maker is growing else "equal"
         yield f"| {kind} | {alike} | {grow} | " + " | ".join(f"{c:.1%}" for c in cells) + " |"
 
@@ -132,7 +133,7 @@ def drops(series: int) -> Iterator[str]:
 def _found_share(
     series: int, count: int, scatter: float, alike: float, rng: random.Random
 ) -> float:
-    fleet = learned(lambda: quiet(count, "normal", alike, rng), count)
+    fleet = learned(partial(quiet, kind="normal", alike=alike, rng=rng), rng)
     made = (dropped(count, 3, scatter, alike, rng) for _ in range(series))
     return sum(near(breaks(each, fleet), count - 3) for each in made) / series
 

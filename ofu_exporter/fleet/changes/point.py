@@ -11,7 +11,7 @@ IDLE = 0.001
 """OFU below which a GPU counts as idle, as in the recording rules. A lower value is read as this one, whose log exists."""
 RESOLUTION = 0.01
 """Scatter, as a fraction of OFU, that is always allowed for: nobody knows the OFU of a job better."""
-CLIP = 5.0
+CLIP = 8.0
 """Standard deviations from the median beyond which a point is drawn in, so that one odd job is no change."""
 NORMAL_MAD = 1.4826
 """Standard deviation of normal noise / its median absolute deviation."""
@@ -37,7 +37,7 @@ def prepared(points: Sequence[Point]) -> list[float]:
 
 
 def clipped(values: Sequence[float]) -> list[float]:
-    """The values, each at most five robust standard deviations from their median."""
+    """The values, each at most eight robust standard deviations from their median."""
     middle = median(values)
     scale = NORMAL_MAD * median(abs(value - middle) for value in values)
     reach = CLIP * max(scale, RESOLUTION)

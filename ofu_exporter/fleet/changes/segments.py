@@ -11,7 +11,7 @@ from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.permutation import permuted
 from ofu_exporter.fleet.changes.point import Point, prepared, sizes
 from ofu_exporter.fleet.changes.split import Search, Step, arcs, changes, layout, levelled
-from ofu_exporter.fleet.changes.tails import long_run_tail, whitened_step
+from ofu_exporter.fleet.changes.tails import long_tail, whitened_step
 
 SHORT = 50
 """Points below which a series' changes are judged by permutation: its long-run variance isn't known well enough."""
@@ -103,7 +103,7 @@ def _judged(values: Sequence[float], search: Search, fleet: Likeness, level: flo
     if step.gain <= 0:
         return _Found(ends, 1.0, 1.0)
     if plan.count >= SHORT:
-        tail = min(1.0, len(search.steps) * long_run_tail(residuals, search, step))
+        tail = long_tail(values, residuals, search, step)
         return _Found(ends, tail, tail)
     alike = fleet.of(levelled(residuals, step.ends))
     tail = min(1.0, len(search.steps) * whitened_step(values, plan, step, alike)[2])

@@ -12,6 +12,8 @@ from ofu_exporter.fleet.changes.split import Layout, Search, Step, changes, dot,
 
 PILOT = 5.0
 """Standard deviations beyond which a step does not count as noise when the noise is measured."""
+MOST_WHITENED = 0.7
+"""Likeness beyond which one odd point of noise leaves such a long trail that it passes for a step of few points."""
 
 
 def t_tail(t: float, freedom: float) -> float:
@@ -66,10 +68,26 @@ def _less(values: list[float], bases: list[list[float]]) -> list[float]:
     return values
 
 
-def long_run_tail(residuals: Sequence[float], search: Search, step: Step) -> float:
-    """The probability that noise makes the CUSUM of a step, by the long-run variance of what all clear steps leave."""
+def long_tail(
+    values: Sequence[float], residuals: Sequence[float], search: Search, step: Step
+) -> float:
+    """The probability that noise makes such a step anywhere in a long series.
+
+    Two tests share it: by long-run variance, which trusts no model of the noise, and for a step of few points, whose
+    sum long-run variance judges too mildly, by whitened values. That one gets the smaller share.
+    """
+    plan = search.plan
     rest = levelled(residuals, [*pilot(residuals), *step.ends])
-    freedom = len(rest) - 2 - (search.plan.size is not None)
+    chance = 2 * _long_run_tail(rest, step, plan.size is not None)
+    alike = long_likeness(rest) + 1 / math.sqrt(plan.count)  # and its standard error: rather too alike
+    if alike <= MOST_WHITENED:
+        chance = min(chance, 4 * whitened_step(values, plan, step, alike)[2])
+    return min(1.0, len(search.steps) * chance)
+
+
+def _long_run_tail(rest: Sequence[float], step: Step, sized: bool) -> float:
+    """The probability that noise makes the CUSUM of one step, by the long-run variance of what all clear steps leave."""
+    freedom = len(rest) - 2 - sized
     variance = max(dot(rest, rest) / freedom, RESOLUTION**2)
     inflation = long_run_inflation(rest)
     t = math.sqrt(step.gain / (variance * inflation))
