@@ -8,12 +8,13 @@ OfuError
 ├── DriverReplacedError  only a new process can use the new driver: the agent ends (exit 6)
 ├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
 ├── SchedulerError  a scheduler does not say who owns what: its last answer is kept for a while, GPUs are measured on
+├── QueryError      a Prometheus does not answer a query: whoever asked goes on with what it has, and says what is missing
 └── ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
 """
 
 from __future__ import annotations
 
-from ofu_exporter.values.reasons import Reason, ReportRejection, SchedulerReason
+from ofu_exporter.values.reasons import QueryReason, Reason, ReportRejection, SchedulerReason
 
 
 class OfuError(Exception):
@@ -74,6 +75,17 @@ class SchedulerError(OfuError):
         super().__init__(f"{detail or reason.value}. {reason.advice}")
         self.reason = reason
         self.detail = detail
+
+
+class QueryError(OfuError):
+    """A query that a Prometheus, or anything with its query API, does not answer."""
+
+    def __init__(self, reason: QueryReason, detail: str, retry_after: float | None = None) -> None:
+        super().__init__(f"{detail}. {reason.advice}")
+        self.reason = reason
+        self.detail = detail
+        self.retry_after = retry_after
+        """Seconds after which the server wants to be asked again; None where it does not say."""
 
 
 class ReportError(OfuError):

@@ -63,6 +63,7 @@ COMMANDS = _Commands(
         "check": "check:check",
         "demo": "run:demo",
         "explain": "explain:explain",
+        "fleet": "fleet:fleet",
         "flops": "flops:flops",
         "job": "job:job",
         "list": "lists:listing",

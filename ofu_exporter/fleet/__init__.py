@@ -1,1 +1,1 @@
-"""Reads a Prometheus and answers for many nodes and weeks. Knows nothing of the agent."""
+"""Everything about many nodes at once; the agent knows nothing of this room."""

@@ -298,3 +298,36 @@ REPORT_ADVICE: dict[ReportRejection, str] = {
         "Wait until jobs have ended: the agent keeps reports of a limited number of jobs at once."
     ),
 }
+
+
+class QueryReason(str, Enum):
+    """Why a Prometheus did not answer a query."""
+
+    UNREACHABLE = "unreachable"
+    BUSY = "busy"
+    TOO_MUCH = "too_much"
+    DENIED = "denied"
+    REFUSED = "refused"
+    NOT_PROMETHEUS = "not_prometheus"
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about it, one sentence."""
+        return QUERY_ADVICE[self]
+
+
+QUERY_ADVICE: dict[QueryReason, str] = {
+    QueryReason.UNREACHABLE: "Check --prometheus, and that its host and port can be reached from here.",
+    QueryReason.BUSY: "Ask again later, or raise the server's limits on queries at a time.",
+    QueryReason.TOO_MUCH: (
+        "One hour is more than the server computes at once: load the recording rules, or raise its limits."
+    ),
+    QueryReason.DENIED: (
+        "Check --bearer-token-file, --user and --password-file, --client-cert, or --tenant (X-Scope-OrgID)."
+    ),
+    QueryReason.REFUSED: "The server does not know this query: say its name and version in a bug report.",
+    QueryReason.NOT_PROMETHEUS: (
+        "Check the path in --prometheus: Mimir has its API below /prometheus, "
+        "VictoriaMetrics' cluster below /select/0/prometheus."
+    ),
+}

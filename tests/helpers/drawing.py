@@ -34,14 +34,15 @@ GROUND = ("values", "errors", "support")
 PLACES: Mapping[str, Place] = {
     "cli": Place(0, 5, "face", "Parses, calls, prints, exits. Decides nothing."),
     "validation": Place(
-        0, 5, "program", "How near OFU comes to MFU on this card: products whose FLOPs are known."
+        1, 5, "program", "How near OFU comes to MFU on this card: products whose FLOPs are known."
     ),
     "agent": Place(
-        0,
+        1,
         5,
         "program",
         "The running program: sampling threads, attribution, reload, start and stop.",
     ),
+    "fleet": Place(0, 0, "program", "Many nodes at once: a simulated fleet whose truth is known."),
     "serving": Place(
         0,
         3,

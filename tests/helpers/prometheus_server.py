@@ -7,7 +7,7 @@ import socket
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from typing import Any
 class Prometheus:
     """Debian's Prometheus on a port of its own."""
 
-    def __init__(self, folder: Path, targets: Mapping[str, str], **sections: Any) -> None:
+    def __init__(
+        self, folder: Path, targets: Mapping[str, str], flags: Sequence[str] = (), **sections: Any
+    ) -> None:
         """Keeps its data in `folder`/data and scrapes the targets, by job name, every second.
 
         `sections`: other sections of prometheus.yml, or its own scrape_configs.
@@ -31,6 +33,7 @@ class Prometheus:
         subprocess.run(
             ["promtool", "check", "config", str(config)], check=True, capture_output=True
         )
+        self.url = f"http://127.0.0.1:{self.port}"
         self.process = subprocess.Popen(
             [
                 "prometheus",
@@ -38,6 +41,7 @@ class Prometheus:
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--web.listen-address=127.0.0.1:{self.port}",
                 "--log.level=error",
+                *flags,
             ]
         )
 

@@ -25,7 +25,8 @@ ROOMS: dict[str, set[str]] = {
     "sources": EVERYWHERE | {"support", "hardware"},
     "schedulers": EVERYWHERE | {"support"},
     "serving": EVERYWHERE | {"support", "settings", "ofu", "jobs", "reports"},
-    "fleet": EVERYWHERE | {"support", "settings", "ofu", "flops"},
+    "fleet": EVERYWHERE
+    | {"support", "settings", "hardware", "ofu", "flops", "jobs", "reports", "serving"},
 }
 ROOMS["agent"] = set(ROOMS) - {"client", "fleet"}
 ROOMS["validation"] = set(ROOMS) - {"client", "fleet"}

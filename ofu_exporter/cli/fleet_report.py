@@ -1,0 +1,106 @@
+"""`fleet report`: where the GPU-hours of a fleet went, from the Prometheus that has its history."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.quantities import RATIO
+from ofu_exporter.fleet.reports.result import By
+from ofu_exporter.support.plain_text import escaped
+
+if TYPE_CHECKING:
+    from ofu_exporter.fleet.reports.fleet_report import Wanted
+    from ofu_exporter.fleet.reports.result import FleetReport
+
+FORMATS = ("text", "json", "csv", "markdown", "parquet")
+EXIT_INCOMPLETE = 4
+EXIT_NOTHING = 3
+
+
+@click.command()
+@server_options
+@click.option("--by", type=click.Choice(get_args(By)), default="user", show_default=True)
+@click.option(
+    "--prices", type=click.Path(path_type=Path), help="YAML: price of a GPU-hour by model."
+)
+@click.option(
+    "--target",
+    metavar="RATIO",
+    callback=RATIO,
+    help="OFU that waste is counted against; default: the recording rules' own.",
+)
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("--rows", default=20, show_default=True, help="Most rows of a table of text.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
+)
+def report(format_: str, rows: int, output: Path | None, **options: Any) -> None:
+    """Where the GPU-hours went, who reports too much, and what it cost.
+
+    Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, as the report says.
+    """
+    from ofu_exporter.fleet.reports.fleet_report import Wanted
+    from ofu_exporter.fleet.reports.prices import Prices, read_prices
+
+    prices = Prices() if options["prices"] is None else read_prices(options["prices"])
+    found = read_report(options, Wanted(options["by"], prices, options["target"]))
+    if not found.jobs and not found.clusters:
+        _say_nothing_found(found)
+    write(rendered(found, format_, rows), output)
+    sys.exit(EXIT_INCOMPLETE if found.missing else 0)
+
+
+def read_report(options: dict[str, Any], wanted: Wanted) -> FleetReport:
+    """Ask the server, and make the report of what it says."""
+    from ofu_exporter.fleet.parts import PartReader
+    from ofu_exporter.fleet.reports.fleet_report import Reading, fleet_report
+    from ofu_exporter.fleet.reports.history import read_history
+
+    client = open_client(options)
+    line = ProgressLine(options["progress"])
+    try:
+        start, end = asked_time(client, options)
+        reader = PartReader(line)
+        history = read_history(client, reader, start, end)
+    finally:
+        line.end()
+        client.close()
+    return fleet_report(history, wanted, Reading(client.shown_url, client.cost, reader.missing))
+
+
+def rendered(found: FleetReport, format_: str, most_rows: int) -> bytes:
+    """The report in one of FORMATS."""
+    from ofu_exporter.fleet.reports import rows, text
+
+    if format_ == "parquet":
+        return rows.as_parquet(*rows.rows(found))
+    if format_ == "csv":
+        return rows.as_csv(*rows.rows(found)).encode()
+    if format_ == "json":
+        return found.model_dump_json(indent=2).encode() + b"\n"
+    write_text = text.markdown if format_ == "markdown" else text.text
+    return write_text(found, most_rows).encode(errors="backslashreplace") + b"\n"
+
+
+def write(content: bytes, output: Path | None) -> None:
+    if output is None:
+        click.get_binary_stream("stdout").write(content)
+    else:
+        output.write_bytes(content)
+
+
+def _say_nothing_found(found: FleetReport) -> None:
+    """Why there may be nothing, on standard error; ends with EXIT_NOTHING."""
+    for row in found.missing[:5]:
+        click.echo(f"ofu-exporter: not read: {row.what}: {escaped(row.why)}", err=True)
+    click.echo(
+        f"ofu-exporter: {found.server} has no series of ofu-exporter from {found.time.start} to {found.time.end}. "
+        "Check --since and --tenant, that it scrapes the agents (docs/metrics.md), and that it keeps data that long",
+        err=True,
+    )
+    sys.exit(EXIT_NOTHING)

@@ -1,0 +1,145 @@
+"""The flags of every command that asks a Prometheus: where it is, how to be let in, and what time is asked for."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ofu_exporter.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ofu_exporter.fleet.prometheus import PrometheusClient
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+_UNITS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+CLOCK_SECONDS = 60.0
+"""How far the server's clock may be off before that is said."""
+_FILE = click.Path(path_type=Path)
+ACCESS = (
+    "bearer_token_file",
+    "user",
+    "password_file",
+    "ca",
+    "client_cert",
+    "client_key",
+    "tenant",
+)
+
+OPTIONS = (
+    click.option(
+        "--prometheus",
+        "server",
+        required=True,
+        metavar="URL",
+        envvar="OFU_PROMETHEUS",
+        help="Prometheus, Thanos, Mimir or VictoriaMetrics: the URL below which /api/v1 is.",
+    ),
+    click.option("--since", default="14d", show_default=True, help="How far back: 12h, 14d, 4w."),
+    click.option("--until", metavar="TIME", help="End, ISO 8601 (UTC); now without it."),
+    click.option(
+        "--bearer-token-file",
+        type=_FILE,
+        metavar="FILE",
+        help="Token to send; or OFU_PROMETHEUS_TOKEN.",
+    ),
+    click.option("--user", metavar="NAME", help="User, with --password-file."),
+    click.option(
+        "--password-file",
+        type=_FILE,
+        metavar="FILE",
+        help="Its password; or OFU_PROMETHEUS_PASSWORD.",
+    ),
+    click.option("--ca", type=_FILE, metavar="FILE", help="Authorities (PEM) of the server."),
+    click.option(
+        "--client-cert", type=_FILE, metavar="FILE", help="Certificate (PEM) to show the server."
+    ),
+    click.option(
+        "--client-key", type=_FILE, metavar="FILE", help="Its key, if not in the same file."
+    ),
+    click.option("--tenant", metavar="NAME", help="Sent as X-Scope-OrgID (Mimir, Thanos, Loki)."),
+    click.option(
+        "--progress/--no-progress",
+        default=None,
+        help="Say on standard error how far it is; default: on a terminal.",
+    ),
+)
+
+
+def server_options(command: CommandT) -> CommandT:
+    """Add these flags to a command, which gets them as one dictionary of options."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def open_client(options: dict[str, Any]) -> PrometheusClient:
+    """The client that the flags describe. Raises ConfigError."""
+    from ofu_exporter.fleet.credentials import Access
+    from ofu_exporter.fleet.prometheus import PrometheusClient
+
+    return PrometheusClient(options["server"], Access(**{name: options[name] for name in ACCESS}))
+
+
+def asked_time(client: PrometheusClient, options: dict[str, Any]) -> tuple[float, float]:
+    """Begin and end in the server's time. Raises ConfigError, and QueryError where nobody answers."""
+    length = duration(options["since"])
+    now = client.server_time()
+    off = now - time.time()
+    if abs(off) > CLOCK_SECONDS:
+        click.echo(
+            f"ofu-exporter: the server's clock is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} "
+            "this one; its time counts",
+            err=True,
+        )
+    end = now if options["until"] is None else min(now, instant(options["until"]))
+    return end - length, end
+
+
+def duration(text: str) -> float:
+    """Seconds of 12h, 14d or 4w. Raises ConfigError."""
+    match = re.fullmatch(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)([mhdw])", text)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 3600 <= seconds <= 5 * 366 * 86400:
+        raise ConfigError(
+            f"--since: {text!r} is no time from 1h to 5 years, such as 12h, 14d or 4w"
+        )
+    return seconds
+
+
+def instant(text: str) -> float:
+    """Unix seconds of a time in ISO 8601; without a zone it is UTC. Raises ConfigError."""
+    try:
+        found = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+    except ValueError as error:
+        raise ConfigError(f"--until: {text!r} is no time such as 2026-11-22T12:00") from error
+    zoned = found if found.tzinfo else found.replace(tzinfo=datetime.timezone.utc)
+    return zoned.timestamp()
+
+
+class ProgressLine:
+    """Says on standard error how far a long reading is: one line that is overwritten on a terminal."""
+
+    def __init__(self, wanted: bool | None) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._is_wanted = self._is_terminal if wanted is None else wanted
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if not self._is_wanted:
+            return
+        line = f"reading {what}: {done} of {total} hours"
+        if self._is_terminal:
+            click.echo(f"\r\x1b[K{line}", err=True, nl=False)
+        else:
+            click.echo(line, err=True)
+
+    def end(self) -> None:
+        if self._is_wanted and self._is_terminal:
+            click.echo("\r\x1b[K", err=True, nl=False)

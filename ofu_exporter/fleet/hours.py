@@ -1,0 +1,78 @@
+"""Divides a stretch of time into whole hours, which end when a server evaluates its hourly recording rules."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+class Span(NamedTuple):
+    """The time after `start`, up to and with `end`; Unix seconds."""
+
+    start: float
+    end: float
+
+    @property
+    def hours(self) -> int:
+        return round((self.end - self.start) / HOUR)
+
+    def halves(self) -> tuple[Span, Span]:
+        """Two spans of whole hours."""
+        middle = self.start + HOUR * (self.hours // 2)
+        return Span(self.start, middle), Span(middle, self.end)
+
+    def pieces(self, hours: int) -> Iterator[Span]:
+        """Spans of so many hours; the last may be shorter."""
+        for piece in range(0, self.hours, hours):
+            begin = self.start + HOUR * piece
+            yield Span(begin, min(begin + HOUR * hours, self.end))
+
+
+class Clock(NamedTuple):
+    """Whole hours that begin `phase` seconds after those of the clock."""
+
+    phase: float = 0.0
+
+    def whole(self, start: float, end: float) -> Span:
+        """As many whole hours as lie between two times, the last of them the last that has ended."""
+        last = math.floor((round(end, 3) - self.phase) / HOUR + 1e-9)
+        return Span(self.end_of(last - max(0, round((end - start) / HOUR))), self.end_of(last))
+
+    def hours(self, span: Span) -> range:
+        """The numbers of the hours of a span of whole hours."""
+        return range(self.hour_of(span.start) + 1, self.hour_of(span.end) + 1)
+
+    def span(self, first: int, last: int) -> Span:
+        return Span(self.end_of(first - 1), self.end_of(last))
+
+    def day_of(self, hour: int) -> int:
+        """Days since 1970 (UTC) until the hour began."""
+        return math.floor(self.end_of(hour - 1) / DAY)
+
+    def hour_of(self, time: float) -> int:
+        """The number of the hour that a time lies in; its very end belongs to it, its begin doesn't."""
+        return math.ceil((round(time, 3) - self.phase) / HOUR - 1e-9)
+
+    def end_of(self, hour: int) -> float:
+        return round(hour * HOUR + self.phase, 3)
+
+
+def phase_of(stamps: Iterable[float]) -> float:
+    """Seconds after the full hour at which most of the stamps lie; 0 where there are none."""
+    counted = Counter(round(stamp % HOUR, 3) for stamp in stamps)
+    return min(counted, key=lambda phase: (-counted[phase], phase), default=0.0)
+
+
+def runs(hours: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The first and last of every row of successive hours."""
+    ordered = sorted(set(hours))
+    begin = 0
+    for place, hour in enumerate(ordered):
+        if place + 1 == len(ordered) or ordered[place + 1] != hour + 1:
+            yield ordered[begin], hour
+            begin = place + 1

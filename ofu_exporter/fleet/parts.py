@@ -1,0 +1,98 @@
+"""Reads a long stretch of time in parts that the server accepts, goes on after an error, and notes what is missing.
+
+A part is cut where hours end, and all queries of one part stand or fall together, so that no ratio has a numerator
+from other hours than its denominator. The sums are the same however the time is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol, TypeVar
+
+from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.hours import Span
+from ofu_exporter.values.reasons import QueryReason
+
+AnswerT = TypeVar("AnswerT")
+
+HOURS_AT_ONCE = 24
+"""Hours that are asked for at once, until the server says that this is too much."""
+_LOST_IN_A_ROW = 3
+"""After as many parts without an answer the server is taken to be away, and the rest is not asked for."""
+
+
+class MissingPart(NamedTuple):
+    """A stretch of time of which something could not be read."""
+
+    what: str
+    span: Span
+    why: str
+
+
+class Progress(Protocol):
+    """Is told how far the reading is."""
+
+    def __call__(self, what: str, done: int, total: int) -> object: ...
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Tells nobody."""
+
+
+class PartReader:
+    """Reads parts one after the other, in the order of time."""
+
+    def __init__(self, progress: Progress = silent, hours_at_once: int = HOURS_AT_ONCE) -> None:
+        self.missing: list[MissingPart] = []
+        self._progress = progress
+        self._hours_at_once = hours_at_once
+        self._lost = 0
+
+    def read(
+        self, what: str, span: Span, fetch: Callable[[Span], AnswerT]
+    ) -> Iterator[tuple[Span, AnswerT]]:
+        """Every part that can be had. Raises QueryError where the server lets nobody in."""
+        waiting = [*span.pieces(self._hours_at_once)][::-1]
+        hours, done = self._hours_at_once, 0
+        while waiting:
+            part = waiting.pop()
+            if part.hours > hours:  # what was too much once is not asked for again
+                waiting.extend([*part.pieces(hours)][::-1])
+                continue
+            self._progress(what, done, span.hours)
+            answer, why = self._fetched(fetch, part)
+            if answer is not None:
+                yield part, answer
+            elif why is not None and why.reason is QueryReason.TOO_MUCH and part.hours > 1:
+                hours = max(1, part.hours // 2)
+                waiting.append(part)
+                continue
+            elif why is not None:
+                self._note(what, part, why.detail)
+            done += part.hours
+        self._progress(what, span.hours, span.hours)
+
+    def _fetched(
+        self, fetch: Callable[[Span], AnswerT], part: Span
+    ) -> tuple[AnswerT | None, QueryError | None]:
+        if self._lost >= _LOST_IN_A_ROW:
+            away = QueryError(QueryReason.UNREACHABLE, "not asked for: the server is away")
+            return None, away
+        try:
+            answer = fetch(part)
+        except QueryError as error:
+            if error.reason is QueryReason.DENIED:
+                raise
+            is_lost = error.reason in (QueryReason.UNREACHABLE, QueryReason.BUSY)
+            self._lost = self._lost + 1 if is_lost else 0
+            return None, error
+        self._lost = 0
+        return answer, None
+
+    def _note(self, what: str, part: Span, why: str) -> None:
+        """One entry for parts that follow each other and are missing for the same reason."""
+        before = self.missing[-1] if self.missing else None
+        if before and (before.what, before.span.end, before.why) == (what, part.start, why):
+            self.missing[-1] = MissingPart(what, Span(before.span.start, part.end), why)
+        else:
+            self.missing.append(MissingPart(what, part, why))

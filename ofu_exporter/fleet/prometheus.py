@@ -1,0 +1,245 @@
+"""Asks a Prometheus, or anything with its query API (Thanos, Mimir, VictoriaMetrics), and reads its answers."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ofu_exporter.errors import ConfigError, QueryError
+from ofu_exporter.fleet.credentials import Access
+from ofu_exporter.values.reasons import QueryReason
+
+if TYPE_CHECKING:
+    import httpx
+
+MOST_BYTES = 8 << 20
+"""Largest answer that is read. Python's objects take some twelve times as much memory as their JSON."""
+TIMEOUT_SECONDS = 130.0
+"""A little above the two minutes for which Prometheus computes by default."""
+_PAUSES = (0.5, 2.0, 8.0)
+"""Seconds between the tries of a query while the server is busy or away."""
+_LONGEST_PAUSE = 60.0
+_TOO_MUCH = re.compile(
+    r"too many|timed? ?out|timeout|deadline|exceed|limit|maximum|maxSamples|maxUniqueTimeseries"
+    r"|cannot select more|too long|too large|canceled",
+    re.IGNORECASE,
+)
+"""What Prometheus, Thanos, Mimir and VictoriaMetrics say when a query is more than they compute."""
+
+
+class Series(NamedTuple):
+    """One series of an answer."""
+
+    labels: dict[str, str]
+    points: list[tuple[float, float]]
+    """Unix times and finite values, in the order of time."""
+
+
+@dataclass
+class QueryCost:
+    """What was asked of a server."""
+
+    queries: int = 0
+    seconds: float = 0.0
+    samples: int = 0
+    """Samples that the server read, as far as it says."""
+    warnings: list[str] = field(default_factory=list)
+    """What the server said beside its answers, each once."""
+
+
+class PrometheusClient:
+    """One server, by its URL with the path below which `/api/v1` is. Connections are kept."""
+
+    def __init__(
+        self,
+        url: str,
+        access: Access = Access(),  # noqa: B008 - frozen
+        environ: Mapping[str, str] = os.environ,
+        sleep: Callable[[float], None] = time.sleep,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
+        """Raises ConfigError for a URL or a credential that cannot be used."""
+        import httpx  # noqa: PLC0415 - the agent needs none of this
+
+        if not re.match(r"https?://[^/?#@]+([/][^?#]*)?$", url):
+            raise ConfigError(
+                f"{_shown(url)}: not http(s)://HOST[:PORT][/PATH]; a password belongs into a file"
+            )
+        self.cost = QueryCost()
+        self.shown_url = url.rstrip("/")
+        self._sleep = sleep
+        self._timeout = timeout
+        try:
+            self._client: httpx.Client = httpx.Client(
+                headers=access.headers(environ),
+                auth=access.basic(environ),
+                verify=access.tls() if url.startswith("https") else False,
+                timeout=httpx.Timeout(timeout, connect=10.0),
+            )
+        except (httpx.InvalidURL, ValueError) as error:
+            raise ConfigError(f"{_shown(url)}: {error}") from error
+
+    def close(self) -> None:
+        self._client.close()
+
+    def instant(self, expression: str, at: float | None = None) -> list[Series]:
+        """The value of an expression at a time, by default the server's own. Raises QueryError."""
+        when = {} if at is None else {"time": f"{at:.3f}"}
+        return self._asked("query", {"query": expression, **when})
+
+    def recorded(self, selector: str, start: float, end: float) -> list[Series]:
+        """The samples of a series themselves, those after `start` and not after `end`. Raises QueryError.
+
+        A server may or may not count a sample at the very begin as part of a range, so both ends are cut here.
+        """
+        window = f"[{round(1000 * (end - start))}ms]"
+        found = self.instant(f"{selector}{window}", end)
+        return [
+            Series(one.labels, points)
+            for one in found
+            if (points := [point for point in one.points if start < point[0] <= end])
+        ]
+
+    def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]:
+        """The values of an expression at start + step, start + 2 step, ... end. Raises QueryError."""
+        times = {"start": f"{start + step:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
+        return self._asked("query_range", {"query": expression, **times})
+
+    def server_time(self) -> float:
+        """The server's clock. Raises QueryError."""
+        found = self._data("query", {"query": "time()"})
+        try:
+            return float(found["result"][1])
+        except (TypeError, ValueError, KeyError, IndexError) as error:
+            raise self._error(QueryReason.NOT_PROMETHEUS, "gives no time") from error
+
+    def _asked(self, path: str, form: dict[str, str]) -> list[Series]:
+        data = self._data(path, {**form, "stats": "all"})
+        try:
+            return [_series(row) for row in data["result"]]
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            raise self._error(
+                QueryReason.NOT_PROMETHEUS, "answers with what is no series"
+            ) from error
+
+    def _data(self, path: str, form: dict[str, str]) -> dict[str, Any]:
+        """The data of an answer; a server that is busy is asked again."""
+        for pause in (*_PAUSES, None):
+            began = time.monotonic()
+            try:
+                return self._once(path, form)
+            except QueryError as error:
+                if pause is None or error.reason not in (QueryReason.BUSY, QueryReason.UNREACHABLE):
+                    raise
+                self._sleep(min(max(pause, error.retry_after or 0.0), _LONGEST_PAUSE))
+            finally:
+                self.cost.queries += 1
+                self.cost.seconds += time.monotonic() - began
+        raise AssertionError  # the last try returns or raises
+
+    def _once(self, path: str, form: dict[str, str]) -> dict[str, Any]:
+        import httpx  # noqa: PLC0415
+
+        try:
+            with self._client.stream(
+                "POST", f"{self.shown_url}/api/v1/{path}", data=form
+            ) as response:
+                body = self._body(response)
+                status, headers = response.status_code, response.headers
+        except httpx.TimeoutException as error:
+            connecting = isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout)
+            reason = QueryReason.UNREACHABLE if connecting else QueryReason.TOO_MUCH
+            raise self._error(reason, f"no answer within {self._timeout:g} s") from error
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise self._error(
+                QueryReason.UNREACHABLE, str(error) or type(error).__name__
+            ) from error
+        document = _document(body)
+        if status != 200:
+            raise self._refusal(status, document, headers.get("retry-after"))
+        if document is None or not isinstance(document.get("data"), dict):
+            raise self._error(QueryReason.NOT_PROMETHEUS, "answers, but not as Prometheus does")
+        self._note(document)
+        data: dict[str, Any] = document["data"]
+        return data
+
+    def _body(self, response: httpx.Response) -> bytes:
+        body = bytearray()
+        deadline = time.monotonic() + 2 * self._timeout
+        for piece in response.iter_bytes():
+            body += piece
+            if len(body) > MOST_BYTES:
+                raise self._error(QueryReason.TOO_MUCH, f"an answer of over {MOST_BYTES >> 20} MiB")
+            if time.monotonic() > deadline:
+                raise self._error(QueryReason.TOO_MUCH, "takes too long to send its answer")
+        return bytes(body)
+
+    def _refusal(
+        self, status: int, document: dict[str, Any] | None, retry_after: str | None
+    ) -> QueryError:
+        """What an answer that is not 200 means, by its status and the error that it names."""
+        text = str((document or {}).get("error") or "")
+        kind = str((document or {}).get("errorType") or "")
+        detail = f"{status} {kind}: {text}" if text else f"answers {status}"
+        wait = float(retry_after) if retry_after and re.fullmatch(r"\d{1,4}", retry_after) else None
+        return self._error(_reason(status, kind, text), " ".join(detail.split())[:300], wait)
+
+    def _error(
+        self, reason: QueryReason, detail: str, retry_after: float | None = None
+    ) -> QueryError:
+        return QueryError(reason, f"{self.shown_url}: {detail}", retry_after)
+
+    def _note(self, document: dict[str, Any]) -> None:
+        warnings = document.get("warnings")
+        for text in warnings if isinstance(warnings, list) else ():
+            if str(text) not in self.cost.warnings and len(self.cost.warnings) < 10:
+                self.cost.warnings.append(str(text)[:300])
+        with suppress(KeyError, TypeError, ValueError):  # not every server counts
+            self.cost.samples += int(document["data"]["stats"]["samples"]["totalQueryableSamples"])
+
+
+def _reason(status: int, kind: str, text: str) -> QueryReason:
+    if status in (401, 403, 407):
+        return QueryReason.DENIED
+    if kind == "timeout" or status in (413, 504) or _is_too_much(status, text):
+        return QueryReason.TOO_MUCH
+    if status in (429, 500, 502, 503):
+        return QueryReason.BUSY
+    if kind or status == 422:
+        return QueryReason.REFUSED
+    return QueryReason.NOT_PROMETHEUS
+
+
+def _is_too_much(status: int, text: str) -> bool:
+    """Whether a smaller query may be answered. Too many requests at once are no matter of size."""
+    if status == 429 or "concurren" in text or "too many requests" in text.lower():
+        return False
+    if "parse error" in text:
+        return False
+    return status in (400, 422, 500, 503) and bool(_TOO_MUCH.search(text))
+
+
+def _document(body: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _series(row: Mapping[str, Any]) -> Series:
+    values = row["values"] if "values" in row else [row["value"]]
+    points = ((float(time_), float(value)) for time_, value in values)
+    labels = {str(name): str(value) for name, value in row["metric"].items()}
+    return Series(labels, [point for point in points if math.isfinite(point[1])])
+
+
+def _shown(url: str) -> str:
+    return re.sub(r"//[^/@]*@", "//", url)

@@ -1,0 +1,140 @@
+"""Makes the report over a fleet from its history, and says with it how much is known and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ofu_exporter.fleet.parts import MissingPart
+from ofu_exporter.fleet.prometheus import QueryCost
+from ofu_exporter.fleet.reports import groups
+from ofu_exporter.fleet.reports.agreement import Pair, agreement
+from ofu_exporter.fleet.reports.funnel import funnel, installed
+from ofu_exporter.fleet.reports.headline import headline
+from ofu_exporter.fleet.reports.history import FleetHistory
+from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row
+from ofu_exporter.fleet.reports.notes import notes
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.result import (
+    AskedTime,
+    By,
+    ClusterRow,
+    FleetReport,
+    HourRow,
+    JobRow,
+    MissingRow,
+    ReadingCost,
+)
+from ofu_exporter.fleet.reports.sums import ratio
+
+
+class Wanted(NamedTuple):
+    """What a report shall be like."""
+
+    by: By
+    prices: Prices
+    target: float | None = None
+    """The OFU to count waste against; that of the recording rules where it is None."""
+
+
+class Reading(NamedTuple):
+    """How the history was come by."""
+
+    server: str
+    cost: QueryCost
+    missing: Sequence[MissingPart]
+
+
+def fleet_report(history: FleetHistory, wanted: Wanted, reading: Reading) -> FleetReport:
+    """The report."""
+    target = history.target if wanted.target is None else wanted.target
+    jobs = [
+        groups.RatedJob(job, job_row(job, history.clock, target, wanted.prices))
+        for _, job in sorted(history.jobs.items())
+    ]
+    rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
+    total = groups.group_row("all jobs", jobs, target)
+    steps = funnel(installed(history.models, wanted.prices), total)
+    clusters = [cluster_row(history, cluster) for cluster in history.clusters]
+    reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
+    return FleetReport(
+        server=reading.server,
+        headline=headline(steps, total),
+        time=AskedTime(
+            start=iso(history.span.start),
+            end=iso(history.span.end),
+            hours=history.span.hours,
+            covered_ratio=_covered(clusters),
+        ),
+        clusters=clusters,
+        currency=wanted.prices.currency,
+        target=target,
+        funnel=steps,
+        total=total,
+        reporting_ratio=ratio(reported, total.observed_gpu_hours),
+        agreement=agreement(_pairs(rows)),
+        agreement_without_flagged=agreement(_pairs(row for row in rows if not is_flagged(row))),
+        sizes=groups.sizes(rows),
+        by=wanted.by,
+        groups=groups.groups_by(jobs, wanted.by, target),
+        jobs=rows,
+        days=groups.days(jobs, target, wanted.prices),
+        hours=_hours(history),
+        missing=[
+            MissingRow(
+                what=part.what, start=iso(part.span.start), end=iso(part.span.end), why=part.why
+            )
+            for part in reading.missing
+        ],
+        notes=notes(history, total, clusters, wanted, reading.cost),
+        reading=ReadingCost(
+            queries=reading.cost.queries,
+            seconds=round(reading.cost.seconds, 3),
+            samples=reading.cost.samples or None,
+        ),
+    )
+
+
+def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
+    """How much of the asked time is known of a cluster."""
+    hours = history.clock.hours(history.span)
+    known = [hour for name, hour in history.recorded | history.raw if name == cluster]
+    covered = sum(share for (name, _), share in history.covered.items() if name == cluster)
+    gpu_hours = sum(
+        sums.installed for (_, name, _), sums in history.models.items() if name == cluster
+    )
+    if not covered:  # of an older history only the hours themselves are known
+        covered = float(len(set(known)))
+    return ClusterRow(
+        cluster=cluster,
+        gpus=gpu_hours / covered if gpu_hours and covered else None,
+        covered_ratio=min(1.0, covered / len(hours)) if hours else 0.0,
+        recorded_hours=sum(name == cluster for name, _ in history.recorded),
+        raw_hours=sum(name == cluster for name, _ in history.raw),
+    )
+
+
+def _covered(clusters: Sequence[ClusterRow]) -> float | None:
+    weights = [row.gpus or 1.0 for row in clusters]
+    shares = [row.covered_ratio * weight for row, weight in zip(clusters, weights, strict=True)]
+    return ratio(sum(shares), sum(weights))
+
+
+def _pairs(rows: Iterable[JobRow]) -> list[Pair]:
+    return [
+        Pair(row.mfu, row.ofu_compared)
+        for row in rows
+        if row.mfu is not None and row.ofu_compared is not None
+    ]
+
+
+def _hours(history: FleetHistory) -> list[HourRow]:
+    return [
+        HourRow(
+            end=iso(history.clock.end_of(hour)),
+            held_gpus=sums.held,
+            ofu=sums.ofu,
+            mfu=sums.mfu,
+        )
+        for hour, sums in sorted(history.hours.items())
+    ]

@@ -1,0 +1,34 @@
+"""Says in a sentence or two what matters most in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ofu_exporter.fleet.reports.result import FunnelStep, GroupRow
+from ofu_exporter.support.percent import percent
+
+_LOSSES = {
+    "free": "GPUs that no job had",
+    "unmeasured": "held GPUs whose OFU is not known",
+    "idle": "held GPUs that computed nothing",
+    "slow": "held GPUs that were busy and below their peak",
+}
+
+
+def headline(steps: Sequence[FunnelStep], total: GroupRow) -> str:
+    """What share was computed with, where most of the rest went, and how many jobs report too much."""
+    by_name = {step.name: step for step in steps}
+    effective = by_name["effective"].share
+    if effective is None:
+        return "No job held a GPU in this time, as far as is known."
+    of_what = "installed" if by_name["installed"].gpu_hours else "held"
+    said = f"{percent(effective)} of the {of_what} GPU-hours were computed with."
+    losses = {name: by_name[name].share or 0.0 for name in ("free", "unmeasured", "idle")}  # type: ignore[index]
+    losses["slow"] = max(0.0, (by_name["active"].share or 0.0) - effective)
+    largest = max(losses, key=lambda name: losses[name])
+    if losses[largest] > 0:
+        said += f" The largest part of the rest is {_LOSSES[largest]} ({percent(losses[largest])})."
+    if total.flagged_jobs:
+        jobs = "job reports" if total.flagged_jobs == 1 else "jobs report"
+        said += f" {total.flagged_jobs} {jobs} a higher MFU than the hardware allows."
+    return said

@@ -1,0 +1,334 @@
+"""Collects what a server knows of a fleet's jobs and GPUs over some weeks, hour by hour.
+
+Hours that the recording rules have kept are read as they are. Hours that only the agents' own series have are computed
+from these, which costs the server more. The sums do not depend on how the reading was cut into parts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ofu_exporter.fleet.hours import HOUR, Clock, Span, phase_of, runs
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.queries import NAMES, Quantity
+from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
+
+ClusterHour = tuple[str, int]
+Answers = Sequence[list[Series]]
+
+
+@dataclass(slots=True)
+class FleetHistory:
+    """What was read."""
+
+    clock: Clock
+    span: Span
+    jobs: dict[JobKey, JobHistory] = field(default_factory=dict)
+    models: dict[tuple[int, str, str], ModelSums] = field(default_factory=dict)
+    """By day, cluster and model."""
+    covered: dict[ClusterHour, float] = field(default_factory=dict)
+    """Share of the hour of which anything is known, by cluster."""
+    recorded: set[ClusterHour] = field(default_factory=set)
+    """Hours that the recording rules kept."""
+    raw: set[ClusterHour] = field(default_factory=set)
+    """Hours that were computed from the agents' own series."""
+    hours: dict[int, JobSums] = field(default_factory=dict)
+    """The sums of all jobs, by hour."""
+    target: float | None = None
+
+    @property
+    def clusters(self) -> list[str]:
+        known = {cluster for cluster, _ in self.recorded | self.raw | set(self.covered)}
+        return sorted(known | {key.cluster for key in self.jobs})
+
+    def job(self, labels: Mapping[str, str]) -> JobHistory:
+        key = JobKey(labels.get("cluster", ""), labels.get("job_id", ""))
+        return self.jobs.setdefault(key, JobHistory(key))
+
+    def model(self, hour: int, labels: Mapping[str, str]) -> ModelSums:
+        day = self.clock.day_of(hour)
+        key = (day, labels.get("cluster", ""), labels.get("model", ""))
+        return self.models.setdefault(key, ModelSums())
+
+
+class _Value(NamedTuple):
+    """One value of one hour."""
+
+    hour: int
+    labels: dict[str, str]
+    value: float
+
+
+def read_history(
+    client: PrometheusClient, reader: PartReader, start: float, end: float
+) -> FleetHistory:
+    """Everything that a report needs. What cannot be read is in the reader's list of missing parts."""
+    stamps = _stamps(client, reader, Clock().whole(start, end + HOUR))
+    clock = Clock(phase_of(stamps))
+    history = FleetHistory(clock, clock.whole(start, end))
+    collector = _Collector(client, reader, history)
+    collector.read_models()
+    collector.read_jobs()
+    collector.read_raw()
+    collector.read_extras()
+    history.target = collector.target()
+    return history
+
+
+def _stamps(client: PrometheusClient, reader: PartReader, span: Span) -> list[float]:
+    """When the hourly rules were evaluated."""
+    found: list[float] = []
+    name = queries.MODEL_HOURS[0].recorded
+    for _, series in reader.read(
+        "hours on record", span, lambda part: client.recorded(name, *part)
+    ):
+        found += [time for one in series for time, _ in one.points]
+    return found
+
+
+class _Collector:
+    """Reads one history."""
+
+    def __init__(self, client: PrometheusClient, reader: PartReader, history: FleetHistory) -> None:
+        self._client = client
+        self._reader = reader
+        self._history = history
+
+    def read_models(self) -> None:
+        """GPU-hours by model that are on record."""
+        names = [each.recorded for each in queries.MODEL_HOURS]
+        for _, answers in self._recorded("GPUs by model", names):
+            self._add_models(answers)
+            self._history.recorded.update(self._seen(answers))
+
+    def read_jobs(self) -> None:
+        """GPU-hours of jobs that are on record."""
+        names = [each.recorded for each in queries.JOB_HOURS]
+        for _, answers in self._recorded("jobs", names):
+            self._add_jobs(answers)
+            self._name_jobs(answers[0])
+            self._history.recorded.update(self._seen(answers))
+
+    def read_raw(self) -> None:
+        """The same of the hours that are not on record, of clusters whose agents' own series are there."""
+        history, there = self._history, set[ClusterHour]()
+        for _, (agents,) in self._stepped("agents", [queries.AGENTS], history.span):
+            there.update(
+                (_cluster(one.labels), one.hour) for one in self._values(agents) if one.value
+            )
+        history.raw = there - history.recorded
+        wanted = (*queries.JOB_HOURS, *queries.MODEL_HOURS)
+        jobs = len(queries.JOB_HOURS)
+        for cluster, span in self._raw_spans():
+            asked = [each.of_cluster(cluster) for each in wanted]
+            names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster)
+            for _, answers in self._stepped("hours without rules", [*asked, names], span):
+                self._add_jobs(answers[:jobs])
+                self._add_models(answers[jobs:-1])
+                self._name_jobs(answers[-1])
+
+    def read_extras(self) -> None:
+        """What is worth knowing and is no part of a ratio."""
+        for quantity, take in (
+            (queries.INSTALLED, self._take_installed),
+            (queries.COVERED, self._take_covered),
+            (queries.SIZE, self._take_size),
+            (queries.VERDICT, self._take_verdict),
+            (queries.CAUSE, self._take_cause),
+        ):
+            for answer in self._either(quantity):
+                take(answer)
+        self._read_idle()
+        self._read_job_models()
+
+    def target(self) -> float | None:
+        """The OFU that the recording rules aim at, at the end of the time."""
+        found: list[float] = []
+        part = Span(self._history.span.end - HOUR, self._history.span.end)
+        asked = self._reader.read(
+            "target", part, lambda one: self._client.instant(queries.TARGET, one.end)
+        )
+        for _, series in asked:
+            found += [value for one in series for _, value in one.points]
+        return found[0] if found else None
+
+    def _recorded(self, what: str, names: Sequence[str]) -> Iterator[tuple[Span, Answers]]:
+        def fetch(part: Span) -> Answers:
+            return [self._client.recorded(name, *part) for name in names]
+
+        return self._reader.read(what, self._history.span, fetch)
+
+    def _stepped(
+        self, what: str, expressions: Sequence[str], span: Span
+    ) -> Iterator[tuple[Span, Answers]]:
+        def fetch(part: Span) -> Answers:
+            return [self._client.steps(each, *part, HOUR) for each in expressions]
+
+        return self._reader.read(what, span, fetch)
+
+    def _either(self, quantity: Quantity) -> Iterator[list[Series]]:
+        """The answers from recorded series, and from the agents' own for the hours that need them."""
+        if self._history.recorded or not self._history.raw:
+            for _, (answer,) in self._stepped(
+                quantity.name, [quantity.recorded], self._history.span
+            ):
+                yield [_without(one, self._history.raw, self._history.clock) for one in answer]
+        for cluster, span in self._raw_spans():
+            asked = [quantity.of_cluster(cluster)]
+            for _, (answer,) in self._stepped(f"{quantity.name} without rules", asked, span):
+                yield answer
+
+    def _raw_spans(self) -> Iterator[tuple[str, Span]]:
+        clock = self._history.clock
+        for wanted in sorted({cluster for cluster, _ in self._history.raw}):
+            hours = [hour for cluster, hour in self._history.raw if cluster == wanted]
+            for first, last in runs(hours):
+                yield wanted, clock.span(first, last)
+
+    def _values(self, answer: Iterable[Series]) -> Iterator[_Value]:
+        """Each value with its hour. Labels that only a replica of the server adds are left to the one who adds up."""
+        hour_of = self._history.clock.hour_of
+        for one in answer:
+            for time, value in one.points:
+                yield _Value(hour_of(time), one.labels, value)
+
+    def _seen(self, answers: Answers) -> set[ClusterHour]:
+        return {(_cluster(one.labels), one.hour) for each in answers for one in self._values(each)}
+
+    def _largest(
+        self, answer: Iterable[Series], key: Callable[[dict[str, str]], tuple[str, ...]]
+    ) -> dict[tuple[int, tuple[str, ...]], float]:
+        """One value by hour and key: two replicas of a server tell the same hour twice."""
+        found: dict[tuple[int, tuple[str, ...]], float] = {}
+        for one in self._values(answer):
+            place = (one.hour, key(one.labels))
+            found[place] = max(one.value, found.get(place, one.value))
+        return found
+
+    def _add_jobs(self, answers: Answers) -> None:
+        by_name = {
+            quantity.name: self._largest(answer, _job_key)
+            for quantity, answer in zip(queries.JOB_HOURS, answers, strict=True)
+        }
+        for place in sorted(set().union(*by_name.values())):
+            hour, key = place
+            sums = _sums({name: values.get(place) for name, values in by_name.items()})
+            job = self._history.job({"cluster": key[0], "job_id": key[1]})
+            job.seen(hour)
+            job.days.setdefault(self._history.clock.day_of(hour), JobSums()).add(sums)
+            self._history.hours.setdefault(hour, JobSums()).add(sums)
+
+    def _add_models(self, answers: Answers) -> None:
+        observed, utilized = (self._largest(answer, _model_key) for answer in answers)
+        for hour, key in sorted(observed.keys() & utilized.keys()):
+            sums = self._history.model(hour, {"cluster": key[0], "model": key[1]})
+            sums.observed += observed[hour, key]
+            sums.utilized += utilized[hour, key]
+
+    def _name_jobs(self, answer: Iterable[Series]) -> None:
+        for one in answer:
+            named = tuple(one.labels.get(name, "") for name in NAMES)
+            if any(named):
+                names = self._history.job(one.labels).names
+                names[named] = names.get(named, 0) + len(one.points)
+
+    def _take_installed(self, answer: list[Series]) -> None:
+        for (hour, key), value in sorted(self._largest(answer, _model_key).items()):
+            model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
+            model.installed += value
+
+    def _take_covered(self, answer: list[Series]) -> None:
+        for one in self._values(answer):
+            self._history.covered[_cluster(one.labels), one.hour] = min(1.0, one.value)
+
+    def _take_size(self, answer: list[Series]) -> None:
+        for one, job in self._of_jobs(answer):
+            job.sizes.append(one.value)
+
+    def _take_verdict(self, answer: list[Series]) -> None:
+        for one, job in self._of_jobs(answer):
+            verdict = one.labels.get("verdict", "")
+            job.verdicts[verdict] = job.verdicts.get(verdict, 0.0) + one.value
+
+    def _take_cause(self, answer: list[Series]) -> None:
+        for one, job in self._of_jobs(answer):
+            cause = one.labels.get("cause", "")
+            job.causes[cause] = job.causes.get(cause, 0.0) + one.value
+
+    def _of_jobs(self, answer: list[Series]) -> Iterator[tuple[_Value, JobHistory]]:
+        """What is above 0, of jobs whose GPU-hours are known."""
+        for one in self._values(answer):
+            job = self._history.jobs.get(_job(one.labels))
+            if job is not None and one.value > 0:
+                yield one, job
+
+    def _read_idle(self) -> None:
+        """Idle GPU-hours: of whole jobs, or of single GPUs where these are more."""
+        found: dict[tuple[JobKey, int], float] = defaultdict(float)
+        for answer in self._either(queries.IDLE):
+            for one in self._values(answer):
+                found[_job(one.labels), one.hour] = one.value
+        span = self._history.span
+        for _, (answer,) in self._stepped("idle GPUs", [queries.IDLE_GPUS], span):
+            for one in self._values(answer):
+                place = (_job(one.labels), one.hour)
+                found[place] = max(found[place], one.value)
+        for (key, hour), value in sorted(found.items()):
+            day = self._history.clock.day_of(hour)
+            if key in self._history.jobs and day in self._history.jobs[key].days:
+                sums = self._history.jobs[key].days[day]
+                sums.idle = min(sums.idle + value, sums.observed)
+
+    def _read_job_models(self) -> None:
+        """Which GPUs the jobs had; not asked for in clusters of one model."""
+        models: dict[str, set[str]] = defaultdict(set)
+        for _, cluster, model in self._history.models:
+            models[cluster].add(model)
+        for job in self._history.jobs.values():
+            if len(models[job.key.cluster]) == 1:
+                job.models = dict.fromkeys(models[job.key.cluster], 1.0)
+        if all(len(each) < 2 for each in models.values()):
+            return
+        for _, (answer,) in self._stepped(
+            "models of jobs", [queries.JOB_MODELS], self._history.span
+        ):
+            for one, job in self._of_jobs(answer):
+                model = one.labels.get("model", "")
+                job.models[model] = job.models.get(model, 0.0) + one.value
+
+
+def _sums(values: Mapping[str, float | None]) -> JobSums:
+    """The sums of an hour. A numerator without its denominator, or the reverse, counts for nothing."""
+    known = {name: value for name, value in values.items() if value is not None}
+    for together in (("observed", "utilized"), ("compared", "compared_mfu", "compared_utilized")):
+        if not known.keys() >= set(together):
+            for name in together:
+                known.pop(name, None)
+    return JobSums(**known)
+
+
+def _without(one: Series, hours: set[ClusterHour], clock: Clock) -> Series:
+    cluster = _cluster(one.labels)
+    kept = [point for point in one.points if (cluster, clock.hour_of(point[0])) not in hours]
+    return Series(one.labels, kept)
+
+
+def _cluster(labels: Mapping[str, str]) -> str:
+    return labels.get("cluster", "")
+
+
+def _job(labels: Mapping[str, str]) -> JobKey:
+    return JobKey(_cluster(labels), labels.get("job_id", ""))
+
+
+def _job_key(labels: Mapping[str, str]) -> tuple[str, ...]:
+    return (_cluster(labels), labels.get("job_id", ""))
+
+
+def _model_key(labels: Mapping[str, str]) -> tuple[str, ...]:
+    return (_cluster(labels), labels.get("model", ""))

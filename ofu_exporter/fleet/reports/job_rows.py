@@ -1,0 +1,98 @@
+"""Makes one row of every job: its names, sums, errors, verdict and cost."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from statistics import median
+
+from ofu_exporter.fleet.hours import Clock
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.queries import NAMES
+from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
+from ofu_exporter.values.reported import Verdict
+
+
+def job_row(job: JobHistory, clock: Clock, target: float | None, prices: Prices) -> JobRow:
+    """The row of one job."""
+    total = job.total
+    names = _names(job)
+    mfu, ofu = total.mfu, total.ofu_compared
+    error = None if mfu is None or ofu is None else mfu - ofu
+    return JobRow(
+        cluster=job.key.cluster,
+        job_id=job.key.job_id,
+        **{name: names[name] for name in NAMES[:5]},
+        gpus=_gpus(job.sizes),
+        model=longest(job.models),
+        begin=iso(clock.end_of((job.first_hour or 0) - 1)),
+        end=iso(clock.end_of(job.last_hour or 0)),
+        error=error,
+        relative_error=None if error is None or not ofu else abs(error) / ofu,
+        verdict=verdict_of(job.verdicts),
+        cause=longest(job.causes),
+        **sums_of(total, target, prices.of_mix(job.models)),
+    )
+
+
+def sums_of(sums: JobSums, target: float | None, price: float | None) -> dict[str, float | None]:
+    """What a row says of GPU-hours and money."""
+    wasted = wasted_of(sums, target)
+    return {
+        "held_gpu_hours": sums.held,
+        "observed_gpu_hours": sums.observed,
+        "idle_gpu_hours": sums.idle,
+        "effective_gpu_hours": sums.utilized,
+        "compared_gpu_hours": sums.compared,
+        "wasted_gpu_hours": wasted,
+        "ofu": sums.ofu,
+        "mfu": sums.mfu,
+        "ofu_compared": sums.ofu_compared,
+        "cost": times(sums.held, price),
+        "wasted_cost": times(wasted, price),
+        "idle_cost": times(sums.idle, price),
+    }
+
+
+def wasted_of(sums: JobSums, target: float | None) -> float | None:
+    return None if target is None else sums.observed * target - sums.utilized
+
+
+def times(hours: float | None, price: float | None) -> float | None:
+    return None if hours is None or price is None else hours * price
+
+
+def verdict_of(verdicts: Mapping[str, float]) -> str | None:
+    """The verdict that was held longest. That there is not enough data counts only where nothing else was said."""
+    said = {name: hours for name, hours in verdicts.items() if name != Verdict.INSUFFICIENT_DATA}
+    return longest(said or verdicts)
+
+
+def longest(weights: Mapping[str, float]) -> str | None:
+    """The name with the largest weight, the first of equals; None where there is none."""
+    return min(weights, key=lambda name: (-weights[name], name), default=None)
+
+
+def is_flagged(row: JobRow) -> bool:
+    """Whether the job reports more than its GPUs did."""
+    return row.verdict == Verdict.MFU_ABOVE_OFU
+
+
+def iso(unix: float) -> str:
+    return datetime.datetime.fromtimestamp(unix, datetime.timezone.utc).strftime(
+        "%Y-%m-%dT%H:%M:%SZ"
+    )
+
+
+def _names(job: JobHistory) -> dict[str, str]:
+    best = min(job.names, key=lambda names: (-job.names[names], names), default=("",) * len(NAMES))
+    return dict(zip(NAMES, best, strict=True))
+
+
+def _gpus(sizes: list[float]) -> float | None:
+    """The median over hours of the most GPUs in the hour; a whole number where it nearly is one."""
+    if not sizes:
+        return None
+    found = median(sizes)
+    return float(round(found)) if abs(found - round(found)) < 0.02 * found else found

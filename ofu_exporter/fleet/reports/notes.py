@@ -1,0 +1,82 @@
+"""Says what a reader of a report should know of its data: which rules were missing, what is not known, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from ofu_exporter.fleet.prometheus import QueryCost
+from ofu_exporter.fleet.reports.history import FleetHistory
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.result import ClusterRow, GroupRow
+from ofu_exporter.support.percent import percent
+
+RULES = "helm/ofu-exporter/files/rules/*.yaml"
+
+
+class HasPrices(Protocol):
+    """What a note needs to know of what was wanted."""
+
+    @property
+    def prices(self) -> Prices: ...
+
+
+def notes(
+    history: FleetHistory,
+    total: GroupRow,
+    clusters: Sequence[ClusterRow],
+    wanted: HasPrices,
+    cost: QueryCost,
+) -> list[str]:
+    """Sentences, the most important first."""
+    return [
+        *_of_rules(history, cost),
+        *_of_coverage(history, clusters),
+        *_of_jobs(total, history),
+        *_of_prices(total, wanted.prices),
+        *(f"The server warns: {text}" for text in cost.warnings),
+    ]
+
+
+def _of_rules(history: FleetHistory, cost: QueryCost) -> Iterator[str]:
+    if history.raw:
+        hours = "all hours" if not history.recorded else f"{len(history.raw)} cluster-hours"
+        samples = f", {cost.samples:,} samples" if cost.samples else ""
+        yield (
+            f"The recording rules have no record of {hours}, which were computed from the agents' own series "
+            f"({cost.queries} queries{samples}, {cost.seconds:.1f} s of the server). "
+            f"Load {RULES} (docs/rules.md), and reports read one value an hour."
+        )
+    if history.target is None:
+        yield "Nothing says which OFU the fleet aims at: load the rules' target.yaml, or give --target."
+
+
+def _of_coverage(history: FleetHistory, clusters: Sequence[ClusterRow]) -> Iterator[str]:
+    for row in clusters:
+        if row.covered_ratio < 0.999:
+            name = f"Of cluster {row.cluster}" if row.cluster else "Of the asked time"
+            yield f"{name}, {percent(row.covered_ratio)} is covered by data; of the rest nothing is assumed."
+    if history.models and not any(sums.installed for sums in history.models.values()):
+        yield "How many GPUs are installed is not known: shares are of the held GPU-hours."
+
+
+def _of_jobs(total: GroupRow, history: FleetHistory) -> Iterator[str]:
+    unmeasured = total.held_gpu_hours - total.observed_gpu_hours
+    if total.held_gpu_hours and unmeasured > 0.01 * total.held_gpu_hours:
+        share = percent(unmeasured / total.held_gpu_hours)
+        yield f"OFU was not measured in {share} of the held GPU-hours; it is not counted as 0."
+    observed = sum(sums.observed for sums in history.models.values())
+    extra = observed - total.observed_gpu_hours
+    if observed and extra > 0.01 * observed:
+        used = sum(sums.utilized for sums in history.models.values()) - total.effective_gpu_hours
+        yield (
+            f"{extra:,.0f} measured GPU-hours belong to no one job (free, or shared by several); "
+            f"they amount to {max(0.0, used):,.0f} GPU-hours at the full peak."
+        )
+    if history.jobs and not total.compared_gpu_hours:
+        yield "No job reported an MFU: see docs/reporting.md."
+
+
+def _of_prices(total: GroupRow, prices: Prices) -> Iterator[str]:
+    if prices.gpu_hour and total.priced_ratio is not None and total.priced_ratio < 0.999:
+        yield f"The price of {percent(1 - total.priced_ratio)} of the held GPU-hours is not known."

@@ -1,0 +1,130 @@
+"""Names what is asked of a server: series that the recording rules keep, and what stands for them where there are none.
+
+Every expression answers for one hour at its end. `WITHIN` is a millisecond short of the hour, so that a look at the
+very end of an hour is not counted for the next as well.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+NAMES = ("job_name", "user", "account", "partition", "namespace", "scheduler", "array_job_id")
+"""Labels that the recording rules give to a job's series."""
+WITHIN = "[59m59s999ms:5m]"
+"""Twelve looks into the hour."""
+LOOKS = 12
+_JOB = "cluster, job_id"
+_GPU = "cluster, instance, uuid, gpu_instance"
+
+
+class Quantity(NamedTuple):
+    """Something of an hour."""
+
+    name: str
+    recorded: str
+    """The recorded series, or an expression over recorded series."""
+    raw: str
+    """The same from the agents' own series; `CLUSTER` stands for the cluster's matcher."""
+
+    def of_cluster(self, cluster: str) -> str:
+        quoted = cluster.replace("\\", "\\\\").replace('"', '\\"')
+        return self.raw.replace("CLUSTER", f'cluster="{quoted}"')
+
+
+def _increase(name: str) -> str:
+    return f"sum by ({_JOB}) (increase({name}{{CLUSTER}}[1h])) / 3600"
+
+
+def _job_hours(name: str, counter: str) -> Quantity:
+    return Quantity(name, f"job:{name}_gpu_hours:increase1h", _increase(counter))
+
+
+JOB_HOURS = (
+    _job_hours("held", "ofu_job_held_gpu_seconds_total"),
+    _job_hours("observed", "ofu_job_gpu_seconds_total"),
+    _job_hours("utilized", "ofu_job_utilization_seconds_total"),
+    _job_hours("compared", "ofu_job_compared_gpu_seconds_total"),
+    _job_hours("compared_mfu", "ofu_job_compared_mfu_seconds_total"),
+    _job_hours("compared_utilized", "ofu_job_compared_utilization_seconds_total"),
+)
+"""GPU-hours of a job in an hour. Recorded, they are samples of their own."""
+
+
+def _model_hours(name: str, counter: str) -> Quantity:
+    return Quantity(
+        name,
+        f"model:{name}_gpu_hours:increase1h",
+        f"sum by (cluster, model) (max by ({_GPU}) (increase({counter}{{CLUSTER}}[1h])) / 3600 "
+        f"* on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
+        f"group by ({_GPU}, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))))",
+    )
+
+
+MODEL_HOURS = (
+    _model_hours("observed", "ofu_gpu_observed_seconds_total"),
+    _model_hours("utilized", "ofu_gpu_utilization_seconds_total"),
+)
+"""GPU-hours by model in an hour, held by a job or not."""
+
+AGENTS = f"count by (cluster) (count_over_time(ofu_exporter_build_info{WITHIN}))"
+"""Agents whose own series the server has, by cluster."""
+
+RAW_NAMES = (
+    f"count by ({_JOB}, {', '.join(NAMES)}) (label_replace(count_over_time("
+    'ofu_job_info{CLUSTER}[1h]), "namespace", "$1", "exported_namespace", "(.+)"))'
+)
+
+INSTALLED = Quantity(
+    "installed",
+    f"sum_over_time(model:ofu_gpu_share:sum{WITHIN}) / {LOOKS}",
+    f"sum_over_time((sum by (cluster, model) (max by ({_GPU}) (ofu_gpu_share_ratio{{CLUSTER}}) "
+    f"* on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
+    f"group by ({_GPU}, model) (ofu_gpu_info{{CLUSTER}})))){WITHIN}) / {LOOKS}",
+)
+"""GPU-hours of the GPUs that agents know of."""
+COVERED = Quantity(
+    "covered",
+    f"max by (cluster) (count_over_time(model:ofu_gpu_share:sum{WITHIN})) / {LOOKS}",
+    f"count_over_time((count by (cluster) (ofu_gpu_share_ratio{{CLUSTER}})){WITHIN}) / {LOOKS}",
+)
+"""Share of the hour of which anything is known of the cluster."""
+
+SIZE = Quantity(
+    "size",
+    f"max by ({_JOB}) (max_over_time(job:ofu_job_held_gpu_seconds:rate5m{WITHIN}))",
+    f"max_over_time((sum by ({_JOB}) (rate(ofu_job_held_gpu_seconds_total{{CLUSTER}}[5m]))){WITHIN})",
+)
+"""GPUs of a job."""
+
+_RAW_OBSERVED = f"sum by ({_JOB}) (rate(ofu_job_gpu_seconds_total{{CLUSTER}}[5m]))"
+_RAW_UTILIZED = f"sum by ({_JOB}) (rate(ofu_job_utilization_seconds_total{{CLUSTER}}[5m]))"
+IDLE = Quantity(
+    "idle",
+    f"max by ({_JOB}) (sum_over_time((job:ofu_job_gpu_seconds:rate5m and on ({_JOB}) "
+    f"(job:ofu:ratio_rate5m < 0.001)){WITHIN}) / {LOOKS})",
+    f"sum_over_time(({_RAW_OBSERVED} and on ({_JOB}) ({_RAW_UTILIZED} < 0.001 * {_RAW_OBSERVED})){WITHIN})"
+    f" / {LOOKS}",
+)
+"""Measured GPU-hours in which no GPU of the job used its tensor pipes."""
+IDLE_GPUS = f"max by ({_JOB}) (sum_over_time(job:idle_gpus:count1h{WITHIN}) / {LOOKS})"
+"""GPU-hours of single GPUs that had been idle for an hour before."""
+
+VERDICT = Quantity(
+    "verdict",
+    f"max by ({_JOB}, verdict) (sum_over_time(job:ofu_job_divergence_verdict:sum{WITHIN}) / {LOOKS})",
+    f"sum_over_time((sum by ({_JOB}, verdict) (ofu_job_divergence_verdict{{CLUSTER}})){WITHIN}) / {LOOKS}",
+)
+"""Node-hours for which agents held a verdict on a job."""
+CAUSE = Quantity(
+    "cause",
+    f"max by ({_JOB}, cause) (sum_over_time(job:ofu_job_divergence_cause:sum{WITHIN}) / {LOOKS})",
+    f"sum_over_time((sum by ({_JOB}, cause) (ofu_job_divergence_cause{{CLUSTER}})){WITHIN}) / {LOOKS}",
+)
+"""Node-hours for which agents named a cause of a job's divergence as the likeliest."""
+
+JOB_MODELS = (
+    f"sum by ({_JOB}, model) (count_over_time(ofu_job_gpu{WITHIN}) * on ({_GPU}) group_left (model) "
+    f"topk by ({_GPU}) (1, group by ({_GPU}, model) (count_over_time(ofu_gpu_info{WITHIN}))))"
+)
+"""How often a GPU of a model was seen with a job."""
+TARGET = "max(last_over_time(fleet:ofu_target:ratio[1d]))"

@@ -1,0 +1,182 @@
+"""Defines what a report over a fleet holds. Its JSON schema is published; null is what is not known, never 0."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ofu_exporter.fleet.reports.agreement import Agreement
+
+By = Literal["user", "account", "partition", "model", "namespace", "cluster", "job"]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AskedTime(_Row):
+    """The time that a report is about, in whole hours."""
+
+    start: str = Field(description="UTC, ISO 8601.")
+    end: str
+    hours: int
+    covered_ratio: float | None = Field(
+        description="Share of the time of which data is there, over all clusters by their GPUs."
+    )
+
+
+class ClusterRow(_Row):
+    """How much is known of one cluster."""
+
+    cluster: str = Field(description="Its label, empty where there is none.")
+    gpus: float | None = Field(description="GPUs that agents knew of, mean over the covered time.")
+    covered_ratio: float
+    recorded_hours: int = Field(description="Hours that the recording rules kept.")
+    raw_hours: int = Field(description="Hours computed from the agents' own series.")
+
+
+class FunnelStep(_Row):
+    """One step of where the GPU-hours went; each but the first is a part of one above it."""
+
+    name: Literal["installed", "free", "held", "unmeasured", "idle", "active", "effective"]
+    meaning: str
+    gpu_hours: float | None
+    share: float | None = Field(
+        description="Of the installed GPU-hours; of the held, without these."
+    )
+    cost: float | None
+
+
+class Sums(_Row):
+    """GPU-hours and ratios of some jobs."""
+
+    held_gpu_hours: float
+    observed_gpu_hours: float = Field(description="Of these, measured.")
+    idle_gpu_hours: float = Field(description="Measured, and no tensor pipe was used.")
+    effective_gpu_hours: float = Field(description="GPU-hours at the full peak: the sum of OFU.")
+    compared_gpu_hours: float = Field(description="Covered by reports and by OFU.")
+    wasted_gpu_hours: float | None = Field(
+        description="Measured GPU-hours x (target - OFU); below 0 above the target."
+    )
+    ofu: float | None
+    mfu: float | None = Field(description="Reported, over the compared GPU-hours.")
+    ofu_compared: float | None = Field(description="OFU over the same GPU-hours.")
+    cost: float | None = Field(description="Of the held GPU-hours whose price is known.")
+    wasted_cost: float | None
+    idle_cost: float | None
+
+
+class JobRow(Sums):
+    """One job."""
+
+    cluster: str
+    job_id: str
+    job_name: str
+    user: str
+    account: str
+    partition: str
+    namespace: str
+    gpus: float | None
+    model: str | None = Field(description="Of most of its GPUs.")
+    begin: str = Field(description="The begin of the first hour with data of it, UTC.")
+    end: str
+    error: float | None = Field(description="MFU - OFU over the same GPU-hours.")
+    relative_error: float | None = Field(description="|MFU - OFU| / OFU.")
+    verdict: str | None = Field(description="The verdict that its agents held longest.")
+    cause: str | None = Field(description="The cause that its agents named longest.")
+
+
+class GroupRow(Sums):
+    """Some jobs that have something in common."""
+
+    name: str
+    jobs: int
+    flagged_jobs: int = Field(description="Jobs whose MFU is above what their GPUs did.")
+    priced_ratio: float | None = Field(
+        description="Share of the held GPU-hours whose price is known."
+    )
+
+
+class SizeRow(_Row):
+    """Jobs of one size that report."""
+
+    gpus: str
+    jobs: int
+    mfu: float | None
+    mfu_deviation: float | None
+    ofu: float | None
+    absolute_error: float | None
+    absolute_error_deviation: float | None
+
+
+class MissingRow(_Row):
+    """A stretch of time of which something could not be read."""
+
+    what: str
+    start: str
+    end: str
+    why: str
+
+
+class DayRow(_Row):
+    """One day (UTC) of one account and GPU model."""
+
+    day: str
+    cluster: str
+    account: str
+    model: str | None
+    held_gpu_hours: float
+    observed_gpu_hours: float
+    idle_gpu_hours: float
+    effective_gpu_hours: float
+    wasted_gpu_hours: float | None
+    cost: float | None
+    wasted_cost: float | None
+
+
+class HourRow(_Row):
+    """One hour of all jobs."""
+
+    end: str
+    held_gpus: float
+    ofu: float | None
+    mfu: float | None
+
+
+class ReadingCost(_Row):
+    """What the report cost the server."""
+
+    queries: int
+    seconds: float
+    samples: int | None = Field(
+        description="Samples that the server read; null where it does not say."
+    )
+
+
+class FleetReport(_Row):
+    """Where the GPU-hours of a fleet went."""
+
+    schema_version: Literal[1] = 1
+    server: str
+    headline: str
+    time: AskedTime
+    clusters: list[ClusterRow]
+    currency: str
+    target: float | None = Field(description="The OFU that waste is counted against.")
+    funnel: list[FunnelStep]
+    total: GroupRow
+    reporting_ratio: float | None = Field(
+        description="Share of the measured GPU-hours of jobs that report at all."
+    )
+    agreement: Agreement
+    agreement_without_flagged: Agreement
+    sizes: list[SizeRow]
+    by: By
+    groups: list[GroupRow]
+    jobs: list[JobRow] = Field(description="By held GPU-hours.")
+    days: list[DayRow]
+    hours: list[HourRow]
+    missing: list[MissingRow]
+    notes: list[str]
+    reading: ReadingCost

@@ -1,0 +1,94 @@
+"""Holds what is added up of jobs and GPUs: GPU-hours, in sums of numerators and denominators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+
+
+@dataclass(slots=True)
+class JobSums:
+    """GPU-hours of a job. OFU and MFU are quotients of two of them."""
+
+    held: float = 0.0
+    observed: float = 0.0
+    """Measured."""
+    utilized: float = 0.0
+    """Measured GPU-hours x OFU."""
+    compared: float = 0.0
+    """Covered by reports and by OFU."""
+    compared_mfu: float = 0.0
+    compared_utilized: float = 0.0
+    idle: float = 0.0
+    """Measured, and no tensor pipe was used."""
+
+    def add(self, other: JobSums) -> None:
+        for name in SUM_NAMES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    @property
+    def ofu(self) -> float | None:
+        return ratio(self.utilized, self.observed)
+
+    @property
+    def mfu(self) -> float | None:
+        return ratio(self.compared_mfu, self.compared)
+
+    @property
+    def ofu_compared(self) -> float | None:
+        """OFU over the time that reports cover, to hold against the MFU."""
+        return ratio(self.compared_utilized, self.compared)
+
+
+SUM_NAMES = tuple(each.name for each in fields(JobSums))
+
+
+@dataclass(slots=True)
+class ModelSums:
+    """GPU-hours of all GPUs of a model, held by a job or not."""
+
+    installed: float = 0.0
+    observed: float = 0.0
+    utilized: float = 0.0
+
+
+class JobKey(NamedTuple):
+    """A job: ids are unique within a cluster."""
+
+    cluster: str
+    job_id: str
+
+
+@dataclass(slots=True)
+class JobHistory:
+    """What is known of one job over the asked time."""
+
+    key: JobKey
+    names: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """Names that it had, in the order of NAMES, by the hours for which it had them."""
+    days: dict[int, JobSums] = field(default_factory=dict)
+    """By day since 1970."""
+    sizes: list[float] = field(default_factory=list)
+    """Most GPUs of every hour."""
+    verdicts: dict[str, float] = field(default_factory=dict)
+    """Node-hours."""
+    causes: dict[str, float] = field(default_factory=dict)
+    models: dict[str, float] = field(default_factory=dict)
+    first_hour: int | None = None
+    last_hour: int | None = None
+
+    def seen(self, hour: int) -> None:
+        self.first_hour = hour if self.first_hour is None else min(self.first_hour, hour)
+        self.last_hour = hour if self.last_hour is None else max(self.last_hour, hour)
+
+    @property
+    def total(self) -> JobSums:
+        sums = JobSums()
+        for day in sorted(self.days):
+            sums.add(self.days[day])
+        return sums
+
+
+def ratio(numerator: float, denominator: float) -> float | None:
+    """A quotient; None where nothing was measured."""
+    return numerator / denominator if denominator > 0 else None

@@ -1,0 +1,179 @@
+"""Lays the parts of a report out as titled tables of text, the same for a terminal and for Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ofu_exporter.fleet.reports.agreement import Agreement
+from ofu_exporter.fleet.reports.job_rows import is_flagged
+from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow, Sums
+from ofu_exporter.support.percent import percent
+from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+
+NONE = "-"
+
+
+class Section(NamedTuple):
+    """A table and what stands above it."""
+
+    title: str
+    table: TextTable
+
+
+def sections(report: FleetReport, most_rows: int) -> Iterator[Section]:
+    """Every part of a report, the most important first."""
+    yield Section("Where the GPU-hours went", _funnel(report))
+    flagged = [row for row in report.jobs if is_flagged(row)]
+    if flagged:
+        title = f"Jobs that report more than their GPUs did ({len(flagged)})"
+        yield Section(title, _flagged(sorted(flagged, key=_excess)[:most_rows]))
+    if report.by != "job":
+        yield Section(f"By {report.by}", _groups(report, report.groups[:most_rows]))
+    if report.agreement.jobs:
+        yield Section("Reported MFU against OFU", _agreement(report))
+        yield Section("By size of job", _sizes(report))
+    title = f"Jobs ({len(report.jobs)}), by GPU-hours"
+    yield Section(title, _jobs(report.jobs[:most_rows]))
+
+
+def _excess(row: JobRow) -> float:
+    return -(row.error or 0.0)
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    return NONE if value is None else f"{value:,.{digits}f}"
+
+
+def points(value: float | None) -> str:
+    """A difference of ratios in percentage points."""
+    return NONE if value is None else f"{100 * value:.1f}"
+
+
+def share(value: float | None) -> str:
+    return percent(value, NONE)
+
+
+def money(value: float | None, currency: str) -> str:
+    return NONE if value is None else f"{value:,.0f} {currency}"
+
+
+def _funnel(report: FleetReport) -> TextTable:
+    rows = [
+        (
+            step.name,
+            number(step.gpu_hours),
+            share(step.share),
+            money(step.cost, report.currency),
+            step.meaning,
+        )
+        for step in report.funnel
+    ]
+    heads = ("", "GPU-hours", "share", "cost", "")
+    return TextTable(heads, (LEFT, RIGHT, RIGHT, RIGHT, LEFT), rows)
+
+
+def _sums(row: Sums) -> tuple[str, ...]:
+    return (
+        number(row.held_gpu_hours),
+        share(row.ofu),
+        share(row.mfu),
+        number(row.idle_gpu_hours),
+        number(row.wasted_gpu_hours),
+    )
+
+
+_SUM_HEADS = ("GPU-hours", "OFU", "MFU", "idle", "wasted")
+
+
+def _groups(report: FleetReport, rows: Sequence[GroupRow]) -> TextTable:
+    cells = [
+        (
+            row.name,
+            str(row.jobs),
+            *_sums(row),
+            money(row.wasted_cost, report.currency),
+            str(row.flagged_jobs or ""),
+        )
+        for row in (*rows, report.total)
+    ]
+    heads = (report.by, "jobs", *_SUM_HEADS, "wasted cost", "flagged")
+    return TextTable(heads, (LEFT, *[RIGHT] * 8), cells)
+
+
+def job_name(row: JobRow) -> str:
+    return f"{row.cluster}/{row.job_id}" if row.cluster else row.job_id
+
+
+def _flagged(rows: Sequence[JobRow]) -> TextTable:
+    cells = [
+        (
+            job_name(row),
+            row.job_name,
+            row.user,
+            number(row.gpus),
+            share(row.mfu),
+            share(row.ofu_compared),
+            points(row.error),
+            share(row.relative_error),
+            row.cause or NONE,
+        )
+        for row in rows
+    ]
+    heads = ("job", "name", "user", "GPUs", "MFU", "OFU", "points", "relative", "likeliest cause")
+    return TextTable(heads, (*[LEFT] * 3, *[RIGHT] * 5, LEFT), cells)
+
+
+def _jobs(rows: Sequence[JobRow]) -> TextTable:
+    cells = [
+        (job_name(row), row.job_name, row.user, number(row.gpus), *_sums(row), row.verdict or NONE)
+        for row in rows
+    ]
+    heads = ("job", "name", "user", "GPUs", *_SUM_HEADS, "verdict")
+    return TextTable(heads, (*[LEFT] * 3, *[RIGHT] * 6, LEFT), cells)
+
+
+def _agreement(report: FleetReport) -> TextTable:
+    rows = [
+        _agreement_row("all that report", report.agreement),
+        _agreement_row("without the flagged", report.agreement_without_flagged),
+    ]
+    heads = ("jobs", "", "MFU", "OFU", "correlation", "mean error", *_LIMITS)
+    return TextTable(heads, (LEFT, *[RIGHT] * 9), rows)
+
+
+_LIMITS = ("within 2 points", "5", "10", "beyond 20")
+
+
+def _agreement_row(name: str, found: Agreement) -> tuple[str, ...]:
+    return (
+        name,
+        str(found.jobs),
+        share(found.mean_mfu),
+        share(found.mean_ofu),
+        number(found.pearson, 3),
+        points(found.mean_absolute_error),
+        share(found.within_2_points),
+        share(found.within_5_points),
+        share(found.within_10_points),
+        share(found.beyond_20_points),
+    )
+
+
+def _sizes(report: FleetReport) -> TextTable:
+    rows = [
+        (
+            row.gpus,
+            str(row.jobs),
+            _with_deviation(row.mfu, row.mfu_deviation),
+            share(row.ofu),
+            _with_deviation(row.absolute_error, row.absolute_error_deviation),
+        )
+        for row in report.sizes
+    ]
+    heads = ("GPUs", "jobs", "MFU, %", "OFU", "|MFU - OFU|, points")
+    return TextTable(heads, (RIGHT,) * 5, rows)
+
+
+def _with_deviation(value: float | None, deviation: float | None) -> str:
+    return points(value) if deviation is None else f"{points(value)} ± {points(deviation)}"

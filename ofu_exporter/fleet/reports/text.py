@@ -1,0 +1,60 @@
+"""Writes a report for people: as text for a terminal, and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.reports.tables import number, sections, share
+from ofu_exporter.support.plain_text import escaped
+
+MOST_ROWS = 20
+
+
+def text(report: FleetReport, most_rows: int = MOST_ROWS) -> str:
+    """The report as text."""
+    lines = [report.headline, *map(escaped, facts(report))]
+    for section in sections(report, most_rows):
+        lines += ["", f"{section.title}:", "", section.table.plain()]
+    remarks = [*missing(report), *report.notes]
+    if remarks:
+        lines += ["", "To know:", "", *(f"- {escaped(remark)}" for remark in remarks)]
+    return "\n".join(lines)
+
+
+def markdown(report: FleetReport, most_rows: int = MOST_ROWS) -> str:
+    """The report in Markdown."""
+    lines = [
+        "# Where the GPU-hours went",
+        "",
+        f"**{report.headline}**",
+        "",
+        " ".join(facts(report)),
+    ]
+    for section in sections(report, most_rows):
+        lines += ["", f"## {section.title}", "", section.table.markdown()]
+    remarks = [*missing(report), *report.notes]
+    if remarks:
+        lines += ["", "## To know", "", *(f"- {escaped(remark)}" for remark in remarks)]
+    return "\n".join(lines)
+
+
+def facts(report: FleetReport) -> Iterator[str]:
+    """What the numbers are of."""
+    time = report.time
+    covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
+    yield f"{time.start} to {time.end} ({time.hours} hours), {covered} of it covered by data."
+    gpus = [row.gpus for row in report.clusters if row.gpus is not None]
+    named = [row.cluster for row in report.clusters if row.cluster]
+    where = f" in {', '.join(named)}" if named else ""
+    count = number(sum(gpus)) if gpus else "an unknown number of"
+    yield f"{report.total.jobs} jobs on {count} GPUs{where}."
+    if report.total.observed_gpu_hours:
+        reporting = share(report.reporting_ratio)
+        yield f"OFU {share(report.total.ofu)} by GPU-hours; {reporting} of the measured GPU-hours report an MFU."
+
+
+def missing(report: FleetReport) -> Iterator[str]:
+    """What could not be read."""
+    for row in report.missing:
+        yield f"Not read: {row.what}, {row.start} to {row.end}: {row.why}"

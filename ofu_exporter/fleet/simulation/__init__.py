@@ -1,0 +1,1 @@
+"""Simulates a fleet whose truth is known: pages of all nodes, the truth beside them, and history."""

@@ -1,0 +1,156 @@
+"""Serves a simulated fleet over HTTP: every node's page by its path, and Prometheus' service discovery."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import unquote
+
+import uvicorn
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.simulation.agent import SimulatedAgent
+from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+MOST_BEHIND_SECONDS = 300.0
+"""A node that nobody scrapes is moved on when it is this far behind, in the fleet's seconds."""
+TEND_SECONDS, TEND_SHARE = 0.5, 0.1
+"""How often nodes are looked for that are behind, and the share of the time that moving them on may take."""
+TEXT = "text/plain; charset=utf-8"
+
+
+class FleetClock:
+    """The second that a fleet is in, which may pass faster than those of the clock on the wall."""
+
+    def __init__(
+        self, begin_unix: float, speed: float = 1.0, unix: Callable[[], float] = time.time
+    ) -> None:
+        """`begin_unix` is the Unix time of the fleet's begin; what has passed of it by now has passed at speed 1."""
+        self.begin_unix = begin_unix
+        self._speed = speed
+        self._unix = unix
+        self._started = unix()
+
+    def __call__(self) -> float:
+        now = self._unix()
+        return max(0.0, self._started - self.begin_unix + (now - self._started) * self._speed)
+
+
+class FleetApp:
+    """The answers of a fleet. All of it runs on the event loop, so that no state needs a lock."""
+
+    def __init__(self, fleet: SimulatedFleet, clock: FleetClock) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        now = clock()
+        self._agents = {
+            node.name: SimulatedAgent(fleet, number, clock.begin_unix, now)
+            for number, node in enumerate(fleet.nodes)
+        }
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = {
+            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
+        }
+        status, body, more = self.answer(scope["path"], headers)
+        start = [(name.encode(), value.encode()) for name, value in more.items()]
+        start.append((b"content-length", str(len(body)).encode()))
+        await send({"type": "http.response.start", "status": status, "headers": start})
+        await send({"type": "http.response.body", "body": body})
+
+    def answer(
+        self, path: str, headers: MutableMapping[str, str]
+    ) -> tuple[int, bytes, dict[str, str]]:
+        """Status, body and headers of the answer to a request."""
+        parts = [unquote(part) for part in path.strip("/").split("/")]
+        if len(parts) == 3 and parts[0] == "nodes" and parts[2] == "metrics":
+            return self._metrics(parts[1], headers)
+        if parts == ["sd"]:
+            text = json.dumps(self.targets(headers.get("host", "")))
+            return 200, text.encode(), {"content-type": "application/json"}
+        if parts == [""]:
+            return 200, self._start_page().encode(), {"content-type": TEXT}
+        return 404, b"nothing here: see /\n", {"content-type": TEXT}
+
+    def _metrics(
+        self, name: str, headers: MutableMapping[str, str]
+    ) -> tuple[int, bytes, dict[str, str]]:
+        agent = self._agents.get(name)
+        if agent is None:
+            return 404, b"no such node\n", {"content-type": TEXT}
+        agent.advance(self._clock())
+        if agent.is_missing:
+            return 503, b"no agent runs on this node now (simulated)\n", {"content-type": TEXT}
+        page = agent.render(headers.get("accept", ""), headers.get("accept-encoding", ""))
+        agent.count_request()
+        more = {"content-type": page.content_type, "vary": "Accept, Accept-Encoding"}
+        if page.encoding:
+            more["content-encoding"] = page.encoding
+        return 200, page.body, more
+
+    def targets(self, host: str) -> list[dict[str, Any]]:
+        """The targets, as Prometheus' HTTP service discovery takes them."""
+        cluster = {"cluster": self._fleet.spec.cluster} if self._fleet.spec.cluster else {}
+        return [
+            {
+                "targets": [host],
+                "labels": {
+                    "__metrics_path__": f"/nodes/{node.name}/metrics",
+                    "instance": node.name,
+                    **cluster,
+                },
+            }
+            for node in self._fleet.nodes
+        ]
+
+    def _start_page(self) -> str:
+        hours = self._clock() / 3600
+        lines = [
+            f"A simulated fleet: {len(self._fleet.nodes)} nodes, {len(self._fleet.jobs)} jobs, "
+            f"hour {hours:.2f} of {self._fleet.spec.length / 60:g}. No GPU is measured.",
+            "/sd: targets for Prometheus' http_sd_configs",
+            f"/nodes/NAME/metrics: the page of a node, such as {self._fleet.nodes[0].name}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    async def tend(self) -> None:
+        """Move on nodes that nobody scrapes, a little at a time, so that no scrape has to wait for hours of theirs."""
+        while True:
+            await asyncio.sleep(TEND_SECONDS)
+            until = time.monotonic() + TEND_SECONDS * TEND_SHARE
+            now = self._clock()
+            for agent in sorted(self._agents.values(), key=lambda each: each.at):
+                if agent.at > now - MOST_BEHIND_SECONDS or time.monotonic() > until:
+                    break
+                agent.advance(agent.at + MOST_BEHIND_SECONDS)
+
+
+def serve(fleet: SimulatedFleet, clock: FleetClock, host: str, port: int) -> None:
+    """Serve until SIGINT or SIGTERM. Raises ConfigError where the address cannot be used."""
+    asyncio.run(_serve(FleetApp(fleet, clock), host, port))
+
+
+async def _serve(app: FleetApp, host: str, port: int) -> None:
+    config = uvicorn.Config(
+        app, host=host, port=port, log_level="warning", access_log=False, lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    tending = asyncio.create_task(app.tend())
+    try:
+        await server.serve()
+    except SystemExit as error:  # uvicorn has logged why
+        raise ConfigError(f"cannot serve on {host}:{port}") from error
+    finally:
+        tending.cancel()
+        with suppress(asyncio.CancelledError):
+            await tending

@@ -1,0 +1,141 @@
+"""Simulates the counters of a node's GPUs: tensor activity and SM clock of each window, from the truth; never an OFU.
+
+The numbers of a window follow from the seed, the node and the window alone, so that live pages and history agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ofu_exporter.fleet.simulation.faults import NodeFault
+from ofu_exporter.fleet.simulation.layout import FleetNode
+from ofu_exporter.fleet.simulation.spec import MINUTE
+from ofu_exporter.fleet.simulation.truth import JobTruth
+from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.reading import ClockSample, Evidence, Fault, Reading
+from ofu_exporter.values.reasons import Reason
+
+CARD_SPREAD = 0.006
+"""Standard deviation of the clocks of two cards under one load, as a share of the clock."""
+WINDOW_SPREAD = 0.004
+"""The same of one card's mean clock from window to window."""
+READ_SPREAD = 0.0237
+"""The same of point reads within a window: 32 of 1,352 MHz in arXiv:2605.20799, section IV-C."""
+IDLE_HZ = 345e6
+BUSY = (0.97, 0.6)
+"""Engine and power of a GPU that works, as shares."""
+FROZEN_TENSOR = 0.3127
+
+
+class NodeClock(NamedTuple):
+    """The windows of a node, and how often it reads its clocks."""
+
+    interval: int
+    """Seconds."""
+    reads: int
+
+
+class Shift(NamedTuple):
+    """A job on some devices of a node."""
+
+    truth: JobTruth
+    devices: frozenset[int]
+
+
+class SimulatedCounters:
+    """The counters of one node, read as a source's probes are: one window after another."""
+
+    def __init__(
+        self,
+        number: int,
+        node: FleetNode,
+        pace: NodeClock,
+        shifts: Sequence[Shift],
+        faults: Sequence[NodeFault],
+        seed: int,
+    ) -> None:
+        self._number = number
+        self._node = node
+        self._pace = pace
+        self._shifts = shifts
+        self._faults = faults
+        digest = hashlib.blake2b(f"{seed}/{node.name}".encode(), digest_size=8).digest()
+        self._seed = int.from_bytes(digest, "big")
+        chance = random.Random(self._seed)
+        self._cards = [1 + CARD_SPREAD * chance.gauss(0, 1) for _ in node.devices]
+
+    def read(self, window: int) -> Iterator[Reading | Fault]:
+        """What each GPU's counters say of a window; number 0 begins with the fleet."""
+        start = float(window * self._pace.interval)
+        end = start + self._pace.interval
+        minute = int(start // MINUTE)
+        faults = [fault for fault in self._faults if fault.holds(minute)]
+        chance = random.Random((self._seed << 32) ^ window)
+        at_work = {
+            device: shift.truth
+            for shift in self._shifts
+            if shift.truth.job.start <= minute < shift.truth.job.end
+            for device in shift.devices
+        }
+        for device, gpu in enumerate(self._node.devices):
+            noise = [chance.gauss(0, 1) for _ in range(self._pace.reads + 2)]
+            own = [fault for fault in faults if device in fault.devices]
+            blind = next((fault for fault in own if fault.kind in _REASONS), None)
+            if blind is not None:
+                yield Fault(gpu, end, _REASONS[blind.kind], "simulated")
+                continue
+            reading = self._reading(device, gpu, (start, end), noise, at_work.get(device), own)
+            yield _spoiled(reading, own, noise)
+
+    def _reading(
+        self,
+        device: int,
+        gpu: Gpu,
+        window: tuple[float, float],
+        noise: Sequence[float],
+        truth: JobTruth | None,
+        faults: Sequence[NodeFault],
+    ) -> Reading:
+        start, end = window
+        ofu = 0.0
+        hz = IDLE_HZ
+        if truth is not None and truth.is_running[int(start // MINUTE) - truth.job.start]:
+            ofu = truth.mean(start, end) * truth.share_of(self._number, device)
+            hz = truth.job.draft.clock_hz * self._cards[device] * (1 + WINDOW_SPREAD * noise[0])
+            limits = [fault.clock_hz for fault in faults if fault.clock_hz is not None]
+            hz = min(hz, truth.limit_hz(self._number, device), *limits, self._node.max_clock_hz)
+        reads = self._pace.reads + 1
+        spread = READ_SPREAD * hz if ofu else 0.0
+        step = (end - start) / (reads - 1)
+        clocks = tuple(
+            ClockSample(start + place * step, round(hz + spread * noise[1 + place], -6))
+            for place in range(reads)
+        )
+        active = min(1.0, ofu * self._node.tensor_clock_hz / hz)
+        return Reading(gpu, start, end, active, {"hmma": active, "imma": 0.0, "dmma": 0.0}, clocks)
+
+
+_REASONS = {"gpu_lost": Reason.LOST, "source_lost": Reason.UNREACHABLE}
+
+
+def _spoiled(reading: Reading, faults: Sequence[NodeFault], noise: Sequence[float]) -> Reading:
+    """A reading with what counters that stand still show, where they do."""
+    kinds = {fault.kind for fault in faults}
+    if not reading.tensor_active or kinds.isdisjoint({"counters_dead", "counters_frozen"}):
+        return reading
+    active = 0.0 if "counters_dead" in kinds else FROZEN_TENSOR
+    engine, power = BUSY
+    engine -= 0.1 * min(abs(noise[0]), 3.0)
+    evidence = Evidence(graphics_active=engine, other_active=active and engine, power=power)
+    return Reading(
+        reading.gpu,
+        reading.start,
+        reading.end,
+        active,
+        {"hmma": active, "imma": 0.0, "dmma": 0.0},
+        reading.clocks,
+        evidence=evidence,
+    )

@@ -1,0 +1,62 @@
+"""Puts a simulated fleet together: nodes, jobs with their places, faults, and the truth of it all."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ofu_exporter.fleet.simulation.counters import NodeClock, Shift, SimulatedCounters
+from ofu_exporter.fleet.simulation.faults import Faults, faults_of
+from ofu_exporter.fleet.simulation.jobs import drafts
+from ofu_exporter.fleet.simulation.layout import FleetNode, nodes_of
+from ofu_exporter.fleet.simulation.placement import placed
+from ofu_exporter.fleet.simulation.spec import MINUTE, FleetSpec
+from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.truth import JobTruth, truth_of
+
+
+@dataclass(frozen=True)
+class SimulatedFleet:
+    """A fleet whose truth is known."""
+
+    spec: FleetSpec
+    nodes: tuple[FleetNode, ...]
+    faults: Faults
+    jobs: tuple[JobTruth, ...]
+    shifts: Mapping[int, Sequence[Shift]]
+    """What runs on each node, by its number."""
+
+    def counters(self, number: int) -> SimulatedCounters:
+        """The counters of one node."""
+        pace = NodeClock(self.spec.interval, self.spec.clock_reads)
+        shifts, faults = self.shifts.get(number, ()), self.faults.get(number, ())
+        return SimulatedCounters(number, self.nodes[number], pace, shifts, faults, self.spec.seed)
+
+    def number_of(self, name: str) -> int:
+        """The number of the node of this name. Raises KeyError."""
+        return self._numbers[name]
+
+    @property
+    def _numbers(self) -> Mapping[str, int]:
+        return {node.name: number for number, node in enumerate(self.nodes)}
+
+
+def fleet_of(file: SpecFile) -> SimulatedFleet:
+    """The fleet of a specification. Raises ConfigError for what cannot be, with its line."""
+    nodes = nodes_of(file)
+    faults = faults_of(file, nodes)
+    jobs = tuple(
+        truth_of(job, nodes, faults, file.spec.seed)
+        for job in placed(file, nodes, tuple(drafts(file, nodes)))
+    )
+    shifts: dict[int, list[Shift]] = {}
+    for truth in jobs:
+        for node, own in truth.job.devices.items():
+            shifts.setdefault(node, []).append(Shift(truth, frozenset(own)))
+    return SimulatedFleet(file.spec, nodes, faults, jobs, shifts)
+
+
+def begin_unix(start: datetime.datetime) -> float:
+    """The Unix time of a fleet's begin: the whole minute that it is in."""
+    return start.timestamp() // MINUTE * MINUTE

@@ -1,0 +1,147 @@
+"""Writes what the recording rules would have kept of a simulated fleet, as OpenMetrics, a file for some hours each.
+
+Each file is whole in itself and gets its name when it is complete, so that a full disk costs one file.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from ofu_exporter.errors import OfuError
+from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.hour_series import (
+    HourSums,
+    baselines,
+    cluster_baselines,
+    idle_gpus,
+)
+from ofu_exporter.fleet.simulation.job_series import JobSeries
+from ofu_exporter.fleet.simulation.observed import observed_job
+from ofu_exporter.fleet.simulation.raw_pages import raw_lines
+from ofu_exporter.fleet.simulation.series import RecordedSeries
+from ofu_exporter.fleet.simulation.spec import MINUTE, Level
+from ofu_exporter.fleet.simulation.sum_series import GpuSums, OwnerSums, node_series
+
+PART = ".part"
+END = "# EOF\n"
+
+
+class Written(NamedTuple):
+    """One file that was written."""
+
+    path: Path
+    samples: int
+
+
+class HistoryError(OfuError):
+    """History that cannot be written any further; what was written is whole."""
+
+
+def recorded(fleet: SimulatedFleet, begin_unix: float) -> list[RecordedSeries]:
+    """Every series of the levels that the specification wants, sorted by name."""
+    levels, length = frozenset(fleet.spec.history.levels), fleet.spec.length
+    owners = OwnerSums(fleet.spec.cluster, length + 1)
+    gpus = GpuSums(fleet)
+    hours = HourSums(fleet.spec.cluster, length)
+    found: list[RecordedSeries] = []
+    for truth in fleet.jobs:
+        job = JobSeries(observed_job(truth, fleet), fleet, begin_unix)
+        minutely = list(job.series())
+        for series in minutely:
+            owners.add(series)
+        gpus.add(job.job)
+        hourly = list(hours.job(job.job, job.labels))
+        found += [*minutely, *_baselines(job, minutely, length), *hourly]
+    of_owners = list(owners.series())
+    found += [*of_owners, *cluster_baselines(of_owners, length), *gpus.series()]
+    found += [*hours.series(), *hours.gpus(gpus), *node_series(fleet)]
+    wanted = [series for series in found if level_of(series.name) in levels]
+    return sorted(wanted, key=lambda series: series.name)
+
+
+def _baselines(
+    job: JobSeries, series: list[RecordedSeries], length: int
+) -> Iterator[RecordedSeries]:
+    yield from baselines(series, length)
+    by_name = {one.name: one for one in series}
+    yield from idle_gpus(job, by_name["job:job_gpu_ofu:quantile50"], length)
+
+
+def level_of(name: str) -> Level:
+    """The level of the specification that a series belongs to."""
+    level = name.partition(":")[0]
+    if name.endswith((":increase1h", "ratio_increase1h", "topk1_1h")):
+        return "hour"
+    if level in ("user", "account", "partition", "namespace"):
+        return "owner"
+    if level == "fleet":
+        return "cluster"
+    return level  # type: ignore[return-value]
+
+
+def write(
+    fleet: SimulatedFleet, begin_unix: float, folder: Path, begin: int = 0
+) -> Iterator[Written]:
+    """Write the history from a minute of the fleet on, file by file.
+
+    Raises HistoryError when the disk is full, with the time from which on to go on.
+    """
+    series = recorded(fleet, begin_unix)
+    step = fleet.spec.history.segment
+    end = fleet.spec.length + 1
+    first = int(begin_unix // MINUTE) + begin
+    while first < int(begin_unix // MINUTE) + end:
+        until = min((first // step + 1) * step, int(begin_unix // MINUTE) + end)
+        minutes = (first - int(begin_unix // MINUTE), until - int(begin_unix // MINUTE))
+        name = _stamp(first * MINUTE).replace(":", "")
+        yield _file(folder / f"recorded-{name}.om", _lines(series, minutes, begin_unix), first)
+        raw = raw_lines(fleet, begin_unix, minutes)
+        if raw is not None:
+            yield _file(folder / f"raw-{name}.om", raw, first)
+        first = until
+
+
+def _stamp(unix: float) -> str:
+    return datetime.datetime.fromtimestamp(unix, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def _file(path: Path, lines: Iterable[tuple[str, int]], first: int) -> Written:
+    """Write one file under another name and rename it once it is complete."""
+    part = path.with_name(path.name + PART)
+    samples = 0
+    try:
+        with part.open("w") as file:
+            for text, count in lines:
+                file.write(text)
+                samples += count
+            file.write(END)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        begin = _stamp(first * MINUTE)
+        raise HistoryError(
+            f"cannot write {path}: {error.strerror or error}; the files before are whole: "
+            f"make room, and go on with --from {begin}"
+        ) from error
+    return Written(path, samples)
+
+
+def _lines(
+    series: Iterable[RecordedSeries], minutes: tuple[int, int], begin_unix: float
+) -> Iterator[tuple[str, int]]:
+    """The text of some minutes, a series at a time."""
+    stamps = {minute: f" {begin_unix + MINUTE * minute:.0f}\n" for minute in range(*minutes)}
+    for name, alike in groupby(series, lambda one: one.name):
+        head = f"# TYPE {name} gauge\n"
+        for one in alike:
+            start = one.text() + " "
+            lines = [
+                f"{start}{value:.9g}{stamps[minute]}" for minute, value in one.samples(*minutes)
+            ]
+            if lines:
+                yield head + "".join(lines), len(lines)
+                head = ""

@@ -1,0 +1,236 @@
+"""Makes the series that the recording rules keep of one job, from what the agents of its nodes count."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+
+from ofu_exporter.fleet.simulation.agent import SCHEDULER
+from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.observed import ObservedJob, Sums
+from ofu_exporter.fleet.simulation.reporting import report_body
+from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, divided, minus
+from ofu_exporter.fleet.simulation.spec import MINUTE
+from ofu_exporter.ofu.divergence import Divergence, compare, compare_sums
+from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.reports.causes import Question, causes_or_none
+from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.reports.stated import Hardware
+from ofu_exporter.serving.metrics.report import NO_CAUSE
+from ofu_exporter.values.reported import Compared, Verdict
+
+GRACE = int(GRACE_SECONDS / MINUTE)
+"""Minutes for which the agents show a job that has ended."""
+REMEMBERED = 5
+"""Minutes for which the rules remember the names of a job that no page shows."""
+SHORT, LONG = 5, 15
+"""Minutes of the ranges of the rules: of OFU, and of what is compared."""
+HORIZON = 10
+"""Minutes over which agents compare."""
+
+Values = Callable[[int], float]
+
+
+class JobSeries:
+    """The series of one job, by name. Each has a value a minute from the job's first minute on."""
+
+    def __init__(self, job: ObservedJob, fleet: SimulatedFleet, begin_unix: float) -> None:
+        self.job = job
+        self._fleet = fleet
+        self._begin = begin_unix
+        draft = job.truth.job.draft
+        self.labels: Mapping[str, str] = {
+            "cluster": fleet.spec.cluster,
+            "job_id": draft.job_id,
+            "job_name": draft.group.name,
+            "user": draft.user,
+            "account": draft.group.account,
+            "partition": draft.group.partition,
+            "namespace": draft.group.namespace,
+            "scheduler": SCHEDULER,
+        }
+        self.first = job.start + 1
+        self._end = job.end
+        reporting = draft.group.report
+        self._reports_from = job.start + reporting.every if reporting and job.reported else None
+        self._cut = fleet.spec.length
+
+    def _while(self, last: int, value: Values, first: int | None = None) -> array[float]:
+        """A value for each minute up to the last one for which there is one."""
+        begin = self.first if first is None else first
+        until = min(last, self._cut) + 1
+        return array("d", (value(t) if t >= begin else ABSENT for t in range(self.first, until)))
+
+    def _known(self, value: Values, first: int | None = None) -> array[float]:
+        """While a page shows the job, or its names are remembered."""
+        return self._while(self._end + GRACE + REMEMBERED - 1, value, first)
+
+    def _shown(self, value: Values, first: int | None = None) -> array[float]:
+        return self._while(self._end + GRACE - 1, value, first)
+
+    def _holding(self, value: Values) -> array[float]:
+        return self._while(self._end, value)
+
+    def series(self) -> Iterator[RecordedSeries]:
+        """Every series that the rules of each minute keep of the job."""
+        for name, values in self._values():
+            yield RecordedSeries(name, self.labels, self.first, values)
+        if self._reports_from is not None:
+            yield from self._verdicts()
+
+    def _values(self) -> Iterator[tuple[str, array[float]]]:
+        job = self.job
+        yield "job:ofu_job_info:topk1", self._known(lambda _: 1.0)
+        used = self._known(_rate(job.used, SHORT))
+        observed = self._known(_rate(job.observed, SHORT))
+        yield "job:ofu_job_utilization_seconds:rate5m", used
+        yield "job:ofu_job_gpu_seconds:rate5m", observed
+        yield "job:ofu_job_held_gpu_seconds:rate5m", self._known(_rate(job.held, SHORT))
+        yield "job:held_gpu_hours:sum", self._shown(lambda t: job.held.at(t) / 3600)
+        ofu = divided(used, observed)
+        yield "job:ofu:ratio_rate5m", ofu
+        active = self._holding(lambda t: job.active.grown(t, SHORT) / (MINUTE * min(SHORT, t)))
+        yield "job:ofu_gpu_tensor_active:avg5m", active
+        yield "job:clock:ratio_rate5m", divided(ofu[: len(active)], active)
+        done = Sums(job.start, job.truth.done)
+        measured = self._measured()
+        yield (
+            "job:job_gpu_ofu:quantile50",
+            _where(
+                measured, self._holding(lambda t: done.grown(t, SHORT) / (MINUTE * min(SHORT, t)))
+            ),
+        )
+        yield "job:job_gpu_ofu:count", measured
+        if self._reports_from is not None:
+            yield from self._compared(self._reports_from)
+
+    def _measured(self) -> array[float]:
+        devices, start = self.job.devices, self.job.start
+        counts = self._holding(lambda t: float(max(devices[max(0, t - SHORT - start) : t - start])))
+        return array("d", (count or ABSENT for count in counts))
+
+    def _compared(self, first: int) -> Iterator[tuple[str, array[float]]]:
+        job = self.job
+        mfu, used, seconds = (
+            self._known(_rate(sums, LONG), first + 1)
+            for sums in (job.compared_mfu, job.compared_used, job.compared)
+        )
+        yield "job:ofu_job_compared_mfu_seconds:rate15m", mfu
+        yield "job:ofu_job_compared_utilization_seconds:rate15m", used
+        yield "job:ofu_job_compared_gpu_seconds:rate15m", seconds
+        yield "job:mfu:ratio_rate15m", divided(mfu, seconds)
+        yield "job:ofu_compared:ratio_rate15m", divided(used, seconds)
+        yield (
+            "job:mfu_minus_ofu:ratio_rate15m",
+            minus(divided(mfu, seconds), divided(used, seconds)),
+        )
+        mfu, used, seconds = (
+            self._shown(sums.at, first)
+            for sums in (job.compared_mfu, job.compared_used, job.compared)
+        )
+        yield "job:mfu:ratio", divided(mfu, seconds)
+        yield "job:ofu_compared:ratio", divided(used, seconds)
+        yield "job:mfu_minus_ofu:ratio", minus(divided(mfu, seconds), divided(used, seconds))
+        yield "job:ofu_job_report_timestamp_seconds:max", self._shown(self._last_report(), first)
+
+    def _last_report(self) -> Values:
+        last, latest = {}, 0
+        made = {minute for minute, _ in self.job.reported}
+        for minute in range(self.job.start, self._end + GRACE + 1):
+            latest = minute if minute in made else latest
+            last[minute] = self._begin + MINUTE * latest
+        return lambda t: last[t]
+
+    def _verdicts(self) -> Iterator[RecordedSeries]:
+        """Verdicts and causes, by the number of the job's nodes that hold them, and the reports."""
+        first = self._reports_from
+        assert first is not None
+        minutes = min(self._end + GRACE - 1, self._cut) + 1 - self.first
+        counts: dict[tuple[str, str], array[float]] = {}
+        causes: dict[Verdict, str] = {}
+        previous: Divergence | None = None
+        for minute in range(first, self.first + minutes):
+            previous = self._divergence(minute, previous)
+            verdict = previous.verdict if previous else Verdict.INSUFFICIENT_DATA
+            kinds = [("verdict", verdict.value)]
+            if previous is not None and verdict.diverged:
+                if verdict not in causes:
+                    causes[verdict] = self._cause(minute, previous)
+                kinds.append(("cause", causes[verdict]))
+            agents = self.job.agents
+            nodes = agents[min(minute - self.job.start, len(agents)) - 1]
+            for kind in kinds:
+                values = counts.setdefault(kind, array("d", [ABSENT]) * minutes)
+                values[minute - self.first] = float(nodes)
+        for (label, value), values in sorted(counts.items()):
+            name = f"job:ofu_job_divergence_{label}:sum"
+            yield RecordedSeries(name, {**self.labels, label: value}, self.first, values)
+        labels = {**self.labels, "outcome": "accepted"}
+        rate = self._known(self._report_rate(first), first + 1)
+        yield RecordedSeries("job:ofu_job_reports:rate15m", labels, self.first, rate)
+
+    def _divergence(self, minute: int, previous: Divergence | None) -> Divergence | None:
+        sums = self._horizon(minute)
+        gpus = self.job.truth.gpu_shares
+        if sums.mfu is None or sums.ofu is None:
+            return None
+        before = previous.verdict if previous else None
+        observed_seconds = sums.gpu_seconds / gpus
+        return compare(sums.mfu, sums.ofu, observed_seconds=observed_seconds, previous=before)
+
+    def _horizon(self, minute: int) -> Compared:
+        job = self.job
+        settled = minute + 2  # what is reported by now is settled by then
+        grown = (
+            sums.grown(settled, HORIZON)
+            for sums in (job.compared_mfu, job.compared_used, job.compared)
+        )
+        mfu, used, seconds = grown
+        return Compared(mfu, used, seconds)
+
+    def _cause(self, minute: int, divergence: Divergence) -> str:
+        """The cause that an agent names first, found by the agent's own search."""
+        made = [each for each, _ in self.job.reported if each <= minute]
+        truth = self.job.truth
+        body = report_body(truth, made[-1], self._fleet.spec, self._begin)
+        node = self._fleet.nodes[next(iter(truth.job.devices))]
+        name = node.model.names[0]
+        hardware = Hardware(1, name, frozenset({name}), node.rating.peak_flops)
+        sums = self._horizon(minute)
+        judged = compare_sums(sums) or divergence
+        report = MfuReport.model_validate(body)
+        peak = node.rating.peak_flops.get(next(iter(report.shares() or {"bf16": 1.0})))
+        question = Question(sums, judged, report, hardware, peak)
+        first = causes_or_none(truth.job.draft.job_id, question).first
+        return first.cause if first else NO_CAUSE
+
+    def _report_rate(self, first: int) -> Values:
+        made = {minute for minute, _ in self.job.reported}
+        count, counts = 0, {}
+        for minute in range(self.job.start, self._end + 1):
+            count += minute in made
+            counts[minute] = count
+        nodes = len(self.job.truth.job.devices)
+
+        def rate(minute: int) -> float:
+            now = counts[min(minute, self._end)]
+            before = counts[min(max(minute - LONG, first), self._end)]
+            return nodes * (now - before) / (LONG * MINUTE)
+
+        return rate
+
+
+def _rate(sums: Sums, minutes: int) -> Values:
+    seconds = minutes * MINUTE
+    return lambda minute: sums.grown(minute, minutes) / seconds
+
+
+def _where(mask: array[float], values: array[float]) -> array[float]:
+    """The values where the mask has one."""
+    return array(
+        "d",
+        (
+            value if there == there else ABSENT  # noqa: PLR0124
+            for there, value in zip(mask, values, strict=True)
+        ),
+    )

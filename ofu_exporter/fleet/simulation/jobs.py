@@ -1,0 +1,131 @@
+"""Makes the jobs of a simulated fleet from their groups: how long each runs, how fast, and what it reports."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.simulation.layout import FleetNode
+from ofu_exporter.fleet.simulation.mistakes import reported_over_right
+from ofu_exporter.fleet.simulation.spec import JobGroup, LengthSpread, Spread
+from ofu_exporter.fleet.simulation.spec_file import Place, SpecFile
+
+FIRST_ID = 1001
+USUAL_CLOCK = 0.74
+"""SM clock under a full load over the tensor clock: 1,352 of 1,830 MHz in arXiv:2605.20799, section IV-C."""
+FULL = 0.9
+"""Highest tensor activity of a job, so that noise does not take it above 1."""
+
+
+@dataclass(frozen=True)
+class DraftJob:
+    """A job before it has its place: when it wants to start, on how many devices, and what it does there."""
+
+    job_id: str
+    group: JobGroup
+    place: Place
+    """Where its group stands in the specification."""
+    user: str
+    start: int
+    """Minute of the fleet."""
+    minutes: int
+    ofu: float
+    """OFU of each of its GPUs while it works undisturbed."""
+    mfu: float
+    """The right MFU then."""
+    clock_hz: float
+    reported_over_right: float
+
+
+def drafts(file: SpecFile, nodes: tuple[FleetNode, ...]) -> Iterator[DraftJob]:
+    """Every job, in the order of the groups. Raises ConfigError for one that cannot be."""
+    job_id = FIRST_ID
+    for number, group in enumerate(file.spec.jobs):
+        place: Place = ("jobs", number)
+        node = next((each for each in nodes if _fits(group, each)), None)
+        if node is None:
+            raise file.error(place, f"no node has {_wanted(group)}")
+        factor = _factor(file, group, place, node)
+        for member in range(group.count):
+            chance = random.Random(f"{file.spec.seed}/job/{number}/{member}")
+            yield _draft(file, group, (place, member, str(job_id), factor), node, chance)
+            job_id += 1
+
+
+def _fits(group: JobGroup, node: FleetNode) -> bool:
+    if group.partition and node.partition != group.partition:
+        return False
+    if group.nodes:
+        return any(node.name == name or ".." in name for name in group.nodes)
+    return any(gpu.profile == (group.mig or "") for gpu in node.devices)
+
+
+def _wanted(group: JobGroup) -> str:
+    what = f"instances {group.mig}" if group.mig else "whole GPUs"
+    return f"{what} in partition {group.partition!r}" if group.partition else what
+
+
+def _factor(file: SpecFile, group: JobGroup, place: Place, node: FleetNode) -> float:
+    if group.report is None:
+        return 1.0
+    try:
+        return reported_over_right(group.report, file.spec.models, node.model.names[0])
+    except ConfigError as error:
+        raise file.error((*place, "report"), str(error)) from error
+
+
+def _draft(
+    file: SpecFile,
+    group: JobGroup,
+    named: tuple[Place, int, str, float],
+    node: FleetNode,
+    chance: random.Random,
+) -> DraftJob:
+    place, member, job_id, factor = named
+    start = group.start + member * group.every
+    if start >= file.spec.length:
+        raise file.error((*place, "start"), f"job {job_id} would start after the end of the fleet")
+    clock_hz = group.clock_mhz * 1e6 if group.clock_mhz else USUAL_CLOCK * node.tensor_clock_hz
+    if clock_hz > node.max_clock_hz:
+        most = f"the GPU's SM clock is at most {node.max_clock_hz / 1e6:.0f} MHz"
+        raise file.error((*place, "clock_mhz"), most)
+    ofu, mfu = _pace(group, chance)
+    highest = FULL * clock_hz / node.tensor_clock_hz
+    if ofu > highest:
+        spread = group.ofu or group.mfu
+        if spread and not spread.deviation:
+            text = f"an OFU of {ofu:.3g} needs a clock above {clock_hz / 1e6:.0f} MHz"
+            raise file.error((*place, "ofu" if group.ofu else "mfu"), text)
+        ofu, mfu = highest, mfu * highest / ofu
+    left = file.spec.length - start
+    minutes = min(left, _minutes(group.lasts, chance)) if group.lasts else left
+    user = group.users[member % len(group.users)]
+    return DraftJob(job_id, group, place, user, start, minutes, ofu, mfu, clock_hz, factor)
+
+
+def _pace(group: JobGroup, chance: random.Random) -> tuple[float, float]:
+    """OFU and right MFU."""
+    if group.work == "idle":
+        return 0.0, 0.0
+    more = drawn(group.left_out, chance)
+    if group.mfu is not None:
+        mfu = drawn(group.mfu, chance)
+        return mfu + more, mfu
+    assert group.ofu is not None
+    ofu = drawn(group.ofu, chance)
+    return ofu, max(0.0, ofu - more)
+
+
+def drawn(spread: Spread, chance: random.Random) -> float:
+    """One of several values that are spread."""
+    value = chance.gauss(spread.mean, spread.deviation) if spread.deviation else spread.mean
+    return min(max(value, spread.lowest), spread.highest)
+
+
+def _minutes(spread: LengthSpread, chance: random.Random) -> int:
+    shape = spread.deviation
+    value = spread.mean * math.exp(shape * chance.gauss(0, 1) - shape * shape / 2)
+    return max(1, min(round(value), spread.longest))

@@ -1,0 +1,123 @@
+"""Makes the nodes of a simulated fleet, each with its GPUs or MIG instances as a source would describe them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ofu_exporter.fleet.simulation.spec import FleetSpec, NodeGroup
+from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.hardware.gpu_models import by_short_name, find, rate
+from ofu_exporter.hardware.gpu_spec import GpuModel
+from ofu_exporter.hardware.mig_shares import shares
+from ofu_exporter.values.gpu import LOW_PRECISION, Gpu, Rating
+
+_RANGE = re.compile(r"(?P<name>.*?)(?P<first>\d+)\.\.(?P<last>\d+)")
+UUID = "SIMULATED"
+"""Every uuid begins with it."""
+
+
+@dataclass(frozen=True)
+class FleetNode:
+    """One node: its GPUs or instances, as its agent would find them."""
+
+    name: str
+    partition: str
+    devices: tuple[Gpu, ...]
+    rating: Rating
+    model: GpuModel
+
+    @cached_property
+    def shares(self) -> tuple[float, ...]:
+        """Part of a whole GPU that each device counts as."""
+        found = shares(self.devices)
+        return tuple(found[gpu.key].ratio for gpu in self.devices)
+
+    @property
+    def tensor_clock_hz(self) -> float:
+        return self.rating.tensor_clock_hz[LOW_PRECISION]
+
+    @property
+    def max_clock_hz(self) -> float:
+        """Highest SM clock of the GPUs."""
+        return self.model.max_sm_clock_hz or self.tensor_clock_hz
+
+
+def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
+    """Every node of the fleet. Raises ConfigError for a GPU that nobody knows, and for a name that is there twice."""
+    found: list[FleetNode] = []
+    names: set[str] = set()
+    for place, group in enumerate(file.spec.nodes):
+        model, sample = _model(file, place, group)
+        for number in range(1, group.count + 1):
+            name = f"{group.name}{number}"
+            if name in names:
+                raise file.error(("nodes", place, "name"), f"node {name} is there twice")
+            names.add(name)
+            devices = tuple(_devices(file.spec, group, name, model))
+            rating = rate(sample)
+            assert rating is not None
+            found.append(FleetNode(name, group.partition, devices, rating, model))
+    return tuple(found)
+
+
+def _model(file: SpecFile, place: int, group: NodeGroup) -> tuple[GpuModel, Gpu]:
+    short = by_short_name(group.model)
+    sample = Gpu(index="0", uuid="", name=short[0] if short else group.model)
+    model = find(sample)
+    if model is None or model.tensor_clock_hz is None:
+        raise file.error(("nodes", place, "model"), f"no GPU {group.model!r} with a tensor clock")
+    return model, sample
+
+
+def _devices(spec: FleetSpec, group: NodeGroup, node: str, model: GpuModel) -> Iterable[Gpu]:
+    for index in range(group.gpus):
+        uuid = f"{UUID}-{spec.seed}-{node}-{index}"
+        whole = Gpu(
+            index=str(index),
+            uuid=uuid,
+            name=model.names[0],
+            pci_bus_id=f"00000000:{index + 1:02X}:00.0",
+            pci_device_id=model.pci_device_ids[0] if len(model.pci_device_ids) == 1 else "",
+            driver="simulated",
+            sm_count=model.sm_count,
+            compute_capability=model.chip.compute_capability,
+            max_sm_clock_hz=model.max_sm_clock_hz,
+            memory_bytes=model.memory_gib[0] << 30 if model.memory_gib else None,
+        )
+        yield from _divided(whole, group.mig) if group.mig else [whole]
+
+
+def _divided(whole: Gpu, profiles: Sequence[str]) -> Iterable[Gpu]:
+    for number, profile in enumerate(profiles, 1):
+        yield Gpu(
+            index=whole.index,
+            uuid=whole.uuid,
+            instance=str(number),
+            profile=profile,
+            name=whole.name,
+            pci_bus_id=whole.pci_bus_id,
+            pci_device_id=whole.pci_device_id,
+            driver=whole.driver,
+            compute_capability=whole.compute_capability,
+            max_sm_clock_hz=whole.max_sm_clock_hz,
+            mig_uuid=f"MIG-{whole.uuid}-{number}",
+        )
+
+
+def named(names: Iterable[str], known: Mapping[str, int]) -> tuple[list[int], str]:
+    """The numbers of nodes by name, where `a1..4` stands for a1 to a4; and the first name that no node has, or ""."""
+    found: dict[int, None] = {}
+    for name in names:
+        match = _RANGE.fullmatch(name)
+        each = [name]
+        if match:
+            last = min(int(match["last"]), int(match["first"]) + len(known))
+            each = [f"{match['name']}{n}" for n in range(int(match["first"]), last + 1)]
+        for one in each:
+            if one not in known:
+                return [], one
+            found[known[one]] = None
+    return list(found), "" if found else "nothing"

@@ -1,0 +1,76 @@
+"""Writes whole pages of some nodes as history: what a Prometheus would have scraped from their agents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ofu_exporter.fleet.simulation.agent import SimulatedAgent
+from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.layout import named
+from ofu_exporter.fleet.simulation.spec import MINUTE
+
+UP = "up"
+
+
+def raw_lines(
+    fleet: SimulatedFleet, begin_unix: float, minutes: tuple[int, int]
+) -> Iterator[tuple[str, int]] | None:
+    """The pages of the nodes that the specification names, within some minutes; None where there are none."""
+    known = {node.name: number for number, node in enumerate(fleet.nodes)}
+    wanted: dict[int, tuple[int, int]] = {}
+    for raw in fleet.spec.history.raw:
+        begin, end = max(raw.at, minutes[0]), min(raw.at + raw.lasts, minutes[1])
+        if begin < end:
+            wanted |= dict.fromkeys(named(raw.nodes, known)[0], (begin, end))
+    if not wanted:
+        return None
+    return _families(fleet, begin_unix, wanted)
+
+
+def _families(
+    fleet: SimulatedFleet, begin_unix: float, wanted: dict[int, tuple[int, int]]
+) -> Iterator[tuple[str, int]]:
+    """The lines of all nodes, a metric at a time, as the format wants it."""
+    lines: dict[str, list[str]] = {}
+    for number, (begin, end) in wanted.items():
+        for name, line in _scraped(fleet, begin_unix, number, (MINUTE * begin, MINUTE * end)):
+            lines.setdefault(name, []).append(line)
+    for name in sorted(lines):
+        yield (
+            f"# TYPE {name} unknown\n" + "".join(sorted(lines[name], key=_series)),
+            len(lines[name]),
+        )
+
+
+def _series(line: str) -> str:
+    """A line without value and time."""
+    return line.rsplit(" ", 2)[0]
+
+
+def _scraped(
+    fleet: SimulatedFleet, begin_unix: float, number: int, seconds: tuple[int, int]
+) -> Iterator[tuple[str, str]]:
+    """Each sample of a node, by the name of its metric. The agent starts where its pages begin."""
+    labels = f'instance="{fleet.nodes[number].name}",job="{fleet.spec.scrape_job}"'
+    if fleet.spec.cluster:
+        labels = f'cluster="{fleet.spec.cluster}",{labels}'
+    agent = SimulatedAgent(fleet, number, begin_unix, seconds[0])
+    for at in range(seconds[0], seconds[1], fleet.spec.scrape_interval):
+        agent.advance(at)
+        stamp = f"{begin_unix + at:.0f}"
+        is_up = not agent.is_missing
+        yield UP, f"{UP}{{{labels}}} {float(is_up)} {stamp}\n"
+        if is_up:
+            page = agent.render("", "").body.decode()
+            agent.count_request()
+            for line in page.splitlines():
+                if line and not line.startswith("#"):
+                    yield from _sample(line, labels, stamp)
+
+
+def _sample(line: str, labels: str, stamp: str) -> Iterator[tuple[str, str]]:
+    series, _, value = line.rpartition(" ")
+    name, brace, own = series.partition("{")
+    if not math.isnan(float(value)):
+        yield name, f"{name}{{{labels}{',' + own if brace else '}'} {value} {stamp}\n"

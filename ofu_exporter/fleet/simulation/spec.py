@@ -1,0 +1,289 @@
+"""Defines what a fleet's specification may say: nodes, jobs, faults and history, all of it checked."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from ofu_exporter.support.durations import seconds
+
+MINUTE = 60
+"""Seconds; everything that happens to a job or node happens at a whole minute."""
+LONGEST_MINUTES = 366 * 24 * 60
+_DAYS = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*d\s*")
+MOST_NODES = 100_000
+MOST_JOBS = 100_000
+LABEL = r"^[^\x00-\x1f\"\\]*$"
+"""No quotation mark, backslash or control character, so that a label is written as it is."""
+
+
+def _minutes(value: object) -> object:
+    days = _DAYS.fullmatch(str(value))
+    found = float(days[1]) * 86400 if days else seconds(value)
+    if not isinstance(found, float) or found % MINUTE:
+        raise ValueError(f"{value!r} is not a whole number of minutes")
+    return int(found / MINUTE)
+
+
+def _utc(value: datetime.datetime) -> datetime.datetime:
+    zoned = value.replace(tzinfo=datetime.timezone.utc) if value.tzinfo is None else value
+    if zoned.second or zoned.microsecond:
+        raise ValueError("is not a whole minute")
+    return zoned.astimezone(datetime.timezone.utc)
+
+
+Minutes = Annotated[int, BeforeValidator(_minutes), Field(ge=0, le=LONGEST_MINUTES)]
+"""A duration, or a time since the beginning of what it belongs to."""
+Begin = Annotated[datetime.datetime, AfterValidator(_utc)]
+Label = Annotated[str, Field(pattern=LABEL, max_length=200)]
+Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Spread(_Part):
+    """Values of several jobs: normally distributed, and never below or above what is given."""
+
+    mean: float
+    deviation: float = Field(default=0.0, ge=0.0)
+    lowest: float = 0.0
+    highest: float = 1.0
+
+
+class LengthSpread(_Part):
+    """Lengths of several jobs: log-normally distributed around the mean."""
+
+    mean: Minutes
+    deviation: float = Field(default=0.5, ge=0.0, le=2.0, description="Of the logarithm.")
+    longest: Minutes = LONGEST_MINUTES
+
+
+def _spread(value: object) -> object:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return {"mean": value} if is_number else value
+
+
+def _length(value: object) -> object:
+    return {"mean": value, "deviation": 0.0} if isinstance(value, (str, int, float)) else value
+
+
+Shares = Annotated[Spread, BeforeValidator(_spread)]
+Lengths = Annotated[LengthSpread, BeforeValidator(_length)]
+
+
+class NodeGroup(_Part):
+    """Nodes that are alike. Their names are `name` and a number from 1 on."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
+    count: int = Field(ge=1, le=MOST_NODES)
+    model: str = Field(min_length=1, description="As in the table of GPUs: H100, A100-SXM4-80GB.")
+    gpus: int = Field(default=8, ge=1, le=72)
+    mig: tuple[Annotated[str, Field(pattern=r"^\d+g\.\d+gb$")], ...] = Field(
+        default=(), max_length=7, description="Profiles into which every GPU is divided."
+    )
+    partition: Label = ""
+
+
+class ModelSpec(_Part):
+    """A model that jobs train."""
+
+    config: dict[str, Any] = Field(description="The model's own config.json, as it is.")
+    seq_len: int = Field(gt=0, le=1 << 30)
+
+
+class Reporting(_Part):
+    """What a job reports of itself. Without a mistake it reports its true MFU."""
+
+    every: Minutes = 1
+    model: str | None = Field(default=None, description="A name of `models`.")
+    mistake: str | None = Field(default=None, description="A cause, as `explain` names them.")
+    convention: str | None = Field(default=None, description="Counts by it, right or wrong.")
+    precision: str = "bf16"
+    recompute: Literal["none", "selective", "full"] | None = None
+    noise: float = Field(default=0.003, ge=0.0, le=0.1, description="As a share of the MFU.")
+
+    @field_validator("every")
+    @classmethod
+    def _often_enough(cls, value: int) -> int:
+        if not 1 <= value <= 10:
+            raise ValueError("is not between 1m and 10m")
+        return value
+
+    @model_validator(mode="after")
+    def _one_reason(self) -> Reporting:
+        if self.mistake and self.convention:
+            raise ValueError("mistake and convention are two reasons for one wrong number")
+        if self.convention and not self.model:
+            raise ValueError("a convention counts a model: name one")
+        return self
+
+
+class Change(_Part):
+    """From a minute of the job on, it is faster or slower than before by this factor."""
+
+    at: Minutes
+    factor: float = Field(ge=0.0, le=10.0)
+
+
+class Straggler(_Part):
+    """One GPU that is slower. With a clock the others wait for it; with a share it does less than they do."""
+
+    gpu: int = Field(default=0, ge=0, description="Which of the job's GPUs, from 0.")
+    clock_mhz: Positive | None = None
+    share: Ratio | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Straggler:
+        if (self.clock_mhz is None) == (self.share is None):
+            raise ValueError("needs one of clock_mhz and share")
+        return self
+
+
+class Crashes(_Part):
+    """The job crashes again and again, and starts anew on the same GPUs with the same id."""
+
+    every: Minutes = Field(ge=1)
+    pause: Minutes = Field(default=2, ge=1, le=4)
+
+
+class JobGroup(_Part):
+    """Jobs that are alike, one or many."""
+
+    name: Label = Field(min_length=1)
+    count: int = Field(default=1, ge=1, le=MOST_JOBS)
+    users: tuple[Label, ...] = Field(default=("",), min_length=1)
+    account: Label = ""
+    partition: Label = ""
+    namespace: Label = ""
+    gpus: int = Field(default=1, ge=1, description="GPUs, or instances with `mig`.")
+    mig: str | None = Field(default=None, description="The profile of the instances.")
+    nodes: tuple[str, ...] = Field(default=(), description="Just these nodes, all of their GPUs.")
+    start: Minutes = 0
+    every: Minutes = Field(default=0, description="Time from one job's start to the next one's.")
+    lasts: Lengths | None = Field(default=None, description="Without it, to the end.")
+    work: Literal["training", "inference", "idle"] = "training"
+    ofu: Shares | None = None
+    mfu: Shares | None = None
+    left_out: Shares = Field(
+        default=Spread(mean=0.01),
+        validate_default=True,
+        description="What the hardware runs and a right MFU leaves out: OFU - MFU.",
+    )
+    noise: float = Field(default=0.02, ge=0.0, le=0.2, description="From minute to minute.")
+    clock_mhz: Positive | None = None
+    report: Reporting | None = None
+    changes: tuple[Change, ...] = ()
+    straggler: Straggler | None = None
+    crashes: Crashes | None = None
+
+    @model_validator(mode="after")
+    def _one_pace(self) -> JobGroup:
+        if self.work == "idle":
+            if self.ofu or self.mfu or self.report:
+                raise ValueError("an idle job has no ofu, no mfu and no report")
+        elif (self.ofu is None) == (self.mfu is None):
+            raise ValueError("needs one of ofu and mfu")
+        if self.report and self.work != "training":
+            raise ValueError("only training reports")
+        if self.nodes and (self.count > 1 or "gpus" in self.model_fields_set):
+            raise ValueError("with nodes there is one job, on all GPUs of them: no count, no gpus")
+        return self
+
+
+FaultKind = Literal[
+    "agent_missing",
+    "clock_limit",
+    "counters_dead",
+    "counters_frozen",
+    "gpu_lost",
+    "scheduler_lost",
+    "source_lost",
+]
+
+
+class FaultSpec(_Part):
+    """Something that goes wrong on nodes for a while."""
+
+    fault: FaultKind
+    nodes: tuple[str, ...] = Field(min_length=1)
+    gpus: tuple[int, ...] = Field(default=(), description="By index; without them all of the node.")
+    at: Minutes = 0
+    lasts: Minutes | None = Field(default=None, description="Without it, to the end.")
+    clock_mhz: Positive | None = None
+
+    @model_validator(mode="after")
+    def _fitting(self) -> FaultSpec:
+        if (self.clock_mhz is not None) != (self.fault == "clock_limit"):
+            raise ValueError("clock_limit needs clock_mhz, and nothing else has it")
+        whole = ("agent_missing", "source_lost", "scheduler_lost")
+        if self.gpus and self.fault in whole:
+            raise ValueError(f"{self.fault} is of the whole node: no gpus")
+        return self
+
+
+class RawPages(_Part):
+    """Nodes whose whole pages are part of the history, for some hours of it."""
+
+    nodes: tuple[str, ...] = Field(min_length=1)
+    at: Minutes = 0
+    lasts: Minutes = 60
+
+
+Level = Literal["job", "owner", "model", "cluster", "node", "hour"]
+LEVELS: tuple[Level, ...] = ("job", "owner", "model", "cluster", "node", "hour")
+
+
+class HistorySpec(_Part):
+    """What of the fleet is written as history."""
+
+    levels: tuple[Level, ...] = LEVELS
+    segment: Minutes = Field(default=360, description="Time in one file.")
+    raw: tuple[RawPages, ...] = ()
+
+    @field_validator("segment")
+    @classmethod
+    def _whole_blocks(cls, value: int) -> int:
+        if value < 60 or 1440 % value:
+            raise ValueError("is not a part of a day from 1h on")
+        return value
+
+
+class FleetSpec(_Part):
+    """A fleet: what it has, what runs on it, and what goes wrong."""
+
+    seed: int = Field(default=1, ge=0, lt=1 << 32)
+    start: Begin | None = None
+    length: Minutes = Field(default=1440, ge=1)
+    cluster: Label = ""
+    scrape_job: Label = "ofu-exporter"
+    interval: int = Field(default=15, ge=1, le=30, description="Seconds of a window.")
+    clock_reads: int = Field(default=4, ge=1, le=60, description="Of the SM clock, in each window.")
+    scrape_interval: int = Field(
+        default=15, ge=1, le=60, description="Of raw pages in the history."
+    )
+    models: dict[str, ModelSpec] = Field(default_factory=dict)
+    nodes: tuple[NodeGroup, ...] = Field(min_length=1)
+    jobs: tuple[JobGroup, ...] = ()
+    faults: tuple[FaultSpec, ...] = ()
+    history: HistorySpec = HistorySpec()
+
+    @field_validator("interval", "scrape_interval")
+    @classmethod
+    def _parts_of_a_minute(cls, value: int) -> int:
+        if MINUTE % value:
+            raise ValueError(f"{value} s is not a part of a minute")
+        return value

@@ -1,0 +1,276 @@
+"""Makes the series that the recording rules keep of owners, users, GPU models and the cluster."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping
+
+from ofu_exporter import __version__
+from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.job_series import LONG, SHORT
+from ofu_exporter.fleet.simulation.observed import ObservedJob, Sums
+from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals, divided
+from ofu_exporter.fleet.simulation.spec import MINUTE
+from ofu_exporter.values.reasons import Reason, ReportRejection
+
+OWNER = ("user", "account", "partition", "namespace")
+SUMMED = {
+    "job:ofu_job_utilization_seconds:rate5m": "ofu_job_utilization_seconds:rate5m",
+    "job:ofu_job_gpu_seconds:rate5m": "ofu_job_gpu_seconds:rate5m",
+    "job:ofu_job_held_gpu_seconds:rate5m": "ofu_job_held_gpu_seconds:rate5m",
+    "job:ofu_job_compared_mfu_seconds:rate15m": "ofu_job_compared_mfu_seconds:rate15m",
+    "job:ofu_job_compared_utilization_seconds:rate15m": "ofu_job_compared_utilization_seconds:rate15m",
+    "job:ofu_job_compared_gpu_seconds:rate15m": "ofu_job_compared_gpu_seconds:rate15m",
+}
+"""Series of jobs that are summed up by owner, and what the sum is called after its level."""
+RATIOS = {
+    "ofu:ratio_rate5m": ("ofu_job_utilization_seconds:rate5m", "ofu_job_gpu_seconds:rate5m"),
+    "mfu:ratio_rate15m": (
+        "ofu_job_compared_mfu_seconds:rate15m",
+        "ofu_job_compared_gpu_seconds:rate15m",
+    ),
+    "ofu_compared:ratio_rate15m": (
+        "ofu_job_compared_utilization_seconds:rate15m",
+        "ofu_job_compared_gpu_seconds:rate15m",
+    ),
+}
+"""Quotients of these sums."""
+TARGET = 0.4
+"""The OFU that the rules count waste against (target.yaml)."""
+UNAVAILABLE = {
+    "gpu_lost": Reason.LOST,
+    "source_lost": Reason.UNREACHABLE,
+    "counters_dead": Reason.IMPLAUSIBLE,
+    "counters_frozen": Reason.IMPLAUSIBLE,
+}
+"""What an agent says of a GPU with such a fault."""
+
+
+class OwnerSums:
+    """Sums of job series by owner, from which those of users, accounts, partitions and the cluster follow."""
+
+    def __init__(self, cluster: str, minutes: int) -> None:
+        self._cluster = cluster
+        self._minutes = minutes
+        self._sums: dict[tuple[tuple[str, ...], str], Totals] = {}
+        self._verdicts: dict[str, Totals] = {}
+
+    def add(self, series: RecordedSeries) -> None:
+        """Take in a series of a job."""
+        if series.name in SUMMED:
+            owner = tuple(series.labels[label] for label in OWNER)
+            key = (owner, SUMMED[series.name])
+            self._sums.setdefault(key, Totals(self._minutes)).add(series)
+        elif series.name == "job:ofu_job_divergence_verdict:sum":
+            held = array("d", (1.0 if value > 0 else ABSENT for value in series.values))
+            ones = RecordedSeries("", {}, series.first, held)
+            self._verdicts.setdefault(series.labels["verdict"], Totals(self._minutes)).add(ones)
+
+    def series(self) -> Iterator[RecordedSeries]:
+        """Every series of owners, and of what follows from them."""
+        for (owner, name), totals in sorted(self._sums.items()):
+            labels = {"cluster": self._cluster, **dict(zip(OWNER, owner, strict=True))}
+            yield RecordedSeries(f"owner:{name}", labels, 0, totals.values)
+        for place, label in enumerate(OWNER):
+            yield from self._ratios(label, place)
+        yield from self._of_cluster()
+
+    def _by(self, place: int | None) -> dict[str, dict[str, Totals]]:
+        """The sums by the value of one label, or of all owners under ""; owners without a value are in none."""
+        found: dict[str, dict[str, Totals]] = {}
+        for (owner, name), totals in self._sums.items():
+            value = "" if place is None else owner[place]
+            if place is None or value:
+                each = found.setdefault(value, {}).setdefault(name, Totals(self._minutes))
+                each.add(RecordedSeries("", {}, 0, totals.values))
+        return found
+
+    def _ratios(self, label: str, place: int) -> Iterator[RecordedSeries]:
+        for value, sums in sorted(self._by(place).items()):
+            labels = {"cluster": self._cluster, label: value}
+            for name, (over, under) in RATIOS.items():
+                if over in sums:
+                    values = divided(sums[over].values, sums[under].values)
+                    yield RecordedSeries(f"{label}:{name}", labels, 0, values)
+
+    def _of_cluster(self) -> Iterator[RecordedSeries]:
+        labels = {"cluster": self._cluster}
+        sums = self._by(None).get("", {})
+        for name in list(SUMMED.values())[:3]:
+            if name in sums:
+                yield RecordedSeries(f"cluster:{name}", labels, 0, sums[name].values)
+        for name, (over, under) in RATIOS.items():
+            if over in sums:
+                whole = (
+                    "cluster:job_ofu:ratio_rate5m" if name.startswith("ofu:") else f"cluster:{name}"
+                )
+                values = divided(sums[over].values, sums[under].values)
+                yield RecordedSeries(whole, labels, 0, values)
+        for verdict, totals in sorted(self._verdicts.items()):
+            count = "cluster:ofu_job_divergence_verdict:count"
+            yield RecordedSeries(count, {**labels, "verdict": verdict}, 0, totals.values)
+
+
+class GpuSums:
+    """Sums over all GPUs by model, held by a job or not."""
+
+    def __init__(self, fleet: SimulatedFleet) -> None:
+        self._fleet = fleet
+        self._minutes = fleet.spec.length + 1
+        names = [node.model.names[0] for node in fleet.nodes]
+        self.models = sorted(set(names))
+        self._known = {model: self._shares(model) for model in self.models}
+        self._used = {model: array("d", [0.0]) * self._minutes for model in self.models}
+        self._compared = {model: [Totals(self._minutes) for _ in range(3)] for model in self.models}
+
+    def _shares(self, model: str) -> float:
+        nodes = (node for node in self._fleet.nodes if node.model.names[0] == model)
+        return math.fsum(share for node in nodes for share in node.shares)
+
+    def add(self, job: ObservedJob) -> None:
+        """Take in what a job does on its GPUs."""
+        for model, part in self._parts(job).items():
+            used = self._used[model]
+            for minute in range(job.start + 1, min(job.end + SHORT, self._minutes)):
+                used[minute] += part * job.used.grown(minute, SHORT) / (SHORT * MINUTE)
+            if job.reported:
+                self._add_compared(job, model, part)
+
+    def _parts(self, job: ObservedJob) -> Mapping[str, float]:
+        """The part of the job that is on each model."""
+        found: dict[str, float] = {}
+        for node, own in job.truth.job.devices.items():
+            shares = self._fleet.nodes[node].shares
+            model = self._fleet.nodes[node].model.names[0]
+            found[model] = found.get(model, 0.0) + math.fsum(shares[d] for d in own)
+        return {model: shares / job.truth.gpu_shares for model, shares in found.items()}
+
+    def _add_compared(self, job: ObservedJob, model: str, part: float) -> None:
+        first = job.reported[0][0] + 1
+        last = min(job.end + SHORT + LONG - 1, self._minutes - 1)
+        all_sums: tuple[Sums, ...] = (job.compared_mfu, job.compared_used, job.compared)
+        for totals, sums in zip(self._compared[model], all_sums, strict=True):
+            values = array(
+                "d", (part * sums.grown(t, LONG) / (LONG * MINUTE) for t in range(first, last + 1))
+            )
+            totals.add(RecordedSeries("", {}, first, values))
+
+    def measured(self, model: str) -> array[float]:
+        """GPUs of a model that are measured, the mean over the last minutes."""
+        lost = self._lost(model)
+        done = Sums(0, array("d", _accumulated(self._known[model] - each for each in lost)))
+        return array(
+            "d",
+            (
+                done.grown(minute, SHORT) / SHORT if minute else ABSENT
+                for minute in range(self._minutes)
+            ),
+        )
+
+    def used(self, model: str) -> array[float]:
+        """GPUs' worth of peak that is used."""
+        values = array("d", self._used[model])
+        values[0] = ABSENT
+        return values
+
+    def _lost(self, model: str) -> array[float]:
+        """GPUs of a model that are not measured, in each minute."""
+        lost = array("d", [0.0]) * self._minutes
+        for number, faults in self._fleet.faults.items():
+            node = self._fleet.nodes[number]
+            if node.model.names[0] != model:
+                continue
+            for minute in range(self._minutes):
+                kinds = (*UNAVAILABLE, "agent_missing")
+                held = [f for f in faults if f.kind in kinds and f.holds(minute)]
+                blind = frozenset[int]().union(*(f.devices for f in held))
+                lost[minute] += math.fsum(node.shares[device] for device in blind)
+        return lost
+
+    def series(self) -> Iterator[RecordedSeries]:
+        """Every series of models and of the cluster."""
+        cluster = {"cluster": self._fleet.spec.cluster}
+        sums = [Totals(self._minutes) for _ in range(2)]
+        for model in self.models:
+            labels = {**cluster, "model": model}
+            used, measured = self.used(model), self.measured(model)
+            for totals, values in zip(sums, (used, measured), strict=True):
+                totals.add(RecordedSeries("", {}, 0, values))
+            yield RecordedSeries("model:ofu_gpu_utilization_seconds:rate5m", labels, 0, used)
+            yield RecordedSeries("model:ofu_gpu_observed_seconds:rate5m", labels, 0, measured)
+            known = array("d", [self._known[model]]) * self._minutes
+            yield RecordedSeries("model:ofu_gpu_share:sum", labels, 0, known)
+            yield RecordedSeries("model:ofu:ratio_rate5m", labels, 0, divided(used, measured))
+            yield from self._compared_series(model, labels)
+        used, measured = (totals.values for totals in sums)
+        yield RecordedSeries("cluster:ofu_gpu_utilization_seconds:rate5m", cluster, 0, used)
+        yield RecordedSeries("cluster:ofu_gpu_observed_seconds:rate5m", cluster, 0, measured)
+        yield RecordedSeries("cluster:ofu:ratio_rate5m", cluster, 0, divided(used, measured))
+        yield from self._of_agents(cluster)
+
+    def _compared_series(self, model: str, labels: Mapping[str, str]) -> Iterator[RecordedSeries]:
+        mfu, used, seconds = (totals.values for totals in self._compared[model])
+        name = "model:ofu_job_compared"
+        yield RecordedSeries(f"{name}_mfu_seconds:rate15m", labels, 0, mfu)
+        yield RecordedSeries(f"{name}_utilization_seconds:rate15m", labels, 0, used)
+        yield RecordedSeries(f"{name}_gpu_seconds:rate15m", labels, 0, seconds)
+        yield RecordedSeries("model:mfu:ratio_rate15m", labels, 0, divided(mfu, seconds))
+        yield RecordedSeries("model:ofu_compared:ratio_rate15m", labels, 0, divided(used, seconds))
+
+    def _of_agents(self, cluster: Mapping[str, str]) -> Iterator[RecordedSeries]:
+        """What the agents say of themselves, and of GPUs that they cannot measure."""
+        reasons: dict[str, Totals] = {}
+        agents = array("d", [float(len(self._fleet.nodes))]) * self._minutes
+        for number, faults in self._fleet.faults.items():
+            node = self._fleet.nodes[number]
+            for fault in faults:
+                minutes = fault.overlap(0, self._minutes)
+                if fault.kind == "agent_missing":
+                    for minute in minutes:
+                        agents[minute] -= 1
+                elif fault.kind in UNAVAILABLE and len(minutes):
+                    share = math.fsum(node.shares[device] for device in fault.devices)
+                    one = array("d", [share]) * len(minutes)
+                    reason = UNAVAILABLE[fault.kind].value
+                    totals = reasons.setdefault(reason, Totals(self._minutes))
+                    totals.add(RecordedSeries("", {}, minutes[0], one))
+        for reason, totals in sorted(reasons.items()):
+            labels = {**cluster, "reason": reason}
+            yield RecordedSeries("cluster:ofu_gpu_unavailable:sum", labels, 0, totals.values)
+        labels = {**cluster, "version": __version__}
+        yield RecordedSeries("cluster:ofu_exporter_build_info:count", labels, 0, agents)
+        none = array("d", [0.0]) * (self._minutes - 1)
+        for rejection in ReportRejection:
+            labels = {**cluster, "reason": rejection.value}
+            name = "cluster:ofu_exporter_rejected_reports:rate15m"
+            yield RecordedSeries(name, labels, 1, none)
+        yield RecordedSeries("fleet:ofu_target:ratio", {}, 0, array("d", [TARGET]) * self._minutes)
+
+
+def node_series(fleet: SimulatedFleet) -> Iterator[RecordedSeries]:
+    """What the rules keep of every node: its model."""
+    minutes = fleet.spec.length + 1
+    ones = array("d", [1.0]) * minutes
+    for number, node in enumerate(fleet.nodes):
+        labels = {
+            "cluster": fleet.spec.cluster,
+            "instance": node.name,
+            "model": node.model.names[0],
+        }
+        missing = [f for f in fleet.faults.get(number, ()) if f.kind == "agent_missing"]
+        values = ones
+        if missing:
+            values = array("d", ones)
+            for fault in missing:
+                for minute in fault.overlap(0, minutes):
+                    values[minute] = ABSENT
+        yield RecordedSeries("node:ofu_gpu_info:topk1", labels, 0, values)
+
+
+def _accumulated(values: Iterator[float]) -> Iterator[float]:
+    total = 0.0
+    yield total
+    for value in values:
+        total += value
+        yield total

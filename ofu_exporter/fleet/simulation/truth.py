@@ -1,0 +1,130 @@
+"""Computes what every job of a simulated fleet truly does: its OFU and its MFU, minute by minute.
+
+The GPUs of a job do the same work in the same time, as in synchronous training, so that they have one OFU. A GPU
+with a lower clock is more active for it. One whose clock was limited holds up all others.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ofu_exporter.fleet.simulation.faults import Faults
+from ofu_exporter.fleet.simulation.layout import FleetNode
+from ofu_exporter.fleet.simulation.placement import PlacedJob
+from ofu_exporter.fleet.simulation.spec import MINUTE
+
+DAY = 1440
+QUIET = 0.25
+"""Load of an inference job at its quietest minute of the day, as a share of that at the busiest."""
+MOST_NOISE = 3.0
+"""Standard deviations; noise beyond them is cut."""
+
+
+@dataclass(frozen=True)
+class JobTruth:
+    """One job with the OFU of its GPUs in each minute, from its start on."""
+
+    job: PlacedJob
+    ofu: array[float]
+    """OFU of a GPU of the job, but for one that does less; 0 where the job does not run."""
+    done: array[float]
+    """Integral of `ofu` up to the beginning of each minute, in seconds."""
+    is_running: bytes
+    """1 for each minute in which the job holds its GPUs."""
+    gpu_shares: float
+    """GPUs of the job, where an instance counts as its share."""
+    mean_share: float
+    """What a GPU of the job does in the mean, as a share of what one does that is no straggler."""
+    straggler: tuple[int, int] | None
+    """Node and device of the GPU that is slower than the others."""
+
+    @property
+    def mfu_over_ofu(self) -> float:
+        draft = self.job.draft
+        return draft.mfu / draft.ofu if draft.ofu else 0.0
+
+    @property
+    def reported_over_ofu(self) -> float:
+        return self.mfu_over_ofu * self.job.draft.reported_over_right
+
+    def integral(self, until: float) -> float:
+        """Integral of a GPU's OFU from the job's start to a second of the fleet."""
+        into = min(max(until - MINUTE * self.job.start, 0.0), float(MINUTE * len(self.ofu)))
+        minute, seconds = divmod(into, MINUTE)
+        place = int(minute)
+        more = self.ofu[place] * seconds if seconds else 0.0
+        return self.done[place] + more
+
+    def mean(self, start: float, end: float) -> float:
+        """The mean OFU of a GPU between two seconds of the fleet."""
+        return (self.integral(end) - self.integral(start)) / (end - start)
+
+    def share_of(self, node: int, device: int) -> float:
+        """What a device does, as a share of what the others do."""
+        spec = self.job.draft.group.straggler
+        if spec is None or spec.share is None or self.straggler != (node, device):
+            return 1.0
+        return spec.share
+
+    def limit_hz(self, node: int, device: int) -> float:
+        """The highest clock of a device that the job itself is to blame for."""
+        straggler = self.job.draft.group.straggler
+        if straggler is None or straggler.clock_mhz is None or self.straggler != (node, device):
+            return math.inf
+        return straggler.clock_mhz * 1e6
+
+
+def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: Faults, seed: int) -> JobTruth:
+    """What a job truly does. `seed` is the fleet's."""
+    shares = [nodes[node].shares[device] for node, own in job.devices.items() for device in own]
+    spec = job.draft.group.straggler
+    devices = [(node, device) for node, own in job.devices.items() for device in own]
+    straggler = devices[spec.gpu] if spec else None
+    running = bytearray(job.end - job.start)
+    for start, end in job.runs:
+        running[start - job.start : end - job.start] = b"\1" * (end - start)
+    pace = _pace(job, faults)
+    chance = random.Random(f"{seed}/truth/{job.draft.job_id}")
+    noise = job.draft.group.noise
+    ofu = array("d")
+    for place, factor in enumerate(pace):
+        z = min(max(chance.gauss(0, 1), -MOST_NOISE), MOST_NOISE)
+        ofu.append(job.draft.ofu * factor * (1 + noise * z) * running[place])
+    done = array("d", accumulate((MINUTE * each for each in ofu), initial=0.0))
+    ofu.append(0.0)
+    gpus = math.fsum(shares)
+    mean_share = 1.0
+    if spec is not None and spec.share is not None:
+        mean_share -= (1 - spec.share) * shares[spec.gpu] / gpus
+    return JobTruth(job, ofu, done, bytes(running), gpus, mean_share, straggler)
+
+
+def _pace(job: PlacedJob, faults: Faults) -> list[float]:
+    """How fast the job is in each of its minutes: 1 is undisturbed."""
+    group = job.draft.group
+    pace = [1.0] * (job.end - job.start)
+    if group.work == "inference":
+        pace = [_daily(minute) for minute in range(job.start, job.end)]
+    for change in group.changes:
+        for place in range(change.at, len(pace)):
+            pace[place] *= change.factor
+    clock_hz = job.draft.clock_hz
+    lowest = [clock_hz] * len(pace)
+    if group.straggler is not None and group.straggler.clock_mhz is not None:
+        lowest = [min(clock_hz, group.straggler.clock_mhz * 1e6)] * len(pace)
+    for node, own in job.devices.items():
+        for fault in faults.get(node, ()):
+            if fault.clock_hz is not None and not fault.devices.isdisjoint(own):
+                for minute in fault.overlap(job.start, job.end):
+                    place = minute - job.start
+                    lowest[place] = min(lowest[place], fault.clock_hz)
+    return [factor * clock / clock_hz for factor, clock in zip(pace, lowest, strict=True)]
+
+
+def _daily(minute: int) -> float:
+    return QUIET + (1 - QUIET) * 0.5 * (1 - math.cos(2 * math.pi * minute / DAY))

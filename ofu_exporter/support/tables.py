@@ -1,0 +1,40 @@
+"""Lays rows of text out as a table: for a terminal, or in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ofu_exporter.support.plain_text import escaped
+
+LEFT, RIGHT = "<", ">"
+
+
+class TextTable(NamedTuple):
+    """A table of texts. A column is LEFT or RIGHT."""
+
+    heads: Sequence[str]
+    sides: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def plain(self) -> str:
+        """For a terminal; nothing in a cell is obeyed by it."""
+        cells = [[escaped(cell) for cell in row] for row in (self.heads, *self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        return "\n".join(
+            "  ".join(
+                f"{cell:{side}{width}}"
+                for cell, side, width in zip(row, self.sides, widths, strict=True)
+            ).rstrip()
+            for row in cells
+        )
+
+    def markdown(self) -> str:
+        rule = ["---:" if side == RIGHT else "---" for side in self.sides]
+        shown = [[_of_markdown(cell) for cell in row] for row in (self.heads, *self.rows)]
+        return "\n".join(f"| {' | '.join(row)} |" for row in (shown[0], rule, *shown[1:]))
+
+
+def _of_markdown(cell: str) -> str:
+    safe = escaped(cell).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return safe.replace("*", "\\*").replace("_", "\\_").replace("`", "\\`").replace("[", "\\[")

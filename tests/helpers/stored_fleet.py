@@ -1,0 +1,208 @@
+"""A real Prometheus that holds the history of a small fleet, made from a schedule whose sums anybody can check.
+
+The agents' own series are written as OpenMetrics and read in by promtool. The recording rules are evaluated over them by
+Prometheus itself, so what is on record is what the project's rules make of the pages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.deploy.promtool import ORDER, RULES, groups
+from tests.helpers.agent import until
+from tests.helpers.prometheus_server import Prometheus
+
+BEGIN = 1767571200.0
+"""2026-01-05 00:00 UTC."""
+HOUR = 3600.0
+SCRAPE = 60.0
+RETENTION = ("--storage.tsdb.retention.time=100y",)
+
+
+@dataclass(frozen=True)
+class StoredNode:
+    """A node, all of whose GPUs are alike."""
+
+    cluster: str
+    name: str
+    model: str
+    gpus: int
+
+
+@dataclass(frozen=True)
+class ScheduledJob:
+    """A job that has whole nodes from one hour to another, hours after BEGIN."""
+
+    job_id: str
+    user: str
+    nodes: tuple[StoredNode, ...]
+    begin: float
+    end: float
+    ofu: float
+    mfu: float | None = None
+    measured: float = 1.0
+    """Share of the time for which OFU was measured."""
+    verdict: str | None = None
+    cause: str | None = None
+    account: str = "lab"
+
+    @property
+    def gpus(self) -> int:
+        return sum(node.gpus for node in self.nodes)
+
+    @property
+    def held(self) -> float:
+        """GPU-hours."""
+        return self.gpus * (self.end - self.begin)
+
+    def labels(self, node: StoredNode, **more: str) -> str:
+        return labelled(cluster=node.cluster, instance=node.name, job_id=self.job_id, **more)
+
+
+def labelled(**labels: str) -> str:
+    inside = ",".join(f'{name}="{value}"' for name, value in labels.items() if value)
+    return f"{{{inside}}}"
+
+
+def pages(nodes: Iterable[StoredNode], jobs: Sequence[ScheduledJob], hours: float) -> str:
+    """The whole history as OpenMetrics: family by family, series by series."""
+    families: dict[str, list[str]] = {}
+    times = [BEGIN + SCRAPE * step for step in range(round(hours * HOUR / SCRAPE) + 1)]
+
+    def put(name: str, labels: str, points: Iterable[tuple[float, float]]) -> None:
+        lines = families.setdefault(name, [])
+        lines += [f"{name}{labels} {value!r} {time:.3f}" for time, value in points]
+
+    for node in nodes:
+        put_node(put, node, [job for job in jobs if node in job.nodes], times)
+    for job in jobs:
+        for node in job.nodes:
+            put_job(put, job, node, times)
+    lines = []
+    for name, samples in families.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines += [f"# TYPE {name.removesuffix('_total')} {kind}", *samples]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def put_node(put, node, jobs, times) -> None:  # type: ignore[no-untyped-def]
+    where = {"cluster": node.cluster, "instance": node.name}
+    put("ofu_exporter_build_info", labelled(**where, version="1"), ((t, 1.0) for t in times))
+    for gpu in range(node.gpus):
+        which = {**where, "gpu": str(gpu), "uuid": f"GPU-{node.name}-{gpu}"}
+        put("ofu_gpu_info", labelled(**which, model=node.model), ((t, 1.0) for t in times))
+        put("ofu_gpu_share_ratio", labelled(**which), ((t, 1.0) for t in times))
+        put("ofu_gpu_observed_seconds_total", labelled(**which), ((t, t - BEGIN) for t in times))
+        used = [(t, sum(job.ofu * seconds_of(job, t) for job in jobs)) for t in times]
+        put("ofu_gpu_utilization_seconds_total", labelled(**which), used)
+        for job in jobs:
+            shown = [t for t in times if runs(job, t)]
+            mine = labelled(**which, job_id=job.job_id)
+            put("ofu_job_gpu", mine, ((t, 1.0) for t in shown))
+
+
+def seconds_of(job: ScheduledJob, time: float) -> float:
+    """Seconds for which a job has run at a time."""
+    return min(max(0.0, time - BEGIN - job.begin * HOUR), (job.end - job.begin) * HOUR)
+
+
+def runs(job: ScheduledJob, time: float, longer: float = 0.0) -> bool:
+    return BEGIN + job.begin * HOUR <= time <= BEGIN + job.end * HOUR + longer
+
+
+def put_job(put, job, node, times) -> None:  # type: ignore[no-untyped-def]
+    shown = [t for t in times if runs(job, t, 300)]  # totals are served for five minutes longer
+    running = [t for t in times if runs(job, t)]
+    names = {"job_name": f"train-{job.user}", "user": job.user, "account": job.account}
+    put("ofu_job_info", job.labels(node, **names, partition="gpu"), ((t, 1.0) for t in shown))
+    held = node.gpus
+    parts = {"held_gpu": held, "gpu": held * job.measured}
+    parts["utilization"] = held * job.measured * job.ofu
+    if job.mfu is not None:
+        parts["compared_gpu"] = held * job.measured
+        parts["compared_mfu"] = held * job.measured * job.mfu
+        parts["compared_utilization"] = held * job.measured * job.ofu
+    for name, weight in parts.items():
+        points = [(t, weight * seconds_of(job, t)) for t in shown]
+        put(f"ofu_job_{name}_seconds_total", job.labels(node), points)
+    if job.verdict:
+        verdict = job.labels(node, verdict=job.verdict)
+        put("ofu_job_divergence_verdict", verdict, ((t, 1.0) for t in running))
+    if job.cause:
+        cause = job.labels(node, cause=job.cause)
+        put("ofu_job_divergence_cause", cause, ((t, 1.0) for t in running))
+
+
+def read_in(folder: Path, text: str) -> None:
+    """Make blocks of OpenMetrics in `folder`/data."""
+    file = folder / "history.om"
+    file.write_text(text)
+    (folder / "data").mkdir(exist_ok=True)
+    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(file)]
+    subprocess.run([*command, str(folder / "data")], check=True, capture_output=True)
+    file.unlink()
+
+
+def record(folder: Path, begin: float, end: float) -> None:
+    """Evaluate the recording rules over what is in `folder`/data, each after those that it builds on."""
+    rules = {
+        rule["record"]: (rule, float(group["interval"][:-1]) * _SECONDS[group["interval"][-1]])
+        for name in ORDER
+        for path in RULES
+        for group in groups(path)
+        if group["name"] == name
+        for rule in group["rules"]
+    }
+    done: set[str] = set()
+    while len(done) < len(rules):
+        ready = [name for name in rules if name not in done and built_on(name, rules) <= done]
+        lines: list[str] = []
+        with stored(folder) as prometheus:
+            for name in ready:
+                rule, interval = rules[name]
+                lines += recorded(prometheus, rule, (begin + interval, end), interval)
+        read_in(folder, "\n".join([*lines, "# EOF", ""]))
+        done.update(ready)
+
+
+_SECONDS = {"m": 60.0, "h": 3600.0}
+
+
+def built_on(name: str, rules: Mapping[str, tuple[dict[str, str], float]]) -> set[str]:
+    """The recorded series that a rule reads."""
+    return {other for other in rules if re.search(rf"{other}(?![\w:])", rules[name][0]["expr"])}
+
+
+def recorded(
+    prometheus: Prometheus, rule: dict[str, str], times: tuple[float, float], step: float
+) -> Iterator[str]:
+    """What a rule says, in OpenMetrics."""
+    name = rule["record"]
+    form = {"query": rule["expr"], "start": times[0], "end": times[1], "step": step}
+    url = f"{prometheus.url}/api/v1/query_range?{urllib.parse.urlencode(form)}"
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        found = json.load(answer)["data"]["result"]
+    if found:
+        yield f"# TYPE {name} gauge"
+    for one in found:
+        labels = labelled(**{key: text for key, text in one["metric"].items() if key != "__name__"})
+        yield from (f"{name}{labels} {value} {time:.3f}" for time, value in one["values"])
+
+
+@contextmanager
+def stored(folder: Path, flags: Sequence[str] = ()) -> Iterator[Prometheus]:
+    """A Prometheus over what is in `folder`/data."""
+    prometheus = Prometheus(folder, {}, flags=(*RETENTION, *flags))
+    try:
+        until(prometheus.ready, seconds=30)
+        yield prometheus
+    finally:
+        prometheus.stop()
