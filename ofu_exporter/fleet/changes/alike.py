@@ -32,9 +32,8 @@ class Likeness:
         count = len(rest)
         if count < FEWEST:
             return self.value
-        seen = _seen(rest)
-        own = seen + (BIAS + BIAS_SLOPE * seen) / count
-        return _bounded((own * count + self.value * FLEET_WEIGHT) / (count + FLEET_WEIGHT))
+        own = count * _seen(rest) + BIAS
+        return _bounded((own + self.value * FLEET_WEIGHT) / (count - BIAS_SLOPE + FLEET_WEIGHT))
 
 
 def long_likeness(rest: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ FEWEST = 3
 """Fewest points of a step, and of the rest."""
 LEAST_OWN = 0.1
 """Part of a step that the sizes of jobs must leave unexplained. Below that, nobody can tell one from the other."""
-LONGEST_ARC = 250
+LONGEST_ARC = 50
 """Points of a step inside a series, at most. Longer ones are found as two changes."""
 
 
