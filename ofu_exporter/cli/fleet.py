@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ofu_exporter.cli.fleet_changes import changes
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.errors import ConfigError
 
@@ -117,3 +118,4 @@ def _serve(made: SimulatedFleet, unix: float, listen: str, speed: float) -> None
 
 
 fleet.add_command(report)
+fleet.add_command(changes)

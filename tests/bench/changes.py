@@ -77,12 +77,14 @@ def growing(count: int, kind: str, alike: float, rng: random.Random) -> list[Poi
 
 
 def learned(make: Callable[[int], list[Point]], rng: random.Random) -> Likeness:
-    """What a fleet of such series of 8 to 40 points says of the likeness of neighbours."""
-    several = [make(rng.randint(8, 40)) for _ in range(FLEET_SERIES)]
+    """What a fleet of such series of 9 to 40 points says of the likeness of neighbours."""
+    several = [make(rng.randint(9, 40)) for _ in range(FLEET_SERIES)]
     return pooled((prepared(each), sizes(each)) for each in several)
 
 
-def alarm_shares(make: Callable[[int], list[Point]], series: int, rng: random.Random) -> list[float]:
+def alarm_shares(
+    make: Callable[[int], list[Point]], series: int, rng: random.Random
+) -> list[float]:
     """For every number of points, the share of quiet series in which a change is seen."""
     fleet = learned(make, rng)
     return [
@@ -105,7 +107,9 @@ def false_alarms(series: int) -> Iterator[str]:
         yield f"| {kind} | {alike} | {grow} | " + " | ".join(f"{c:.1%}" for c in cells) + " |"
 
 
-def dropped(count: int, after: int, scatter: float, alike: float, rng: random.Random) -> list[Point]:
+def dropped(
+    count: int, after: int, scatter: float, alike: float, rng: random.Random
+) -> list[Point]:
     """A series whose last points are at half the level."""
     logs = [scatter * value for value in noise(count, "normal", alike, rng)]
     return points([v - math.log(2) * (i >= count - after) for i, v in enumerate(logs)])
@@ -141,14 +145,14 @@ def _found_share(
 def fleet_of(
     size: int, kind: str, alike: float, rng: random.Random, falls: int = 0
 ) -> list[Series]:
-    """Series of 8 to 40 jobs, some of which fall to a half 3 jobs before their end."""
+    """Series of 9 to 40 jobs, some of which fall to a half 3 jobs before their end."""
     made = []
     for number in range(size):
-        count = rng.randint(8, 40)
+        count = rng.randint(9, 40)
         each = quiet(count, kind, alike, rng)
         if number < falls:
             each = dropped(count, 3, SCATTER, alike, rng)
-        made.append(Series("run", (("job_name", str(number)),), tuple(each)))
+        made.append(Series("name", (("job_name", str(number)),), tuple(each)))
     return made
 
 
@@ -164,7 +168,9 @@ def reports(series: int) -> Iterator[str]:
             for _ in range(count):
                 seen = survey(fleet_of(300, kind, alike, rng, falls=10), 1.0).changes
                 fallen = {str(number) for number in range(10)}
-                right = [c for c in seen if c.series.labels[0][1] in fallen and c.found.factor < 0.7]
+                right = [
+                    c for c in seen if c.series.labels[0][1] in fallen and c.found.factor < 0.7
+                ]
                 wrong = [c for c in seen if c.series.labels[0][1] not in fallen]
                 false += any(c.sure for c in wrong)
                 unsure += sum(not c.sure for c in wrong)

@@ -136,9 +136,7 @@ class Comparison:
 def compare(deviations: Deviations) -> Comparison:
     """Which ones are slower than their peers, beyond what healthy ones differ by."""
     cells = {
-        group: {
-            place: each.mean for place, each in sums.items() if each.hours >= FEWEST_JOB_HOURS
-        }
+        group: {place: each.mean for place, each in sums.items() if each.hours >= FEWEST_JOB_HOURS}
         for group, sums in deviations.items()
     }
     hours: dict[Place, int] = defaultdict(int)

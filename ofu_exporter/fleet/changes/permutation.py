@@ -40,7 +40,5 @@ def _coloured(parts: Iterable[float], alike: float) -> list[float]:
     """Noise of which each value keeps `alike` of the one before."""
     values: list[float] = []
     for part in parts:
-        values.append(
-            part + alike * values[-1] if values else part / math.sqrt(1 - alike * alike)
-        )
+        values.append(part + alike * values[-1] if values else part / math.sqrt(1 - alike * alike))
     return values

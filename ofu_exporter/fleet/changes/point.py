@@ -31,9 +31,14 @@ class Point:
     job_id: str = ""
 
 
+def logs(points: Sequence[Point]) -> list[float]:
+    """The logs of the values: a change by a factor is a step in them."""
+    return [math.log(max(each.value, IDLE)) for each in points]
+
+
 def prepared(points: Sequence[Point]) -> list[float]:
-    """The logs of the values, with odd ones drawn in: a change by a factor is a step in them."""
-    return clipped([math.log(max(each.value, IDLE)) for each in points])
+    """The same, with odd ones drawn in."""
+    return clipped(logs(points))
 
 
 def clipped(values: Sequence[float]) -> list[float]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.permutation import permuted
-from ofu_exporter.fleet.changes.point import Point, prepared, sizes
+from ofu_exporter.fleet.changes.point import Point, logs, prepared, sizes
 from ofu_exporter.fleet.changes.split import Search, Step, arcs, changes, layout, levelled
 from ofu_exporter.fleet.changes.tails import long_tail, whitened_step
 
@@ -17,7 +17,7 @@ SHORT = 50
 """Points below which a series' changes are judged by permutation: its long-run variance isn't known well enough."""
 SHORT_LEVEL, LONG_LEVEL = 0.05, 0.01
 """Chance of a false alarm that is accepted of one series: of a short one, of a long one."""
-CHANGE_SHARE, ARC_SHARE = 0.7, 0.1
+CHANGE_SHARE, ARC_SHARE = 0.65, 0.1
 """Parts of that chance for a change that lasts and for one that ended again; the rest is for what later splits add."""
 TWO_SIDED_95 = 1.96
 
@@ -84,26 +84,25 @@ def _clearest(points: Sequence[Point], fleet: Likeness, level: float) -> _Found 
     """The clearest change that lasts, else the clearest that ended again, if noise hardly makes such a one."""
     if not points:
         return None
-    values = prepared(points)
-    plan = layout(len(values), sizes(points))
+    plan = layout(len(points), sizes(points))
     for kind, share in ((changes, CHANGE_SHARE), (arcs, ARC_SHARE)):
         search = kind(plan)
-        found = _judged(values, search, fleet, share * level) if search else None
+        found = _judged(points, search, fleet, share * level) if search else None
         if found is not None and found.chance <= share * level:
             return replace(found, chance=found.chance / share, tail=min(1.0, found.tail / share))
     return None
 
 
-def _judged(values: Sequence[float], search: Search, fleet: Likeness, level: float) -> _Found:
+def _judged(points: Sequence[Point], search: Search, fleet: Likeness, level: float) -> _Found:
     """The best step of a search with its probability in noise: by the test that fits the number of points."""
-    plan = search.plan
+    plan, values = search.plan, prepared(points)
     residuals = plan.residuals(values)
     step = search.best(residuals)
     ends = tuple(end for end in step.ends if end < plan.count)
     if step.gain <= 0:
         return _Found(ends, 1.0, 1.0)
     if plan.count >= SHORT:
-        tail = long_tail(values, residuals, search, step)
+        tail = long_tail(logs(points), values, search, step)
         return _Found(ends, tail, tail)
     alike = fleet.of(levelled(residuals, step.ends))
     tail = min(1.0, len(search.steps) * whitened_step(values, plan, step, alike)[2])

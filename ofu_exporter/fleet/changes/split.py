@@ -104,9 +104,7 @@ def arcs(plan: Layout) -> Search | None:
 def levelled(values: Sequence[float], marks: Sequence[int]) -> list[float]:
     """What is left of values when each part between marks has its own mean."""
     ends = sorted({0, *marks, len(values)})
-    return [
-        value for start, end in pairwise(ends) for value in centred(values[start:end])
-    ]
+    return [value for start, end in pairwise(ends) for value in centred(values[start:end])]
 
 
 def centred(values: Sequence[float]) -> list[float]:

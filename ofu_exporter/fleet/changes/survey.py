@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.changes.alike import Likeness, pooled
 from ofu_exporter.fleet.changes.point import Point, prepared, sizes
 from ofu_exporter.fleet.changes.segments import SHORT, Break, accepted, breaks
 
-REPORT_LEVEL = 0.05
+REPORT_LEVEL = 0.01
 """Chance that a whole report calls even one change sure while nothing changed."""
 FEWEST_POINTS = 9
 """Points below which no order of them is rare enough to show a change."""
@@ -24,7 +24,7 @@ class Series:
     """The points of one subject, in order of time."""
 
     kind: str
-    """What each point is: `run` a job of one name and user, `job` an hour of it, `model`, `node`."""
+    """What each point is: `name` a job of one name and user, `job` an hour of one job, `model` an hour, `node` 6 h."""
     labels: tuple[tuple[str, str], ...]
     points: tuple[Point, ...]
 
@@ -41,6 +41,13 @@ class Change:
     points_after: tuple[Point, ...]
     gpu_hours_after: float
     """Measured between this change and the next one."""
+    reach: tuple[float, float]
+    """Begin of the first point since the change before, and of the last one until the next; Unix seconds."""
+
+    @property
+    def at_unix(self) -> float:
+        """Begin of the first point after it."""
+        return self.series.points[self.found.index].at_unix
 
     @property
     def sure(self) -> bool:
@@ -64,8 +71,11 @@ class Survey:
     """Series of too few points."""
     expected_false: float
     """False alarms to be expected at most among the changes that are not sure."""
-    likeness: Likeness
+    likeness: Mapping[str, Likeness]
+    """Of short series, by kind."""
     least_factor: float
+    fewest_points: int
+    """That a series needs."""
     smaller: int
     """Changes that were found and are left out, because they are smaller than the least factor."""
 
@@ -73,12 +83,8 @@ class Survey:
 def survey(series: Sequence[Series], least_factor: float = LEAST_FACTOR) -> Survey:
     """Every change of all series, with its chance among that many."""
     long_enough = [each for each in series if len(each.points) >= FEWEST_POINTS]
-    fleet = pooled(
-        (prepared(each.points), sizes(each.points))
-        for each in long_enough
-        if len(each.points) < SHORT
-    )
-    found = [(each, breaks(each.points, fleet)) for each in long_enough]
+    likeness = _likeness(long_enough)
+    found = [(each, breaks(each.points, likeness[each.kind])) for each in long_enough]
     changes = _changes(found)
     news = [each for each in changes if _reach(each.found.factor) >= least_factor]
     return Survey(
@@ -86,10 +92,23 @@ def survey(series: Sequence[Series], least_factor: float = LEAST_FACTOR) -> Surv
         tested=len(long_enough),
         too_short=len(series) - len(long_enough),
         expected_false=sum(accepted(len(each.points)) for each in long_enough),
-        likeness=fleet,
+        likeness=likeness,
         least_factor=least_factor,
+        fewest_points=FEWEST_POINTS,
         smaller=len(changes) - len(news),
     )
+
+
+def _likeness(series: Sequence[Series]) -> dict[str, Likeness]:
+    """How alike neighbours are in the short series of every kind."""
+    return {
+        kind: pooled(
+            (prepared(each.points), sizes(each.points))
+            for each in series
+            if each.kind == kind and len(each.points) < SHORT
+        )
+        for kind in sorted({each.kind for each in series})
+    }
 
 
 def _changes(found: Sequence[tuple[Series, list[Break]]]) -> list[Change]:
@@ -116,6 +135,7 @@ def _change(series: Series, breaks_: Sequence[Break], number: int, chance: float
         points_before=series.points[max(start, index - NEIGHBOURS) : index],
         points_after=after[:NEIGHBOURS],
         gpu_hours_after=sum(each.gpu_hours for each in after),
+        reach=(series.points[start].at_unix, after[-1].at_unix),
     )
 
 

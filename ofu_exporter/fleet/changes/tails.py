@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from ofu_exporter.fleet.changes.alike import long_likeness
+from ofu_exporter.fleet.changes.alike import MOST, long_likeness
 from ofu_exporter.fleet.changes.point import NORMAL_MAD, RESOLUTION
 from ofu_exporter.fleet.changes.split import Layout, Search, Step, changes, dot, layout, levelled
 
@@ -14,6 +14,8 @@ PILOT = 5.0
 """Standard deviations beyond which a step does not count as noise when the noise is measured."""
 MOST_WHITENED = 0.7
 """Likeness beyond which one odd point of noise leaves such a long trail that it passes for a step of few points."""
+SUPPORT = 1.65
+"""Standard errors by which the other points of a step must be off too: 5 % of noise is."""
 
 
 def t_tail(t: float, freedom: float) -> float:
@@ -45,9 +47,7 @@ def whitened(values: Sequence[float], alike: float) -> list[float]:
     return [first, *(after - alike * before for before, after in later)]
 
 
-def _last_coefficient(
-    columns: list[list[float]], values: list[float]
-) -> tuple[float, float, int]:
+def _last_coefficient(columns: list[list[float]], values: list[float]) -> tuple[float, float, int]:
     """Least squares: the last column's coefficient, its standard error and the degrees of freedom."""
     bases: list[list[float]] = []
     length = 0.0
@@ -68,21 +68,41 @@ def _less(values: list[float], bases: list[list[float]]) -> list[float]:
     return values
 
 
-def long_tail(
-    values: Sequence[float], residuals: Sequence[float], search: Search, step: Step
-) -> float:
-    """The probability that noise makes such a step anywhere in a long series.
+def long_tail(logs: Sequence[float], values: Sequence[float], search: Search, step: Step) -> float:
+    """The probability that noise makes such a step anywhere in a long series; `values` are logs, odd ones drawn in.
 
     Two tests share it: by long-run variance, which trusts no model of the noise, and for a step of few points, whose
     sum long-run variance judges too mildly, by whitened values. That one gets the smaller share.
     """
     plan = search.plan
+    residuals = plan.residuals(values)
     rest = levelled(residuals, [*pilot(residuals), *step.ends])
+    alike = min(long_likeness(rest) + 1 / math.sqrt(plan.count), MOST)  # rather too alike
+    if not supported(plan.residuals(logs), rest, step, alike):
+        return 1.0
     chance = 2 * _long_run_tail(rest, step, plan.size is not None)
-    alike = long_likeness(rest) + 1 / math.sqrt(plan.count)  # and its standard error: rather too alike
     if alike <= MOST_WHITENED:
         chance = min(chance, 4 * whitened_step(values, plan, step, alike)[2])
     return min(1.0, len(search.steps) * chance)
+
+
+def supported(residuals: Sequence[float], rest: Sequence[float], step: Step, alike: float) -> bool:
+    """Whether a step stands without its most extreme point, and without the trail which that leaves in alike noise.
+
+    No value may be drawn in here: a trail that is cut off looks like a level.
+    """
+    short, large = residuals[step.start : step.end], residuals[: step.start]
+    if len(short) > len(large) and step.end == len(residuals):
+        short, large = large, short
+    else:
+        large = [*large, *residuals[step.end :]]
+    middle = median(large)
+    parts = whitened([value - middle for value in short], alike)
+    sign = math.copysign(1.0, math.fsum(parts))
+    others = sorted(sign * part for part in parts)[:-1]
+    noise = whitened(rest, alike)
+    scatter = max(math.sqrt(dot(noise, noise) / len(noise)), RESOLUTION)
+    return math.fsum(others) >= SUPPORT * scatter * math.sqrt(len(others))
 
 
 def _long_run_tail(rest: Sequence[float], step: Step, sized: bool) -> float:
