@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -45,6 +45,17 @@ def fleet() -> None:
     """What concerns many nodes at once."""
 
 
+class _Wanted(NamedTuple):
+    """The options of `fleet simulate`."""
+
+    listen: str
+    speed: float
+    start: datetime.datetime | None
+    truth: Path | None
+    history: Path | None
+    begin: datetime.datetime | None
+
+
 @fleet.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--listen", default="127.0.0.1:9848", show_default=True, help="Address to serve on.")
@@ -55,40 +66,45 @@ def fleet() -> None:
     "--history", type=click.Path(path_type=Path), help="Write history here; serve nothing."
 )
 @click.option("--from", "begin", type=_Time(), help="Go on with the history from then.")
-def simulate(
-    spec: Path,
-    listen: str,
-    speed: float,
-    start: datetime.datetime | None,
-    truth: Path | None,
-    history: Path | None,
-    begin: datetime.datetime | None,
-) -> None:
-    """Serve the pages of all nodes of the fleet in SPEC, a YAML file, or write its history."""
+def simulate(spec: Path, **options: Any) -> None:
+    """Serve the pages of all nodes of a simulated fleet, or write its history.
+
+    SPEC is a YAML file, or a fleet that is shipped: paper, small.
+    """
     from ofu_exporter.fleet.simulation import spec_file, truth_file
     from ofu_exporter.fleet.simulation.fleet import fleet_of
 
-    if not 0 < speed <= FASTEST:
-        raise ConfigError(f"--speed: {speed:g} is not between 0 and {FASTEST:g}")
-    if begin is not None and history is None:
+    wanted = _Wanted(**options)
+    if not 0 < wanted.speed <= FASTEST:
+        raise ConfigError(f"--speed: {wanted.speed:g} is not between 0 and {FASTEST:g}")
+    if wanted.begin is not None and wanted.history is None:
         raise ConfigError("--from: is of --history, which is not given")
-    file = spec_file.read(spec)
-    start = start or (file.spec.start if history is not None else None)
-    if start is None:
-        if history is not None:
-            raise ConfigError(f"fleet {spec}: history needs a start, in the file or as --start")
-        start = datetime.datetime.fromtimestamp(time.time() // 60 * 60, UTC)
+    file = spec_file.read(spec_file.shipped(spec) or spec)
+    unix = _start(wanted, file.spec.start)
     made = fleet_of(file)
-    unix = start.timestamp()
-    if truth is not None:
-        truth_file.write(made, unix, truth)
     click.echo(
         f"A simulated fleet, no GPU is measured: {len(made.nodes)} nodes, {len(made.jobs)} jobs."
     )
-    if history is not None:
-        _write(made, unix, history, begin)
+    if wanted.truth is not None:
+        try:
+            truth_file.write(made, unix, wanted.truth)
+        except OSError as error:
+            raise ConfigError(f"--truth: {wanted.truth}: {error.strerror or error}") from error
+    if wanted.history is not None:
+        _write(made, unix, wanted.history, wanted.begin)
     else:
-        _serve(made, unix, listen, speed)
+        _serve(made, unix, wanted)
+
+
+def _start(wanted: _Wanted, of_spec: datetime.datetime | None) -> float:
+    """Unix time at which the fleet begins: live pages begin now, whatever the specification says."""
+    if wanted.start is not None:
+        return wanted.start.timestamp()
+    if wanted.history is None:
+        return time.time() // 60 * 60
+    if of_spec is None:
+        raise ConfigError("--start: history needs one, here or in SPEC")
+    return of_spec.timestamp()
 
 
 def _write(
@@ -99,7 +115,10 @@ def _write(
     first = 0 if begin is None else int((begin.timestamp() - unix) // 60)
     if not 0 <= first <= made.spec.length:
         raise ConfigError("--from: is not within the time of the fleet")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--history: {folder}: {error.strerror or error}") from error
     total = 0
     for written in history.write(made, unix, folder, first):
         total += written.samples
@@ -107,14 +126,16 @@ def _write(
     click.echo(f"{total} samples")
 
 
-def _serve(made: SimulatedFleet, unix: float, listen: str, speed: float) -> None:
+def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
     from ofu_exporter.fleet.simulation import app
 
+    listen = wanted.listen
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"--listen: {listen!r} is not HOST:PORT")
+    made = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
     click.echo(f"Targets: http://{listen}/sd   Pages: http://{listen}/nodes/NAME/metrics")
-    app.serve(made, app.FleetClock(unix, speed), host.strip("[]"), int(port))
+    app.serve(made, host.strip("[]"), int(port))
 
 
 fleet.add_command(report)

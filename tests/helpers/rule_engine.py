@@ -7,13 +7,12 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from tests.deploy.promtool import ORDER, RULES
 
 Samples = Mapping[str, Mapping[int, float]]
 """Values by series, and by the second since the begin."""
-_GOT = re.compile(r"Labels: (?P<labels>\{.*?\}) Sample: (?P<value>\S+?)(?:,\n|$|\n)", re.DOTALL)
+_GOT = re.compile(r"\{(?P<labels>[^}]*)\} (?P<value>[-+0-9.eENaInf]+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 Labels = frozenset[tuple[str, str]]
 
@@ -49,18 +48,22 @@ def recorded(
 
 
 def _values(values: Mapping[int, float], step: int, last: int) -> str:
-    return " ".join(
-        "_" if (value := values.get(at)) is None else repr(value) for at in range(0, last + 1, step)
-    )
+    """The values one after another. A series that a page no longer has is stale, as after a scrape."""
+    texts, was_there = [], False
+    for at in range(0, last + 1, step):
+        value = values.get(at)
+        texts.append(
+            "stale" if was_there and value is None else "_" if value is None else repr(value)
+        )
+        was_there = value is not None
+    return " ".join(texts)
 
 
-def _answers(
-    text: str, minutes: Sequence[int]
-) -> Iterable[tuple[int, dict[Labels, float]]]:
+def _answers(text: str, minutes: Sequence[int]) -> Iterable[tuple[int, dict[Labels, float]]]:
     parts = re.split(r"expr: ", text)[1:]
     assert len(parts) == len(minutes), text[:2000]
     for minute, part in zip(minutes, parts, strict=True):
-        got = part.partition("got:")[2]
+        got = part.partition("got:")[2].partition("\n")[0]
         yield minute, {_labels(one["labels"]): float(one["value"]) for one in _GOT.finditer(got)}
 
 
@@ -70,6 +73,3 @@ def _labels(text: str) -> Labels:
 
 def name_of(labels: Labels) -> str:
     return dict(labels)["__name__"]
-
-
-Found = dict[str, Any]

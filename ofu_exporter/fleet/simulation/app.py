@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
+import signal
+import socket
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -51,7 +54,7 @@ class FleetApp:
         self._fleet = fleet
         self._clock = clock
         now = clock()
-        self._agents = {
+        self.agents = {
             node.name: SimulatedAgent(fleet, number, clock.begin_unix, now)
             for number, node in enumerate(fleet.nodes)
         }
@@ -85,7 +88,7 @@ class FleetApp:
     def _metrics(
         self, name: str, headers: MutableMapping[str, str]
     ) -> tuple[int, bytes, dict[str, str]]:
-        agent = self._agents.get(name)
+        agent = self.agents.get(name)
         if agent is None:
             return 404, b"no such node\n", {"content-type": TEXT}
         agent.advance(self._clock())
@@ -129,28 +132,44 @@ class FleetApp:
             await asyncio.sleep(TEND_SECONDS)
             until = time.monotonic() + TEND_SECONDS * TEND_SHARE
             now = self._clock()
-            for agent in sorted(self._agents.values(), key=lambda each: each.at):
+            for agent in sorted(self.agents.values(), key=lambda each: each.at):
                 if agent.at > now - MOST_BEHIND_SECONDS or time.monotonic() > until:
                     break
                 agent.advance(agent.at + MOST_BEHIND_SECONDS)
 
 
-def serve(fleet: SimulatedFleet, clock: FleetClock, host: str, port: int) -> None:
+class FleetServer(uvicorn.Server):
+    """A server that ends at SIGINT and SIGTERM, and leaves it at that."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._end)
+        yield
+
+    def _end(self) -> None:
+        self.should_exit = True
+
+
+def serve(app: FleetApp, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM. Raises ConfigError where the address cannot be used."""
-    asyncio.run(_serve(FleetApp(fleet, clock), host, port))
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise ConfigError(f"--listen: cannot serve on {host}:{port}: {why}") from error
+    with listener:
+        asyncio.run(_serve(app, listener))
 
 
-async def _serve(app: FleetApp, host: str, port: int) -> None:
-    config = uvicorn.Config(
-        app, host=host, port=port, log_level="warning", access_log=False, lifespan="off"
-    )
-    server = uvicorn.Server(config)
+async def _serve(app: FleetApp, listener: socket.socket) -> None:
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
     tending = asyncio.create_task(app.tend())
     try:
-        await server.serve()
-    except SystemExit as error:  # uvicorn has logged why
-        raise ConfigError(f"cannot serve on {host}:{port}") from error
+        await FleetServer(config).serve([listener])
     finally:
         tending.cancel()
-        with suppress(asyncio.CancelledError):
+        with contextlib.suppress(asyncio.CancelledError):
             await tending

@@ -46,6 +46,8 @@ def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
         numbers, unknown = named(spec.nodes, known)
         if unknown:
             raise file.error(("faults", place, "nodes"), f"no node {unknown}")
+        if spec.at >= file.spec.length:
+            raise file.error(("faults", place, "at"), "is after the end of the fleet")
         end = file.spec.length if spec.lasts is None else spec.at + spec.lasts
         clock_hz = None if spec.clock_mhz is None else spec.clock_mhz * 1e6
         for number in numbers:

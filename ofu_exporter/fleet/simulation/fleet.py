@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.simulation.counters import NodeClock, Shift, SimulatedCounters
 from ofu_exporter.fleet.simulation.faults import Faults, faults_of
 from ofu_exporter.fleet.simulation.jobs import drafts
-from ofu_exporter.fleet.simulation.layout import FleetNode, nodes_of
+from ofu_exporter.fleet.simulation.layout import FleetNode, named, nodes_of
 from ofu_exporter.fleet.simulation.placement import placed
-from ofu_exporter.fleet.simulation.spec import MINUTE, FleetSpec
+from ofu_exporter.fleet.simulation.spec import FleetSpec
 from ofu_exporter.fleet.simulation.spec_file import SpecFile
 from ofu_exporter.fleet.simulation.truth import JobTruth, truth_of
 
@@ -33,19 +32,12 @@ class SimulatedFleet:
         shifts, faults = self.shifts.get(number, ()), self.faults.get(number, ())
         return SimulatedCounters(number, self.nodes[number], pace, shifts, faults, self.spec.seed)
 
-    def number_of(self, name: str) -> int:
-        """The number of the node of this name. Raises KeyError."""
-        return self._numbers[name]
-
-    @property
-    def _numbers(self) -> Mapping[str, int]:
-        return {node.name: number for number, node in enumerate(self.nodes)}
-
 
 def fleet_of(file: SpecFile) -> SimulatedFleet:
     """The fleet of a specification. Raises ConfigError for what cannot be, with its line."""
     nodes = nodes_of(file)
     faults = faults_of(file, nodes)
+    _check_raw(file, nodes)
     jobs = tuple(
         truth_of(job, nodes, faults, file.spec.seed)
         for job in placed(file, nodes, tuple(drafts(file, nodes)))
@@ -57,6 +49,12 @@ def fleet_of(file: SpecFile) -> SimulatedFleet:
     return SimulatedFleet(file.spec, nodes, faults, jobs, shifts)
 
 
-def begin_unix(start: datetime.datetime) -> float:
-    """The Unix time of a fleet's begin: the whole minute that it is in."""
-    return start.timestamp() // MINUTE * MINUTE
+def _check_raw(file: SpecFile, nodes: Sequence[FleetNode]) -> None:
+    """Raise ConfigError for raw pages of a node that does not exist, or from after the end."""
+    known = {node.name: number for number, node in enumerate(nodes)}
+    for place, raw in enumerate(file.spec.history.raw):
+        _, unknown = named(raw.nodes, known)
+        if unknown:
+            raise file.error(("history", "raw", place, "nodes"), f"no node {unknown}")
+        if raw.at >= file.spec.length:
+            raise file.error(("history", "raw", place, "at"), "is after the end of the fleet")

@@ -69,7 +69,9 @@ class JobSeries:
         return self._while(self._end + GRACE - 1, value, first)
 
     def _holding(self, value: Values) -> array[float]:
-        return self._while(self._end, value)
+        """While the job holds its GPUs."""
+        running, start = self.job.truth.is_running, self.job.start
+        return self._while(self._end - 1, lambda t: value(t) if running[t - start] else ABSENT)
 
     def series(self) -> Iterator[RecordedSeries]:
         """Every series that the rules of each minute keep of the job."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.simulation.layout import FleetNode
+from ofu_exporter.fleet.simulation.layout import FleetNode, named
 from ofu_exporter.fleet.simulation.mistakes import reported_over_right
 from ofu_exporter.fleet.simulation.spec import JobGroup, LengthSpread, Spread
 from ofu_exporter.fleet.simulation.spec_file import Place, SpecFile
@@ -38,16 +40,26 @@ class DraftJob:
     """The right MFU then."""
     clock_hz: float
     reported_over_right: float
+    model: str
+    """Key of the GPU model, of which all of its GPUs are."""
 
 
 def drafts(file: SpecFile, nodes: tuple[FleetNode, ...]) -> Iterator[DraftJob]:
     """Every job, in the order of the groups. Raises ConfigError for one that cannot be."""
     job_id = FIRST_ID
+    known = {node.name: number for number, node in enumerate(nodes)}
     for number, group in enumerate(file.spec.jobs):
         place: Place = ("jobs", number)
-        node = next((each for each in nodes if _fits(group, each)), None)
-        if node is None:
-            raise file.error(place, f"no node has {_wanted(group)}")
+        if group.nodes:
+            numbers, unknown = named(group.nodes, known)
+            if unknown:
+                raise file.error((*place, "nodes"), f"no node {unknown}")
+            node = nodes[numbers[0]]
+        else:
+            found = next((each for each in nodes if _fits(group, each)), None)
+            if found is None:
+                raise file.error(place, f"no node has {_wanted(group)}")
+            node = found
         factor = _factor(file, group, place, node)
         for member in range(group.count):
             chance = random.Random(f"{file.spec.seed}/job/{number}/{member}")
@@ -58,8 +70,6 @@ def drafts(file: SpecFile, nodes: tuple[FleetNode, ...]) -> Iterator[DraftJob]:
 def _fits(group: JobGroup, node: FleetNode) -> bool:
     if group.partition and node.partition != group.partition:
         return False
-    if group.nodes:
-        return any(node.name == name or ".." in name for name in group.nodes)
     return any(gpu.profile == (group.mig or "") for gpu in node.devices)
 
 
@@ -71,6 +81,10 @@ def _wanted(group: JobGroup) -> str:
 def _factor(file: SpecFile, group: JobGroup, place: Place, node: FleetNode) -> float:
     if group.report is None:
         return 1.0
+    precision = group.report.precision
+    if precision not in node.rating.peak_flops:
+        text = f"{node.model.key} has no known peak in {precision}"
+        raise file.error((*place, "report", "precision"), text)
     try:
         return reported_over_right(group.report, file.spec.models, node.model.names[0])
     except ConfigError as error:
@@ -92,18 +106,34 @@ def _draft(
     if clock_hz > node.max_clock_hz:
         most = f"the GPU's SM clock is at most {node.max_clock_hz / 1e6:.0f} MHz"
         raise file.error((*place, "clock_mhz"), most)
-    ofu, mfu = _pace(group, chance)
-    highest = FULL * clock_hz / node.tensor_clock_hz
-    if ofu > highest:
-        spread = group.ofu or group.mfu
-        if spread and not spread.deviation:
-            text = f"an OFU of {ofu:.3g} needs a clock above {clock_hz / 1e6:.0f} MHz"
-            raise file.error((*place, "ofu" if group.ofu else "mfu"), text)
-        ofu, mfu = highest, mfu * highest / ofu
+    ofu, mfu = _possible(file, group, place, _pace(group, chance), clock_hz / node.tensor_clock_hz)
     left = file.spec.length - start
     minutes = min(left, _minutes(group.lasts, chance)) if group.lasts else left
     user = group.users[member % len(group.users)]
-    return DraftJob(job_id, group, place, user, start, minutes, ofu, mfu, clock_hz, factor)
+    return DraftJob(
+        job_id, group, place, user, start, minutes, ofu, mfu, clock_hz, factor, node.model.key
+    )
+
+
+def _possible(
+    file: SpecFile, group: JobGroup, place: Place, pace: tuple[float, float], clock: float
+) -> tuple[float, float]:
+    """OFU and MFU that the clock allows, which is given as a share of the tensor clock.
+
+    What was drawn is cut. Raises ConfigError for a value that was given.
+    """
+    ofu, mfu = pace
+    factors = accumulate((change.factor for change in group.changes), operator.mul)
+    fastest = max([1.0, *factors])
+    highest = FULL * clock / fastest
+    if ofu <= highest:
+        return ofu, mfu
+    spread = group.ofu or group.mfu
+    if spread is None or spread.deviation or (group.mfu and group.left_out.deviation):
+        return highest, mfu * highest / ofu
+    key = "changes" if fastest > 1 else "ofu" if group.ofu else "mfu"
+    text = f"an OFU of {ofu * fastest:.3g} cannot be at this clock: {highest * fastest:.3g} at most"
+    raise file.error((*place, key), text)
 
 
 def _pace(group: JobGroup, chance: random.Random) -> tuple[float, float]:

@@ -15,6 +15,8 @@ from ofu_exporter.hardware.mig_shares import shares
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu, Rating
 
 _RANGE = re.compile(r"(?P<name>.*?)(?P<first>\d+)\.\.(?P<last>\d+)")
+MOST_DEVICES = 200_000
+"""Most GPUs and instances of a fleet: it is held in memory."""
 UUID = "SIMULATED"
 """Every uuid begins with it."""
 
@@ -49,14 +51,21 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
     """Every node of the fleet. Raises ConfigError for a GPU that nobody knows, and for a name that is there twice."""
     found: list[FleetNode] = []
     names: set[str] = set()
+    most = 0
     for place, group in enumerate(file.spec.nodes):
         model, sample = _model(file, place, group)
+        most += group.count * group.gpus * max(1, len(group.mig))
+        if most > MOST_DEVICES:
+            raise file.error(("nodes", place, "count"), f"more than {MOST_DEVICES:,} GPUs")
         for number in range(1, group.count + 1):
             name = f"{group.name}{number}"
             if name in names:
                 raise file.error(("nodes", place, "name"), f"node {name} is there twice")
             names.add(name)
             devices = tuple(_devices(file.spec, group, name, model))
+            if any(share.basis == "instances" for share in shares(devices).values()):
+                text = "these instances do not fit into the GPU"
+                raise file.error(("nodes", place, "mig"), text)
             rating = rate(sample)
             assert rating is not None
             found.append(FleetNode(name, group.partition, devices, rating, model))

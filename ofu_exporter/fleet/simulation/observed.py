@@ -86,7 +86,7 @@ def observed_job(truth: JobTruth, fleet: SimulatedFleet) -> ObservedJob:
     running = truth.is_running
     held = [MINUTE * gpus * on for gpus, on in zip(seen.held, running, strict=True)]
     observed = [MINUTE * gpus * on for gpus, on in zip(seen.gpus, running, strict=True)]
-    used = [MINUTE * work * ofu for work, ofu in zip(seen.work, truth.ofu, strict=False)]
+    used = [MINUTE * work * ofu for work, ofu in zip(seen.work, truth.ofu, strict=True)]
     active = (MINUTE * each for each in _activity(truth, fleet))
     seconds, work = Sums(job.start, _summed(observed)), Sums(job.start, _summed(used))
     reported = tuple(_reported(truth, fleet.spec.seed))
@@ -123,7 +123,7 @@ def _activity(truth: JobTruth, fleet: SimulatedFleet) -> Iterable[float]:
                 more[place] += clock_hz / min(own_hz, *held, own_hz) - 1
     tensor_clock_hz = fleet.nodes[next(iter(job.devices))].tensor_clock_hz
     per_ofu = truth.mean_share * tensor_clock_hz / clock_hz
-    return (ofu * per_ofu * (1 + extra / size) for ofu, extra in zip(truth.ofu, more, strict=False))
+    return (ofu * per_ofu * (1 + extra / size) for ofu, extra in zip(truth.ofu, more, strict=True))
 
 
 def _summed(values: Iterable[float]) -> array[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,27 +34,36 @@ class _Calendar:
     """When each device of each node is taken."""
 
     def __init__(self, nodes: Sequence[FleetNode]) -> None:
-        self._busy: list[list[list[tuple[int, int]]]] = [[[] for _ in n.devices] for n in nodes]
-        self._last = [0] * len(nodes)
-        """The minute from which on a node is free for good."""
-        self._ends: list[int] = []
+        self._busy: list[list[tuple[int, int, int]]] = [[] for _ in nodes]
+        """First and last minute, and the devices as bits of a number."""
+        self._all = [(1 << len(node.devices)) - 1 for node in nodes]
+        self._ends: set[int] = set()
 
-    def is_free(self, node: int, device: int, start: int, end: int) -> bool:
-        if start >= self._last[node]:
-            return True
-        return all(end <= first or start >= last for first, last in self._busy[node][device])
+    def free(self, node: int, start: int, end: int) -> int:
+        """The devices of a node that are free for all of that time, as bits of a number."""
+        taken = 0
+        for first, last, devices in self._busy[node]:
+            if first < end and start < last:
+                taken |= devices
+        return self._all[node] & ~taken
 
     def take(self, devices: Devices, start: int, end: int) -> None:
         for node, own in devices.items():
-            for device in own:
-                self._busy[node][device].append((start, end))
-            self._last[node] = max(self._last[node], end)
-        heapq.heappush(self._ends, end)
+            bits = sum(1 << device for device in own)
+            self._busy[node].append((start, end, bits))
+        self._ends.add(end)
+
+    def forget(self, before: int) -> None:
+        """Forget what was over then: nobody asks for a time before."""
+        self._ends = {end for end in self._ends if end > before}
+        self._busy = [
+            [taken for taken in busy if taken[1] > before] if busy else busy for busy in self._busy
+        ]
 
     def starts(self, wanted: int, latest: int) -> Iterable[int]:
         """The minutes at which devices may become free, beginning with the one that is wanted."""
         yield wanted
-        yield from sorted({end for end in self._ends if wanted < end < latest})
+        yield from sorted(end for end in self._ends if wanted < end < latest)
 
 
 def placed(
@@ -65,8 +73,10 @@ def placed(
     calendar = _Calendar(nodes)
     fixed = [draft for draft in drafts if draft.group.nodes]
     found = [_fixed(file, nodes, draft, calendar) for draft in fixed]
-    free = sorted((draft for draft in drafts if not draft.group.nodes), key=lambda one: one.start)
-    found += [_first_free(file, nodes, draft, calendar) for draft in free]
+    free = (draft for draft in drafts if not draft.group.nodes)
+    for draft in sorted(free, key=lambda one: one.start):
+        calendar.forget(draft.start)
+        found.append(_first_free(file, nodes, draft, calendar))
     return tuple(sorted(found, key=lambda job: int(job.draft.job_id)))
 
 
@@ -74,13 +84,13 @@ def _fixed(
     file: SpecFile, nodes: Sequence[FleetNode], draft: DraftJob, calendar: _Calendar
 ) -> PlacedJob:
     place = (*draft.place, "nodes")
-    numbers, unknown = named(draft.group.nodes, {node.name: n for n, node in enumerate(nodes)})
-    if unknown:
-        raise file.error(place, f"no node {unknown}")
+    numbers, _ = named(draft.group.nodes, {node.name: n for n, node in enumerate(nodes)})
+    if strange := [nodes[n].name for n in numbers if nodes[n].model.key != draft.model]:
+        raise file.error(place, f"{strange[0]} has other GPUs than the first of these nodes")
     devices = {number: tuple(range(len(nodes[number].devices))) for number in numbers}
     end = draft.start + draft.minutes
     for number, own in devices.items():
-        if not all(calendar.is_free(number, device, draft.start, end) for device in own):
+        if calendar.free(number, draft.start, end).bit_count() < len(own):
             raise file.error(place, f"another job has {nodes[number].name} at that time")
     calendar.take(devices, draft.start, end)
     return _placed(file, draft, draft.start, end, devices)
@@ -90,13 +100,13 @@ def _first_free(
     file: SpecFile, nodes: Sequence[FleetNode], draft: DraftJob, calendar: _Calendar
 ) -> PlacedJob:
     group = draft.group
+    wanted = group.mig or ""
     fitting = [
-        (number, own)
+        (number, sum(1 << d for d, gpu in enumerate(node.devices) if gpu.profile == wanted))
         for number, node in enumerate(nodes)
-        if (not group.partition or node.partition == group.partition)
-        and (own := [d for d, gpu in enumerate(node.devices) if gpu.profile == (group.mig or "")])
+        if node.model.key == draft.model and group.partition in ("", node.partition)
     ]
-    most = sum(len(own) for _, own in fitting)
+    most = sum(own.bit_count() for _, own in fitting)
     if group.gpus > most:
         what = f"GPUs{f' {group.mig}' if group.mig else ''}"
         raise file.error((*draft.place, "gpus"), f"{group.gpus} {what} of {most} that there are")
@@ -110,33 +120,36 @@ def _first_free(
 
 
 def _free_devices(
-    fitting: Sequence[tuple[int, list[int]]],
-    wanted: int,
-    calendar: _Calendar,
-    time: tuple[int, int],
+    fitting: Sequence[tuple[int, int]], wanted: int, calendar: _Calendar, time: tuple[int, int]
 ) -> Devices | None:
     """Whole nodes as far as possible; the rest, and a job below a node, on the fullest node that has room for it."""
     found: dict[int, tuple[int, ...]] = {}
-    partly: list[tuple[int, int, list[int]]] = []
+    partly: list[tuple[int, int, int]] = []
     left = wanted
     for number, own in fitting:
-        free = [device for device in own if calendar.is_free(number, device, *time)]
-        if len(free) == len(own) and len(own) <= left:
-            found[number] = tuple(free)
-            left -= len(own)
-        elif free:
-            partly.append((len(free), number, free))
+        free = calendar.free(number, *time) & own
+        size = free.bit_count()
+        if size and free == own and size <= left:
+            found[number] = _bits(free, size)
+            left -= size
+        elif size:
+            partly.append((size, number, free))
         if not left:
             return found
-    for number_free, number, free in sorted(partly):
-        if number_free >= left:
-            return {**found, number: tuple(free[:left])}
-    for _, number, free in partly:
-        found[number] = tuple(free[:left])
+    for size, number, free in sorted(partly):
+        if size >= left:
+            return {**found, number: _bits(free, left)}
+    for size, number, free in partly:
+        found[number] = _bits(free, min(size, left))
         left -= len(found[number])
         if not left:
             return found
     return None
+
+
+def _bits(devices: int, most: int) -> tuple[int, ...]:
+    """The first of the devices that are bits of a number."""
+    return tuple(place for place in range(devices.bit_length()) if devices >> place & 1)[:most]
 
 
 def _placed(file: SpecFile, draft: DraftJob, start: int, end: int, devices: Devices) -> PlacedJob:

@@ -48,7 +48,7 @@ Minutes = Annotated[int, BeforeValidator(_minutes), Field(ge=0, le=LONGEST_MINUT
 Begin = Annotated[datetime.datetime, AfterValidator(_utc)]
 Label = Annotated[str, Field(pattern=LABEL, max_length=200)]
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
-Positive = Annotated[float, Field(gt=0.0)]
+Mhz = Annotated[float, Field(ge=100.0, le=4000.0)]
 
 
 class _Part(BaseModel):
@@ -58,18 +58,18 @@ class _Part(BaseModel):
 class Spread(_Part):
     """Values of several jobs: normally distributed, and never below or above what is given."""
 
-    mean: float
-    deviation: float = Field(default=0.0, ge=0.0)
-    lowest: float = 0.0
-    highest: float = 1.0
+    mean: Ratio
+    deviation: Ratio = 0.0
+    lowest: Ratio = 0.0
+    highest: Ratio = 1.0
 
 
 class LengthSpread(_Part):
     """Lengths of several jobs: log-normally distributed around the mean."""
 
-    mean: Minutes
+    mean: Minutes = Field(ge=1)
     deviation: float = Field(default=0.5, ge=0.0, le=2.0, description="Of the logarithm.")
-    longest: Minutes = LONGEST_MINUTES
+    longest: Minutes = Field(default=LONGEST_MINUTES, ge=1)
 
 
 def _spread(value: object) -> object:
@@ -112,7 +112,7 @@ class Reporting(_Part):
     model: str | None = Field(default=None, description="A name of `models`.")
     mistake: str | None = Field(default=None, description="A cause, as `explain` names them.")
     convention: str | None = Field(default=None, description="Counts by it, right or wrong.")
-    precision: str = "bf16"
+    precision: Literal["tf32", "bf16", "fp16", "fp8", "fp4", "int8", "fp64"] = "bf16"
     recompute: Literal["none", "selective", "full"] | None = None
     noise: float = Field(default=0.003, ge=0.0, le=0.1, description="As a share of the MFU.")
 
@@ -143,7 +143,7 @@ class Straggler(_Part):
     """One GPU that is slower. With a clock the others wait for it; with a share it does less than they do."""
 
     gpu: int = Field(default=0, ge=0, description="Which of the job's GPUs, from 0.")
-    clock_mhz: Positive | None = None
+    clock_mhz: Mhz | None = None
     share: Ratio | None = None
 
     @model_validator(mode="after")
@@ -184,7 +184,7 @@ class JobGroup(_Part):
         description="What the hardware runs and a right MFU leaves out: OFU - MFU.",
     )
     noise: float = Field(default=0.02, ge=0.0, le=0.2, description="From minute to minute.")
-    clock_mhz: Positive | None = None
+    clock_mhz: Mhz | None = None
     report: Reporting | None = None
     changes: tuple[Change, ...] = ()
     straggler: Straggler | None = None
@@ -223,7 +223,7 @@ class FaultSpec(_Part):
     gpus: tuple[int, ...] = Field(default=(), description="By index; without them all of the node.")
     at: Minutes = 0
     lasts: Minutes | None = Field(default=None, description="Without it, to the end.")
-    clock_mhz: Positive | None = None
+    clock_mhz: Mhz | None = None
 
     @model_validator(mode="after")
     def _fitting(self) -> FaultSpec:

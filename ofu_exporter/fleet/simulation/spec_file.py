@@ -14,6 +14,8 @@ from ofu_exporter.fleet.simulation.spec import FleetSpec
 from ofu_exporter.support import strict_yaml
 from ofu_exporter.support.small_files import read_small
 
+SHIPPED = Path(__file__).parents[1] / "specs"
+"""The specifications that come with the program."""
 Place = Sequence[str | int]
 """Keys and numbers that lead to a value: ("jobs", 2, "gpus")."""
 
@@ -29,6 +31,13 @@ class SpecFile:
     def error(self, place: Place, problem: str) -> ConfigError:
         """An error that names the line of a value, or of the nearest one around it."""
         return _error(self.path, self._root, place, problem)
+
+
+def shipped(name: Path) -> Path | None:
+    """The specification of this name that comes with the program; a file of that name goes before it."""
+    path = SHIPPED / f"{name}.yaml"
+    is_name = len(name.parts) == 1 and not name.exists() and path.is_file()
+    return path if is_name else None
 
 
 def read(path: Path) -> SpecFile:

@@ -234,7 +234,7 @@ class GpuSums:
                     one = array("d", [share]) * len(minutes)
                     reason = UNAVAILABLE[fault.kind].value
                     totals = reasons.setdefault(reason, Totals(self._minutes))
-                    totals.add(RecordedSeries("", {}, minutes[0], one))
+                    totals.add(RecordedSeries("", {}, minutes[0] + 1, one))
         for reason, totals in sorted(reasons.items()):
             labels = {**cluster, "reason": reason}
             yield RecordedSeries("cluster:ofu_gpu_unavailable:sum", labels, 0, totals.values)

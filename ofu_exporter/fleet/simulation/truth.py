@@ -96,7 +96,6 @@ def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: Faults, seed: i
         z = min(max(chance.gauss(0, 1), -MOST_NOISE), MOST_NOISE)
         ofu.append(job.draft.ofu * factor * (1 + noise * z) * running[place])
     done = array("d", accumulate((MINUTE * each for each in ofu), initial=0.0))
-    ofu.append(0.0)
     gpus = math.fsum(shares)
     mean_share = 1.0
     if spec is not None and spec.share is not None:

@@ -1,0 +1,306 @@
+"""The history of a fleet is what the recording rules would have kept, and can be read back."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.fleet.simulation import history
+from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.history import HistoryError, level_of
+from ofu_exporter.fleet.simulation.raw_pages import raw_lines
+from ofu_exporter.fleet.simulation.spec import LEVELS
+from tests.deploy.monitoring import victoria_metrics
+from tests.deploy.promtool import RULES, groups
+from tests.helpers.agent import until
+from tests.helpers.broken_node import full_disk, why_no_mounts
+from tests.helpers.fleets import BEGIN, fleet
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.rule_engine import Labels, name_of, recorded
+
+PER_GPU = ("gpu:", "job_gpu:")
+"""What rules keep of each GPU is no part of the history: it would be as large as the pages."""
+LOADS = """
+length: 130m
+cluster: test
+models:
+  dense:
+    seq_len: 4096
+    config: {architectures: [LlamaForCausalLM], hidden_size: 512, intermediate_size: 2048, num_hidden_layers: 4,
+      num_attention_heads: 8, num_key_value_heads: 8, vocab_size: 1000, tie_word_embeddings: false}
+nodes:
+  - {name: h, count: 3, model: H100, gpus: 2, partition: batch}
+  - {name: a, count: 1, model: A100, gpus: 2, partition: old}
+  - {name: mig, count: 1, model: H100, gpus: 1, mig: [3g.40gb, 3g.40gb], partition: mig}
+jobs:
+  - {name: honest, users: [ada], account: physics, partition: batch, gpus: 2, mfu: 0.38, report: {}, lasts: 75m}
+  - {name: over, users: [grace], namespace: ml, partition: batch, gpus: 2, mfu: 0.30, start: 10m,
+     report: {model: dense, mistake: full_attention_counted}}
+  - {name: slow, users: [alan], partition: old, gpus: 1, ofu: 0.35, changes: [{at: 30m, factor: 0.4}]}
+  - {name: idle, users: [alan], partition: old, gpus: 1, work: idle}
+  - {name: crash, users: [eve], partition: batch, gpus: 2, mfu: 0.3, start: 5m, lasts: 100m, report: {},
+     crashes: {every: 40m, pause: 2m}}
+  - {name: mig, users: [eve], mig: 3g.40gb, gpus: 2, ofu: 0.2, work: inference}
+faults:
+  - {fault: gpu_lost, nodes: [h1], gpus: [1], at: 40m, lasts: 20m}
+history: {segment: 1h, raw: [{nodes: [h1..3, a1, mig1], lasts: 130m}]}
+"""
+MINUTES = (3, 7, 12, 20, 45, 60, 75, 79, 84, 90, 100, 107, 114, 120, 126)
+"""Some at which jobs begin, crash, end and are forgotten."""
+NEAR = 0.02
+"""Error of the history that its documentation states, as a share of the value."""
+NEAR_AT_BEGIN = 0.06
+"""The same of a mean over GPUs in the first 5 minutes of a job: scrapes and minutes count the time before it."""
+
+
+def samples(lines: Iterator[tuple[str, int]] | None) -> dict[str, dict[int, float]]:
+    """Values by series and second since the begin."""
+    found: dict[str, dict[int, float]] = {}
+    assert lines is not None
+    for text, _ in lines:
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                series, value, unix = line.rsplit(" ", 2)
+                found.setdefault(series, {})[int(float(unix) - BEGIN)] = float(value)
+    return found
+
+
+def kept(made: SimulatedFleet, minute: int) -> dict[Labels, float]:
+    """What the history has at a minute."""
+    found = {}
+    for series in history.recorded(made, BEGIN):
+        labels = {"__name__": series.name, **series.labels}
+        for _, value in series.samples(minute, minute + 1):
+            found[frozenset((k, v) for k, v in labels.items() if v)] = value
+    return found
+
+
+def is_kept_at(minute: int) -> Callable[[str], bool]:
+    """Whether a series of this name has a sample at a minute: hours and baselines are not evaluated at each."""
+
+    def kept(name: str) -> bool:
+        if name.startswith(PER_GPU):
+            return False
+        if name.endswith(("increase1h", "topk1_1h")):
+            return minute % 60 == 0
+        return minute % 3 == 0 or not name.endswith(("sum30m", "sum1h", "sum1d", "count1h"))
+
+    return kept
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_the_history_is_what_the_rules_make_of_the_pages(tmp_path: Path) -> None:
+    """Prometheus' own engine evaluates our rules over the pages of all nodes."""
+    made = fleet(LOADS, tmp_path)
+    pages = samples(raw_lines(made, BEGIN, (0, 130)))
+    ours = {series: values for series, values in pages.items() if series.startswith("ofu_")}
+    for minute, wanted in recorded(ours, 15, MINUTES, tmp_path).items():
+        is_kept = is_kept_at(minute)
+        expected = {labels: value for labels, value in wanted.items() if is_kept(name_of(labels))}
+        found = kept(made, minute)
+        assert found.keys() == expected.keys(), minute
+        for labels, value in expected.items():
+            is_mean = name_of(labels) in (
+                "job:ofu_gpu_tensor_active:avg5m",
+                "job:clock:ratio_rate5m",
+            )
+            near = NEAR_AT_BEGIN if is_mean else NEAR
+            assert found[labels] == pytest.approx(value, rel=near, abs=near / 10), (minute, labels)
+
+
+def test_every_rule_is_kept_or_of_single_gpus(tmp_path: Path) -> None:
+    rules = {rule["record"] for path in RULES for group in groups(path) for rule in group["rules"]}
+    made = {series.name for series in history.recorded(fleet(LOADS, tmp_path), BEGIN)}
+    assert rules - made == {rule for rule in rules if rule.startswith(PER_GPU)}
+    assert made <= rules
+
+
+def written(text: str, folder: Path, begin: int = 0) -> dict[str, bytes]:
+    folder.mkdir()
+    made = fleet(text, folder)
+    (folder / "fleet.yaml").unlink()
+    list(history.write(made, BEGIN, folder, begin))
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+SHORT = LOADS.replace("nodes: [h1..3, a1, mig1], lasts: 130m", "nodes: [h1], at: 50m, lasts: 20m")
+
+
+def test_equal_seeds_make_equal_bytes(tmp_path: Path) -> None:
+    once, again = written(SHORT, tmp_path / "a"), written(SHORT, tmp_path / "b")
+    assert once == again
+    assert once.keys() == {
+        "recorded-2025-08-27T0000Z.om",
+        "recorded-2025-08-27T0100Z.om",
+        "recorded-2025-08-27T0200Z.om",
+        "raw-2025-08-27T0000Z.om",
+        "raw-2025-08-27T0100Z.om",
+    }
+    assert once != written(SHORT + "seed: 2\n", tmp_path / "c")
+
+
+def test_history_that_goes_on_is_the_same_as_in_one_go(tmp_path: Path) -> None:
+    whole, rest = written(SHORT, tmp_path / "a"), written(SHORT, tmp_path / "b", 60)
+    assert rest.items() < whole.items()
+    assert "recorded-2025-08-27T0100Z.om" in rest
+
+
+def test_levels_that_are_not_wanted_are_left_out(tmp_path: Path) -> None:
+    text = LOADS.replace("history: {", "history: {levels: [node, hour], ")
+    names = {series.name for series in history.recorded(fleet(text, tmp_path), BEGIN)}
+    assert {level_of(name) for name in names} == {"node", "hour"}
+    whole = {series.name for series in history.recorded(fleet(LOADS, tmp_path), BEGIN)}
+    assert {level_of(name) for name in whole} == {*LEVELS}
+
+
+def test_recorded_series_say_what_is_true(tmp_path: Path) -> None:
+    """What is not measured has no weight, so that a lost GPU moves the mean a little."""
+    made = fleet(LOADS, tmp_path)
+    for truth in made.jobs:
+        start, end = truth.job.start, truth.job.end
+        if start >= 60 or not truth.job.draft.ofu:
+            continue
+        found = {
+            series.name: value
+            for series in history.recorded(made, BEGIN)
+            if series.labels.get("job_id") == truth.job.draft.job_id
+            for _, value in series.samples(60, 61)
+        }
+        running = sum(truth.is_running[: 60 - start])
+        mean = truth.mean(60 * start, 3600) * (60 - start) / running
+        assert end >= 60
+        assert found["job:ofu:ratio_increase1h"] == pytest.approx(mean, rel=2e-3)
+
+
+FEW = """
+length: 3h
+nodes:
+  - {name: n, count: 6, model: H100, gpus: 1}
+history: {segment: 1h, levels: [node]}
+"""
+
+
+@pytest.mark.skipif(why_no_mounts() != "", reason=why_no_mounts())
+def test_a_full_disk_leaves_what_was_written_whole(tmp_path: Path) -> None:
+    made = fleet(FEW, tmp_path)
+    complete = written(FEW, tmp_path / "complete")
+    place = tmp_path / "small"
+    with full_disk(place):
+        with pytest.raises(HistoryError, match=r"go on with --from 2025-08-27T02:00Z") as raised:
+            list(history.write(made, BEGIN, place))
+        assert "No space left on device" in str(raised.value)
+        assert "\n" not in str(raised.value)
+        files = {path.name: path.read_bytes() for path in place.iterdir()}
+    assert files.keys() == {"recorded-2025-08-27T0000Z.om", "recorded-2025-08-27T0100Z.om"}
+    assert files.items() < complete.items()
+
+
+@pytest.fixture(scope="module")
+def yesterday(tmp_path_factory: pytest.TempPathFactory) -> tuple[float, Path]:
+    """History of yesterday: databases drop what is older than they keep. With the Unix time of its begin."""
+    folder = tmp_path_factory.mktemp("yesterday")
+    begin = time.time() // 86400 * 86400 - 86400
+    list(history.write(fleet(SHORT, folder), begin, folder))
+    return begin, folder
+
+
+QUERIES = {
+    'job:ofu:ratio_rate5m{job_name="honest"}': "job:ofu:ratio_rate5m",
+    "cluster:ofu:ratio_rate5m": "cluster:ofu:ratio_rate5m",
+    'user:mfu:ratio_rate15m{user="grace"}': "user:mfu:ratio_rate15m",
+    "sum(node:ofu_gpu_info:topk1)": "",
+}
+
+
+def expected(folder: Path, query: str, unix: float) -> float:
+    """The value that the files have."""
+    name, _, rest = query.partition("{")
+    label = rest.rstrip("}")
+    lines = (line for path in folder.glob("recorded*") for line in path.read_text().splitlines())
+    (value,) = (
+        float(line.split()[-2])
+        for line in lines
+        if line.partition("{")[0] == name and label in line and line.endswith(f" {unix:.0f}")
+    )
+    return value
+
+
+def check(ask: Callable[[str, float], float], begin: float, folder: Path) -> None:
+    unix = begin + 3600
+    for query, name in QUERIES.items():
+        wanted = expected(folder, query, unix) if name else 5.0
+        assert ask(query, unix) == pytest.approx(wanted, rel=1e-8), query
+    assert ask("ofu_exporter_simulated", unix) == 1.0
+    assert ask('up{instance="h1",cluster="test"}', unix) == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_prometheus_reads_the_history_back(yesterday: tuple[float, Path], tmp_path: Path) -> None:
+    begin, folder = yesterday
+    for path in sorted(folder.glob("*.om")):
+        command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "-q", str(path)]
+        subprocess.run([*command, str(tmp_path / "data")], check=True, capture_output=True)
+    server = Prometheus(tmp_path, {})
+    try:
+        until(server.ready)
+
+        def ask(query: str, unix: float) -> float:
+            (row,) = server.query(query, unix)
+            return float(row["value"][1])
+
+        check(ask, begin, folder)
+    finally:
+        server.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_victoria_metrics_reads_the_history_back(
+    yesterday: tuple[float, Path], tmp_path: Path
+) -> None:
+    begin, folder = yesterday
+    with victoria_metrics(tmp_path / "victoria", []) as server:
+        for path in sorted(folder.glob("*.om")):
+            request = urllib.request.Request(
+                f"{server.url}/api/v1/import/prometheus", path.read_bytes()
+            )
+            urllib.request.urlopen(request, timeout=20).close()
+        urllib.request.urlopen(f"{server.url}/internal/force_flush", timeout=20).close()
+
+        def ask(query: str, unix: float) -> float:
+            (row,) = server.query(f"({query}) @ {unix:.0f}")
+            return float(row["value"][1])
+
+        check(ask, begin, folder)
+
+
+def test_raw_pages_and_recorded_series_are_of_one_truth(tmp_path: Path) -> None:
+    made = fleet(LOADS.replace("h1..3, a1, mig1", "a1"), tmp_path)
+    pages = samples(raw_lines(made, BEGIN, (0, 60)))
+    used, seconds = (
+        {
+            series: values[3585]
+            for series, values in pages.items()
+            if series.startswith(f"ofu_job_{name}_total") and 'job_id="1003"' in series
+        }
+        for name in ("utilization_seconds", "gpu_seconds")
+    )
+    ofu = sum(used.values()) / sum(seconds.values())
+    assert ofu == pytest.approx(made.jobs[2].mean(0, 3585), rel=0.005)
+
+
+def test_a_file_has_each_metric_once_and_its_end(tmp_path: Path) -> None:
+    for name, content in written(SHORT, tmp_path / "a").items():
+        lines = content.decode().splitlines()
+        assert lines[-1] == "# EOF", name
+        metrics = [line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")]
+        runs = [metric for metric, _ in groupby(metrics)]
+        assert len(runs) == len(set(runs)), name
