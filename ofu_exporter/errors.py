@@ -8,7 +8,7 @@ OfuError
 ├── DriverReplacedError  only a new process can use the new driver: the agent ends (exit 6)
 ├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
 ├── SchedulerError  a scheduler does not say who owns what: its last answer is kept for a while, GPUs are measured on
-├── QueryError      a Prometheus does not answer a query: whoever asked goes on with what it has, and says what is missing
+├── QueryError      a Prometheus does not answer a query: whoever asked goes on with the rest, and says what is missing
 └── ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
 """
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.fleet_report import Wanted
     from ofu_exporter.fleet.reports.result import FleetReport
 
-FORMATS = ("text", "json", "csv", "markdown", "parquet")
+FORMATS = ("text", "json", "csv", "markdown", "focus", "parquet")
 EXIT_INCOMPLETE = 4
 EXIT_NOTHING = 3
 
@@ -75,21 +75,24 @@ def read_report(options: dict[str, Any], wanted: Wanted) -> FleetReport:
 
 def rendered(found: FleetReport, format_: str, most_rows: int) -> bytes:
     """The report in one of FORMATS."""
-    from ofu_exporter.fleet.reports import rows, text
+    from ofu_exporter.fleet.reports import focus, rows, text
 
     if format_ == "parquet":
         return rows.as_parquet(*rows.rows(found))
+    if format_ == "focus":
+        return focus.as_focus(found).encode()
     if format_ == "csv":
         return rows.as_csv(*rows.rows(found)).encode()
     if format_ == "json":
         return found.model_dump_json(indent=2).encode() + b"\n"
-    write_text = text.markdown if format_ == "markdown" else text.text
-    return write_text(found, most_rows).encode(errors="backslashreplace") + b"\n"
+    markdown = format_ == "markdown"
+    written = text.markdown(found, most_rows) if markdown else text.text(found, most_rows)
+    return written.encode(errors="backslashreplace") + b"\n"
 
 
 def write(content: bytes, output: Path | None) -> None:
     if output is None:
-        click.get_binary_stream("stdout").write(content)
+        click.echo(content, nl=False)
     else:
         output.write_bytes(content)
 

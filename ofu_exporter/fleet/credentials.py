@@ -76,6 +76,10 @@ class Access:
         return _printable(f"{what} file {path}", text)
 
 
+NO_ACCESS = Access()
+"""Of a server that lets everybody in."""
+
+
 def _printable(what: str, text: str) -> str:
     """A value that fits into a header. Raises ConfigError, which does not quote it."""
     if not text.isascii() or not text.isprintable():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, QueryError
-from ofu_exporter.fleet.credentials import Access
+from ofu_exporter.fleet.credentials import NO_ACCESS, Access
 from ofu_exporter.values.reasons import QueryReason
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class PrometheusClient:
     def __init__(
         self,
         url: str,
-        access: Access = Access(),  # noqa: B008 - frozen
+        access: Access = NO_ACCESS,
         environ: Mapping[str, str] = os.environ,
         sleep: Callable[[float], None] = time.sleep,
         timeout: float = TIMEOUT_SECONDS,
@@ -68,7 +68,7 @@ class PrometheusClient:
         """Raises ConfigError for a URL or a credential that cannot be used."""
         import httpx  # noqa: PLC0415 - the agent needs none of this
 
-        if not re.match(r"https?://[^/?#@]+([/][^?#]*)?$", url):
+        if not _is_url(url):
             raise ConfigError(
                 f"{_shown(url)}: not http(s)://HOST[:PORT][/PATH]; a password belongs into a file"
             )
@@ -158,8 +158,10 @@ class PrometheusClient:
             reason = QueryReason.UNREACHABLE if connecting else QueryReason.TOO_MUCH
             raise self._error(reason, f"no answer within {self._timeout:g} s") from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            text = str(error) or type(error).__name__
+            is_tls = re.search(r"\bSSL\b|\btls", text) is not None
             raise self._error(
-                QueryReason.UNREACHABLE, str(error) or type(error).__name__
+                QueryReason.DENIED if is_tls else QueryReason.UNREACHABLE, text
             ) from error
         document = _document(body)
         if status != 200:
@@ -239,6 +241,13 @@ def _series(row: Mapping[str, Any]) -> Series:
     points = ((float(time_), float(value)) for time_, value in values)
     labels = {str(name): str(value) for name, value in row["metric"].items()}
     return Series(labels, [point for point in points if math.isfinite(point[1])])
+
+
+def _is_url(url: str) -> bool:
+    found = re.fullmatch(
+        r"https?://(\[[0-9A-Fa-f:.]+\]|[^/?#@:\s\[\]]+)(:\d{1,5})?(/[^?#\s]*)?", url
+    )
+    return found is not None and int((found[2] or ":0")[1:]) <= 65535
 
 
 def _shown(url: str) -> str:

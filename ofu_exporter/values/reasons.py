@@ -323,7 +323,7 @@ QUERY_ADVICE: dict[QueryReason, str] = {
         "One hour is more than the server computes at once: load the recording rules, or raise its limits."
     ),
     QueryReason.DENIED: (
-        "Check --bearer-token-file, --user and --password-file, --client-cert, or --tenant (X-Scope-OrgID)."
+        "Check --bearer-token-file, --user and --password-file, --ca, --client-cert, or --tenant (X-Scope-OrgID)."
     ),
     QueryReason.REFUSED: "The server does not know this query: say its name and version in a bug report.",
     QueryReason.NOT_PROMETHEUS: (

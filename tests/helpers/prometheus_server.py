@@ -16,7 +16,12 @@ class Prometheus:
     """Debian's Prometheus on a port of its own."""
 
     def __init__(
-        self, folder: Path, targets: Mapping[str, str], flags: Sequence[str] = (), **sections: Any
+        self,
+        folder: Path,
+        targets: Mapping[str, str],
+        flags: Sequence[str] = (),
+        /,
+        **sections: Any,
     ) -> None:
         """Keeps its data in `folder`/data and scrapes the targets, by job name, every second.
 

@@ -1,7 +1,7 @@
 """A real Prometheus that holds the history of a small fleet, made from a schedule whose sums anybody can check.
 
-The agents' own series are written as OpenMetrics and read in by promtool. The recording rules are evaluated over them by
-Prometheus itself, so what is on record is what the project's rules make of the pages.
+The agents' own series are written as OpenMetrics and read in by promtool. The recording rules are evaluated over them
+by Prometheus itself, so what is on record is what the project's rules make of the pages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,10 @@ BEGIN = 1767571200.0
 HOUR = 3600.0
 SCRAPE = 60.0
 RETENTION = ("--storage.tsdb.retention.time=100y",)
+
+
+Put = Callable[[str, str, Iterable[tuple[float, float]]], None]
+"""Takes the points of a series: its name, its labels, and times with values."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,9 @@ def pages(nodes: Iterable[StoredNode], jobs: Sequence[ScheduledJob], hours: floa
     return "\n".join([*lines, "# EOF", ""])
 
 
-def put_node(put, node, jobs, times) -> None:  # type: ignore[no-untyped-def]
+def put_node(
+    put: Put, node: StoredNode, jobs: Sequence[ScheduledJob], times: Sequence[float]
+) -> None:
     where = {"cluster": node.cluster, "instance": node.name}
     put("ofu_exporter_build_info", labelled(**where, version="1"), ((t, 1.0) for t in times))
     for gpu in range(node.gpus):
@@ -118,7 +124,7 @@ def runs(job: ScheduledJob, time: float, longer: float = 0.0) -> bool:
     return BEGIN + job.begin * HOUR <= time <= BEGIN + job.end * HOUR + longer
 
 
-def put_job(put, job, node, times) -> None:  # type: ignore[no-untyped-def]
+def put_job(put: Put, job: ScheduledJob, node: StoredNode, times: Sequence[float]) -> None:
     shown = [t for t in times if runs(job, t, 300)]  # totals are served for five minutes longer
     running = [t for t in times if runs(job, t)]
     names = {"job_name": f"train-{job.user}", "user": job.user, "account": job.account}
@@ -151,9 +157,12 @@ def read_in(folder: Path, text: str) -> None:
     file.unlink()
 
 
-def record(folder: Path, begin: float, end: float) -> None:
-    """Evaluate the recording rules over what is in `folder`/data, each after those that it builds on."""
-    rules = {
+def record(folder: Path, begin: float, end: float, text: str) -> None:
+    """Evaluate recording rules over what is in `folder`/data, each after those that it builds on.
+
+    Only the rules that `text` names, and what they build on, are evaluated.
+    """
+    every = {
         rule["record"]: (rule, float(group["interval"][:-1]) * _SECONDS[group["interval"][-1]])
         for name in ORDER
         for path in RULES
@@ -161,6 +170,7 @@ def record(folder: Path, begin: float, end: float) -> None:
         if group["name"] == name
         for rule in group["rules"]
     }
+    rules = {name: every[name] for name in needed(text, every)}
     done: set[str] = set()
     while len(done) < len(rules):
         ready = [name for name in rules if name not in done and built_on(name, rules) <= done]
@@ -174,6 +184,12 @@ def record(folder: Path, begin: float, end: float) -> None:
 
 
 _SECONDS = {"m": 60.0, "h": 3600.0}
+
+
+def needed(text: str, rules: Mapping[str, tuple[dict[str, str], float]]) -> set[str]:
+    """The recorded series that a text names, with all that they build on."""
+    found = {name for name in rules if re.search(rf"{name}(?![\w:])", text)}
+    return found.union(*(needed(rules[name][0]["expr"], rules) for name in found))
 
 
 def built_on(name: str, rules: Mapping[str, tuple[dict[str, str], float]]) -> set[str]:
@@ -200,7 +216,7 @@ def recorded(
 @contextmanager
 def stored(folder: Path, flags: Sequence[str] = ()) -> Iterator[Prometheus]:
     """A Prometheus over what is in `folder`/data."""
-    prometheus = Prometheus(folder, {}, flags=(*RETENTION, *flags))
+    prometheus = Prometheus(folder, {}, (*RETENTION, *flags))
     try:
         until(prometheus.ready, seconds=30)
         yield prometheus

@@ -9,6 +9,7 @@ from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.agreement import Pair, agreement
+from ofu_exporter.fleet.reports.days import days
 from ofu_exporter.fleet.reports.funnel import funnel, installed
 from ofu_exporter.fleet.reports.headline import headline
 from ofu_exporter.fleet.reports.history import FleetHistory
@@ -78,7 +79,7 @@ def fleet_report(history: FleetHistory, wanted: Wanted, reading: Reading) -> Fle
         by=wanted.by,
         groups=groups.groups_by(jobs, wanted.by, target),
         jobs=rows,
-        days=groups.days(jobs, target, wanted.prices),
+        days=days(history, jobs, target, wanted.prices),
         hours=_hours(history),
         missing=[
             MissingRow(

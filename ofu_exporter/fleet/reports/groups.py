@@ -1,16 +1,14 @@
-"""Adds jobs up: by user, account, partition, GPU model, namespace or cluster, by size, and by day."""
+"""Adds jobs up: by user, account, partition, GPU model, namespace or cluster, and by size."""
 
 from __future__ import annotations
 
-import datetime
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.agreement import deviation, mean
-from ofu_exporter.fleet.reports.job_rows import is_flagged, sums_of, times, wasted_of
-from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.result import By, DayRow, GroupRow, JobRow, SizeRow
+from ofu_exporter.fleet.reports.job_rows import is_flagged, known_sum, sums_of
+from ofu_exporter.fleet.reports.result import By, GroupRow, JobRow, SizeRow
 from ofu_exporter.fleet.reports.sums import JobHistory, JobSums, ratio
 
 NOT_SAID = "(not known)"
@@ -32,17 +30,17 @@ def group_row(name: str, jobs: Sequence[RatedJob], target: float | None) -> Grou
         sums.add(job.history.total)
         priced += job.row.held_gpu_hours if job.row.cost is not None else 0.0
     rows = [job.row for job in jobs]
-    return GroupRow(
-        name=name,
-        jobs=len(jobs),
-        flagged_jobs=sum(map(is_flagged, rows)),
-        priced_ratio=ratio(priced, sums.held),
-        **{
+    return GroupRow.model_validate(
+        {
+            "name": name,
+            "jobs": len(jobs),
+            "flagged_jobs": sum(map(is_flagged, rows)),
+            "priced_ratio": ratio(priced, sums.held),
             **sums_of(sums, target, None),
-            "cost": _known(row.cost for row in rows),
-            "wasted_cost": _known(row.wasted_cost for row in rows),
-            "idle_cost": _known(row.idle_cost for row in rows),
-        },
+            "cost": known_sum(row.cost for row in rows),
+            "wasted_cost": known_sum(row.wasted_cost for row in rows),
+            "idle_cost": known_sum(row.idle_cost for row in rows),
+        }
     )
 
 
@@ -59,11 +57,6 @@ def _name(row: JobRow, by: By) -> str:
     if by == "job":
         return f"{row.cluster}/{row.job_id}" if row.cluster else row.job_id
     return str(getattr(row, by) or NOT_SAID)
-
-
-def _known(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def sizes(rows: Sequence[JobRow]) -> list[SizeRow]:
@@ -91,39 +84,4 @@ def _size_row(gpus: str, rows: Sequence[JobRow]) -> SizeRow:
         ofu=mean([row.ofu_compared for row in rows if row.ofu_compared is not None]),
         absolute_error=mean(errors),
         absolute_error_deviation=deviation(errors),
-    )
-
-
-def days(jobs: Sequence[RatedJob], target: float | None, prices: Prices) -> list[DayRow]:
-    """One row for each day, cluster, account and model."""
-    found: dict[tuple[int, str, str, str], list[tuple[JobSums, float | None]]] = defaultdict(list)
-    for job in jobs:
-        price = prices.of_mix(job.history.models)
-        for day, sums in job.history.days.items():
-            key = (day, job.row.cluster, job.row.account, job.row.model or "")
-            found[key].append((sums, price))
-    return [_day_row(key, found[key], target) for key in sorted(found)]
-
-
-def _day_row(
-    key: tuple[int, str, str, str],
-    members: Sequence[tuple[JobSums, float | None]],
-    target: float | None,
-) -> DayRow:
-    total = JobSums()
-    for sums, _ in members:
-        total.add(sums)
-    day, cluster, account, model = key
-    return DayRow(
-        day=(datetime.date(1970, 1, 1) + datetime.timedelta(days=day)).isoformat(),
-        cluster=cluster,
-        account=account,
-        model=model or None,
-        held_gpu_hours=total.held,
-        observed_gpu_hours=total.observed,
-        idle_gpu_hours=total.idle,
-        effective_gpu_hours=total.utilized,
-        wasted_gpu_hours=wasted_of(total, target),
-        cost=_known(times(sums.held, price) for sums, price in members),
-        wasted_cost=_known(times(wasted_of(sums, target), price) for sums, price in members),
     )

@@ -13,17 +13,18 @@ _LOSSES = {
     "idle": "held GPUs that computed nothing",
     "slow": "held GPUs that were busy and below their peak",
 }
+_UNUSED = ("free", "unmeasured", "idle")
 
 
 def headline(steps: Sequence[FunnelStep], total: GroupRow) -> str:
     """What share was computed with, where most of the rest went, and how many jobs report too much."""
-    by_name = {step.name: step for step in steps}
+    by_name: dict[str, FunnelStep] = {step.name: step for step in steps}
     effective = by_name["effective"].share
     if effective is None:
         return "No job held a GPU in this time, as far as is known."
     of_what = "installed" if by_name["installed"].gpu_hours else "held"
     said = f"{percent(effective)} of the {of_what} GPU-hours were computed with."
-    losses = {name: by_name[name].share or 0.0 for name in ("free", "unmeasured", "idle")}  # type: ignore[index]
+    losses = {name: by_name[name].share or 0.0 for name in _UNUSED}
     losses["slow"] = max(0.0, (by_name["active"].share or 0.0) - effective)
     largest = max(losses, key=lambda name: losses[name])
     if losses[largest] > 0:

@@ -75,7 +75,24 @@ def read_history(
     collector.read_models()
     collector.read_jobs()
     collector.read_raw()
-    collector.read_extras()
+    collector.read_installed()
+    collector.read_facts_of_jobs()
+    collector.read_job_models()
+    history.target = collector.target()
+    return history
+
+
+def read_jobs(
+    client: PrometheusClient, reader: PartReader, time: tuple[float, float], jobs: str
+) -> FleetHistory:
+    """What is known of the jobs that a matcher selects, and nothing of the others."""
+    stamps = _stamps(client, reader, Clock().whole(time[0], time[1] + HOUR))
+    clock = Clock(phase_of(stamps))
+    history = FleetHistory(clock, clock.whole(*time))
+    collector = _Collector(client, reader, history, jobs)
+    collector.read_jobs()
+    collector.read_raw()
+    collector.read_facts_of_jobs()
     history.target = collector.target()
     return history
 
@@ -94,10 +111,16 @@ def _stamps(client: PrometheusClient, reader: PartReader, span: Span) -> list[fl
 class _Collector:
     """Reads one history."""
 
-    def __init__(self, client: PrometheusClient, reader: PartReader, history: FleetHistory) -> None:
+    def __init__(
+        self, client: PrometheusClient, reader: PartReader, history: FleetHistory, jobs: str = ""
+    ) -> None:
+        """`jobs`: a matcher of PromQL; all jobs without it."""
         self._client = client
         self._reader = reader
         self._history = history
+        self._jobs = jobs
+        self._agents: set[ClusterHour] = set()
+        """Hours of which the agents' own series are there."""
 
     def read_models(self) -> None:
         """GPU-hours by model that are on record."""
@@ -108,7 +131,7 @@ class _Collector:
 
     def read_jobs(self) -> None:
         """GPU-hours of jobs that are on record."""
-        names = [each.recorded for each in queries.JOB_HOURS]
+        names = [each.of_jobs(self._jobs) for each in queries.JOB_HOURS]
         for _, answers in self._recorded("jobs", names):
             self._add_jobs(answers)
             self._name_jobs(answers[0])
@@ -116,27 +139,31 @@ class _Collector:
 
     def read_raw(self) -> None:
         """The same of the hours that are not on record, of clusters whose agents' own series are there."""
-        history, there = self._history, set[ClusterHour]()
+        history = self._history
         for _, (agents,) in self._stepped("agents", [queries.AGENTS], history.span):
-            there.update(
-                (_cluster(one.labels), one.hour) for one in self._values(agents) if one.value
-            )
-        history.raw = there - history.recorded
-        wanted = (*queries.JOB_HOURS, *queries.MODEL_HOURS)
+            self._agents |= self._seen([agents])
+        history.raw = self._agents - history.recorded
+        wanted = (*queries.JOB_HOURS, *(() if self._jobs else queries.MODEL_HOURS))
         jobs = len(queries.JOB_HOURS)
-        for cluster, span in self._raw_spans():
-            asked = [each.of_cluster(cluster) for each in wanted]
-            names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster)
+        for cluster, span in self._raw_spans(history.raw):
+            asked = [each.of_cluster(cluster, self._jobs) for each in wanted]
+            names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster, self._jobs)
             for _, answers in self._stepped("hours without rules", [*asked, names], span):
                 self._add_jobs(answers[:jobs])
-                self._add_models(answers[jobs:-1])
+                if not self._jobs:
+                    self._add_models(answers[jobs:-1])
                 self._name_jobs(answers[-1])
 
-    def read_extras(self) -> None:
-        """What is worth knowing and is no part of a ratio."""
+    def read_installed(self) -> None:
+        """What GPUs there are, and of how much of the time anything is known."""
+        for answer in self._either(queries.INSTALLED):
+            self._take_installed(answer)
+        for answer in self._either(queries.COVERED):
+            self._take_covered(answer)
+
+    def read_facts_of_jobs(self) -> None:
+        """What is worth knowing of jobs and is no part of a ratio."""
         for quantity, take in (
-            (queries.INSTALLED, self._take_installed),
-            (queries.COVERED, self._take_covered),
             (queries.SIZE, self._take_size),
             (queries.VERDICT, self._take_verdict),
             (queries.CAUSE, self._take_cause),
@@ -144,7 +171,6 @@ class _Collector:
             for answer in self._either(quantity):
                 take(answer)
         self._read_idle()
-        self._read_job_models()
 
     def target(self) -> float | None:
         """The OFU that the recording rules aim at, at the end of the time."""
@@ -173,22 +199,26 @@ class _Collector:
 
     def _either(self, quantity: Quantity) -> Iterator[list[Series]]:
         """The answers from recorded series, and from the agents' own for the hours that need them."""
-        if self._history.recorded or not self._history.raw:
+        history, wanted = self._history, set(self._history.raw)
+        if history.recorded or not history.raw:
+            there: set[ClusterHour] = set()
             for _, (answer,) in self._stepped(
-                quantity.name, [quantity.recorded], self._history.span
+                quantity.name, [quantity.of_jobs(self._jobs)], history.span
             ):
-                yield [_without(one, self._history.raw, self._history.clock) for one in answer]
-        for cluster, span in self._raw_spans():
-            asked = [quantity.of_cluster(cluster)]
+                there |= self._seen([answer])
+                yield [_without(one, history.raw, history.clock) for one in answer]
+            if quantity.is_always_there:
+                wanted |= self._agents - there
+        for cluster, span in self._raw_spans(wanted):
+            asked = [quantity.of_cluster(cluster, self._jobs)]
             for _, (answer,) in self._stepped(f"{quantity.name} without rules", asked, span):
                 yield answer
 
-    def _raw_spans(self) -> Iterator[tuple[str, Span]]:
-        clock = self._history.clock
-        for wanted in sorted({cluster for cluster, _ in self._history.raw}):
-            hours = [hour for cluster, hour in self._history.raw if cluster == wanted]
+    def _raw_spans(self, wanted: set[ClusterHour]) -> Iterator[tuple[str, Span]]:
+        for name in sorted({cluster for cluster, _ in wanted}):
+            hours = [hour for cluster, hour in wanted if cluster == name]
             for first, last in runs(hours):
-                yield wanted, clock.span(first, last)
+                yield name, self._history.clock.span(first, last)
 
     def _values(self, answer: Iterable[Series]) -> Iterator[_Value]:
         """Each value with its hour. Labels that only a replica of the server adds are left to the one who adds up."""
@@ -274,7 +304,8 @@ class _Collector:
             for one in self._values(answer):
                 found[_job(one.labels), one.hour] = one.value
         span = self._history.span
-        for _, (answer,) in self._stepped("idle GPUs", [queries.IDLE_GPUS], span):
+        asked = [Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)]
+        for _, (answer,) in self._stepped("idle GPUs", asked, span):
             for one in self._values(answer):
                 place = (_job(one.labels), one.hour)
                 found[place] = max(found[place], one.value)
@@ -284,7 +315,7 @@ class _Collector:
                 sums = self._history.jobs[key].days[day]
                 sums.idle = min(sums.idle + value, sums.observed)
 
-    def _read_job_models(self) -> None:
+    def read_job_models(self) -> None:
         """Which GPUs the jobs had; not asked for in clusters of one model."""
         models: dict[str, set[str]] = defaultdict(set)
         for _, cluster, model in self._history.models:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from statistics import median
 
 from ofu_exporter.fleet.hours import Clock
@@ -20,19 +20,21 @@ def job_row(job: JobHistory, clock: Clock, target: float | None, prices: Prices)
     names = _names(job)
     mfu, ofu = total.mfu, total.ofu_compared
     error = None if mfu is None or ofu is None else mfu - ofu
-    return JobRow(
-        cluster=job.key.cluster,
-        job_id=job.key.job_id,
-        **{name: names[name] for name in NAMES[:5]},
-        gpus=_gpus(job.sizes),
-        model=longest(job.models),
-        begin=iso(clock.end_of((job.first_hour or 0) - 1)),
-        end=iso(clock.end_of(job.last_hour or 0)),
-        error=error,
-        relative_error=None if error is None or not ofu else abs(error) / ofu,
-        verdict=verdict_of(job.verdicts),
-        cause=longest(job.causes),
-        **sums_of(total, target, prices.of_mix(job.models)),
+    return JobRow.model_validate(
+        {
+            "cluster": job.key.cluster,
+            "job_id": job.key.job_id,
+            **{name: names[name] for name in NAMES[:5]},
+            "gpus": _gpus(job.sizes),
+            "model": longest(job.models),
+            "begin": iso(clock.end_of((job.first_hour or 0) - 1)),
+            "end": iso(clock.end_of(job.last_hour or 0)),
+            "error": error,
+            "relative_error": None if error is None or not ofu else abs(error) / ofu,
+            "verdict": verdict_of(job.verdicts),
+            "cause": longest(job.causes),
+            **sums_of(total, target, prices.of_mix(job.models)),
+        }
     )
 
 
@@ -61,6 +63,12 @@ def wasted_of(sums: JobSums, target: float | None) -> float | None:
 
 def times(hours: float | None, price: float | None) -> float | None:
     return None if hours is None or price is None else hours * price
+
+
+def known_sum(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def verdict_of(verdicts: Mapping[str, float]) -> str | None:

@@ -6,6 +6,7 @@ very end of an hour is not counted for the next as well.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 NAMES = ("job_name", "user", "account", "partition", "namespace", "scheduler", "array_job_id")
@@ -25,10 +26,27 @@ class Quantity(NamedTuple):
     """The recorded series, or an expression over recorded series."""
     raw: str
     """The same from the agents' own series; `CLUSTER` stands for the cluster's matcher."""
+    is_always_there: bool = False
+    """Whether every cluster has it in every hour, so that none in an hour means that no rule kept it."""
 
-    def of_cluster(self, cluster: str) -> str:
-        quoted = cluster.replace("\\", "\\\\").replace('"', '\\"')
-        return self.raw.replace("CLUSTER", f'cluster="{quoted}"')
+    def of_cluster(self, cluster: str, jobs: str = "") -> str:
+        """The expression over the agents' own series, for the jobs that a matcher selects."""
+        return self.raw.replace(
+            "CLUSTER", ",".join(filter(None, [matcher("cluster", cluster), jobs]))
+        )
+
+    def of_jobs(self, jobs: str) -> str:
+        """The expression over recorded series, for the jobs that a matcher selects."""
+        return _JOB_SERIES.sub(rf"\g<0>{{{jobs}}}", self.recorded) if jobs else self.recorded
+
+
+_JOB_SERIES = re.compile(r"\bjob:\w+:\w+")
+
+
+def matcher(label: str, value: str) -> str:
+    """A matcher for exactly this value."""
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{label}="{quoted}"'
 
 
 def _increase(name: str) -> str:
@@ -80,12 +98,14 @@ INSTALLED = Quantity(
     f"sum_over_time((sum by (cluster, model) (max by ({_GPU}) (ofu_gpu_share_ratio{{CLUSTER}}) "
     f"* on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
     f"group by ({_GPU}, model) (ofu_gpu_info{{CLUSTER}})))){WITHIN}) / {LOOKS}",
+    is_always_there=True,
 )
 """GPU-hours of the GPUs that agents know of."""
 COVERED = Quantity(
     "covered",
     f"max by (cluster) (count_over_time(model:ofu_gpu_share:sum{WITHIN})) / {LOOKS}",
     f"count_over_time((count by (cluster) (ofu_gpu_share_ratio{{CLUSTER}})){WITHIN}) / {LOOKS}",
+    is_always_there=True,
 )
 """Share of the hour of which anything is known of the cluster."""
 
@@ -93,6 +113,7 @@ SIZE = Quantity(
     "size",
     f"max by ({_JOB}) (max_over_time(job:ofu_job_held_gpu_seconds:rate5m{WITHIN}))",
     f"max_over_time((sum by ({_JOB}) (rate(ofu_job_held_gpu_seconds_total{{CLUSTER}}[5m]))){WITHIN})",
+    is_always_there=True,
 )
 """GPUs of a job."""
 

@@ -120,16 +120,17 @@ class MissingRow(_Row):
 
 
 class DayRow(_Row):
-    """One day (UTC) of one account and GPU model."""
+    """One day (UTC) of one account and GPU model; or of the GPUs of a model that no job held."""
 
     day: str
+    kind: Literal["held", "free"]
     cluster: str
     account: str
     model: str | None
-    held_gpu_hours: float
-    observed_gpu_hours: float
-    idle_gpu_hours: float
-    effective_gpu_hours: float
+    gpu_hours: float = Field(description="Held by the account's jobs, or free.")
+    observed_gpu_hours: float | None = Field(description="Of these, measured; null of free ones.")
+    idle_gpu_hours: float | None
+    effective_gpu_hours: float | None
     wasted_gpu_hours: float | None
     cost: float | None
     wasted_cost: float | None

@@ -28,7 +28,7 @@ def as_csv(kind: type[BaseModel], members: Sequence[BaseModel]) -> str:
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
     for row in members:
-        writer.writerow({name: _cell(value) for name, value in row.model_dump().items()})
+        writer.writerow({name: cell(value) for name, value in row.model_dump().items()})
     return out.getvalue()
 
 
@@ -48,7 +48,7 @@ def as_parquet(kind: type[BaseModel], members: Sequence[BaseModel]) -> bytes:
     return bytes(out.getvalue().to_pybytes())
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
     """A value that no spreadsheet computes."""
     if isinstance(value, str) and value.startswith(_DANGEROUS):
         return f"'{value}"

@@ -1,0 +1,140 @@
+"""`fleet report` on a real Prometheus: it prints what is there, and says in one line what is wrong."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ofu_exporter.cli import cli
+from ofu_exporter.errors import ConfigError, QueryError
+from ofu_exporter.fleet.reports.result import FleetReport
+from tests.doubles.query_server import Question, Told, error, query_server, vector
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
+
+NODE = StoredNode("", "n1:9846", "NVIDIA H100 80GB HBM3", 4)
+JOB = ScheduledJob("7", "alice", (NODE,), 1, 3, 0.3, 0.6, verdict="mfu_above_ofu")
+UNTIL = ("--since", "4h", "--until", "2026-01-05T04:00Z")
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    folder = tmp_path_factory.mktemp("stored")
+    read_in(folder, pages([NODE], [JOB], 4))
+    with stored(folder) as running:
+        yield running
+
+
+def run(url: str, *flags: str) -> Result:
+    return CliRunner().invoke(cli, ["fleet", "report", "--prometheus", url, *flags])
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+class TestOnARealPrometheus:
+    def test_text_begins_with_what_matters(self, prometheus: Prometheus) -> None:
+        result = run(prometheus.url, *UNTIL)
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith("15.0% of the installed GPU-hours were computed with.")
+        assert "1 job reports a higher MFU than the hardware allows" in result.stdout
+        assert "Load helm/ofu-exporter/files/rules/*.yaml" in result.stdout
+
+    def test_json_is_the_report(self, prometheus: Prometheus) -> None:
+        found = FleetReport.model_validate_json(
+            run(prometheus.url, *UNTIL, "--format", "json").stdout
+        )
+        (job,) = found.jobs
+        assert (job.job_id, job.user, job.gpus) == ("7", "alice", 4.0)
+        assert job.held_gpu_hours == pytest.approx(8, rel=0.02)
+        assert job.error == pytest.approx(0.3, abs=1e-6)
+
+    @pytest.mark.parametrize(("by", "first"), [("job", "7"), ("user", "alice")])
+    def test_csv_has_a_row_for_each(self, prometheus: Prometheus, by: str, first: str) -> None:
+        lines = run(prometheus.url, *UNTIL, "--format", "csv", "--by", by).stdout.splitlines()
+        assert len(lines) == 2
+        assert first in lines[1].split(",")
+
+    def test_a_file_is_written_instead(self, prometheus: Prometheus, tmp_path: Path) -> None:
+        path = tmp_path / "report.md"
+        result = run(prometheus.url, *UNTIL, "--format", "markdown", "--output", str(path))
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert path.read_text().startswith("# Where the GPU-hours went\n")
+
+    def test_progress_goes_to_standard_error(self, prometheus: Prometheus) -> None:
+        result = run(prometheus.url, *UNTIL, "--progress", "--format", "json")
+        assert "reading jobs: 0 of 4 hours" in result.stderr
+        json.loads(result.stdout)
+
+    def test_a_time_without_data_is_said_with_what_to_check(self, prometheus: Prometheus) -> None:
+        result = run(prometheus.url, "--since", "4h", "--until", "2020-01-01")
+        assert result.exit_code == 3
+        assert "has no series of ofu-exporter from 2019-12-31T20:00:00Z" in result.stderr
+        assert result.stdout == ""
+
+
+def working(asked: Question) -> Told:
+    """Answers the time, and fails at whatever is asked of jobs."""
+    if asked.form["query"] == "time()":
+        data = {"resultType": "scalar", "result": [1767585600.0, "1767585600"]}
+        return Told(200, {"status": "success", "data": data})
+    if "job:" in asked.form["query"]:
+        return error(422, "execution", "expanding series: block is gone")
+    if "build_info" in asked.form["query"]:
+        row = {"metric": {}, "values": [[1767585600.0, "1"]]}
+        return Told(200, {"status": "success", "data": {"resultType": "matrix", "result": [row]}})
+    return vector()
+
+
+def test_a_part_that_fails_is_named_and_the_rest_is_reported() -> None:
+    with query_server(working) as server:
+        result = run(server.url, "--since", "4h")
+    assert result.exit_code == 4
+    assert "Not read: jobs, " in result.stdout
+    assert "block is gone" in result.stdout
+    assert "the server's clock is" in result.stderr
+
+
+def test_nobody_there_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    result = run(f"http://127.0.0.1:{port}")
+    assert isinstance(result.exception, QueryError)
+    assert "Check --prometheus" in str(result.exception)
+
+
+def test_wrong_credentials_are_one_line_with_the_flags_to_look_at() -> None:
+    with query_server(lambda _: Told(401, b"Unauthorized")) as server:
+        result = run(server.url)
+    assert isinstance(result.exception, QueryError)
+    assert "--bearer-token-file" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (("--since", "2 weeks"), "--since: '2 weeks'"),
+        (("--since", "10m"), "from 1h to 5 years"),
+        (("--until", "yesterday"), "--until: 'yesterday'"),
+        (("--target", "41"), "target"),
+        (("--prices", "/nonexistent"), "prices /nonexistent"),
+        (("--bearer-token-file", "/nonexistent"), "bearer token file"),
+    ],
+)
+def test_flags_that_cannot_be_used_are_refused(flags: tuple[str, ...], why: str) -> None:
+    with query_server(working) as server:
+        result = run(server.url, *flags)
+    assert isinstance(result.exception, ConfigError)
+    assert why in str(result.exception)
+
+
+def test_parquet_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with query_server(working) as server:
+        result = run(server.url, "--since", "4h", "--format", "parquet")
+    assert isinstance(result.exception, ConfigError)
+    assert "ofu-exporter[parquet]" in str(result.exception)

@@ -1,0 +1,86 @@
+"""A server with Prometheus' query API that answers as it is told, and remembers what it was asked.
+
+What real servers answer is documented at https://prometheus.io/docs/prometheus/latest/querying/api/ and quoted beside
+each use of this double.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+
+class Told(NamedTuple):
+    """An answer to give."""
+
+    status: int
+    body: Any
+    """Bytes, or what is sent as JSON."""
+    headers: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+
+class Question(NamedTuple):
+    """What was asked."""
+
+    path: str
+    form: dict[str, str]
+    headers: dict[str, str]
+
+
+@dataclass
+class QueryServer:
+    """Where it is, and what it was asked."""
+
+    url: str = ""
+    asked: list[Question] = field(default_factory=list)
+
+
+def vector(*rows: tuple[dict[str, str], float, str]) -> Told:
+    """A successful answer to an instant query."""
+    result = [{"metric": labels, "value": [time, value]} for labels, time, value in rows]
+    return Told(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
+
+
+def error(status: int, kind: str, text: str, **headers: str) -> Told:
+    """An error as the API gives it."""
+    return Told(status, {"status": "error", "errorType": kind, "error": text}, headers)
+
+
+@contextmanager
+def query_server(answer: Callable[[Question], Told]) -> Iterator[QueryServer]:
+    """A server that gives these answers."""
+    server = QueryServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            form = dict(urllib.parse.parse_qsl(body.decode()))
+            question = Question(self.path, form, dict(self.headers.items()))
+            server.asked.append(question)
+            told = answer(question)
+            content = told.body if isinstance(told.body, bytes) else json.dumps(told.body).encode()
+            self.send_response(told.status)
+            for name, value in told.headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        server.url = f"http://127.0.0.1:{http.server_address[1]}"
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            http.shutdown()
+            thread.join()

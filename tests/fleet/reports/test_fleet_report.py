@@ -1,0 +1,196 @@
+"""A report adds up, keeps unknown apart from 0, and says what it doesn't know."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.fleet.hours import HOUR, Clock, Span
+from ofu_exporter.fleet.parts import MissingPart
+from ofu_exporter.fleet.prometheus import QueryCost
+from ofu_exporter.fleet.reports import rows, text
+from ofu_exporter.fleet.reports.fleet_report import Reading, Wanted, fleet_report
+from ofu_exporter.fleet.reports.history import FleetHistory
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.result import By, FleetReport
+from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
+
+CLOCK = Clock(0.0)
+SPAN = Span(480_000 * HOUR, 480_048 * HOUR)
+FIRST = CLOCK.hour_of(SPAN.start) + 1
+DAY = CLOCK.day_of(FIRST)
+H100 = "NVIDIA H100 80GB HBM3"
+
+
+def job(job_id: str, user: str, sums: JobSums, **known: object) -> JobHistory:
+    names = {(f"train-{user}", user, "lab", "gpu", "", "slurm", ""): 3}
+    made = JobHistory(JobKey("a", job_id), names, {DAY: sums}, [8.0, 8.0, 7.99])
+    made.models = {H100: 1.0}
+    for hour in (FIRST, FIRST + 9):
+        made.seen(hour)
+    for name, value in known.items():
+        setattr(made, name, value)
+    return made
+
+
+HONEST = job("1", "alice", JobSums(80, 80, 32, 60, 25.2, 24.0), verdicts={"agree": 5.0})
+WRONG = job(
+    "2",
+    "bob|x",
+    JobSums(40, 40, 8, 40, 20, 8),
+    verdicts={"mfu_above_ofu": 3.0, "agree": 1.0, "insufficient_data": 9.0},
+    causes={"sparse_peak": 2.0},
+)
+UNMEASURED = job("3", "=carol", JobSums(20))
+IDLE = job("4", "dave\x1b[31m", JobSums(10, 10, 0.0, idle=10))
+
+
+def history(*jobs: JobHistory, installed: float = 400.0) -> FleetHistory:
+    found = FleetHistory(CLOCK, SPAN, {each.key: each for each in jobs})
+    found.target = 0.4
+    if installed:
+        found.models[DAY, "a", H100] = ModelSums(installed, 300.0, 45.0)
+    hours = CLOCK.hours(SPAN)
+    found.recorded = {("a", hour) for hour in hours}
+    found.covered = dict.fromkeys(found.recorded, 1.0)
+    return found
+
+
+ALL = history(HONEST, WRONG, UNMEASURED, IDLE)
+PRICED = Prices(gpu_hour={"*H100*": 2.0})
+
+
+def report(
+    found: FleetHistory = ALL,
+    by: By = "user",
+    prices: Prices = PRICED,
+    missing: tuple[MissingPart, ...] = (),
+) -> FleetReport:
+    reading = Reading("http://prometheus:9090", QueryCost(7, 1.5), missing)
+    return fleet_report(found, Wanted(by, prices), reading)
+
+
+def test_the_funnel_adds_up_in_gpu_hours_and_money() -> None:
+    steps = {step.name: step for step in report().funnel}
+    hours = {name: step.gpu_hours for name, step in steps.items()}
+    assert hours == {
+        "installed": 400,
+        "free": 250,
+        "held": 150,
+        "unmeasured": 20,
+        "idle": 10,
+        "active": 120,
+        "effective": 40,
+    }
+    assert {name: step.cost for name, step in steps.items()} == {
+        name: 2 * value for name, value in hours.items()
+    }
+    assert steps["effective"].share == pytest.approx(0.1)
+
+
+def test_ratios_are_sums_over_sums_and_gpu_hours_without_ofu_are_no_zero() -> None:
+    total = report().total
+    assert total.ofu == pytest.approx(40 / 130)
+    assert total.mfu == pytest.approx(45.2 / 100)
+    assert total.wasted_gpu_hours == pytest.approx(130 * 0.4 - 40)
+    unmeasured = next(row for row in report().jobs if row.job_id == "3")
+    assert (unmeasured.ofu, unmeasured.mfu, unmeasured.error, unmeasured.verdict) == (None,) * 4
+    assert report().reporting_ratio == pytest.approx(120 / 130)
+
+
+def test_errors_verdicts_and_causes_are_those_of_the_job() -> None:
+    wrong = next(row for row in report().jobs if row.job_id == "2")
+    assert wrong.error == pytest.approx(0.3)
+    assert wrong.relative_error == pytest.approx(1.5)
+    assert (wrong.verdict, wrong.cause, wrong.gpus) == ("mfu_above_ofu", "sparse_peak", 8.0)
+    assert (wrong.begin, wrong.end) == ("2024-10-04T00:00:00Z", "2024-10-04T10:00:00Z")
+    assert report().agreement.jobs == 2
+    assert report().agreement_without_flagged.jobs == 1
+    assert report().agreement_without_flagged.mean_absolute_error == pytest.approx(0.02)
+
+
+def test_without_a_price_there_is_no_cost_and_that_is_said_where_some_have_one() -> None:
+    assert report(prices=Prices()).total.cost is None
+    WRONG.models = {"NVIDIA L4": 1.0}
+    try:
+        found = report()
+    finally:
+        WRONG.models = {H100: 1.0}
+    assert found.total.cost == pytest.approx(2 * 110)
+    assert found.total.priced_ratio == pytest.approx(110 / 150)
+    assert "The price of 26.7% of the held GPU-hours is not known." in found.notes
+    assert {step.cost for step in found.funnel if step.name != "installed"} == {None}
+
+
+def test_where_nobody_knows_what_is_installed_shares_are_of_what_is_held() -> None:
+    found = report(history(HONEST, installed=0.0))
+    steps = {step.name: step for step in found.funnel}
+    assert (steps["installed"].gpu_hours, steps["free"].gpu_hours) == (None, None)
+    assert steps["held"].share == 1.0
+    assert "of the held GPU-hours were computed with" in found.headline
+
+
+def test_no_job_is_no_job_and_not_an_ofu_of_0() -> None:
+    found = report(history(installed=0.0))
+    assert found.total.ofu is None
+    assert found.headline == "No job held a GPU in this time, as far as is known."
+    assert text.text(found)
+
+
+def test_time_without_data_and_parts_that_are_missing_are_said_in_every_form() -> None:
+    half = history(HONEST)
+    half.covered = {place: share for place, share in half.covered.items() if place[1] % 2}
+    gone = MissingPart("jobs", Span(SPAN.start, SPAN.start + 5 * HOUR), "no answer")
+    found = report(half, missing=(gone,))
+    assert found.time.covered_ratio == pytest.approx(0.5)
+    for shown in (text.text(found), text.markdown(found)):
+        assert "50.0% of it covered by data" in shown
+        assert "Not read: jobs, 2024-10-04T00:00:00Z to 2024-10-04T05:00:00Z: no answer" in shown
+    assert '"covered_ratio": 0.5' in found.model_dump_json(indent=1)
+
+
+@pytest.mark.parametrize("by", ["user", "account", "partition", "model", "namespace", "cluster"])
+def test_groups_add_up_to_all_jobs(by: By) -> None:
+    found = report(by=by)
+    assert sum(row.jobs for row in found.groups) == 4
+    assert sum(row.held_gpu_hours for row in found.groups) == pytest.approx(150)
+    assert sum(row.flagged_jobs for row in found.groups) == 1
+
+
+def test_names_of_others_break_neither_terminal_nor_table_nor_spreadsheet() -> None:
+    assert "\x1b" not in text.text(report())
+    assert "bob\\|x" in text.markdown(report())
+    written = rows.as_csv(*rows.rows(report()))
+    read = [*csv.DictReader(io.StringIO(written))]
+    assert {row["name"] for row in read} == {"alice", "bob|x", "'=carol", "dave\x1b[31m"}
+    assert {row["mfu"] for row in read if row["name"] == "'=carol"} == {""}
+
+
+def test_a_report_survives_json() -> None:
+    found = report()
+    assert FleetReport.model_validate_json(found.model_dump_json()) == found
+
+
+SUMS = st.builds(
+    lambda held, measured, ofu, idle: JobSums(
+        held, held * measured, held * measured * ofu, idle=held * measured * idle * (ofu == 0)
+    ),
+    st.floats(0.1, 1e5),
+    st.floats(0.0, 1.0),
+    st.sampled_from([0.0, 0.1, 0.4, 0.9]),
+    st.floats(0.0, 1.0),
+)
+
+
+@given(st.lists(SUMS, max_size=8))
+def test_held_is_unmeasured_idle_and_active_for_any_jobs(sums: list[JobSums]) -> None:
+    jobs = [job(str(number), f"user{number % 3}", each) for number, each in enumerate(sums)]
+    found = report(history(*jobs, installed=1e6))
+    hours = {step.name: step.gpu_hours or 0.0 for step in found.funnel}
+    assert hours["held"] == pytest.approx(hours["unmeasured"] + hours["idle"] + hours["active"])
+    assert hours["installed"] == pytest.approx(hours["free"] + hours["held"])
+    assert hours["effective"] <= hours["active"] + 1e-9

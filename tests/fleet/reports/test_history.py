@@ -1,0 +1,203 @@
+"""What is read from a real Prometheus is what the schedule of the jobs says, from recorded series and without any."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.history import FleetHistory, read_history
+from ofu_exporter.fleet.reports.sums import JobKey, JobSums
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    HOUR,
+    ScheduledJob,
+    StoredNode,
+    pages,
+    read_in,
+    record,
+    stored,
+)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.prometheus,
+    pytest.mark.xdist_group("stored fleet"),
+]
+
+H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
+N1, N2, N3 = (StoredNode("a", f"n{each}:9846", H100, 4) for each in (1, 2, 3))
+M1 = StoredNode("b", "m1:9846", A100, 4)
+NODES = (N1, N2, N3, M1)
+HOURS = 30
+HONEST = ScheduledJob("1", "alice", (N1, N2), 2, 20, 0.42, 0.40, verdict="agree")
+WRONG = ScheduledJob(
+    "2", "bob", (N3,), 1.5, 10.25, 0.2, 0.5, verdict="mfu_above_ofu", cause="sparse_peak"
+)
+IDLE = ScheduledJob("3", "carol", (N3,), 12, 25, 0.0)
+HALF = ScheduledJob("1", "dave", (M1,), 3, 28, 0.3, 0.28, measured=0.5, verdict="agree")
+JOBS = (HONEST, WRONG, IDLE, HALF)
+END = BEGIN + HOURS * HOUR
+NEAR = 0.01
+"""Prometheus guesses up to a scrape interval at each end of a job."""
+
+
+@pytest.fixture(scope="module")
+def raw_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("raw")
+    read_in(folder, pages(NODES, JOBS, HOURS))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recorded_folder(raw_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    shutil.copytree(raw_folder, folder, dirs_exist_ok=True)
+    record(folder, BEGIN, END, Path(queries.__file__).read_text() + hourly())
+    return folder
+
+
+def hourly() -> str:
+    return " ".join(each.recorded for each in (*queries.JOB_HOURS, *queries.MODEL_HOURS))
+
+
+@pytest.fixture(scope="module")
+def raw(raw_folder: Path) -> Iterator[Prometheus]:
+    with stored(raw_folder) as prometheus:
+        yield prometheus
+
+
+@pytest.fixture(scope="module")
+def recorded(recorded_folder: Path) -> Iterator[Prometheus]:
+    with stored(recorded_folder) as prometheus:
+        yield prometheus
+
+
+@pytest.fixture(scope="module", params=["raw", "recorded"])
+def history(request: pytest.FixtureRequest) -> FleetHistory:
+    return read(request.getfixturevalue(request.param))
+
+
+def read(
+    prometheus: Prometheus, at_once: int = 24, begin: float = BEGIN, end: float = END
+) -> FleetHistory:
+    client, reader = PrometheusClient(prometheus.url), PartReader(hours_at_once=at_once)
+    found = read_history(client, reader, begin, end)
+    assert reader.missing == []
+    client.close()
+    return found
+
+
+def total(history: FleetHistory, cluster: str, job: ScheduledJob) -> JobSums:
+    return history.jobs[JobKey(cluster, job.job_id)].total
+
+
+@pytest.mark.parametrize(
+    ("cluster", "job"), [("a", HONEST), ("a", WRONG), ("a", IDLE), ("b", HALF)]
+)
+def test_a_jobs_gpu_hours_and_ofu_are_those_of_its_schedule(
+    history: FleetHistory, cluster: str, job: ScheduledJob
+) -> None:
+    sums = total(history, cluster, job)
+    assert sums.held == pytest.approx(job.held, rel=NEAR)
+    assert sums.observed == pytest.approx(job.held * job.measured, rel=NEAR)
+    assert sums.ofu == pytest.approx(job.ofu, abs=1e-6)
+    assert sums.mfu == (None if job.mfu is None else pytest.approx(job.mfu, abs=1e-6))
+    assert sums.ofu_compared == (None if job.mfu is None else pytest.approx(job.ofu, abs=1e-6))
+
+
+def test_two_jobs_of_one_id_in_two_clusters_stay_two(history: FleetHistory) -> None:
+    assert len(history.jobs) == len(JOBS)
+    assert history.clusters == ["a", "b"]
+
+
+def test_a_job_without_reports_has_no_mfu_and_one_that_idles_an_ofu_of_0(
+    history: FleetHistory,
+) -> None:
+    sums = total(history, "a", IDLE)
+    assert sums.compared == 0.0
+    assert sums.mfu is None
+    assert sums.ofu == 0.0
+    assert sums.idle == pytest.approx(IDLE.held, rel=0.04)
+    assert total(history, "a", HONEST).idle == 0.0
+
+
+def test_names_sizes_models_and_verdicts_are_those_of_the_pages(history: FleetHistory) -> None:
+    job = history.jobs[JobKey("a", "2")]
+    assert {name[:3] for name in job.names} == {("train-bob", "bob", "lab")}
+    assert max(job.sizes) == pytest.approx(4, rel=NEAR)
+    assert {*job.verdicts} == {"mfu_above_ofu"}
+    assert job.verdicts["mfu_above_ofu"] == pytest.approx(8.75, abs=0.3)
+    assert {*job.causes} == {"sparse_peak"}
+    assert {*job.models} == {H100}
+    assert {*history.jobs[JobKey("b", "1")].models} == {A100}
+
+
+def test_what_is_installed_and_covered_is_every_gpu_at_every_time(history: FleetHistory) -> None:
+    by_model: dict[str, float] = {}
+    for (_, _, model), sums in history.models.items():
+        by_model[model] = by_model.get(model, 0.0) + sums.installed
+    assert by_model == {H100: pytest.approx(12 * HOURS), A100: pytest.approx(4 * HOURS)}
+    assert sum(history.covered.values()) == pytest.approx(2 * HOURS)
+
+
+@pytest.mark.parametrize("source", ["raw", "recorded"])
+def test_the_sums_are_the_same_to_the_last_bit_however_the_time_is_cut(
+    source: str, request: pytest.FixtureRequest
+) -> None:
+    prometheus: Prometheus = request.getfixturevalue(source)
+    whole = read(prometheus, at_once=1000)
+    for hours in (1, 5, 7, 24):
+        cut = read(prometheus, at_once=hours)
+        assert cut.jobs == whole.jobs
+        assert cut.models == whole.models
+        assert cut.hours == whole.hours
+
+
+def test_the_rules_records_are_used_where_they_are(raw: Prometheus, recorded: Prometheus) -> None:
+    without, with_rules = read(raw), read(recorded)
+    assert (len(without.recorded), len(without.raw)) == (0, 2 * HOURS)
+    assert (len(with_rules.recorded), len(with_rules.raw)) == (2 * HOURS, 0)
+    assert without.target is None
+    assert with_rules.target == pytest.approx(0.4)
+
+
+def test_rules_that_were_loaded_late_are_completed_from_the_pages(
+    raw_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(raw_folder, tmp_path, dirs_exist_ok=True)
+    late = BEGIN + 11 * HOUR
+    record(tmp_path, late, END, Path(queries.__file__).read_text() + hourly())
+    with stored(tmp_path) as prometheus:
+        found = read(prometheus)
+    assert len(found.raw) == 2 * 11
+    assert len(found.recorded) == 2 * (HOURS - 11)
+    for job, cluster in ((HONEST, "a"), (WRONG, "a"), (IDLE, "a"), (HALF, "b")):
+        assert total(found, cluster, job).held == pytest.approx(job.held, rel=NEAR)
+
+
+def test_a_time_without_data_has_nothing_and_no_zero(raw: Prometheus) -> None:
+    found = read(raw, begin=BEGIN - 100 * HOUR, end=BEGIN - 50 * HOUR)
+    assert found.jobs == {}
+    assert found.models == {}
+    assert found.clusters == []
+
+
+def test_a_part_of_the_time_without_data_is_not_covered(raw: Prometheus) -> None:
+    found = read(raw, begin=BEGIN - HOURS * HOUR)
+    covered = sum(share for (cluster, _), share in found.covered.items() if cluster == "a")
+    assert covered / found.span.hours == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_server_that_computes_little_at_once_gives_the_same(
+    raw_folder: Path, raw: Prometheus
+) -> None:
+    """4,000 samples are less than one query over a day of these pages needs."""
+    with stored(raw_folder, ["--query.max-samples=4000"]) as small:
+        assert read(small).jobs == read(raw).jobs

@@ -1,0 +1,115 @@
+"""A long time is read in parts that the server accepts, and what cannot be read is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.hours import HOUR, Span
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.values.reasons import QueryReason
+
+DAYS = Span(0.0, 14 * 24 * HOUR)
+
+
+def limited(hours: int, asked: list[Span]) -> Callable[[Span], list[int]]:
+    """A server that answers for so many hours at most."""
+
+    def fetch(part: Span) -> list[int]:
+        asked.append(part)
+        if part.hours > hours:
+            raise QueryError(QueryReason.TOO_MUCH, "too many samples")
+        first = round(part.start / HOUR)
+        return [*range(first, first + part.hours)]
+
+    return fetch
+
+
+@given(st.integers(1, 400), st.integers(1, 400))
+def test_every_hour_is_read_once_and_in_order_whatever_the_cut(limit: int, at_once: int) -> None:
+    reader = PartReader(hours_at_once=at_once)
+    found = [hour for _, hours in reader.read("x", DAYS, limited(limit, [])) for hour in hours]
+    assert found == [*range(DAYS.hours)]
+    assert reader.missing == []
+
+
+def test_what_was_too_much_once_is_not_asked_for_again() -> None:
+    asked: list[Span] = []
+    [*PartReader(hours_at_once=24).read("x", DAYS, limited(6, asked))]
+    refused = [part for part in asked if part.hours > 6]
+    assert [part.hours for part in refused] == [24, 12]
+
+
+@given(st.sets(st.integers(0, 335), max_size=40))
+def test_hours_that_no_server_answers_are_named_and_the_others_are_read(bad: set[int]) -> None:
+    def fetch(part: Span) -> list[int]:
+        first = round(part.start / HOUR)
+        hours = [*range(first, first + part.hours)]
+        if bad & {*hours}:
+            raise QueryError(QueryReason.TOO_MUCH, "too many samples")
+        return hours
+
+    reader = PartReader()
+    found = [hour for _, hours in reader.read("x", DAYS, fetch) for hour in hours]
+    missing = [
+        hour
+        for part in reader.missing
+        for hour in range(round(part.span.start / HOUR), round(part.span.end / HOUR))
+    ]
+    assert sorted(missing) == sorted(bad)
+    assert sorted(found + missing) == [*range(DAYS.hours)]
+
+
+def test_a_part_that_fails_for_another_reason_is_missing_as_a_whole() -> None:
+    def fetch(part: Span) -> int:
+        if part.start == 24 * HOUR:
+            raise QueryError(QueryReason.REFUSED, "no such function")
+        return part.hours
+
+    reader = PartReader()
+    assert sum(hours for _, hours in reader.read("jobs", DAYS, fetch)) == 13 * 24
+    (part,) = reader.missing
+    assert (part.what, part.span, part.why) == (
+        "jobs",
+        Span(24 * HOUR, 48 * HOUR),
+        "no such function",
+    )
+
+
+def test_a_server_that_went_away_is_not_asked_for_ever() -> None:
+    asked: list[Span] = []
+
+    def fetch(part: Span) -> int:
+        asked.append(part)
+        raise QueryError(QueryReason.UNREACHABLE, "connection refused")
+
+    reader = PartReader()
+    assert [*reader.read("x", DAYS, fetch)] == []
+    assert [*reader.read("y", DAYS, fetch)] == []
+    assert len(asked) == 3
+    assert {(part.what, part.span.hours) for part in reader.missing} == {
+        ("x", 3 * 24),
+        ("x", 11 * 24),
+        ("y", 14 * 24),
+    }
+
+
+def test_a_wrong_credential_ends_the_reading() -> None:
+    def fetch(part: Span) -> int:
+        raise QueryError(QueryReason.DENIED, "401")
+
+    with pytest.raises(QueryError, match="bearer"):
+        [*PartReader().read("x", DAYS, fetch)]
+
+
+def test_progress_goes_from_nothing_to_all() -> None:
+    said: list[tuple[str, int, int]] = []
+    reader = PartReader(lambda *told: said.append(told))
+    [*reader.read("jobs", Span(0.0, 3 * 24 * HOUR), limited(12, []))]
+    assert said[0] == ("jobs", 0, 72)
+    assert said[-1] == ("jobs", 72, 72)
+    assert [done for _, done, _ in said] == sorted(done for _, done, _ in said)

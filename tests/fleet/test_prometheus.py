@@ -1,0 +1,271 @@
+"""The client reads answers of the query API, and knows what each refusal means."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import bcrypt
+import pytest
+import yaml
+
+from ofu_exporter.errors import ConfigError, QueryError
+from ofu_exporter.fleet import prometheus as module
+from ofu_exporter.fleet.credentials import NO_ACCESS, Access
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.values.reasons import QueryReason
+from tests.doubles.query_server import Question, Told, error, query_server, vector
+from tests.helpers.agent import until
+from tests.helpers.certificates import Certificates
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.stored_fleet import BEGIN, read_in, stored
+
+TOO_MUCH: Sequence[tuple[str, Told]] = (
+    (
+        "Prometheus, --query.max-samples",
+        error(
+            422,
+            "execution",
+            "query processing would load too many samples into memory in query execution",
+        ),
+    ),
+    (
+        "Prometheus, points",
+        error(
+            400,
+            "bad_data",
+            "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query "
+            "resolution (?step=XX)",
+        ),
+    ),
+    (
+        "Prometheus, --query.timeout",
+        error(503, "timeout", "query timed out in expression evaluation"),
+    ),
+    (
+        "Mimir, chunks",
+        error(
+            422,
+            "execution",
+            "the query exceeded the maximum number of chunks (limit: 2000000 chunks) (err-mimir-max-chunks-per-query)",
+        ),
+    ),
+    (
+        "Mimir, length",
+        error(
+            400,
+            "bad_data",
+            "the query time range exceeds the limit (query length: 744h0m0s, limit: 720h0m0s)",
+        ),
+    ),
+    (
+        "VictoriaMetrics, samples",
+        error(
+            422,
+            "422",
+            "cannot select more than -search.maxSamplesPerQuery=1000000000 samples; possible solutions: ...",
+        ),
+    ),
+    (
+        "VictoriaMetrics, points",
+        error(
+            422,
+            "422",
+            "too many points for the given step=60000, start=1 and end=2: 43208; "
+            "cannot exceed -search.maxPointsPerTimeseries=30000",
+        ),
+    ),
+    ("a gateway that waits no longer", Told(504, b"<html>Gateway Timeout</html>")),
+)
+OTHERS: Sequence[tuple[QueryReason, Told]] = (
+    (QueryReason.DENIED, Told(401, b"Unauthorized\n")),
+    (QueryReason.DENIED, Told(403, b"<html>")),
+    (QueryReason.DENIED, Told(401, b"no org id")),
+    (QueryReason.BUSY, Told(503, b"upstream connect error")),
+    (QueryReason.BUSY, error(429, "too_many_requests", "too many outstanding requests")),
+    (
+        QueryReason.BUSY,
+        error(503, "503", "couldn't start executing the request, as -search.maxConcurrentRequests"),
+    ),
+    (QueryReason.REFUSED, error(400, "bad_data", 'parse error: unknown function "limit_x"')),
+    (QueryReason.NOT_PROMETHEUS, Told(404, b"404 page not found")),
+    (QueryReason.NOT_PROMETHEUS, Told(200, b"<!doctype html>")),
+    (QueryReason.NOT_PROMETHEUS, Told(200, b"[" * 100_000)),
+    (QueryReason.NOT_PROMETHEUS, Told(200, {"status": "success", "data": {"result": [1]}})),
+    (QueryReason.NOT_PROMETHEUS, Told(302, b"", {"Location": "https://login.example/"})),
+)
+
+
+def client(url: str, access: Access = NO_ACCESS, **environ: str) -> PrometheusClient:
+    return PrometheusClient(url, access, environ, sleep=lambda _: None, timeout=20)
+
+
+@pytest.mark.parametrize("told", [told for _, told in TOO_MUCH], ids=[name for name, _ in TOO_MUCH])
+def test_a_query_that_is_too_large_is_known_as_such_and_not_asked_again(told: Told) -> None:
+    with query_server(lambda _: told) as server, pytest.raises(QueryError) as caught:
+        client(server.url).instant("up")
+    assert caught.value.reason is QueryReason.TOO_MUCH
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(("reason", "told"), OTHERS)
+def test_what_a_refusal_means(reason: QueryReason, told: Told) -> None:
+    with query_server(lambda _: told) as server, pytest.raises(QueryError) as caught:
+        client(server.url).instant("up")
+    assert caught.value.reason is reason
+    assert reason.advice in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(server.asked) == (4 if reason is QueryReason.BUSY else 1)
+
+
+def test_a_busy_server_is_asked_again_when_it_wants_to_be() -> None:
+    waited: list[float] = []
+    answers = iter([error(429, "", "", retry_after="7"), Told(503, b""), vector(({}, 5.0, "1"))])
+    with query_server(lambda _: next(answers)) as server:
+        asked = PrometheusClient(server.url, sleep=waited.append)
+        assert asked.instant("up")[0].points == [(5.0, 1.0)]
+    assert waited == [7.0, 2.0]
+
+
+def test_nobody_there_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(QueryError, match="Check --prometheus") as caught:
+        client(f"http://127.0.0.1:{port}").server_time()
+    assert caught.value.reason is QueryReason.UNREACHABLE
+
+
+def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
+    with (
+        query_server(lambda _: Told(200, b" " * (2 << 20))) as server,
+        pytest.raises(QueryError, match="over 1 MiB") as caught,
+    ):
+        client(server.url).instant("up")
+    assert caught.value.reason is QueryReason.TOO_MUCH
+
+
+def test_values_that_are_no_numbers_are_left_out() -> None:
+    rows = [({"x": str(n)}, 1.0, value) for n, value in enumerate(("NaN", "+Inf", "0.5", "-Inf"))]
+    with query_server(lambda _: vector(*rows)) as server:
+        found = client(server.url).instant("x")
+    assert [series.points for series in found] == [[], [], [(1.0, 0.5)], []]
+
+
+def test_what_a_server_warns_of_is_kept_once() -> None:
+    """Thanos says in this way that a store did not answer: https://thanos.io/tip/components/query.md/."""
+    body = {**vector().body, "warnings": ["No StoreAPIs matched for this query"]}
+    with query_server(lambda _: Told(200, body)) as server:
+        asked = client(server.url)
+        asked.instant("x")
+        asked.instant("x")
+    assert asked.cost.warnings == ["No StoreAPIs matched for this query"]
+    assert asked.cost.queries == 2
+
+
+def test_a_token_and_a_tenant_are_sent_with_every_question(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
+    token.chmod(0o600)
+    access = Access(bearer_token_file=token, tenant="team-a")
+
+    def answer(asked: Question) -> Told:
+        is_right = asked.headers.get("Authorization") == "Bearer s3cret"
+        is_right = is_right and asked.headers.get("X-Scope-OrgID") == "team-a"
+        return vector() if is_right else Told(401, b"")
+
+    with query_server(answer) as server:
+        client(server.url, access).instant("x")
+        with pytest.raises(QueryError, match="answers 401"):
+            client(server.url).instant("x")
+        client(server.url, Access(tenant="team-a"), OFU_PROMETHEUS_TOKEN="s3cret").instant("x")
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("prometheus:9090", r"not http\(s\)"),
+        ("ftp://x", r"not http\(s\)"),
+        ("http://", r"not http\(s\)"),
+        ("http://u:hunter2@x:9090", "a password belongs into a file"),
+        ("http://x:9090?a=b", r"not http\(s\)"),
+        ("http://x:99999", r"not http\(s\)"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_and_shows_no_password(url: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as caught:
+        PrometheusClient(url, environ={}).instant("x")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Certificates]]:
+    """A real Prometheus that lets nobody in without a certificate and a password."""
+    folder = tmp_path_factory.mktemp("guarded")
+    certificates = Certificates(folder / "certificates")
+    password = bcrypt.hashpw(b"hunter2", bcrypt.gensalt(4)).decode()
+    config = {
+        "tls_server_config": {
+            "cert_file": str(certificates.cert),
+            "key_file": str(certificates.key),
+            "client_auth_type": "RequireAndVerifyClientCert",
+            "client_ca_file": str(certificates.ca),
+        },
+        "basic_auth_users": {"reader": password},
+    }
+    (folder / "web.yml").write_text(yaml.safe_dump(config))
+    prometheus = Prometheus(folder, {}, [f"--web.config.file={folder / 'web.yml'}"])
+    try:
+        yield prometheus.url.replace("http:", "https:"), certificates
+    finally:
+        prometheus.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <ssl.SSLSocket")  # httpcore's
+def test_a_real_prometheus_lets_in_who_has_certificate_and_password(
+    guarded: tuple[str, Certificates], tmp_path: Path
+) -> None:
+    url, certificates = guarded
+    secret = tmp_path / "password"
+    secret.write_text("hunter2")
+    secret.chmod(0o600)
+    right = Access(
+        user="reader", password_file=secret, ca=certificates.ca, client_cert=certificates.client
+    )
+
+    def answers() -> bool:
+        try:
+            return client(url, right).server_time() > 1e9
+        except QueryError:
+            return False
+
+    until(answers, seconds=20)
+    wrong = Access(user="reader", ca=certificates.ca, client_cert=certificates.client)
+    with pytest.raises(QueryError, match="--password-file"):
+        client(url, wrong, OFU_PROMETHEUS_PASSWORD="other").server_time()
+    for without in (Access(ca=certificates.ca), NO_ACCESS):
+        with pytest.raises(QueryError, match=r"certificate.*--client-cert") as caught:
+            client(url, without).server_time()
+        assert caught.value.reason is QueryReason.DENIED
+        del caught
+        gc.collect()
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_samples_at_both_ends_of_a_range_are_counted_once(tmp_path: Path) -> None:
+    lines = [f"x {n} {BEGIN + 600 * n:.3f}" for n in range(13)]
+    read_in(tmp_path, "\n".join(["# TYPE x gauge", *lines, "# EOF", ""]))
+    with stored(tmp_path) as prometheus:
+        asked = client(prometheus.url)
+        found = [
+            value
+            for hour in range(2)
+            for one in asked.recorded("x", BEGIN + 3600 * hour, BEGIN + 3600 * (hour + 1))
+            for _, value in one.points
+        ]
+    assert found == [*range(1, 13)]
