@@ -10,7 +10,7 @@ import click
 
 from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, EXIT_NOTHING, write
 from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
-from ofu_exporter.fleet.changes.result import Kind
+from ofu_exporter.fleet.changes.survey import Kind
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.changes.result import ChangesReport

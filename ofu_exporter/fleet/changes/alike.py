@@ -14,9 +14,9 @@ from ofu_exporter.fleet.changes.split import changes, dot, layout, levelled
 MOST = 0.95
 """Closer to 1, a series wanders and has no level that could change."""
 FLEET_WEIGHT = 40
-"""Points that the whole fleet's likeness counts for beside a series' own: short series say little of theirs."""
+"""Points that the likeness of the fleet counts for beside a series' own: a short one says little of its own."""
 BIAS, BIAS_SLOPE = 3.0, 7.3
-"""What the plain estimate lacks, times points: 3 + 7.3 x the true value, measured on normal noise after the best step."""
+"""What the plain estimate lacks, times points: 3 + 7.3 x the truth, measured on normal noise after the best step."""
 FEWEST = 12
 """Points of a series from which its likeness is estimated: that of shorter ones is nearly all bias."""
 

@@ -1,13 +1,15 @@
-"""Reads OFU hour by hour: of GPU models, and of jobs that last long enough to change by themselves."""
+"""Reads OFU hour by hour: of jobs that last long enough to change by themselves, and of all jobs on a GPU model."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.point import Point
-from ofu_exporter.fleet.changes.survey import FEWEST_POINTS, Series
-from ofu_exporter.fleet.hours import HOUR, Span, runs
+from ofu_exporter.fleet.changes.survey import Kind, Series
+from ofu_exporter.fleet.hours import HOUR, Clock, Span, runs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.prometheus import Series as Answer
@@ -45,10 +47,11 @@ class HourReader:
             hours = [hour for name, hour in self._history.raw if name == cluster]
             for first, last in runs(hours):
                 span = clock.span(first, last)
-                for _, answer in self._reader.read(
-                    what, span, lambda part, asked=asked: self._client.steps(asked, *part, HOUR)
-                ):
+                for _, answer in self._reader.read(what, span, partial(self._steps, asked)):
                     yield answer
+
+    def _steps(self, expression: str, part: Span) -> list[Answer]:
+        return self._client.steps(expression, *part, HOUR)
 
     def hours(self, quantity: Quantity, labels: tuple[str, ...]) -> Hours:
         """All values of a quantity. Two replicas of a server tell the same hour twice: the larger counts."""
@@ -66,28 +69,42 @@ class HourReader:
         return found
 
 
-def models(reader: HourReader, history: FleetHistory) -> list[Series]:
-    """OFU of every GPU model, over all its measured GPUs."""
-    labels = ("cluster", "model")
-    observed, utilized = (reader.hours(each, labels) for each in queries.MODEL_HOURS)
-    return list(_series("model", labels, observed, utilized, history))
+class JobHours(NamedTuple):
+    """GPU-hours of every job in every hour, by cluster and id."""
+
+    observed: Hours
+    utilized: Hours
 
 
-def long_jobs(reader: HourReader, history: FleetHistory, rows: Iterable[JobRow]) -> list[Series]:
-    """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
+def job_hours(reader: HourReader) -> JobHours:
+    """Those of all jobs."""
     labels = ("cluster", "job_id")
-    known = {(row.cluster, row.job_id): row for row in rows}
     wanted = {each.name: each for each in queries.JOB_HOURS}
-    observed = reader.hours(wanted["observed"], labels)
+    return JobHours(*(reader.hours(wanted[name], labels) for name in JobHours._fields))
+
+
+def models(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[Series]:
+    """OFU of all jobs on every GPU model. GPUs that no job has are not in it: they show demand, not speed."""
+    of_job = {(row.cluster, row.job_id): row.model or "" for row in rows}
+    sums = JobHours(defaultdict(dict), defaultdict(dict))
+    for key, observed in hours.observed.items():
+        place = (key[0], of_job.get((key[0], key[1]), ""))
+        for hour in observed.keys() & hours.utilized.get(key, {}).keys():
+            for total, values in zip(sums, hours, strict=True):
+                total[place][hour] = total[place].get(hour, 0.0) + values[key][hour]
+    return list(_series("model", ("cluster", "model"), sums, clock))
+
+
+def long_jobs(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[Series]:
+    """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
+    known = {(row.cluster, row.job_id): row for row in rows}
     later = {
-        key: {hour: hours[hour] for hour in sorted(hours)[1:]}
-        for key, hours in observed.items()
-        if len(hours) > FEWEST_POINTS
+        key: {hour: observed[hour] for hour in sorted(observed)[1:]}
+        for key, observed in hours.observed.items()
     }
-    utilized = reader.hours(wanted["utilized"], labels) if later else {}
     return [
         Series("job", _named(dict(each.labels), known), each.points)
-        for each in _series("job", labels, later, utilized, history)
+        for each in _series("job", ("cluster", "job_id"), JobHours(later, hours.utilized), clock)
     ]
 
 
@@ -99,18 +116,12 @@ def _named(
     return tuple({**labels, **names}.items())
 
 
-def _series(
-    kind: str, labels: tuple[str, ...], observed: Hours, utilized: Hours, history: FleetHistory
-) -> Iterator[Series]:
-    for key in sorted(observed):
-        used = utilized.get(key, {})
+def _series(kind: Kind, labels: tuple[str, ...], hours: JobHours, clock: Clock) -> Iterator[Series]:
+    for key, observed in sorted(hours.observed.items()):
+        used = hours.utilized.get(key, {})
         points = tuple(
-            Point(
-                at_unix=history.clock.end_of(hour - 1),
-                value=used[hour] / measured,
-                gpu_hours=measured,
-            )
-            for hour, measured in sorted(observed[key].items())
+            Point(at_unix=clock.end_of(hour - 1), value=used[hour] / measured, gpu_hours=measured)
+            for hour, measured in sorted(observed.items())
             if measured > 0 and hour in used
         )
         yield Series(kind, tuple(zip(labels, key, strict=True)), points)

@@ -1,7 +1,7 @@
 """Compares every GPU with the others of the same job in the same hour, and every node with the other nodes.
 
-A job is as fast as its slowest GPU, so its own OFU hides which one that is. What is compared is either the work that a GPU
-does (OFU) or the clock it runs at while it works. All logs are natural; a difference of logs is nearly a percentage.
+A job is as fast as its slowest GPU, so its own OFU hides which one that is. What is compared is either the work that a
+GPU does (OFU) or the clock at which it works. Logs are natural; a difference of logs is nearly a percentage.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 IDLE = 0.001
-"""OFU below which a GPU counts as idle, as in the recording rules. A lower value is read as this one, whose log exists."""
+"""OFU below which a GPU is idle, as in the recording rules. A lower value is read as this one, whose log exists."""
 RESOLUTION = 0.01
 """Scatter, as a fraction of OFU, that is always allowed for: nobody knows the OFU of a job better."""
 CLIP = 8.0

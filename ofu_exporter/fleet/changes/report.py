@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.changes.headline import headline
-from ofu_exporter.fleet.changes.hourly import HourReader, long_jobs, models
+from ofu_exporter.fleet.changes.hourly import HourReader, job_hours, long_jobs, models
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
 from ofu_exporter.fleet.changes.peers import Comparison, Slow, compare, without_nodes
 from ofu_exporter.fleet.changes.point import Point
@@ -14,7 +14,6 @@ from ofu_exporter.fleet.changes.result import (
     ChangeRow,
     ChangesReport,
     Compared,
-    Kind,
     KindRow,
     NeighbourRow,
     PeerRow,
@@ -23,7 +22,7 @@ from ofu_exporter.fleet.changes.result import (
 )
 from ofu_exporter.fleet.changes.runs import LeftOut, runs
 from ofu_exporter.fleet.changes.shares import Days, shares
-from ofu_exporter.fleet.changes.survey import REPORT_LEVEL, Change, Series, Survey, survey
+from ofu_exporter.fleet.changes.survey import REPORT_LEVEL, Change, Kind, Series, Survey, survey
 from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
@@ -65,10 +64,10 @@ def read_changes(
     hours = HourReader(client, reader, history)
     named, left_out = runs(jobs)
     series = named if "name" in kinds else []
-    if "model" in kinds:
-        series += models(hours, history)
-    if "job" in kinds:
-        series += long_jobs(hours, history, jobs)
+    if "model" in kinds or "job" in kinds:
+        by_hour = job_hours(hours)
+        series += models(by_hour, history.clock, jobs) if "model" in kinds else []
+        series += long_jobs(by_hour, history.clock, jobs) if "job" in kinds else []
     peers = PeerReader(client, hours, history) if "node" in kinds else None
     compared = _read_peers(peers, series, history) if peers else {}
     fleet = fleet_report(history, WANTED, reading)  # anew, with all that could not be read
@@ -151,7 +150,9 @@ def _shares(change: Change, collected: Collected) -> list[ShareRow]:
     start, end = change.reach
     first, day, last = (int(time // DAY) for time in (start, change.at_unix, end))
     rows = {(row.cluster, row.job_id): row for row in collected.fleet.jobs}
-    jobs = ((job, rows[tuple(key)]) for key, job in sorted(collected.history.jobs.items()))
+    jobs = (
+        (job, rows[key.cluster, key.job_id]) for key, job in sorted(collected.history.jobs.items())
+    )
     days = Days(range(first, day), range(day + 1, last + 1))
     return shares(jobs, labels["cluster"], labels["model"], days)
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter.fleet.changes.survey import Kind
 from ofu_exporter.fleet.reports.result import AskedTime, ClusterRow, MissingRow, ReadingCost
 
-Kind = Literal["name", "model", "node", "job"]
 Compared = Literal["ofu", "sm_clock"]
 
 

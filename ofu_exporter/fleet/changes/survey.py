@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ofu_exporter.fleet.changes.alike import Likeness, pooled
 from ofu_exporter.fleet.changes.point import Point, prepared, sizes
 from ofu_exporter.fleet.changes.segments import SHORT, Break, accepted, breaks
 
+Kind = Literal["name", "model", "node", "job"]
+"""What each point is: a job of one name and user, an hour of all jobs on a GPU model, six hours of a node, an hour of a
+job."""
 REPORT_LEVEL = 0.01
 """Chance that a whole report calls even one change sure while nothing changed."""
 FEWEST_POINTS = 9
@@ -23,8 +27,7 @@ NEIGHBOURS = 5
 class Series:
     """The points of one subject, in order of time."""
 
-    kind: str
-    """What each point is: `name` a job of one name and user, `job` an hour of one job, `model` an hour, `node` 6 h."""
+    kind: Kind
     labels: tuple[tuple[str, str], ...]
     points: tuple[Point, ...]
 

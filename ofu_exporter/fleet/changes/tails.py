@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 
 from ofu_exporter.fleet.changes.alike import MOST, long_likeness
@@ -43,8 +44,7 @@ def whitened_step(
 def whitened(values: Sequence[float], alike: float) -> list[float]:
     """Each value less `alike` of the one before; the first on the same scale."""
     first = values[0] * math.sqrt(1 - alike * alike)
-    later = zip(values, values[1:], strict=False)
-    return [first, *(after - alike * before for before, after in later)]
+    return [first, *(after - alike * before for before, after in pairwise(values))]
 
 
 def _last_coefficient(columns: list[list[float]], values: list[float]) -> tuple[float, float, int]:
@@ -106,7 +106,7 @@ def supported(residuals: Sequence[float], rest: Sequence[float], step: Step, ali
 
 
 def _long_run_tail(rest: Sequence[float], step: Step, sized: bool) -> float:
-    """The probability that noise makes the CUSUM of one step, by the long-run variance of what all clear steps leave."""
+    """The probability that noise makes the CUSUM of one step, by long-run variance of what all clear steps leave."""
     freedom = len(rest) - 2 - sized
     variance = max(dot(rest, rest) / freedom, RESOLUTION**2)
     inflation = long_run_inflation(rest)
