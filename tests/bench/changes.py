@@ -1,9 +1,10 @@
-"""How often `fleet changes` sees a change where there is none, and how many drops it finds: the tables of docs/changes.md.
+"""How often `fleet changes` sees a change where there is none, and how many drops it finds: tables of docs/changes.md.
 
     python -m tests.bench.changes [--series 2000] [--table NAME]
 
 Series are made from noise whose truth is known: normal, with heavy tails (Student's t of 3 degrees: now and then a job
-is far off), skewed (a job is never much better than usual, but some are much worse), each with autocorrelation or without.
+is far off), or skewed (a job is never much better than usual, and some are much worse). With autocorrelation, each point
+has a part of the one before.
 Scatter is the standard deviation of the log of OFU from job to job.
 """
 
@@ -158,7 +159,10 @@ def fleet_of(
 
 def reports(series: int) -> Iterator[str]:
     """The table of whole reports."""
-    yield "| noise | autocorrelation | reports | a sure change where nothing changed | unsure ones in a report | falls found | of them sure |"
+    yield (
+        "| noise | autocorrelation | reports | with a false sure change | false possible ones in a report "
+        "| falls found | found and sure |"
+    )
     yield "|---|---|---|---|---|---|---|"
     count = max(series // 20, 10)
     for kind in NOISES:
