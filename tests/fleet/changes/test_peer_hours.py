@@ -1,0 +1,66 @@
+"""Slow GPUs from the history in a real Prometheus, with the recording rules and without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ofu_exporter.fleet.changes.report import changes_report, read_changes
+from ofu_exporter.fleet.changes.result import ChangesReport, SlowRow
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from tests.helpers.stored_fleet import BEGIN, HOUR, read_in, record, stored
+from tests.helpers.uneven_fleet import GPUS, HOURS, LAGGARD, NODES, SHIRKER, pages
+
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("uneven-fleet")]
+
+
+@pytest.fixture(scope="module", params=["raw", "recorded"])
+def report(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ChangesReport]:
+    folder = tmp_path_factory.mktemp(request.param)
+    end = BEGIN + HOURS * HOUR
+    read_in(folder, pages())
+    if request.param == "recorded":
+        record(folder, BEGIN, end)
+    with stored(folder) as prometheus:
+        client = PrometheusClient(prometheus.url)
+        yield changes_report(read_changes(client, PartReader(), (BEGIN, end)), 1.1)
+        client.close()
+
+
+def row_of(report: ChangesReport, compared: str) -> SlowRow:
+    (row,) = (each for each in report.slow if each.compared == compared)
+    return row
+
+
+def test_a_gpu_that_does_less_than_its_peers_is_found(report: ChangesReport) -> None:
+    row = row_of(report, "ofu")
+    assert (row.node, row.gpu) == (SHIRKER[0], str(SHIRKER[1]))
+    assert row.slower == pytest.approx(0.25, abs=0.01)
+    assert (row.sure, row.jobs) == (True, ["1", "2"])
+
+
+def test_a_gpu_for_which_all_others_wait_is_found_by_its_clock(report: ChangesReport) -> None:
+    row = row_of(report, "sm_clock")
+    assert (row.node, row.gpu) == (LAGGARD[0], str(LAGGARD[1]))
+    assert row.uuid == f"GPU-{LAGGARD[0]}-{LAGGARD[1]}"
+    assert row.slower == pytest.approx(0.2, abs=0.01)
+    assert row.sure
+
+
+def test_all_gpus_and_nodes_were_compared(report: ChangesReport) -> None:
+    counts = {(row.compared, row.of): row.count for row in report.peers}
+    assert counts == {
+        ("ofu", "gpu"): NODES * GPUS,
+        ("ofu", "node"): NODES,
+        ("sm_clock", "gpu"): NODES * GPUS,
+        ("sm_clock", "node"): NODES,
+    }
+
+
+def test_nothing_is_missing_and_hours_between_jobs_are_nobodys(report: ChangesReport) -> None:
+    assert report.missing == []
+    assert all(row.hours <= 18 for row in report.slow)
