@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 COMMAND = "$ ofu-exporter "
 PYTHON = "$ python -c "
-PURE = ("explain", "flops", "mfu", "profile", "tile")
+PURE = ("explain", "fleet", "flops", "mfu", "profile", "tile")
 
 
 def examples(page: Path) -> list[tuple[str, list[str]]]:

@@ -47,25 +47,69 @@ class FleetClock:
         return max(0.0, self._started - self.begin_unix + (now - self._started) * self._speed)
 
 
+class Turns:
+    """Lets one in at a time, whoever came last before the others.
+
+    Where time is short, the others' patience is over before their turn would come; in the order of coming, everybody's
+    would be.
+    """
+
+    def __init__(self) -> None:
+        self._is_taken = False
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def __aenter__(self) -> None:
+        if self._is_taken:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():  # it was this one's turn already
+                    self._pass_on()
+                raise
+        self._is_taken = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            turn = self._waiting.pop()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._is_taken = False
+
+
 class FleetApp:
     """The answers of a fleet. All of it runs on the event loop, so that no state needs a lock."""
 
     def __init__(self, fleet: SimulatedFleet, clock: FleetClock) -> None:
         self._fleet = fleet
         self._clock = clock
+        self._turns = Turns()
         now = clock()
         self.agents = {
             node.name: SimulatedAgent(fleet, number, clock.begin_unix, now)
             for number, node in enumerate(fleet.nodes)
         }
 
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request after another, and none whose sender has gone meanwhile."""
         if scope["type"] != "http":
             return
-        headers = {
-            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
-        }
-        status, body, more = self.answer(scope["path"], headers)
+        gone = asyncio.create_task(_disconnected(receive))
+        try:
+            async with self._turns:
+                await asyncio.sleep(0)  # lets the loop see who has gone
+                if gone.done():
+                    return
+                names = ((key.decode("latin-1"), value) for key, value in scope["headers"])
+                headers = {key: value.decode("latin-1") for key, value in names}
+                status, body, more = self.answer(scope["path"], headers)
+        finally:
+            gone.cancel()
         start = [(name.encode(), value.encode()) for name, value in more.items()]
         start.append((b"content-length", str(len(body)).encode()))
         await send({"type": "http.response.start", "status": status, "headers": start})
@@ -136,6 +180,12 @@ class FleetApp:
                 if agent.at > now - MOST_BEHIND_SECONDS or time.monotonic() > until:
                     break
                 agent.advance(agent.at + MOST_BEHIND_SECONDS)
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Wait until the sender of a request has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class FleetServer(uvicorn.Server):

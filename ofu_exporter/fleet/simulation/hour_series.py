@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ofu_exporter.fleet.simulation.job_series import GRACE, REMEMBERED, JobSeries
-from ofu_exporter.fleet.simulation.observed import ObservedJob, Sums
+from ofu_exporter.fleet.simulation.observed import GrowingSum, ObservedJob
 from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals, divided
 from ofu_exporter.fleet.simulation.sum_series import OWNER, TARGET, GpuSums
 
@@ -176,14 +176,14 @@ def cluster_baselines(series: Iterable[RecordedSeries], length: int) -> Iterator
     yield RecordedSeries(name, used.labels, 0, array("d", day), BASELINE_STEP)
 
 
-def _sums(series: RecordedSeries) -> Sums:
+def _sums(series: RecordedSeries) -> GrowingSum:
     values = array("d", [0.0])
     for value in series.values:
         values.append(values[-1] + (value if value == value else 0.0))  # noqa: PLR0124
-    return Sums(series.first - 1, values)
+    return GrowingSum(series.first - 1, values)
 
 
-def _before(pair: tuple[Sums, Sums], minute: int, offset: int, minutes: int) -> float:
+def _before(pair: tuple[GrowingSum, GrowingSum], minute: int, offset: int, minutes: int) -> float:
     """The quotient of two sums of samples over a range that ended `offset` minutes ago."""
     over, under = (sums.grown(minute - offset, minutes + 1) for sums in pair)
     return over / under if under > 0 else ABSENT

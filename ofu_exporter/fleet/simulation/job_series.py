@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ofu_exporter.fleet.simulation.agent import SCHEDULER
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.observed import ObservedJob, Sums
+from ofu_exporter.fleet.simulation.observed import GrowingSum, ObservedJob
 from ofu_exporter.fleet.simulation.reporting import report_body
 from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, divided, minus
 from ofu_exporter.fleet.simulation.spec import MINUTE
@@ -94,7 +94,7 @@ class JobSeries:
         active = self._holding(lambda t: job.active.grown(t, SHORT) / (MINUTE * min(SHORT, t)))
         yield "job:ofu_gpu_tensor_active:avg5m", active
         yield "job:clock:ratio_rate5m", divided(ofu[: len(active)], active)
-        done = Sums(job.start, job.truth.done)
+        done = GrowingSum(job.start, job.truth.done)
         measured = self._measured()
         yield (
             "job:job_gpu_ofu:quantile50",
@@ -222,7 +222,7 @@ class JobSeries:
         return rate
 
 
-def _rate(sums: Sums, minutes: int) -> Values:
+def _rate(sums: GrowingSum, minutes: int) -> Values:
     seconds = minutes * MINUTE
     return lambda minute: sums.grown(minute, minutes) / seconds
 

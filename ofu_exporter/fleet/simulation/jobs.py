@@ -12,7 +12,7 @@ from itertools import accumulate
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
 from ofu_exporter.fleet.simulation.mistakes import reported_over_right
-from ofu_exporter.fleet.simulation.spec import JobGroup, LengthSpread, Spread
+from ofu_exporter.fleet.simulation.spec import JobGroup, LengthSpread, ValueSpread
 from ofu_exporter.fleet.simulation.spec_file import Place, SpecFile
 
 FIRST_ID = 1001
@@ -149,7 +149,7 @@ def _pace(group: JobGroup, chance: random.Random) -> tuple[float, float]:
     return ofu, max(0.0, ofu - more)
 
 
-def drawn(spread: Spread, chance: random.Random) -> float:
+def drawn(spread: ValueSpread, chance: random.Random) -> float:
     """One of several values that are spread."""
     value = chance.gauss(spread.mean, spread.deviation) if spread.deviation else spread.mean
     return min(max(value, spread.lowest), spread.highest)

@@ -19,7 +19,7 @@ SETTLED_MINUTES = 2
 
 
 @dataclass(frozen=True)
-class Sums:
+class GrowingSum:
     """A sum that grows: its value at the end of each minute of a job, 0 before and the last one after."""
 
     first: int
@@ -40,12 +40,12 @@ class ObservedJob:
     """One job as the agents of its nodes count it together."""
 
     truth: JobTruth
-    held: Sums
+    held: GrowingSum
     """GPU-seconds."""
-    observed: Sums
-    used: Sums
+    observed: GrowingSum
+    used: GrowingSum
     """Integral of OFU over the observed GPU-seconds."""
-    active: Sums
+    active: GrowingSum
     """Integral of the tensor activity of a GPU of the job, the mean over its GPUs."""
     devices: array[int]
     """Devices that are measured in each minute of the job."""
@@ -53,10 +53,10 @@ class ObservedJob:
     """Nodes of the job with an agent in each of its minutes."""
     reported: tuple[tuple[int, float], ...]
     """Each report: the minute at which it is made, and its MFU."""
-    compared_mfu: Sums
+    compared_mfu: GrowingSum
     """Integral of the reported MFU over the GPU-seconds that a report and OFU both cover, when it was counted."""
-    compared_used: Sums
-    compared: Sums
+    compared_used: GrowingSum
+    compared: GrowingSum
 
     @property
     def start(self) -> int:
@@ -88,15 +88,15 @@ def observed_job(truth: JobTruth, fleet: SimulatedFleet) -> ObservedJob:
     observed = [MINUTE * gpus * on for gpus, on in zip(seen.gpus, running, strict=True)]
     used = [MINUTE * work * ofu for work, ofu in zip(seen.work, truth.ofu, strict=True)]
     active = (MINUTE * each for each in _activity(truth, fleet))
-    seconds, work = Sums(job.start, _summed(observed)), Sums(job.start, _summed(used))
+    seconds, work = GrowingSum(job.start, _summed(observed)), GrowingSum(job.start, _summed(used))
     reported = tuple(_reported(truth, fleet.spec.seed))
     compared_mfu, compared_used, compared = _compared(truth, reported, seconds, work)
     return ObservedJob(
         truth=truth,
-        held=Sums(job.start, _summed(held)),
+        held=GrowingSum(job.start, _summed(held)),
         observed=seconds,
         used=work,
-        active=Sums(job.start, _summed(active)),
+        active=GrowingSum(job.start, _summed(active)),
         devices=seen.devices,
         agents=seen.agents,
         reported=reported,
@@ -138,8 +138,8 @@ def _reported(truth: JobTruth, seed: int) -> Iterable[tuple[int, float]]:
 
 
 def _compared(
-    truth: JobTruth, reported: Iterable[tuple[int, float]], observed: Sums, used: Sums
-) -> list[Sums]:
+    truth: JobTruth, reported: Iterable[tuple[int, float]], observed: GrowingSum, used: GrowingSum
+) -> list[GrowingSum]:
     """The three sums over what is compared: each report counts once it is settled."""
     reporting, job = truth.job.draft.group.report, truth.job
     minutes = job.end - job.start + SETTLED_MINUTES
@@ -151,7 +151,7 @@ def _compared(
         grown[0][place] = mfu * seconds
         grown[1][place] = used.grown(minute, reporting.every)
         grown[2][place] = seconds
-    return [Sums(job.start, _summed(each)) for each in grown]
+    return [GrowingSum(job.start, _summed(each)) for each in grown]
 
 
 def _seen(truth: JobTruth, fleet: SimulatedFleet) -> _Seen:

@@ -51,11 +51,11 @@ Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Mhz = Annotated[float, Field(ge=100.0, le=4000.0)]
 
 
-class _Part(BaseModel):
+class _SpecPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Spread(_Part):
+class ValueSpread(_SpecPart):
     """Values of several jobs: normally distributed, and never below or above what is given."""
 
     mean: Ratio
@@ -64,7 +64,7 @@ class Spread(_Part):
     highest: Ratio = 1.0
 
 
-class LengthSpread(_Part):
+class LengthSpread(_SpecPart):
     """Lengths of several jobs: log-normally distributed around the mean."""
 
     mean: Minutes = Field(ge=1)
@@ -81,11 +81,11 @@ def _length(value: object) -> object:
     return {"mean": value, "deviation": 0.0} if isinstance(value, (str, int, float)) else value
 
 
-Shares = Annotated[Spread, BeforeValidator(_spread)]
+Shares = Annotated[ValueSpread, BeforeValidator(_spread)]
 Lengths = Annotated[LengthSpread, BeforeValidator(_length)]
 
 
-class NodeGroup(_Part):
+class NodeGroup(_SpecPart):
     """Nodes that are alike. Their names are `name` and a number from 1 on."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
@@ -98,14 +98,14 @@ class NodeGroup(_Part):
     partition: Label = ""
 
 
-class ModelSpec(_Part):
+class ModelSpec(_SpecPart):
     """A model that jobs train."""
 
     config: dict[str, Any] = Field(description="The model's own config.json, as it is.")
     seq_len: int = Field(gt=0, le=1 << 30)
 
 
-class Reporting(_Part):
+class Reporting(_SpecPart):
     """What a job reports of itself. Without a mistake it reports its true MFU."""
 
     every: Minutes = 1
@@ -132,14 +132,14 @@ class Reporting(_Part):
         return self
 
 
-class Change(_Part):
+class Change(_SpecPart):
     """From a minute of the job on, it is faster or slower than before by this factor."""
 
     at: Minutes
     factor: float = Field(ge=0.0, le=10.0)
 
 
-class Straggler(_Part):
+class Straggler(_SpecPart):
     """One GPU that is slower. With a clock the others wait for it; with a share it does less than they do."""
 
     gpu: int = Field(default=0, ge=0, description="Which of the job's GPUs, from 0.")
@@ -153,14 +153,14 @@ class Straggler(_Part):
         return self
 
 
-class Crashes(_Part):
+class Crashes(_SpecPart):
     """The job crashes again and again, and starts anew on the same GPUs with the same id."""
 
     every: Minutes = Field(ge=1)
     pause: Minutes = Field(default=2, ge=1, le=4)
 
 
-class JobGroup(_Part):
+class JobGroup(_SpecPart):
     """Jobs that are alike, one or many."""
 
     name: Label = Field(min_length=1)
@@ -179,7 +179,7 @@ class JobGroup(_Part):
     ofu: Shares | None = None
     mfu: Shares | None = None
     left_out: Shares = Field(
-        default=Spread(mean=0.01),
+        default=ValueSpread(mean=0.01),
         validate_default=True,
         description="What the hardware runs and a right MFU leaves out: OFU - MFU.",
     )
@@ -215,7 +215,7 @@ FaultKind = Literal[
 ]
 
 
-class FaultSpec(_Part):
+class FaultSpec(_SpecPart):
     """Something that goes wrong on nodes for a while."""
 
     fault: FaultKind
@@ -235,7 +235,7 @@ class FaultSpec(_Part):
         return self
 
 
-class RawPages(_Part):
+class RawPages(_SpecPart):
     """Nodes whose whole pages are part of the history, for some hours of it."""
 
     nodes: tuple[str, ...] = Field(min_length=1)
@@ -247,7 +247,7 @@ Level = Literal["job", "owner", "model", "cluster", "node", "hour"]
 LEVELS: tuple[Level, ...] = ("job", "owner", "model", "cluster", "node", "hour")
 
 
-class HistorySpec(_Part):
+class HistorySpec(_SpecPart):
     """What of the fleet is written as history."""
 
     levels: tuple[Level, ...] = LEVELS
@@ -262,7 +262,7 @@ class HistorySpec(_Part):
         return value
 
 
-class FleetSpec(_Part):
+class FleetSpec(_SpecPart):
     """A fleet: what it has, what runs on it, and what goes wrong."""
 
     seed: int = Field(default=1, ge=0, lt=1 << 32)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from ofu_exporter import __version__
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.job_series import LONG, SHORT
-from ofu_exporter.fleet.simulation.observed import ObservedJob, Sums
+from ofu_exporter.fleet.simulation.observed import GrowingSum, ObservedJob
 from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals, divided
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.values.reasons import Reason, ReportRejection
@@ -48,7 +48,7 @@ UNAVAILABLE = {
 
 
 class OwnerSums:
-    """Sums of job series by owner, from which those of users, accounts, partitions and the cluster follow."""
+    """GrowingSum of job series by owner, from which those of users, accounts, partitions and the cluster follow."""
 
     def __init__(self, cluster: str, minutes: int) -> None:
         self._cluster = cluster
@@ -113,7 +113,7 @@ class OwnerSums:
 
 
 class GpuSums:
-    """Sums over all GPUs by model, held by a job or not."""
+    """GrowingSum over all GPUs by model, held by a job or not."""
 
     def __init__(self, fleet: SimulatedFleet) -> None:
         self._fleet = fleet
@@ -149,7 +149,7 @@ class GpuSums:
     def _add_compared(self, job: ObservedJob, model: str, part: float) -> None:
         first = job.reported[0][0] + 1
         last = min(job.end + SHORT + LONG - 1, self._minutes - 1)
-        all_sums: tuple[Sums, ...] = (job.compared_mfu, job.compared_used, job.compared)
+        all_sums: tuple[GrowingSum, ...] = (job.compared_mfu, job.compared_used, job.compared)
         for totals, sums in zip(self._compared[model], all_sums, strict=True):
             values = array(
                 "d", (part * sums.grown(t, LONG) / (LONG * MINUTE) for t in range(first, last + 1))
@@ -159,7 +159,7 @@ class GpuSums:
     def measured(self, model: str) -> array[float]:
         """GPUs of a model that are measured, the mean over the last minutes."""
         lost = self._lost(model)
-        done = Sums(0, array("d", _accumulated(self._known[model] - each for each in lost)))
+        done = GrowingSum(0, array("d", _accumulated(self._known[model] - each for each in lost)))
         return array(
             "d",
             (

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ofu_exporter.fleet.simulation.app import FleetApp, FleetClock
+from ofu_exporter.fleet.simulation.app import FleetApp, FleetClock, Turns
 from tests.helpers.fleets import BEGIN, NODES, ONE_JOB, fleet, values
 
 
@@ -131,3 +131,38 @@ def test_nodes_that_nobody_scrapes_are_moved_on(tmp_path: Path) -> None:
         task.cancel()
 
     asyncio.run(asyncio.wait_for(tended(), 20))
+
+
+def test_whoever_has_gone_costs_nothing(tmp_path: Path) -> None:
+    app = FleetApp(fleet(NODES, tmp_path), FleetClock(BEGIN, 1.0, Wall()))
+    sent: list[object] = []
+
+    async def gone() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "path": "/nodes/n1/metrics", "headers": []}
+    asyncio.run(app(scope, gone, send))
+    assert sent == []
+
+
+def test_whoever_came_last_is_next() -> None:
+    order: list[str] = []
+
+    async def come(turns: Turns, name: str) -> None:
+        async with turns:
+            order.append(name)
+            await asyncio.sleep(0)
+
+    async def all_come() -> None:
+        turns = Turns()
+        waiting = [asyncio.create_task(come(turns, name)) for name in "abcd"]
+        await asyncio.sleep(0)
+        waiting[2].cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await come(turns, "e")
+
+    asyncio.run(all_come())
+    assert order == ["a", "d", "b", "e"]

@@ -17,7 +17,7 @@ from ofu_exporter.fleet.simulation.history import HistoryError, level_of
 from ofu_exporter.fleet.simulation.raw_pages import raw_lines
 from ofu_exporter.fleet.simulation.spec import LEVELS
 from tests.deploy.monitoring import victoria_metrics
-from tests.deploy.promtool import RULES, groups
+from tests.deploy.promtool import ROOT, RULES, groups
 from tests.helpers.agent import until
 from tests.helpers.broken_node import full_disk, why_no_mounts
 from tests.helpers.fleets import BEGIN, fleet
@@ -241,13 +241,22 @@ def check(ask: Callable[[str, float], float], begin: float, folder: Path) -> Non
     assert ask('up{instance="h1",cluster="test"}', unix) == 1.0
 
 
+def run_as_documented(program: str, history_folder: Path, folder: Path, url: str = "") -> None:
+    """Run the command of the documentation that has this program, in a folder."""
+    lines = (ROOT / "docs" / "fleet.md").read_text().splitlines()
+    (line,) = (
+        line.strip() for line in lines if "for file in history/*.om" in line and program in line
+    )
+    (folder / "history").symlink_to(history_folder)
+    command = line.replace("http://127.0.0.1:8428", url)
+    subprocess.run(["bash", "-ec", command], cwd=folder, check=True, capture_output=True)
+
+
 @pytest.mark.slow
 @pytest.mark.prometheus
 def test_prometheus_reads_the_history_back(yesterday: tuple[float, Path], tmp_path: Path) -> None:
     begin, folder = yesterday
-    for path in sorted(folder.glob("*.om")):
-        command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "-q", str(path)]
-        subprocess.run([*command, str(tmp_path / "data")], check=True, capture_output=True)
+    run_as_documented("promtool", folder, tmp_path)
     server = Prometheus(tmp_path, {})
     try:
         until(server.ready)
@@ -268,11 +277,7 @@ def test_victoria_metrics_reads_the_history_back(
 ) -> None:
     begin, folder = yesterday
     with victoria_metrics(tmp_path / "victoria", []) as server:
-        for path in sorted(folder.glob("*.om")):
-            request = urllib.request.Request(
-                f"{server.url}/api/v1/import/prometheus", path.read_bytes()
-            )
-            urllib.request.urlopen(request, timeout=20).close()
+        run_as_documented("curl", folder, tmp_path, server.url)
         urllib.request.urlopen(f"{server.url}/internal/force_flush", timeout=20).close()
 
         def ask(query: str, unix: float) -> float:
