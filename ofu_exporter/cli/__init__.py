@@ -2,7 +2,7 @@
 
 Exit codes: 0 all is well; 1 an unexpected error, an interrupt, or an answer that cannot be written;
 2 settings or arguments that cannot be used; 3 no source can be read, or nobody answers;
-4 at least one GPU is not measured (`check`), or nothing could be compared (`validate`);
+4 at least one GPU is not measured (`check`), nothing could be compared (`validate`), a part is missing (`fleet`);
 5 a card outside the bounds (`validate`); 6 the driver was replaced under the agent, which must be started anew (`run`).
 """
 

@@ -18,12 +18,21 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.result import FleetReport
 
 FORMATS = ("text", "json", "csv", "markdown", "focus", "parquet")
+NAMES_OF = {"agents": "ofu-exporter", "dcgm-exporter": "dcgm-exporter"}
 EXIT_INCOMPLETE = 4
 EXIT_NOTHING = 3
 
 
 @click.command()
 @server_options
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(("agents", "dcgm-exporter")),
+    default="agents",
+    show_default=True,
+    help="Whose series to read.",
+)
 @click.option("--by", type=click.Choice(get_args(By)), default="user", show_default=True)
 @click.option(
     "--prices", type=click.Path(path_type=Path), help="YAML: price of a GPU-hour by model."
@@ -50,7 +59,7 @@ def report(format_: str, rows: int, output: Path | None, **options: Any) -> None
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
     found = read_report(options, Wanted(options["by"], prices, options["target"]))
     if not found.jobs and not found.clusters:
-        _say_nothing_found(found)
+        _say_nothing_found(found, NAMES_OF[options["source"]])
     write(rendered(found, format_, rows), output)
     sys.exit(EXIT_INCOMPLETE if found.missing else 0)
 
@@ -59,6 +68,7 @@ def read_report(options: dict[str, Any], wanted: Wanted) -> FleetReport:
     """Ask the server, and make the report of what it says."""
     from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.reports.fleet_report import Reading, fleet_report
+    from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
     from ofu_exporter.fleet.reports.history import read_history
 
     client = open_client(options)
@@ -66,7 +76,8 @@ def read_report(options: dict[str, Any], wanted: Wanted) -> FleetReport:
     try:
         start, end = asked_time(client, options)
         reader = PartReader(line)
-        history = read_history(client, reader, start, end)
+        read = read_dcgm_history if options["source"] == "dcgm-exporter" else read_history
+        history = read(client, reader, start, end)
     finally:
         line.end()
         client.close()
@@ -97,12 +108,12 @@ def write(content: bytes, output: Path | None) -> None:
         output.write_bytes(content)
 
 
-def _say_nothing_found(found: FleetReport) -> None:
+def _say_nothing_found(found: FleetReport, source: str) -> None:
     """Why there may be nothing, on standard error; ends with EXIT_NOTHING."""
     for row in found.missing[:5]:
         click.echo(f"ofu-exporter: not read: {row.what}: {escaped(row.why)}", err=True)
     click.echo(
-        f"ofu-exporter: {found.server} has no series of ofu-exporter from {found.time.start} to {found.time.end}. "
+        f"ofu-exporter: {found.server} has no series of {source} from {found.time.start} to {found.time.end}. "
         "Check --since and --tenant, that it scrapes the agents (docs/metrics.md), and that it keeps data that long",
         err=True,
     )

@@ -14,8 +14,8 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.secret_files import read_secret
 from ofu_exporter.support.small_files import read_small
 
-TOKEN_VARIABLE = "OFU_PROMETHEUS_TOKEN"
-PASSWORD_VARIABLE = "OFU_PROMETHEUS_PASSWORD"
+TOKEN_VARIABLE = "OFU_EXPORTER_PROMETHEUS_TOKEN"
+PASSWORD_VARIABLE = "OFU_EXPORTER_PROMETHEUS_PASSWORD"
 
 
 @dataclass(frozen=True)

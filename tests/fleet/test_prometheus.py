@@ -180,7 +180,9 @@ def test_a_token_and_a_tenant_are_sent_with_every_question(tmp_path: Path) -> No
         client(server.url, access).instant("x")
         with pytest.raises(QueryError, match="answers 401"):
             client(server.url).instant("x")
-        client(server.url, Access(tenant="team-a"), OFU_PROMETHEUS_TOKEN="s3cret").instant("x")
+        client(server.url, Access(tenant="team-a"), OFU_EXPORTER_PROMETHEUS_TOKEN="s3cret").instant(
+            "x"
+        )
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ def test_a_real_prometheus_lets_in_who_has_certificate_and_password(
     until(answers, seconds=20)
     wrong = Access(user="reader", ca=certificates.ca, client_cert=certificates.client)
     with pytest.raises(QueryError, match="--password-file"):
-        client(url, wrong, OFU_PROMETHEUS_PASSWORD="other").server_time()
+        client(url, wrong, OFU_EXPORTER_PROMETHEUS_PASSWORD="other").server_time()
     for without in (Access(ca=certificates.ca), NO_ACCESS):
         with pytest.raises(QueryError, match=r"certificate.*--client-cert") as caught:
             client(url, without).server_time()

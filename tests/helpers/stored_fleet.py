@@ -57,6 +57,13 @@ class ScheduledJob:
     verdict: str | None = None
     cause: str | None = None
     account: str = "lab"
+    name: str = ""
+    """`train-USER` where it is empty."""
+    slow_gpu: int | None = None
+    """This GPU of every node does half of what the others do."""
+
+    def ofu_of(self, gpu: int) -> float:
+        return self.ofu * (0.5 if gpu == self.slow_gpu else 1.0)
 
     @property
     def gpus(self) -> int:
@@ -107,7 +114,7 @@ def put_node(
         put("ofu_gpu_info", labelled(**which, model=node.model), ((t, 1.0) for t in times))
         put("ofu_gpu_share_ratio", labelled(**which), ((t, 1.0) for t in times))
         put("ofu_gpu_observed_seconds_total", labelled(**which), ((t, t - BEGIN) for t in times))
-        used = [(t, sum(job.ofu * seconds_of(job, t) for job in jobs)) for t in times]
+        used = [(t, sum(job.ofu_of(gpu) * seconds_of(job, t) for job in jobs)) for t in times]
         put("ofu_gpu_utilization_seconds_total", labelled(**which), used)
         for job in jobs:
             shown = [t for t in times if runs(job, t)]
@@ -127,15 +134,16 @@ def runs(job: ScheduledJob, time: float, longer: float = 0.0) -> bool:
 def put_job(put: Put, job: ScheduledJob, node: StoredNode, times: Sequence[float]) -> None:
     shown = [t for t in times if runs(job, t, 300)]  # totals are served for five minutes longer
     running = [t for t in times if runs(job, t)]
-    names = {"job_name": f"train-{job.user}", "user": job.user, "account": job.account}
+    names = {"job_name": job.name or f"train-{job.user}", "user": job.user, "account": job.account}
     put("ofu_job_info", job.labels(node, **names, partition="gpu"), ((t, 1.0) for t in shown))
     held = node.gpus
     parts = {"held_gpu": held, "gpu": held * job.measured}
-    parts["utilization"] = held * job.measured * job.ofu
+    used = sum(job.ofu_of(gpu) for gpu in range(held)) * job.measured
+    parts["utilization"] = used
     if job.mfu is not None:
         parts["compared_gpu"] = held * job.measured
         parts["compared_mfu"] = held * job.measured * job.mfu
-        parts["compared_utilization"] = held * job.measured * job.ofu
+        parts["compared_utilization"] = used
     for name, weight in parts.items():
         points = [(t, weight * seconds_of(job, t)) for t in shown]
         put(f"ofu_job_{name}_seconds_total", job.labels(node), points)

@@ -6,8 +6,8 @@ import datetime
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.groups import RatedJob
-from ofu_exporter.fleet.reports.history import FleetHistory
 from ofu_exporter.fleet.reports.job_rows import known_sum, times, wasted_of
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import DayRow

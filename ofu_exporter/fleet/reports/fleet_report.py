@@ -10,9 +10,9 @@ from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.agreement import Pair, agreement
 from ofu_exporter.fleet.reports.days import days
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.funnel import funnel, installed
 from ofu_exporter.fleet.reports.headline import headline
-from ofu_exporter.fleet.reports.history import FleetHistory
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row
 from ofu_exporter.fleet.reports.notes import notes
 from ofu_exporter.fleet.reports.prices import Prices

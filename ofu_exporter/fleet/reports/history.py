@@ -8,52 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, Clock, Span, phase_of, runs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
-from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
+from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
 
-ClusterHour = tuple[str, int]
 Answers = Sequence[list[Series]]
-
-
-@dataclass(slots=True)
-class FleetHistory:
-    """What was read."""
-
-    clock: Clock
-    span: Span
-    jobs: dict[JobKey, JobHistory] = field(default_factory=dict)
-    models: dict[tuple[int, str, str], ModelSums] = field(default_factory=dict)
-    """By day, cluster and model."""
-    covered: dict[ClusterHour, float] = field(default_factory=dict)
-    """Share of the hour of which anything is known, by cluster."""
-    recorded: set[ClusterHour] = field(default_factory=set)
-    """Hours that the recording rules kept."""
-    raw: set[ClusterHour] = field(default_factory=set)
-    """Hours that were computed from the agents' own series."""
-    hours: dict[int, JobSums] = field(default_factory=dict)
-    """The sums of all jobs, by hour."""
-    target: float | None = None
-
-    @property
-    def clusters(self) -> list[str]:
-        known = {cluster for cluster, _ in self.recorded | self.raw | set(self.covered)}
-        return sorted(known | {key.cluster for key in self.jobs})
-
-    def job(self, labels: Mapping[str, str]) -> JobHistory:
-        key = JobKey(labels.get("cluster", ""), labels.get("job_id", ""))
-        return self.jobs.setdefault(key, JobHistory(key))
-
-    def model(self, hour: int, labels: Mapping[str, str]) -> ModelSums:
-        day = self.clock.day_of(hour)
-        key = (day, labels.get("cluster", ""), labels.get("model", ""))
-        return self.models.setdefault(key, ModelSums())
 
 
 class _Value(NamedTuple):
@@ -90,9 +55,11 @@ def read_jobs(
     clock = Clock(phase_of(stamps))
     history = FleetHistory(clock, clock.whole(*time))
     collector = _Collector(client, reader, history, jobs)
+    collector.read_models()
     collector.read_jobs()
     collector.read_raw()
     collector.read_facts_of_jobs()
+    collector.read_job_models()
     history.target = collector.target()
     return history
 
@@ -323,11 +290,10 @@ class _Collector:
         for job in self._history.jobs.values():
             if len(models[job.key.cluster]) == 1:
                 job.models = dict.fromkeys(models[job.key.cluster], 1.0)
-        if all(len(each) < 2 for each in models.values()):
+        if all(job.models for job in self._history.jobs.values()):
             return
-        for _, (answer,) in self._stepped(
-            "models of jobs", [queries.JOB_MODELS], self._history.span
-        ):
+        asked = [queries.JOB_MODELS.replace("JOBS", self._jobs)]
+        for _, (answer,) in self._stepped("models of jobs", asked, self._history.span):
             for one, job in self._of_jobs(answer):
                 model = one.labels.get("model", "")
                 job.models[model] = job.models.get(model, 0.0) + one.value

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from ofu_exporter.fleet.prometheus import QueryCost
-from ofu_exporter.fleet.reports.history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import ClusterRow, GroupRow
 from ofu_exporter.support.percent import percent
@@ -14,23 +14,26 @@ from ofu_exporter.support.percent import percent
 RULES = "helm/ofu-exporter/files/rules/*.yaml"
 
 
-class HasPrices(Protocol):
+class WantedOfNotes(Protocol):
     """What a note needs to know of what was wanted."""
 
     @property
     def prices(self) -> Prices: ...
+
+    @property
+    def target(self) -> float | None: ...
 
 
 def notes(
     history: FleetHistory,
     total: GroupRow,
     clusters: Sequence[ClusterRow],
-    wanted: HasPrices,
+    wanted: WantedOfNotes,
     cost: QueryCost,
 ) -> list[str]:
     """Sentences, the most important first."""
     return [
-        *_of_rules(history, cost),
+        *_of_rules(history, cost, wanted.target),
         *_of_coverage(history, clusters),
         *_of_jobs(total, history),
         *_of_prices(total, wanted.prices),
@@ -38,8 +41,10 @@ def notes(
     ]
 
 
-def _of_rules(history: FleetHistory, cost: QueryCost) -> Iterator[str]:
-    if history.raw:
+def _of_rules(history: FleetHistory, cost: QueryCost, target: float | None) -> Iterator[str]:
+    if history.remark:
+        yield history.remark
+    elif history.raw:
         hours = "all hours" if not history.recorded else f"{len(history.raw)} cluster-hours"
         samples = f", {cost.samples:,} samples" if cost.samples else ""
         yield (
@@ -47,7 +52,7 @@ def _of_rules(history: FleetHistory, cost: QueryCost) -> Iterator[str]:
             f"({cost.queries} queries{samples}, {cost.seconds:.1f} s of the server). "
             f"Load {RULES} (docs/rules.md), and reports read one value an hour."
         )
-    if history.target is None:
+    if history.target is None and target is None:
         yield "Nothing says which OFU the fleet aims at: load the rules' target.yaml, or give --target."
 
 
@@ -73,7 +78,7 @@ def _of_jobs(total: GroupRow, history: FleetHistory) -> Iterator[str]:
             f"{extra:,.0f} measured GPU-hours belong to no one job (free, or shared by several); "
             f"they amount to {max(0.0, used):,.0f} GPU-hours at the full peak."
         )
-    if history.jobs and not total.compared_gpu_hours:
+    if history.jobs and not total.compared_gpu_hours and not history.remark:
         yield "No job reported an MFU: see docs/reporting.md."
 
 

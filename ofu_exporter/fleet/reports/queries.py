@@ -144,8 +144,8 @@ CAUSE = Quantity(
 """Node-hours for which agents named a cause of a job's divergence as the likeliest."""
 
 JOB_MODELS = (
-    f"sum by ({_JOB}, model) (count_over_time(ofu_job_gpu{WITHIN}) * on ({_GPU}) group_left (model) "
+    f"sum by ({_JOB}, model) (count_over_time(ofu_job_gpu{{JOBS}}{WITHIN}) * on ({_GPU}) group_left (model) "
     f"topk by ({_GPU}) (1, group by ({_GPU}, model) (count_over_time(ofu_gpu_info{WITHIN}))))"
 )
-"""How often a GPU of a model was seen with a job."""
+"""How often a GPU of a model was seen with a job; `JOBS` stands for the jobs' matcher."""
 TARGET = "max(last_over_time(fleet:ofu_target:ratio[1d]))"

@@ -13,8 +13,8 @@ from ofu_exporter.fleet.hours import HOUR, Clock, Span
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import rows, text
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.fleet_report import Reading, Wanted, fleet_report
-from ofu_exporter.fleet.reports.history import FleetHistory
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import By, FleetReport
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
@@ -27,7 +27,7 @@ H100 = "NVIDIA H100 80GB HBM3"
 
 
 def job(job_id: str, user: str, sums: JobSums, **known: object) -> JobHistory:
-    names = {(f"train-{user}", user, "lab", "gpu", "", "slurm", ""): 3}
+    names: dict[tuple[str, ...], int] = {(f"train-{user}", user, "lab", "gpu", "", "slurm", ""): 3}
     made = JobHistory(JobKey("a", job_id), names, {DAY: sums}, [8.0, 8.0, 7.99])
     made.models = {H100: 1.0}
     for hour in (FIRST, FIRST + 9):
@@ -87,7 +87,7 @@ def test_the_funnel_adds_up_in_gpu_hours_and_money() -> None:
         "effective": 40,
     }
     assert {name: step.cost for name, step in steps.items()} == {
-        name: 2 * value for name, value in hours.items()
+        name: 2 * (value or 0.0) for name, value in hours.items()
     }
     assert steps["effective"].share == pytest.approx(0.1)
 

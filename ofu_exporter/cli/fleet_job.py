@@ -1,0 +1,45 @@
+"""`fleet job`: the story of one job, from the Prometheus that has its history."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, write
+from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+
+
+@click.command()
+@click.argument("job_id")
+@server_options
+@click.option("--cluster", default="", help="Where several clusters have a job of this id.")
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
+)
+def job(job_id: str, cluster: str, format_: str, output: Path | None, **options: Any) -> None:
+    """What one job did: over time, by GPU, and against its earlier runs.
+
+    Exit codes: 3 nothing is known of the job, or nobody answers; 4 a part could not be read.
+    """
+    from ofu_exporter.fleet.parts import PartReader
+    from ofu_exporter.fleet.reports.job_result import job_result
+    from ofu_exporter.fleet.reports.job_text import text
+    from ofu_exporter.fleet.reports.one_job import read_story
+    from ofu_exporter.fleet.reports.sums import JobKey
+
+    client = open_client(options)
+    line = ProgressLine(options["progress"])
+    try:
+        reader = PartReader(line)
+        story = read_story(client, reader, asked_time(client, options), JobKey(cluster, job_id))
+    finally:
+        line.end()
+        client.close()
+    result = job_result(story, client.shown_url, reader.missing)
+    shown = text(result) if format_ == "text" else result.model_dump_json(indent=2)
+    write(shown.encode(errors="backslashreplace") + b"\n", output)
+    sys.exit(EXIT_INCOMPLETE if result.missing else 0)

@@ -1,0 +1,47 @@
+"""Holds what was read of a fleet: its jobs, its GPUs by model, and of which hours anything is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ofu_exporter.fleet.hours import Clock, Span
+from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
+
+ClusterHour = tuple[str, int]
+
+
+@dataclass(slots=True)
+class FleetHistory:
+    """What was read."""
+
+    clock: Clock
+    span: Span
+    jobs: dict[JobKey, JobHistory] = field(default_factory=dict)
+    models: dict[tuple[int, str, str], ModelSums] = field(default_factory=dict)
+    """By day, cluster and model."""
+    covered: dict[ClusterHour, float] = field(default_factory=dict)
+    """Share of the hour of which anything is known, by cluster."""
+    recorded: set[ClusterHour] = field(default_factory=set)
+    """Hours that the recording rules kept."""
+    raw: set[ClusterHour] = field(default_factory=set)
+    """Hours that were computed from the agents' own series."""
+    hours: dict[int, JobSums] = field(default_factory=dict)
+    """The sums of all jobs, by hour."""
+    target: float | None = None
+    remark: str = ""
+    """What is to be known of all numbers, where they are not from our agents."""
+
+    @property
+    def clusters(self) -> list[str]:
+        known = {cluster for cluster, _ in self.recorded | self.raw | set(self.covered)}
+        return sorted(known | {key.cluster for key in self.jobs})
+
+    def job(self, labels: Mapping[str, str]) -> JobHistory:
+        key = JobKey(labels.get("cluster", ""), labels.get("job_id", ""))
+        return self.jobs.setdefault(key, JobHistory(key))
+
+    def model(self, hour: int, labels: Mapping[str, str]) -> ModelSums:
+        day = self.clock.day_of(hour)
+        key = (day, labels.get("cluster", ""), labels.get("model", ""))
+        return self.models.setdefault(key, ModelSums())

@@ -1,0 +1,233 @@
+"""Collects the same history from what dcgm-exporter has left in a Prometheus, for a fleet without our agent.
+
+OFU is the mean over an hour of activity x SM clock, looked at once a minute, over the tensor clock of the model. The
+activity is a mean of dcgm-exporter's own interval (30 s by default) and the clock one instant, so what is known is less
+than what an agent knows: `ACCURACY` says it. No job reports an MFU there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from ofu_exporter.fleet.hours import HOUR, Clock, Span
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.queries import NAMES
+from ofu_exporter.fleet.reports.sums import JobKey, JobSums
+from ofu_exporter.hardware import mig_shares
+from ofu_exporter.hardware.gpu_models import rate
+from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
+
+ACCURACY = (
+    "These numbers are from dcgm-exporter's history: activity is a mean over its interval, and the SM clock is read at "
+    "one instant a minute. With a clock that varies by 100 MHz from look to look, OFU of one GPU over an hour has a "
+    "standard error of 0.7 % of itself; a clock that follows the load within seconds adds a bias that this data cannot "
+    "show."
+)
+LOOKS = 60
+_WITHIN = "[59m59s999ms:1m]"
+_JOB_LABELS = ("hpc_job", "jobid", "exported_pod", "pod", "pod_name")
+_LABELS = (
+    *("cluster", "job", "modelName", "GPU_I_PROFILE"),
+    *_JOB_LABELS,
+    *("exported_namespace", "namespace", "pod_namespace"),
+)
+_BY = ", ".join(_LABELS)
+_ACTIVITY = "((DCGM_FI_PROF_PIPE_TENSOR_ACTIVE or DCGM_FI_PROF_TENSOR_UTIL_RATIO) >= 0 <= 1.05)"
+_CLOCK = "((DCGM_FI_DEV_SM_CLOCK * 1e6 or DCGM_FI_DEV_SM_CLOCK_HERTZ) > 0 < 5e9)"
+"""Old and new names. A blank of DCGM's is far beyond what a clock can be."""
+
+
+def _sum(inner: str, over: str) -> str:
+    return f"sum by ({_BY}) ({over}(({inner}){_WITHIN})) / {LOOKS}"
+
+
+_QUERIES = (
+    _sum(_CLOCK, "count_over_time"),
+    _sum(f"{_ACTIVITY} * {_CLOCK}", "count_over_time"),
+    _sum(f"{_ACTIVITY} * {_CLOCK}", "sum_over_time"),
+    _sum(f"({_ACTIVITY} < 0.001) * {_CLOCK}", "count_over_time"),
+)
+"""GPU-hours that there were; of these, measured; activity x clock x hours; GPU-hours without tensor activity."""
+_EXPORTED = (
+    '(DCGM_FI_DEV_SM_CLOCK{exported_pod!=""} or DCGM_FI_DEV_SM_CLOCK_HERTZ{exported_pod!=""})'
+)
+_SIZE = f"max_over_time((count by ({_BY}) ({_CLOCK}))[59m59s999ms:5m])"
+
+
+class _Owner(NamedTuple):
+    """Whose GPUs a series is of; no job where nobody's."""
+
+    job: JobKey | None
+    namespace: str
+    name: str
+
+
+def read_dcgm_history(
+    client: PrometheusClient, reader: PartReader, start: float, end: float
+) -> FleetHistory:
+    """What a report needs. GPUs of a model that is not in the table of GPUs are held, and not measured."""
+    clock = Clock()
+    history = FleetHistory(clock, clock.whole(start, end), remark=ACCURACY)
+
+    def fetch(part: Span) -> list[list[Series]]:
+        return [client.steps(each, *part, HOUR) for each in (*_QUERIES, _SIZE)]
+
+    aside = _pushed_aside(client, reader, history.span)
+    for _, answers in reader.read("pages of dcgm-exporter", history.span, fetch):
+        _add(history, answers, aside)
+    return history
+
+
+def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) -> None:
+    hours: dict[tuple[int, JobKey], JobSums] = defaultdict(JobSums)
+    for put, answer in zip(_PUTS, answers, strict=False):
+        for hour, series, value in _by_hour(answer, history.clock):
+            model = series.labels.get("modelName", "")
+            owner = owner_of(series.labels, aside)
+            sums = None if owner.job is None else hours[hour, owner.job]
+            place = _Place(history, hour, series.labels, sums, _rated_hz(model))
+            put(place, value * _share(model, series.labels.get("GPU_I_PROFILE", "")))
+    for series in answers[0]:
+        _name(history, owner_of(series.labels, aside), len(series.points))
+    for (hour, key), sums in sorted(hours.items()):
+        job = history.job({"cluster": key.cluster, "job_id": key.job_id})
+        job.seen(hour)
+        job.days.setdefault(history.clock.day_of(hour), JobSums()).add(sums)
+        history.hours.setdefault(hour, JobSums()).add(sums)
+    _add_sizes(history, answers[-1], aside)
+
+
+def _by_hour(answer: list[Series], clock: Clock) -> Iterator[tuple[int, Series, float]]:
+    """Hour after hour, and in each hour in an order that does not depend on what else was asked."""
+    ordered = sorted(answer, key=lambda series: sorted(series.labels.items()))
+    found = [
+        (clock.hour_of(time), number, value)
+        for number, series in enumerate(ordered)
+        for time, value in series.points
+    ]
+    for hour, number, value in sorted(found):
+        yield hour, ordered[number], value
+
+
+class _Place(NamedTuple):
+    """Where a value goes."""
+
+    history: FleetHistory
+    hour: int
+    labels: Mapping[str, str]
+    sums: JobSums | None
+    """Of the job in this hour; None where no job has the GPUs."""
+    rated_hz: float | None
+
+
+def _put_held(place: _Place, value: float) -> None:
+    labels = _model_labels(place.labels)
+    place.history.model(place.hour, labels).installed += value
+    place.history.covered[labels["cluster"], place.hour] = 1.0
+    place.history.raw.add((labels["cluster"], place.hour))
+    if place.sums is not None:
+        place.sums.held += value
+
+
+def _put_observed(place: _Place, value: float) -> None:
+    if place.rated_hz is not None:
+        place.history.model(place.hour, _model_labels(place.labels)).observed += value
+        if place.sums is not None:
+            place.sums.observed += value
+
+
+def _put_utilized(place: _Place, value: float) -> None:
+    if place.rated_hz is not None:
+        used = value / place.rated_hz
+        place.history.model(place.hour, _model_labels(place.labels)).utilized += used
+        if place.sums is not None:
+            place.sums.utilized += used
+
+
+def _put_idle(place: _Place, value: float) -> None:
+    if place.rated_hz is not None and place.sums is not None:
+        place.sums.idle += value
+
+
+_PUTS: tuple[Callable[[_Place, float], None], ...] = (
+    _put_held,
+    _put_observed,
+    _put_utilized,
+    _put_idle,
+)
+
+
+def _model_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    return {"cluster": labels.get("cluster", ""), "model": labels.get("modelName", "")}
+
+
+def _name(history: FleetHistory, owner: _Owner, hours: int) -> None:
+    if owner.job is not None and hours:
+        job = history.job({"cluster": owner.job.cluster, "job_id": owner.job.job_id})
+        named = {"job_name": owner.name, "namespace": owner.namespace}
+        key = tuple(named.get(name, "") for name in NAMES)
+        job.names[key] = job.names.get(key, 0) + hours
+
+
+def _add_sizes(history: FleetHistory, answer: list[Series], aside: set[str]) -> None:
+    sizes: dict[tuple[JobKey, int], float] = defaultdict(float)
+    for series in answer:
+        owner = owner_of(series.labels, aside).job
+        model = series.labels.get("modelName", "")
+        if owner is None or owner not in history.jobs:
+            continue
+        weight = _share(model, series.labels.get("GPU_I_PROFILE", ""))
+        models = history.jobs[owner].models
+        for time, value in series.points:
+            sizes[owner, history.clock.hour_of(time)] += value * weight
+            models[model] = models.get(model, 0.0) + value * weight
+    for (key, _), value in sorted(sizes.items()):
+        history.jobs[key].sizes.append(value)
+
+
+def _pushed_aside(client: PrometheusClient, reader: PartReader, span: Span) -> set[str]:
+    """Prometheus' jobs that push the page's own `pod` aside: there `pod` is that of dcgm-exporter itself."""
+    expression = f"count by (job) (count_over_time({_EXPORTED}[59m59s999ms:5m]))"
+    found: set[str] = set()
+    for _, series in reader.read(
+        "labels of pods", span, lambda part: client.steps(expression, *part, HOUR)
+    ):
+        found.update(one.labels.get("job", "") for one in series)
+    return found
+
+
+def owner_of(labels: Mapping[str, str], aside: set[str]) -> _Owner:
+    """The job of a series: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace."""
+    cluster = labels.get("cluster", "")
+    if job := labels.get("hpc_job") or labels.get("jobid"):
+        return _Owner(JobKey(cluster, job), "", "")
+    if labels.get("job", "") in aside:
+        pod, namespace = labels.get("exported_pod", ""), labels.get("exported_namespace", "")
+    elif labels.get("pod_name"):
+        pod, namespace = labels["pod_name"], labels.get("pod_namespace", "")
+    else:
+        pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
+    if not pod or "dcgm-exporter" in pod:
+        return _Owner(None, "", "")
+    return _Owner(JobKey(cluster, f"{namespace}/{pod}"), namespace, pod)
+
+
+@cache
+def _rated_hz(model: str) -> float | None:
+    """The tensor clock of a model; None where the table has none."""
+    rating = rate(Gpu("0", "GPU", name=model))
+    return None if rating is None else rating.tensor_clock_hz.get(LOW_PRECISION)
+
+
+@cache
+def _share(model: str, profile: str) -> float:
+    """The part of a GPU that a MIG instance of a profile is; 1 of a whole GPU."""
+    if not profile:
+        return 1.0
+    one = Gpu("0", "GPU", instance="1", profile=profile, name=model)
+    return mig_shares.shares([one])[one.key].ratio

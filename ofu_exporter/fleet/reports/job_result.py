@@ -1,0 +1,196 @@
+"""Defines what is told of one job, and makes it of the job's story; null is what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ofu_exporter.fleet.parts import MissingPart
+from ofu_exporter.fleet.reports.job_events import (
+    SlowGpu,
+    Stretch,
+    idle_stretches,
+    shortfalls,
+    slow_gpus,
+)
+from ofu_exporter.fleet.reports.job_rows import iso, job_row
+from ofu_exporter.fleet.reports.one_job import JobPoint, JobStory
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.result import JobRow, MissingRow
+from ofu_exporter.fleet.reports.sums import JobSums
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PointRow(_Row):
+    """What the job did at one time."""
+
+    time: str
+    gpus: float | None
+    ofu: float | None
+    mfu: float | None
+    activity: float | None
+    clock: float | None = Field(description="SM clock / tensor clock while active.")
+
+
+class StretchRow(_Row):
+    """A time within the job's life."""
+
+    start: str
+    end: str
+    minutes: float
+
+
+class SlowGpuRow(_Row):
+    """A GPU that does less, or runs slower, than the job's others in the same hours."""
+
+    node: str
+    gpu: str
+    uuid: str
+    what: str
+    share: float = Field(description="Of the median of the job's GPUs.")
+    hours: int
+
+
+class EarlierRow(_Row):
+    """An earlier job of the same name and user."""
+
+    job_id: str
+    begin: str
+    gpu_hours: float
+    ofu: float | None
+    mfu: float | None
+
+
+class GpuRow(_Row):
+    """OFU of one GPU, hour by hour; null where it was not measured, or the job had it for a part of the hour."""
+
+    node: str
+    gpu: str
+    uuid: str
+    ofu: list[float | None]
+
+
+class JobResult(_Row):
+    """What is told of one job."""
+
+    server: str
+    headline: str
+    job: JobRow
+    step_seconds: float
+    points: list[PointRow]
+    idle: list[StretchRow]
+    fewer_gpus: list[StretchRow]
+    slow_gpus: list[SlowGpuRow]
+    gpus: list[GpuRow]
+    earlier: list[EarlierRow]
+    earlier_ofu: float | None = Field(description="Of the earlier jobs, by GPU-hours.")
+    change: float | None = Field(
+        description="The job's OFU over that of the earlier ones, minus 1."
+    )
+    missing: list[MissingRow]
+
+
+def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> JobResult:
+    """What is told of a job."""
+    clock, target = story.history.clock, story.history.target
+    row = job_row(story.job, clock, target, Prices())
+    earlier = JobSums()
+    for job in story.earlier:
+        earlier.add(job.total)
+    change = row.ofu / earlier.ofu - 1 if row.ofu is not None and earlier.ofu else None
+    slow = slow_gpus(story.gpus)
+    idle = idle_stretches(story.points, story.step)
+    hours = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
+    return JobResult(
+        server=server,
+        headline=_headline(row, change, slow, idle),
+        job=row,
+        step_seconds=story.step,
+        points=[_point(point) for point in story.points],
+        idle=[_stretch(each) for each in idle],
+        fewer_gpus=[_stretch(each) for each in shortfalls(story.points, story.step)],
+        slow_gpus=[
+            SlowGpuRow(
+                node=each.node,
+                gpu=each.gpu,
+                uuid=each.uuid,
+                what=each.what,
+                share=each.share,
+                hours=each.hours,
+            )
+            for each in slow
+        ],
+        gpus=[
+            GpuRow(
+                node=gpu.node,
+                gpu=gpu.gpu,
+                uuid=gpu.uuid,
+                ofu=[gpu.ofu.get(hour) for hour in hours],
+            )
+            for gpu in story.gpus
+        ],
+        earlier=[
+            EarlierRow(
+                job_id=job.key.job_id,
+                begin=iso(clock.end_of((job.first_hour or 0) - 1)),
+                gpu_hours=job.total.held,
+                ofu=job.total.ofu,
+                mfu=job.total.mfu,
+            )
+            for job in story.earlier
+        ],
+        earlier_ofu=earlier.ofu,
+        change=change,
+        missing=[
+            MissingRow(
+                what=part.what, start=iso(part.span.start), end=iso(part.span.end), why=part.why
+            )
+            for part in missing
+        ],
+    )
+
+
+def _point(point: JobPoint) -> PointRow:
+    return PointRow(
+        time=iso(point.time),
+        gpus=point.gpus,
+        ofu=point.ofu,
+        mfu=point.mfu,
+        activity=point.activity,
+        clock=point.clock,
+    )
+
+
+def _stretch(each: Stretch) -> StretchRow:
+    return StretchRow(
+        start=iso(each.start), end=iso(each.end), minutes=round((each.end - each.start) / 60, 1)
+    )
+
+
+def _headline(
+    row: JobRow, change: float | None, slow: Sequence[SlowGpu], idle: Sequence[Stretch]
+) -> str:
+    """What matters of the job, in a few sentences."""
+    said = [
+        "Its OFU is not known."
+        if row.ofu is None
+        else f"OFU {row.ofu:.1%} over {row.held_gpu_hours:,.0f} GPU-hours."
+    ]
+    if row.mfu is not None and row.error is not None:
+        cause = f", likeliest because of {row.cause}" if row.cause else ""
+        verdict = f" ({row.verdict}{cause})" if row.verdict else ""
+        said.append(f"It reports an MFU of {row.mfu:.1%}, {100 * row.error:+.1f} points{verdict}.")
+    if change is not None and abs(change) >= 0.1:
+        said.append(
+            f"That is {abs(change):.0%} {'more' if change > 0 else 'less'} than its earlier runs."
+        )
+    if slow:
+        said.append(f"{len({(each.node, each.gpu) for each in slow})} of its GPUs were slow.")
+    if idle:
+        hours = sum(each.end - each.start for each in idle) / 3600
+        said.append(f"It computed nothing for {hours:.1f} hours in all.")
+    return " ".join(said)

@@ -1,0 +1,244 @@
+"""Reads the story of one job: its OFU and MFU over time, its GPUs hour by hour, and its earlier runs.
+
+Every value of a minute is taken from the recorded series where there is one, and from the agents' own otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from ofu_exporter.errors import OfuError
+from ofu_exporter.fleet.hours import HOUR, Clock, Span
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.history import read_jobs
+from ofu_exporter.fleet.reports.queries import NAMES, WITHIN, matcher
+from ofu_exporter.fleet.reports.sums import JobHistory, JobKey
+
+STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)
+MOST_POINTS = 400
+MOST_EARLIER = 30
+_JOB = "cluster, job_id"
+_GPU = "cluster, instance, uuid, gpu_instance"
+
+
+class UnknownJobError(OfuError):
+    """A job of which nothing is known in the asked time."""
+
+
+@dataclass(slots=True)
+class JobPoint:
+    """What a job did at one time; None is not known."""
+
+    time: float
+    gpus: float | None = None
+    ofu: float | None = None
+    mfu: float | None = None
+    activity: float | None = None
+    clock: float | None = None
+    """SM clock / tensor clock while active."""
+
+
+@dataclass(slots=True)
+class GpuHours:
+    """One GPU of a job, hour by hour."""
+
+    node: str
+    gpu: str
+    uuid: str
+    ofu: dict[int, float] = field(default_factory=dict)
+    clock_hz: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class JobStory:
+    """All that is told of one job."""
+
+    job: JobHistory
+    history: FleetHistory
+    """Of the job and its earlier runs."""
+    step: float
+    points: list[JobPoint]
+    gpus: list[GpuHours]
+
+    @property
+    def earlier(self) -> list[JobHistory]:
+        """Jobs of the same name and user that began before, the latest first."""
+        begun = self.job.first_hour or 0
+        found = [
+            job
+            for job in self.history.jobs.values()
+            if job is not self.job and (job.first_hour or 0) < begun
+        ]
+        return sorted(found, key=lambda job: (-(job.first_hour or 0), job.key))[:MOST_EARLIER]
+
+
+def read_story(
+    client: PrometheusClient, reader: PartReader, time: tuple[float, float], key: JobKey
+) -> JobStory:
+    """Everything of one job. Raises UnknownJobError; `key.cluster` may be empty for any."""
+    wanted = matcher("job_id", key.job_id)
+    if key.cluster:
+        wanted += "," + matcher("cluster", key.cluster)
+    history = read_jobs(client, reader, time, wanted)
+    job = _only(history, key)
+    _read_earlier(client, reader, history, job)
+    one = f"{matcher('job_id', job.key.job_id)},{matcher('cluster', job.key.cluster)}"
+    clock = history.clock
+    span = clock.span(job.first_hour or 0, job.last_hour or 0)
+    step = next((each for each in STEPS if (span.end - span.start) / each <= MOST_POINTS), HOUR)
+    points = _points(client, reader, (span, step), one)
+    return JobStory(job, history, step, points, _gpus(client, reader, span, one, clock))
+
+
+def _only(history: FleetHistory, key: JobKey) -> JobHistory:
+    if not history.jobs:
+        raise UnknownJobError(
+            f"no job {key.job_id} held a GPU in this time, as far as is known: check --since and --cluster"
+        )
+    if len(history.jobs) > 1:
+        clusters = ", ".join(sorted(each.cluster or '""' for each in history.jobs))
+        raise UnknownJobError(f"job {key.job_id} is in clusters {clusters}: give --cluster")
+    return next(iter(history.jobs.values()))
+
+
+def _read_earlier(
+    client: PrometheusClient, reader: PartReader, history: FleetHistory, job: JobHistory
+) -> None:
+    """Add the jobs of the same name and user."""
+    if not job.names:
+        return
+    best = min(job.names, key=lambda names: (-job.names[names], names))
+    named = dict(zip(NAMES, best, strict=True))
+    if not named["job_name"]:
+        return
+    same = [matcher("cluster", job.key.cluster)]
+    same += [matcher(name, named[name]) for name in ("job_name", "user")]
+    found = _ids(client, reader, history.span, ",".join(same)) - {job.key.job_id}
+    if found:
+        ids = "|".join(sorted(found)[-10 * MOST_EARLIER :])
+        wanted = f"{matcher('job_id', ids).replace('=', '=~', 1)},{same[0]}"
+        others = read_jobs(client, reader, (history.span.start, history.span.end), wanted)
+        history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
+
+
+def _ids(client: PrometheusClient, reader: PartReader, span: Span, same: str) -> set[str]:
+    expression = (
+        f"group by (job_id) (job:held_gpu_hours:increase1h{{{same}}}) "
+        f"or group by (job_id) (count_over_time(ofu_job_info{{{same}}}{WITHIN}))"
+    )
+    hourly = f"max_over_time(({expression}){WITHIN})"
+    found: set[str] = set()
+    asked = reader.read("earlier jobs", span, lambda part: client.steps(hourly, *part, HOUR))
+    for _, series in asked:
+        found.update(_escaped(one.labels.get("job_id", "")) for one in series)
+    return found
+
+
+def _escaped(text: str) -> str:
+    """The text as a regular expression of Prometheus that fits nothing else."""
+    return "".join(f"\\{each}" if each in r".+*?()|[]{}^$\\" else each for each in text)
+
+
+def _expressions(one: str) -> Mapping[str, str]:
+    def rate(name: str) -> str:
+        return f"sum by ({_JOB}) (rate({name}{{{one}}}[5m]))"
+
+    def either(recorded: str, raw: str) -> str:
+        return f"max by ({_JOB}) ({recorded}{{{one}}}) or {raw}"
+
+    compared = f"(sum by ({_JOB}) (rate(ofu_job_compared_gpu_seconds_total{{{one}}}[15m])) > 0)"
+    mfu = f"sum by ({_JOB}) (rate(ofu_job_compared_mfu_seconds_total{{{one}}}[15m])) / {compared}"
+    used, held = "ofu_job_utilization_seconds_total", "ofu_job_held_gpu_seconds_total"
+    observed = f"({rate('ofu_job_gpu_seconds_total')} > 0)"
+    active = (
+        f"avg by ({_JOB}) (avg by ({_GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio[5m])) "
+        f"* on ({_GPU}) group_left (job_id) topk by ({_GPU}) (1, ofu_job_gpu{{{one}}}))"
+    )
+    return {
+        "gpus": either("job:ofu_job_held_gpu_seconds:rate5m", rate(held)),
+        "ofu": either("job:ofu:ratio_rate5m", f"{rate(used)} / {observed}"),
+        "mfu": either("job:mfu:ratio_rate15m", mfu),
+        "activity": either("job:ofu_gpu_tensor_active:avg5m", active),
+    }
+
+
+def _points(
+    client: PrometheusClient, reader: PartReader, times: tuple[Span, float], one: str
+) -> list[JobPoint]:
+    span, step = times
+    points = {
+        round(span.start + step * number, 3): JobPoint(span.start + step * number)
+        for number in range(1, round((span.end - span.start) / step) + 1)
+    }
+    for name, expression in _expressions(one).items():
+        for time, value in _values(client, reader, span, (name, expression, step)):
+            if (point := points.get(round(time, 3))) is not None:
+                setattr(point, name, value)
+    return _alive(list(points.values()))
+
+
+def _alive(points: list[JobPoint]) -> list[JobPoint]:
+    """The points of the job's life, with the clock where all values are of the same five minutes."""
+    held = [point.gpus or 0.0 for point in points]
+    most = max(held, default=0.0)
+    for point in points:
+        if point.ofu is not None and point.activity and (point.gpus or 0.0) > 0.99 * most:
+            point.clock = point.ofu / point.activity
+    known = [number for number, gpus in enumerate(held) if gpus > 0]
+    return points[known[0] : known[-1] + 1] if known else []
+
+
+def _values(
+    client: PrometheusClient, reader: PartReader, span: Span, asked: tuple[str, str, float]
+) -> Iterator[tuple[float, float]]:
+    name, expression, step = asked
+    for _, series in reader.read(
+        f"{name} of the job", span, lambda part: client.steps(expression, *part, step)
+    ):
+        for each in series:
+            yield from each.points
+
+
+def _gpus(
+    client: PrometheusClient, reader: PartReader, span: Span, one: str, clock: Clock
+) -> list[GpuHours]:
+    """The job's GPUs, hour by hour, of the hours for which it had them."""
+    mine = f"topk by ({_GPU}) (1, count_over_time(ofu_job_gpu{{{one}}}{WITHIN}) >= 12) > bool 0"
+    labels = "cluster, instance, gpu, uuid, gpu_instance"
+    used, observed = (
+        f"sum by ({labels}) (increase(ofu_gpu_{name}_seconds_total[1h]))"
+        for name in ("utilization", "observed")
+    )
+    join = f"* on ({_GPU}) group_left (job_id) ({mine})"
+    ofu = f"avg_over_time(job_gpu:ofu:ratio_rate5m{{{one}}}{WITHIN}) or {used} / ({observed} > 0) {join}"
+    hertz = (
+        f"avg_over_time(job_gpu:ofu_gpu_sm_clock_hertz:avg15m{{{one}}}{WITHIN}) or "
+        f"avg by ({labels}) (avg_over_time(ofu_gpu_sm_clock_hertz{WITHIN})) {join}"
+    )
+    found: dict[tuple[str, str], GpuHours] = {}
+    for name, expression in (("ofu", ofu), ("clock_hz", hertz)):
+        fetch = partial(_hourly, client, expression)
+        for _, series in reader.read(f"{name} of the job's GPUs", span, fetch):
+            for each in series:
+                _add_gpu(found, name, each, clock)
+    return [found[place] for place in sorted(found)]
+
+
+def _hourly(client: PrometheusClient, expression: str, part: Span) -> list[Series]:
+    return client.steps(expression, *part, HOUR)
+
+
+def _add_gpu(
+    found: dict[tuple[str, str], GpuHours], name: str, series: Series, clock: Clock
+) -> None:
+    labels = series.labels
+    node, uuid = labels.get("instance", ""), labels.get("uuid", "")
+    place = (node, uuid + labels.get("gpu_instance", ""))
+    gpu = found.setdefault(place, GpuHours(node, labels.get("gpu", ""), uuid))
+    hours: dict[int, float] = getattr(gpu, name)
+    for time, value in series.points:
+        hours[clock.hour_of(time)] = value

@@ -1,0 +1,180 @@
+"""A report from dcgm-exporter's history alone: old and new names, pods and Slurm jobs, MIG, and what is not known.
+
+The lines have the labels that pages of dcgm-exporter have: with Slurm's mapping `hpc_job`, in Kubernetes `pod` and
+`namespace`, pushed aside to `exported_...` where Prometheus does not honour labels, and `GPU_I_PROFILE` of MIG
+(https://github.com/NVIDIA/dcgm-exporter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_report import Reading, Wanted, fleet_report
+from ofu_exporter.fleet.reports.from_dcgm import owner_of, read_dcgm_history
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.sums import JobKey
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, read_in, stored
+
+H100, A100, T4 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "Some GPU of tomorrow"
+
+
+class DcgmGpu(NamedTuple):
+    """One GPU or instance, busy from one hour to another."""
+
+    labels: dict[str, str]
+    activity: float | None
+    clock_mhz: float
+    begin: float = 0.0
+    end: float = 6.0
+    is_new: bool = False
+
+
+def gpu(number: int, model: str, **labels: str) -> dict[str, str]:
+    named = {"gpu": str(number), "UUID": f"GPU-{model}-{number}", "modelName": model}
+    return {"job": "dcgm", "instance": "n1:9400", **named, **labels}
+
+
+GPUS = (
+    DcgmGpu(gpu(0, H100, hpc_job="77"), 0.5, 1464.0),
+    DcgmGpu(gpu(1, H100, hpc_job="77"), 0.3, 1830.0),
+    DcgmGpu(gpu(2, H100, pod="train-0", namespace="ml"), 0.4, 915.0, 1.0, 4.0, is_new=True),
+    DcgmGpu(gpu(3, H100), 0.0, 345.0),
+    DcgmGpu(
+        gpu(4, A100, GPU_I_ID="1", GPU_I_PROFILE="3g.40gb", pod="infer", namespace="web"),
+        0.0,
+        1410.0,
+    ),
+    DcgmGpu(gpu(5, T4, hpc_job="78"), 0.9, 1500.0),
+    DcgmGpu(gpu(6, H100, hpc_job="79"), None, 1500.0),
+    DcgmGpu(
+        {**gpu(7, H100, pod="nvidia-dcgm-exporter-x", namespace="gpu"), "job": "operator"},
+        0.0,
+        345.0,
+    ),
+    DcgmGpu(
+        gpu(8, H100, exported_pod="real", exported_namespace="ml", pod="x", namespace="gpu")
+        | {"job": "operator"},
+        0.1,
+        1830.0,
+    ),
+)
+OLD = ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_SM_CLOCK", 1.0)
+NEW = ("DCGM_FI_PROF_TENSOR_UTIL_RATIO", "DCGM_FI_DEV_SM_CLOCK_HERTZ", 1e6)
+
+
+def pages() -> str:
+    families: dict[str, list[str]] = {}
+    for each in GPUS:
+        activity, clock, unit = NEW if each.is_new else OLD
+        first, last = BEGIN + HOUR * each.begin, BEGIN + HOUR * each.end
+        times = [first + 30.0 * step for step in range(1, round((last - first) / 30) + 1)]
+        values = {clock: each.clock_mhz * unit, activity: each.activity}
+        for name, value in values.items():
+            if value is not None:
+                lines = [f"{name}{labelled(**each.labels)} {value!r} {time:.3f}" for time in times]
+                families.setdefault(name, []).extend(lines)
+    lines = [line for name in families for line in (f"# TYPE {name} gauge", *families[name])]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    folder = tmp_path_factory.mktemp("dcgm")
+    read_in(folder, pages())
+    with stored(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def history(prometheus: Prometheus) -> FleetHistory:
+    return read(prometheus, 24)
+
+
+def read(prometheus: Prometheus, at_once: int) -> FleetHistory:
+    client, reader = PrometheusClient(prometheus.url), PartReader(hours_at_once=at_once)
+    found = read_dcgm_history(client, reader, BEGIN, BEGIN + 6 * HOUR)
+    client.close()
+    assert reader.missing == []
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+@pytest.mark.xdist_group("dcgm history")
+class TestOnARealPrometheus:
+    def test_ofu_is_activity_times_clock_over_the_models_tensor_clock(
+        self, history: FleetHistory
+    ) -> None:
+        job = history.jobs[JobKey("", "77")]
+        by_hand = (0.5 * 1464e6 / 1830e6 + 0.3) / 2
+        assert job.total.ofu == pytest.approx(by_hand, rel=1e-3)
+        assert job.total.held == pytest.approx(12, rel=0.01)
+        assert max(job.sizes) == 2.0
+
+    def test_new_names_in_hertz_say_the_same(self, history: FleetHistory) -> None:
+        job = history.jobs[JobKey("", "ml/train-0")]
+        assert job.total.ofu == pytest.approx(0.2, rel=1e-3)
+        assert job.total.held == pytest.approx(3, rel=0.05)
+
+    def test_an_instance_counts_as_its_part_and_is_idle_without_activity(
+        self, history: FleetHistory
+    ) -> None:
+        total = history.jobs[JobKey("", "web/infer")].total
+        assert total.held == pytest.approx(6 * 3 / 7, rel=0.01)
+        assert total.idle == pytest.approx(total.observed)
+        assert total.ofu == 0.0
+
+    @pytest.mark.parametrize("job_id", ["78", "79"])
+    def test_an_unknown_model_and_a_gpu_without_the_counter_are_unmeasured_and_not_0(
+        self, history: FleetHistory, job_id: str
+    ) -> None:
+        total = history.jobs[JobKey("", job_id)].total
+        assert total.held == pytest.approx(6, rel=0.01)
+        assert total.observed == 0.0
+        assert total.ofu is None
+
+    def test_the_exporters_own_pod_holds_no_gpu(self, history: FleetHistory) -> None:
+        assert {key.job_id for key in history.jobs} == {
+            *("77", "78", "79", "ml/train-0", "web/infer", "ml/real")
+        }
+
+    def test_the_sums_are_the_same_however_the_time_is_cut(
+        self, history: FleetHistory, prometheus: Prometheus
+    ) -> None:
+        for at_once in (1, 2, 4):
+            cut = read(prometheus, at_once)
+            assert cut.jobs == history.jobs
+            assert cut.models == history.models
+
+    def test_the_report_says_how_far_to_trust_it(self, history: FleetHistory) -> None:
+        wanted = Wanted("namespace", Prices(), 0.4)
+        found = fleet_report(history, wanted, Reading("http://x", QueryCost(), ()))
+        assert "a standard error of 0.7 %" in found.notes[0]
+        assert not any("Load helm" in note for note in found.notes)
+        assert found.reporting_ratio == 0.0
+        assert {row.name for row in found.groups} == {"(not known)", "ml", "web"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "job"),
+    [
+        ({"hpc_job": "5", "pod": "x"}, "5"),
+        ({"jobid": "51234567", "userid": "12"}, "51234567"),
+        ({"pod": "p", "namespace": "n"}, "n/p"),
+        ({"pod_name": "p", "pod_namespace": "n", "pod": "dcgm-exporter-1"}, "n/p"),
+        ({"job": "op", "exported_pod": "p", "exported_namespace": "n", "pod": "x"}, "n/p"),
+        ({"job": "op", "pod": "x", "namespace": "n"}, None),
+        ({"pod": "nvidia-dcgm-exporter-abc", "namespace": "gpu"}, None),
+        ({}, None),
+    ],
+)
+def test_whose_a_gpu_is_by_its_labels(labels: dict[str, str], job: str | None) -> None:
+    found = owner_of(labels, {"op"}).job
+    assert (None if found is None else found.job_id) == job

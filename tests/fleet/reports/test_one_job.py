@@ -1,0 +1,111 @@
+"""The story of one job, read from a real Prometheus that has the agents' own series alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports import job_text
+from ofu_exporter.fleet.reports.job_result import JobResult, job_result
+from ofu_exporter.fleet.reports.one_job import JobStory, UnknownJobError, read_story
+from ofu_exporter.fleet.reports.sums import JobKey
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    HOUR,
+    ScheduledJob,
+    StoredNode,
+    pages,
+    read_in,
+    stored,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("one job")]
+
+N1, N2 = (StoredNode("a", f"n{each}:9846", "NVIDIA H100 80GB HBM3", 4) for each in (1, 2))
+M1 = StoredNode("b", "m1:9846", "NVIDIA A100-SXM4-80GB", 4)
+EARLIER = ScheduledJob("1", "alice", (N1,), 1, 5, 0.4, name="pre.train")
+OTHER = ScheduledJob("2", "alice", (N2,), 1, 5, 0.9, name="preXtrain")
+JOB = ScheduledJob(
+    "3", "alice", (N1, N2), 6, 14, 0.2, 0.5, verdict="mfu_above_ofu", name="pre.train", slow_gpu=2
+)
+ELSEWHERE = ScheduledJob("3", "bob", (M1,), 2, 4, 0.1)
+END = BEGIN + 16 * HOUR
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    folder = tmp_path_factory.mktemp("stored")
+    read_in(folder, pages((N1, N2, M1), (EARLIER, OTHER, JOB, ELSEWHERE), 16))
+    with stored(folder) as running:
+        yield running
+
+
+def story(prometheus: Prometheus, key: JobKey) -> JobStory:
+    client, reader = PrometheusClient(prometheus.url), PartReader()
+    try:
+        found = read_story(client, reader, (BEGIN, END), key)
+    finally:
+        client.close()
+    assert reader.missing == []
+    return found
+
+
+@pytest.fixture(scope="module")
+def result(prometheus: Prometheus) -> JobResult:
+    return job_result(story(prometheus, JobKey("a", "3")), "http://prometheus", [])
+
+
+def test_its_sums_are_those_of_its_schedule(result: JobResult) -> None:
+    row = result.job
+    assert row.held_gpu_hours == pytest.approx(64, rel=0.01)
+    assert row.ofu == pytest.approx(0.2 * 7 / 8, abs=1e-6)
+    assert (row.gpus, row.model, row.verdict) == (8.0, N1.model, "mfu_above_ofu")
+
+
+def test_over_time_it_has_its_gpus_ofu_and_mfu(result: JobResult) -> None:
+    inside = result.points[10:-10]
+    assert len(inside) * result.step_seconds == pytest.approx(8 * HOUR, rel=0.25)
+    assert {round(point.gpus or 0.0, 6) for point in inside} == {8.0}
+    assert {round(point.ofu or 0.0, 6) for point in inside} == {0.175}
+    assert {round(point.mfu or 0.0, 6) for point in inside} == {0.5}
+    assert {point.activity for point in inside} == {None}
+    assert result.idle == result.fewer_gpus == []
+
+
+def test_the_slow_gpu_of_each_node_is_named(result: JobResult) -> None:
+    assert {(one.node, one.gpu, one.what) for one in result.slow_gpus} == {
+        ("n1:9846", "2", "OFU"),
+        ("n2:9846", "2", "OFU"),
+    }
+    assert all(one.share == pytest.approx(0.5) for one in result.slow_gpus)
+    assert len(result.gpus) == 8
+
+
+def test_it_is_compared_with_earlier_jobs_of_just_this_name(result: JobResult) -> None:
+    assert [job.job_id for job in result.earlier] == ["1"]
+    assert result.earlier_ofu == pytest.approx(0.4, abs=1e-6)
+    assert result.change == pytest.approx(0.175 / 0.4 - 1, abs=1e-5)
+    assert "56% less than its earlier runs" in result.headline
+
+
+def test_the_first_of_a_name_has_nothing_to_be_compared_with(prometheus: Prometheus) -> None:
+    found = job_result(story(prometheus, JobKey("a", "1")), "", [])
+    assert (found.earlier, found.change) == ([], None)
+
+
+def test_a_job_of_two_clusters_and_one_of_none_are_said(prometheus: Prometheus) -> None:
+    with pytest.raises(UnknownJobError, match="in clusters a, b: give --cluster"):
+        story(prometheus, JobKey("", "3"))
+    with pytest.raises(UnknownJobError, match=r"no job 9\+9 held a GPU"):
+        story(prometheus, JobKey("", "9+9"))
+
+
+def test_the_text_says_it_all(result: JobResult) -> None:
+    shown = job_text.text(result)
+    assert "Job a/3 pre.train of alice (lab), 8 GPUs of NVIDIA H100" in shown
+    assert "Slow GPUs:" in shown
+    assert "Earlier jobs of this name and user:" in shown

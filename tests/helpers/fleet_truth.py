@@ -1,0 +1,93 @@
+"""Writes the history of a simulated fleet into a Prometheus, and compares a report over it with the fleet's truth."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ofu_exporter.fleet.reports.agreement import Agreement
+from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.simulation import history, truth_file
+from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+
+FLAGGED = "mfu_above_ofu"
+
+
+def write(fleet: SimulatedFleet, begin: float, folder: Path) -> dict[str, dict[str, Any]]:
+    """Make blocks of the history in `folder`/data. Gives the truth of every job, by its id."""
+    truth_file.write(fleet, begin, folder / "truth")
+    (folder / "om").mkdir()
+    for written in history.write(fleet, begin, folder / "om"):
+        if written.path.name.startswith("recorded"):
+            command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(written.path)]
+            subprocess.run([*command, str(folder / "data")], check=True, capture_output=True)
+        written.path.unlink()
+    lines = (folder / "truth" / truth_file.JOBS).read_text().splitlines()
+    return {job["job_id"]: job for job in map(json.loads, lines)}
+
+
+class Misses(NamedTuple):
+    """How far a report is from the truth, at worst. Ratios are 0..1."""
+
+    jobs: int
+    """Jobs that are in one of both alone."""
+    held: float
+    """Relative, of a job."""
+    ofu: float
+    mfu: float
+    total_ofu: float
+    correlation: float
+    mean_absolute_error: float
+    correlation_without_flagged: float
+    not_flagged: int
+    """Jobs with a mistake that are not flagged."""
+    flagged_wrongly: int
+
+
+def misses(report: FleetReport, truth: Mapping[str, dict[str, Any]]) -> Misses:
+    """Compare all that a report says of jobs with what was simulated."""
+    rows = {row.job_id: row for row in report.jobs}
+    both = sorted(rows.keys() & truth.keys())
+    wrong = {job for job in truth if truth[job]["mistake"]}
+    flagged = {job for job in rows if rows[job].verdict == FLAGGED}
+    reporting = [job for job in truth if truth[job]["reported_mfu"] is not None]
+    honest = [job for job in reporting if job not in wrong]
+    held = sum(job["held_gpu_seconds"] for job in truth.values())
+    used = sum(job["held_gpu_seconds"] * job["ofu"] for job in truth.values())
+    errors = [abs(truth[job]["reported_mfu"] - truth[job]["ofu"]) for job in reporting]
+    return Misses(
+        jobs=len(rows.keys() ^ truth.keys()),
+        held=max(
+            abs(3600 * rows[job].held_gpu_hours / truth[job]["held_gpu_seconds"] - 1)
+            for job in both
+        ),
+        ofu=max(abs((rows[job].ofu or 0.0) - truth[job]["ofu"]) for job in both),
+        mfu=max(
+            abs((rows[job].mfu or 0.0) - truth[job]["reported_mfu"])
+            for job in both
+            if truth[job]["reported_mfu"] is not None
+        ),
+        total_ofu=abs((report.total.ofu or 0.0) - used / held),
+        correlation=_correlation_miss(report.agreement, truth, reporting),
+        mean_absolute_error=abs(
+            (report.agreement.mean_absolute_error or math.inf) - statistics.fmean(errors)
+        ),
+        correlation_without_flagged=_correlation_miss(
+            report.agreement_without_flagged, truth, honest
+        ),
+        not_flagged=len(wrong - flagged),
+        flagged_wrongly=len(flagged - wrong),
+    )
+
+
+def _correlation_miss(
+    found: Agreement, truth: Mapping[str, dict[str, Any]], jobs: Iterable[str]
+) -> float:
+    pairs = [(truth[job]["reported_mfu"], truth[job]["ofu"]) for job in jobs]
+    wanted = statistics.correlation(*zip(*pairs, strict=True))
+    return abs((found.pearson if found.pearson is not None else math.inf) - wanted)
