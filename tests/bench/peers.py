@@ -2,8 +2,8 @@
 
     python -m tests.bench.peers [--fleets 40]
 
-Fleets of 64 nodes of 4 GPUs and 60 jobs of 2 to 16 nodes. Healthy GPUs differ by 0.8 % from each other and by 1 % from hour
-to hour; with roles, also by 3 % from job to job.
+Fleets of 64 nodes of 4 GPUs and 60 jobs of 2 to 16 nodes. Healthy GPUs differ by 0.8 % from each other and by 1 % from
+hour to hour; with roles, also by 3 % from job to job.
 """
 
 from __future__ import annotations
