@@ -31,13 +31,13 @@ def _raw(value: str) -> str:
 
 WORK = Quantity(
     "OFU of GPUs",
-    "avg_over_time(job_gpu:ofu:ratio_rate5m[59m59s999ms])",
+    "avg_over_time(job_gpu:ofu:ratio_rate5m[59m59s999ms]) and job_gpu:ofu:ratio_rate5m offset 30m",
     _raw(
         "increase(ofu_gpu_utilization_seconds_total{CLUSTER}[1h])"
         " / (increase(ofu_gpu_observed_seconds_total{CLUSTER}[1h]) > 0)"
     ),
 )
-"""The work of every GPU: OFU over the hour."""
+"""The work of every GPU: OFU over the hour, of jobs that had it half an hour before the end."""
 CLOCK = Quantity(
     "clocks of GPUs",
     "job_gpu:ofu_gpu_sm_clock_hertz:avg30m and (job_gpu:ofu_gpu_tensor_active:avg30m > 0.05)",

@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group(
 
 
 @pytest.fixture(scope="module", params=["raw", "recorded"])
-def report(
+def reports(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ChangesReport]:
+) -> Iterator[tuple[ChangesReport, ChangesReport]]:
     folder = tmp_path_factory.mktemp(request.param)
     end = BEGIN + HOURS * HOUR
     read_in(folder, pages())
@@ -32,8 +32,25 @@ def report(
         record(folder, BEGIN, end, " ".join([*asked, *hourly, "job:ofu_job_info:topk1_1h"]))
     with stored(folder) as prometheus:
         client = PrometheusClient(prometheus.url)
-        yield changes_report(read_changes(client, PartReader(), (BEGIN, end)), 1.1)
+        yield reported(client, 24), reported(client, 3)
         client.close()
+
+
+def reported(client: PrometheusClient, hours_at_once: int) -> ChangesReport:
+    reader = PartReader(hours_at_once=hours_at_once)
+    return changes_report(read_changes(client, reader, (BEGIN, BEGIN + HOURS * HOUR)), 1.1)
+
+
+@pytest.fixture
+def report(reports: tuple[ChangesReport, ChangesReport]) -> ChangesReport:
+    return reports[0]
+
+
+def test_the_answer_is_the_same_however_the_time_is_cut(
+    reports: tuple[ChangesReport, ChangesReport],
+) -> None:
+    whole, cut = (each.model_dump(exclude={"reading", "notes"}) for each in reports)
+    assert whole == cut
 
 
 def row_of(report: ChangesReport, compared: str) -> SlowRow:
