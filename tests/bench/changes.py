@@ -2,7 +2,7 @@
 
     python -m tests.bench.changes [--series 2000] [--table NAME]
 
-Series are made from noise whose truth is known: normal, with heavy tails (Student's t of 3 degrees: now and then a
+OfuSeries are made from noise whose truth is known: normal, with heavy tails (Student's t of 3 degrees: now and then a
 job is far off), or skewed (a job is never much better than usual, and some are much worse). With autocorrelation, each
 point has a part of the one before.
 Scatter is the standard deviation of the log of OFU from job to job.
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ofu_exporter.fleet.changes.alike import Likeness, pooled
-from ofu_exporter.fleet.changes.point import Point, prepared, sizes
+from ofu_exporter.fleet.changes.point import OfuPoint, prepared, sizes
 from ofu_exporter.fleet.changes.segments import Break, breaks
-from ofu_exporter.fleet.changes.survey import Series, survey
+from ofu_exporter.fleet.changes.survey import OfuSeries, survey
 
 Noise = Callable[[random.Random], float]
 SCATTER = 0.1
@@ -52,21 +52,21 @@ def noise(count: int, kind: str, alike: float, rng: random.Random) -> list[float
     return values
 
 
-def points(logs: Sequence[float], gpus: Sequence[float] | None = None) -> list[Point]:
+def points(logs: Sequence[float], gpus: Sequence[float] | None = None) -> list[OfuPoint]:
     """Points an hour apart."""
     each = gpus or [64.0] * len(logs)
     return [
-        Point(index * HOUR, LEVEL * math.exp(value), each[index], each[index], str(index))
+        OfuPoint(index * HOUR, LEVEL * math.exp(value), each[index], each[index], str(index))
         for index, value in enumerate(logs)
     ]
 
 
-def quiet(count: int, kind: str, alike: float, rng: random.Random) -> list[Point]:
+def quiet(count: int, kind: str, alike: float, rng: random.Random) -> list[OfuPoint]:
     """A series in which nothing changes."""
     return points([SCATTER * value for value in noise(count, kind, alike, rng)])
 
 
-def growing(count: int, kind: str, alike: float, rng: random.Random) -> list[Point]:
+def growing(count: int, kind: str, alike: float, rng: random.Random) -> list[OfuPoint]:
     """Jobs that grow 64-fold, lose 8 % of OFU with every doubling, and scatter less the larger they are."""
     doublings = [round(6 * index / (count - 1)) for index in range(count)]
     scatter = noise(count, kind, alike, rng)
@@ -77,14 +77,14 @@ def growing(count: int, kind: str, alike: float, rng: random.Random) -> list[Poi
     return points(logs, [8.0 * 2**size for size in doublings])
 
 
-def learned(make: Callable[[int], list[Point]], rng: random.Random) -> Likeness:
+def learned(make: Callable[[int], list[OfuPoint]], rng: random.Random) -> Likeness:
     """What a fleet of such series of 9 to 40 points says of the likeness of neighbours."""
     several = [make(rng.randint(9, 40)) for _ in range(FLEET_SERIES)]
     return pooled((prepared(each), sizes(each)) for each in several)
 
 
 def alarm_shares(
-    make: Callable[[int], list[Point]], series: int, rng: random.Random
+    make: Callable[[int], list[OfuPoint]], series: int, rng: random.Random
 ) -> list[float]:
     """For every number of points, the share of quiet series in which a change is seen."""
     fleet = learned(make, rng)
@@ -110,7 +110,7 @@ def false_alarms(series: int) -> Iterator[str]:
 
 def dropped(
     count: int, after: int, scatter: float, alike: float, rng: random.Random
-) -> list[Point]:
+) -> list[OfuPoint]:
     """A series whose last points are at half the level."""
     logs = [scatter * value for value in noise(count, "normal", alike, rng)]
     return points([v - math.log(2) * (i >= count - after) for i, v in enumerate(logs)])
@@ -145,7 +145,7 @@ def _found_share(
 
 def fleet_of(
     size: int, kind: str, alike: float, rng: random.Random, falls: int = 0
-) -> list[Series]:
+) -> list[OfuSeries]:
     """Series of 9 to 40 jobs, some of which fall to a half 3 jobs before their end."""
     made = []
     for number in range(size):
@@ -153,7 +153,7 @@ def fleet_of(
         each = quiet(count, kind, alike, rng)
         if number < falls:
             each = dropped(count, 3, SCATTER, alike, rng)
-        made.append(Series("name", (("job_name", str(number)),), tuple(each)))
+        made.append(OfuSeries("name", (("job_name", str(number)),), tuple(each)))
     return made
 
 

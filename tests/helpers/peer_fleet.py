@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Mapping
 
-from ofu_exporter.fleet.changes.peers import JobGroup, PeerHours, Place
+from ofu_exporter.fleet.changes.peers import PeerGroup, PeerHours, Place
 
 Slowness = Mapping[tuple[int, int], float]
 
@@ -31,7 +31,7 @@ def fleet(
         roles = {key: rng.gauss(0, role) for key in gpus}
         for _ in range(rng.randint(4, 24)):
             found.add(
-                JobGroup("", str(job), "H100"),
+                PeerGroup("", str(job), "H100"),
                 {
                     place(*key): level * math.exp(own[key] + roles[key] + rng.gauss(0, 0.01))
                     for key in gpus

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from ofu_exporter.fleet.changes.point import Point
-from ofu_exporter.fleet.changes.survey import Kind, Series
+from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.survey import Kind, OfuSeries
 from ofu_exporter.fleet.hours import HOUR, Clock, Span, runs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
@@ -83,7 +83,7 @@ def job_hours(reader: HourReader) -> JobHours:
     return JobHours(*(reader.hours(wanted[name], labels) for name in JobHours._fields))
 
 
-def models(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[Series]:
+def models(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of all jobs on every GPU model. GPUs that no job has are not in it: they show demand, not speed."""
     of_job = {(row.cluster, row.job_id): row.model or "" for row in rows}
     sums = JobHours(defaultdict(dict), defaultdict(dict))
@@ -95,7 +95,7 @@ def models(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[Series
     return list(_series("model", ("cluster", "model"), sums, clock))
 
 
-def long_jobs(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[Series]:
+def long_jobs(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
     known = {(row.cluster, row.job_id): row for row in rows}
     later = {
@@ -103,7 +103,7 @@ def long_jobs(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[Ser
         for key, observed in hours.observed.items()
     }
     return [
-        Series("job", _named(dict(each.labels), known), each.points)
+        OfuSeries("job", _named(dict(each.labels), known), each.points)
         for each in _series("job", ("cluster", "job_id"), JobHours(later, hours.utilized), clock)
     ]
 
@@ -116,12 +116,16 @@ def _named(
     return tuple({**labels, **names}.items())
 
 
-def _series(kind: Kind, labels: tuple[str, ...], hours: JobHours, clock: Clock) -> Iterator[Series]:
+def _series(
+    kind: Kind, labels: tuple[str, ...], hours: JobHours, clock: Clock
+) -> Iterator[OfuSeries]:
     for key, observed in sorted(hours.observed.items()):
         used = hours.utilized.get(key, {})
         points = tuple(
-            Point(at_unix=clock.end_of(hour - 1), value=used[hour] / measured, gpu_hours=measured)
+            OfuPoint(
+                at_unix=clock.end_of(hour - 1), value=used[hour] / measured, gpu_hours=measured
+            )
             for hour, measured in sorted(observed.items())
             if measured > 0 and hour in used
         )
-        yield Series(kind, tuple(zip(labels, key, strict=True)), points)
+        yield OfuSeries(kind, tuple(zip(labels, key, strict=True)), points)

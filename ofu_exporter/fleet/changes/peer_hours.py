@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ofu_exporter.fleet.changes.hourly import HourReader
-from ofu_exporter.fleet.changes.peers import JobGroup, PeerHours, Place
-from ofu_exporter.fleet.changes.point import Point
-from ofu_exporter.fleet.changes.survey import Series
+from ofu_exporter.fleet.changes.peers import PeerGroup, PeerHours, Place
+from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.survey import OfuSeries
 from ofu_exporter.fleet.hours import HOUR, Clock, Span
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.prometheus import Series as Answer
@@ -65,10 +65,10 @@ class NodeHours:
         for place, value in deviations.items():
             self.sums.setdefault(place, {}).setdefault(hour // NODE_HOURS, []).append(value)
 
-    def series(self, clock: Clock) -> list[Series]:
+    def series(self, clock: Clock) -> list[OfuSeries]:
         """One series of every node: its OFU / that of its peers in the same jobs."""
         return [
-            Series(
+            OfuSeries(
                 "node",
                 (("cluster", place.cluster), ("node", place.node)),
                 tuple(_point(block, values, clock) for block, values in sorted(blocks.items())),
@@ -77,9 +77,9 @@ class NodeHours:
         ]
 
 
-def _point(block: int, values: list[float], clock: Clock) -> Point:
+def _point(block: int, values: list[float], clock: Clock) -> OfuPoint:
     mean = sum(values) / len(values)
-    return Point(clock.end_of(NODE_HOURS * block - 1), math.exp(mean), 1.0, len(values))
+    return OfuPoint(clock.end_of(NODE_HOURS * block - 1), math.exp(mean), 1.0, len(values))
 
 
 class PeerReader:
@@ -111,15 +111,15 @@ class PeerReader:
             self._models[place] = one.labels.get("model", "")
         return self._client.steps(expression, *part, HOUR)
 
-    def _by_job(self, answer: Iterable[Answer]) -> dict[tuple[int, JobGroup], dict[Place, float]]:
-        found: dict[tuple[int, JobGroup], dict[Place, float]] = defaultdict(dict)
+    def _by_job(self, answer: Iterable[Answer]) -> dict[tuple[int, PeerGroup], dict[Place, float]]:
+        found: dict[tuple[int, PeerGroup], dict[Place, float]] = defaultdict(dict)
         for one in answer:
             labels = one.labels
             if labels.get("gpu_instance"):
                 continue  # a part of a GPU shares it with strangers
             cluster, node = labels.get("cluster", ""), labels.get("instance", "")
             model = self._models.get((cluster, node), "")
-            group = JobGroup(cluster, labels.get("job_id", ""), model)
+            group = PeerGroup(cluster, labels.get("job_id", ""), model)
             place = Place(cluster, node, labels.get("gpu", ""), labels.get("uuid", ""))
             for time, value in one.points:
                 found[self._history.clock.hour_of(time), group][place] = value

@@ -30,7 +30,7 @@ SMALLEST_SPREAD = 0.005
 ROUNDS = 10
 
 
-class JobGroup(NamedTuple):
+class PeerGroup(NamedTuple):
     """GPUs that can be compared: of one job and one model."""
 
     cluster: str
@@ -62,7 +62,7 @@ class _Sum:
         return self.total / self.hours
 
 
-Deviations = dict[JobGroup, dict[Place, _Sum]]
+Deviations = dict[PeerGroup, dict[Place, _Sum]]
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class PeerHours:
     gpus: Deviations = field(default_factory=dict)
     nodes: Deviations = field(default_factory=dict)
 
-    def add(self, group: JobGroup, values: Mapping[Place, float]) -> dict[Place, float]:
+    def add(self, group: PeerGroup, values: Mapping[Place, float]) -> dict[Place, float]:
         """Count one hour of a job. The deviations of its nodes come back, if there are enough of them."""
         logs = {place: math.log(value) for place, value in values.items() if value > IDLE}
         _count(self.gpus, group, _deviations(logs))
@@ -92,7 +92,7 @@ def _deviations(logs: Mapping[Place, float]) -> dict[Place, float]:
     return {place: value - middle for place, value in logs.items()}
 
 
-def _count(deviations: Deviations, group: JobGroup, found: Mapping[Place, float]) -> None:
+def _count(deviations: Deviations, group: PeerGroup, found: Mapping[Place, float]) -> None:
     if found:
         sums = deviations.setdefault(group, {})
         for place, value in found.items():
@@ -122,7 +122,7 @@ class Slow:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PeerComparison:
     """Everything that was compared, and what is slow."""
 
     slow: tuple[Slow, ...]
@@ -133,7 +133,7 @@ class Comparison:
     """Standard deviation of the healthy ones, as a part of their speed."""
 
 
-def compare(deviations: Deviations) -> Comparison:
+def compare(deviations: Deviations) -> PeerComparison:
     """Which ones are slower than their peers, beyond what healthy ones differ by."""
     cells = {
         group: {place: each.mean for place, each in sums.items() if each.hours >= FEWEST_JOB_HOURS}
@@ -149,18 +149,18 @@ def compare(deviations: Deviations) -> Comparison:
     enough = {place for place, count in hours.items() if count >= FEWEST_HOURS and jobs[place]}
     effects, rest = polished(cells)
     effects = {place: effect for place, effect in effects.items() if place in enough}
-    spread = Spread.of(effects, rest)
+    spread = PeerSpread.of(effects, rest)
     found = (
         _judged(place, effect, spread, hours[place], tuple(sorted(set(jobs[place]))), len(effects))
         for place, effect in sorted(effects.items())
     )
     slow = [each for each in found if each.slower >= LEAST_SLOWER and each.chance <= LEVEL]
     ordered = tuple(sorted(slow, key=lambda each: (not each.sure, -each.slower)))
-    return Comparison(ordered, len(effects), len(hours) - len(effects), spread.between)
+    return PeerComparison(ordered, len(effects), len(hours) - len(effects), spread.between)
 
 
 def polished(
-    cells: Mapping[JobGroup, Mapping[Place, float]],
+    cells: Mapping[PeerGroup, Mapping[Place, float]],
 ) -> tuple[dict[Place, float], dict[Place, list[float]]]:
     """How fast each is by itself, whoever its peers were, and what is left of it in each job (median polish).
 
@@ -180,7 +180,7 @@ def polished(
     return dict(effects), left
 
 
-class Spread(NamedTuple):
+class PeerSpread(NamedTuple):
     """By how much healthy ones differ from each other, and each from itself in another job."""
 
     between: float
@@ -188,7 +188,9 @@ class Spread(NamedTuple):
     """0 where hardly any was in two jobs: then `between` has it all."""
 
     @classmethod
-    def of(cls, effects: Mapping[Place, float], rest: Mapping[Place, Sequence[float]]) -> Spread:
+    def of(
+        cls, effects: Mapping[Place, float], rest: Mapping[Place, Sequence[float]]
+    ) -> PeerSpread:
         twice = [value for each in rest.values() if len(each) > 2 for value in each]
         within = NORMAL_MAD * median(abs(value) for value in twice) if len(twice) > 9 else 0.0
         middle = median(effects.values()) if effects else 0.0
@@ -202,7 +204,12 @@ class Spread(NamedTuple):
 
 
 def _judged(
-    place: Place, effect: float, spread: Spread, hours: int, jobs: tuple[str, ...], compared: int
+    place: Place,
+    effect: float,
+    spread: PeerSpread,
+    hours: int,
+    jobs: tuple[str, ...],
+    compared: int,
 ) -> Slow:
     error = spread.error(len(jobs))
     z = -effect / math.hypot(spread.between, error)

@@ -18,7 +18,7 @@ NORMAL_MAD = 1.4826
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class OfuPoint:
     """OFU of one job or of one hour."""
 
     at_unix: float
@@ -31,12 +31,12 @@ class Point:
     job_id: str = ""
 
 
-def logs(points: Sequence[Point]) -> list[float]:
+def logs(points: Sequence[OfuPoint]) -> list[float]:
     """The logs of the values: a change by a factor is a step in them."""
     return [math.log(max(each.value, IDLE)) for each in points]
 
 
-def prepared(points: Sequence[Point]) -> list[float]:
+def prepared(points: Sequence[OfuPoint]) -> list[float]:
     """The same, with odd ones drawn in."""
     return clipped(logs(points))
 
@@ -51,7 +51,7 @@ def clipped(values: Sequence[float]) -> list[float]:
     return [min(max(value, middle - reach), middle + reach) for value in values]
 
 
-def sizes(points: Sequence[Point]) -> list[float] | None:
+def sizes(points: Sequence[OfuPoint]) -> list[float] | None:
     """Log of each job's GPUs; None where all jobs are of one size, or too few are of another to tell what size does."""
     logs = [math.log2(max(each.gpus, 1e-3)) for each in points]
     usual = max(set(logs), key=logs.count)

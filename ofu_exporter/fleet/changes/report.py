@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ofu_exporter.fleet.changes.headline import headline
 from ofu_exporter.fleet.changes.hourly import HourReader, job_hours, long_jobs, models
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
-from ofu_exporter.fleet.changes.peers import Comparison, Slow, compare, without_nodes
-from ofu_exporter.fleet.changes.point import Point
+from ofu_exporter.fleet.changes.peers import PeerComparison, Slow, compare, without_nodes
+from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.result import (
     ChangeRow,
     ChangesReport,
@@ -22,7 +22,14 @@ from ofu_exporter.fleet.changes.result import (
 )
 from ofu_exporter.fleet.changes.runs import LeftOut, runs
 from ofu_exporter.fleet.changes.shares import Days, shares
-from ofu_exporter.fleet.changes.survey import REPORT_LEVEL, Change, Kind, Series, Survey, survey
+from ofu_exporter.fleet.changes.survey import (
+    REPORT_LEVEL,
+    LevelChange,
+    Kind,
+    OfuSeries,
+    Survey,
+    survey,
+)
 from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
@@ -45,9 +52,9 @@ class Collected:
 
     history: FleetHistory
     fleet: FleetReport
-    series: list[Series]
+    series: list[OfuSeries]
     left_out: LeftOut
-    peers: dict[Compared, tuple[Comparison, Comparison]]
+    peers: dict[Compared, tuple[PeerComparison, PeerComparison]]
     """Of GPUs and of nodes."""
 
 
@@ -75,8 +82,8 @@ def read_changes(
 
 
 def _read_peers(
-    reader: PeerReader, series: list[Series], history: FleetHistory
-) -> dict[Compared, tuple[Comparison, Comparison]]:
+    reader: PeerReader, series: list[OfuSeries], history: FleetHistory
+) -> dict[Compared, tuple[PeerComparison, PeerComparison]]:
     """Both comparisons; the series of nodes are added to the others."""
     nodes = NodeHours()
     read = {OFU_COMPARED: reader.read(WORK, nodes), CLOCK_COMPARED: reader.read(CLOCK)}
@@ -111,7 +118,7 @@ def changes_report(
     )
 
 
-def _change_row(change: Change, collected: Collected) -> ChangeRow:
+def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
     series, found = change.series, change.found
     points = series.points
     return ChangeRow(
@@ -135,7 +142,7 @@ def _change_row(change: Change, collected: Collected) -> ChangeRow:
     )
 
 
-def _neighbour(point: Point) -> NeighbourRow:
+def _neighbour(point: OfuPoint) -> NeighbourRow:
     return NeighbourRow(
         job_id=point.job_id or None,
         begin=iso(point.at_unix),
@@ -145,7 +152,7 @@ def _neighbour(point: Point) -> NeighbourRow:
     )
 
 
-def _shares(change: Change, collected: Collected) -> list[ShareRow]:
+def _shares(change: LevelChange, collected: Collected) -> list[ShareRow]:
     labels = dict(change.series.labels)
     start, end = change.reach
     first, day, last = (int(time // DAY) for time in (start, change.at_unix, end))
@@ -186,7 +193,7 @@ def _peer_rows(collected: Collected) -> Iterator[PeerRow]:
         yield _peer_row(compared, nodes, "node")
 
 
-def _peer_row(compared: Compared, found: Comparison, of: str) -> PeerRow:
+def _peer_row(compared: Compared, found: PeerComparison, of: str) -> PeerRow:
     return PeerRow(
         compared=compared,
         of="gpu" if of == "gpu" else "node",
@@ -196,7 +203,7 @@ def _peer_row(compared: Compared, found: Comparison, of: str) -> PeerRow:
     )
 
 
-def _kind_row(kind: Kind, series: Iterable[Series], seen: Survey) -> KindRow:
+def _kind_row(kind: Kind, series: Iterable[OfuSeries], seen: Survey) -> KindRow:
     counts = [len(each.points) for each in series if each.kind == kind]
     tested = sum(count >= seen.fewest_points for count in counts)
     likeness = seen.likeness[kind].value if kind in seen.likeness else 0.0

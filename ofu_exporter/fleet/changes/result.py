@@ -44,7 +44,9 @@ class ChangeRow(_Row):
     kind: Kind
     labels: dict[str, str]
     direction: Literal["regression", "improvement"]
-    sure: bool = Field(description="Whether it holds although so many series were looked at.")
+    sure: bool = Field(
+        description="Whether it holds for the whole answer, in spite of the number of series."
+    )
     at: str = Field(description="Begin of the first job or hour after it; UTC, ISO 8601.")
     after_last: str = Field(description="Begin of the last job or hour before it.")
     factor: float = Field(description="Level after / level before, at equal size of jobs.")

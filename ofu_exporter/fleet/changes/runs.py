@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ofu_exporter.fleet.changes.point import Point
-from ofu_exporter.fleet.changes.survey import Series
+from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.survey import OfuSeries
 from ofu_exporter.fleet.reports.result import JobRow
 
 SHORTEST_HOURS = 1 / 6
@@ -24,9 +24,9 @@ class LeftOut(NamedTuple):
     short: int = 0
 
 
-def runs(rows: Iterable[JobRow]) -> tuple[list[Series], LeftOut]:
+def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], LeftOut]:
     """Series of jobs, and how many jobs are in none."""
-    points: dict[tuple[str, ...], list[Point]] = defaultdict(list)
+    points: dict[tuple[str, ...], list[OfuPoint]] = defaultdict(list)
     unnamed = unmeasured = short = 0
     for row in rows:
         gpus = row.gpus or 1.0
@@ -39,14 +39,14 @@ def runs(rows: Iterable[JobRow]) -> tuple[list[Series], LeftOut]:
         else:
             key = (row.cluster, row.job_name, row.user, row.model or "")
             begin = datetime.datetime.fromisoformat(row.begin.replace("Z", "+00:00")).timestamp()
-            points[key].append(Point(begin, row.ofu, gpus, row.observed_gpu_hours, row.job_id))
+            points[key].append(OfuPoint(begin, row.ofu, gpus, row.observed_gpu_hours, row.job_id))
     found = [
-        Series("name", tuple(zip(LABELS, key, strict=True)), tuple(sorted(each, key=_order)))
+        OfuSeries("name", tuple(zip(LABELS, key, strict=True)), tuple(sorted(each, key=_order)))
         for key, each in sorted(points.items())
     ]
     return found, LeftOut(unnamed, unmeasured, short)
 
 
-def _order(point: Point) -> tuple[float, int, str]:
+def _order(point: OfuPoint) -> tuple[float, int, str]:
     """By begin; jobs of the same hour by their ids, of which the shorter number is the earlier."""
     return point.at_unix, len(point.job_id), point.job_id

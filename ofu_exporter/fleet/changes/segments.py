@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.permutation import permuted
-from ofu_exporter.fleet.changes.point import Point, logs, prepared, sizes
+from ofu_exporter.fleet.changes.point import OfuPoint, logs, prepared, sizes
 from ofu_exporter.fleet.changes.split import Search, Step, arcs, changes, layout, levelled
 from ofu_exporter.fleet.changes.tails import long_tail, whitened_step
 
@@ -51,7 +51,7 @@ class _Found:
     tail: float
 
 
-def breaks(points: Sequence[Point], fleet: Likeness) -> list[Break]:
+def breaks(points: Sequence[OfuPoint], fleet: Likeness) -> list[Break]:
     """Every change of a series' level, in order of time. The fleet's likeness helps where the series is short."""
     steps = _steps(points, fleet, 0, accepted(len(points)))
     found = sorted((end, each.chance, each.tail) for each in steps for end in each.ends)
@@ -68,7 +68,7 @@ def accepted(count: int) -> float:
     return SHORT_LEVEL if count < SHORT else LONG_LEVEL
 
 
-def _steps(points: Sequence[Point], fleet: Likeness, at: int, level: float) -> Iterator[_Found]:
+def _steps(points: Sequence[OfuPoint], fleet: Likeness, at: int, level: float) -> Iterator[_Found]:
     """The clearest step, then those of the parts between its ends, each at its share of the level."""
     found = _clearest(points, fleet, level)
     if found is None:
@@ -80,7 +80,7 @@ def _steps(points: Sequence[Point], fleet: Likeness, at: int, level: float) -> I
         yield from _steps(part, fleet, at + start, accepted(len(part)) * share)
 
 
-def _clearest(points: Sequence[Point], fleet: Likeness, level: float) -> _Found | None:
+def _clearest(points: Sequence[OfuPoint], fleet: Likeness, level: float) -> _Found | None:
     """The clearest change that lasts, else the clearest that ended again, if noise hardly makes such a one."""
     if not points:
         return None
@@ -93,7 +93,7 @@ def _clearest(points: Sequence[Point], fleet: Likeness, level: float) -> _Found 
     return None
 
 
-def _judged(points: Sequence[Point], search: Search, fleet: Likeness, level: float) -> _Found:
+def _judged(points: Sequence[OfuPoint], search: Search, fleet: Likeness, level: float) -> _Found:
     """The best step of a search with its probability in noise: by the test that fits the number of points."""
     plan, values = search.plan, prepared(points)
     residuals = plan.residuals(values)
@@ -110,7 +110,10 @@ def _judged(points: Sequence[Point], search: Search, fleet: Likeness, level: flo
 
 
 def _described(
-    found: tuple[int, float, float], left: Sequence[Point], right: Sequence[Point], fleet: Likeness
+    found: tuple[int, float, float],
+    left: Sequence[OfuPoint],
+    right: Sequence[OfuPoint],
+    fleet: Likeness,
 ) -> Break:
     """A change with its size, from the points up to the neighbouring changes."""
     values, count = [*prepared(left), *prepared(right)], len(left) + len(right)

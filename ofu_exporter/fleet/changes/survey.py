@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ofu_exporter.fleet.changes.alike import Likeness, pooled
-from ofu_exporter.fleet.changes.point import Point, prepared, sizes
+from ofu_exporter.fleet.changes.point import OfuPoint, prepared, sizes
 from ofu_exporter.fleet.changes.segments import SHORT, Break, accepted, breaks
 
 Kind = Literal["name", "model", "node", "job"]
@@ -24,24 +24,24 @@ NEIGHBOURS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class OfuSeries:
     """The points of one subject, in order of time."""
 
     kind: Kind
     labels: tuple[tuple[str, str], ...]
-    points: tuple[Point, ...]
+    points: tuple[OfuPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LevelChange:
     """A change in one of many series."""
 
-    series: Series
+    series: OfuSeries
     found: Break
     chance_in_report: float
     """Probability that any series of the report shows such a change while nothing changed (Holm)."""
-    points_before: tuple[Point, ...]
-    points_after: tuple[Point, ...]
+    points_before: tuple[OfuPoint, ...]
+    points_after: tuple[OfuPoint, ...]
     gpu_hours_after: float
     """Measured between this change and the next one."""
     reach: tuple[float, float]
@@ -67,7 +67,7 @@ class Change:
 class Survey:
     """What was looked at and what was found."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
     """Sure ones first, then by GPU-hours lost or saved."""
     tested: int
     too_short: int
@@ -83,7 +83,7 @@ class Survey:
     """Changes that were found and are left out, because they are smaller than the least factor."""
 
 
-def survey(series: Sequence[Series], least_factor: float = LEAST_FACTOR) -> Survey:
+def survey(series: Sequence[OfuSeries], least_factor: float = LEAST_FACTOR) -> Survey:
     """Every change of all series, with its chance among that many."""
     long_enough = [each for each in series if len(each.points) >= FEWEST_POINTS]
     likeness = _likeness(long_enough)
@@ -102,7 +102,7 @@ def survey(series: Sequence[Series], least_factor: float = LEAST_FACTOR) -> Surv
     )
 
 
-def _likeness(series: Sequence[Series]) -> dict[str, Likeness]:
+def _likeness(series: Sequence[OfuSeries]) -> dict[str, Likeness]:
     """How alike neighbours are in the short series of every kind."""
     return {
         kind: pooled(
@@ -114,7 +114,7 @@ def _likeness(series: Sequence[Series]) -> dict[str, Likeness]:
     }
 
 
-def _changes(found: Sequence[tuple[Series, list[Break]]]) -> list[Change]:
+def _changes(found: Sequence[tuple[OfuSeries, list[Break]]]) -> list[LevelChange]:
     adjusted = holm(
         [each.tail for _, breaks_ in found for each in breaks_],
         len(found) + sum(max(len(breaks_) - 1, 0) for _, breaks_ in found),
@@ -127,11 +127,11 @@ def _changes(found: Sequence[tuple[Series, list[Break]]]) -> list[Change]:
     ]
 
 
-def _change(series: Series, breaks_: Sequence[Break], number: int, chance: float) -> Change:
+def _change(series: OfuSeries, breaks_: Sequence[Break], number: int, chance: float) -> LevelChange:
     marks = [0, *(each.index for each in breaks_), len(series.points)]
     start, index, end = marks[number : number + 3]
     after = series.points[index:end]
-    return Change(
+    return LevelChange(
         series=series,
         found=breaks_[number],
         chance_in_report=max(chance, breaks_[number].tail),
@@ -155,5 +155,5 @@ def _reach(factor: float) -> float:
     return max(factor, 1 / factor)
 
 
-def _order(change: Change) -> tuple[bool, float]:
+def _order(change: LevelChange) -> tuple[bool, float]:
     return not change.sure, -abs(change.lost_gpu_hours)

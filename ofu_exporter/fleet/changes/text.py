@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ofu_exporter.fleet.changes.result import ChangeRow, ChangesReport, NeighbourRow, SlowRow
+from ofu_exporter.fleet.changes.result import (
+    ChangeRow,
+    ChangesReport,
+    NeighbourRow,
+    ShareRow,
+    SlowRow,
+)
 from ofu_exporter.fleet.reports.tables import Section, number, share
 from ofu_exporter.support.plain_text import escaped
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
@@ -134,20 +140,20 @@ def _shares(rows: Sequence[ChangeRow]) -> TextTable:
             "AFTER",
         ),
         (LEFT, LEFT, LEFT, RIGHT, RIGHT, RIGHT, RIGHT, RIGHT),
-        [
-            (
-                subject(row),
-                row.at,
-                f"{each.job_name or 'without a name'} of {each.user or 'nobody known'}",
-                f"{each.points:+.1f}",
-                share(each.share_before),
-                share(each.share_after),
-                share(each.ofu_before),
-                share(each.ofu_after),
-            )
-            for row in rows
-            for each in row.shares
-        ],
+        [_share_cells(row, each) for row in rows for each in row.shares],
+    )
+
+
+def _share_cells(row: ChangeRow, jobs: ShareRow) -> tuple[str, ...]:
+    return (
+        subject(row),
+        row.at,
+        f"{jobs.job_name or 'without a name'} of {jobs.user or 'nobody known'}",
+        f"{jobs.points:+.1f}",
+        share(jobs.share_before),
+        share(jobs.share_after),
+        share(jobs.ofu_before),
+        share(jobs.ofu_after),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter.fleet.changes.peers import (
-    JobGroup,
+    PeerGroup,
     PeerHours,
     Place,
     compare,
@@ -55,7 +55,7 @@ def test_within_one_job_nothing_is_sure() -> None:
     for hour in range(20):
         values = {place(n, g): 0.4 + 0.0001 * hour for n in range(4) for g in range(4)}
         values[place(1, 1)] *= 0.7
-        peers.add(JobGroup("", "1", "H100"), values)
+        peers.add(PeerGroup("", "1", "H100"), values)
     (only,) = compare(peers.gpus).slow
     assert (only.place, only.sure, only.jobs, only.hours) == (place(1, 1), False, ("1",), 20)
 
@@ -63,7 +63,7 @@ def test_within_one_job_nothing_is_sure() -> None:
 def test_too_few_peers_say_nothing() -> None:
     peers = PeerHours()
     for _ in range(50):
-        peers.add(JobGroup("", "1", "H100"), {place(0, 0): 0.4, place(1, 0): 0.1})
+        peers.add(PeerGroup("", "1", "H100"), {place(0, 0): 0.4, place(1, 0): 0.1})
     found = compare(peers.gpus)
     assert (found.slow, found.compared) == ((), 0)
 
@@ -72,7 +72,7 @@ def test_too_few_hours_say_nothing_and_are_counted() -> None:
     peers = PeerHours()
     for _ in range(5):
         values = {place(node, 0): 0.4 for node in range(6)}
-        peers.add(JobGroup("", "1", "H100"), {**values, place(0, 0): 0.1})
+        peers.add(PeerGroup("", "1", "H100"), {**values, place(0, 0): 0.1})
     found = compare(peers.gpus)
     assert (found.slow, found.compared, found.too_few_hours) == ((), 0, 6)
 
@@ -81,7 +81,7 @@ def test_idle_gpus_are_not_compared() -> None:
     peers = PeerHours()
     for _ in range(20):
         values = {place(node, 0): 0.4 for node in range(6)}
-        peers.add(JobGroup("", "1", "H100"), {**values, place(5, 0): 0.0})
+        peers.add(PeerGroup("", "1", "H100"), {**values, place(5, 0): 0.0})
     assert compare(peers.gpus).compared == 5
 
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from ofu_exporter.fleet.changes.alike import Likeness
-from ofu_exporter.fleet.changes.point import Point
+from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.segments import breaks
 
 NONE_ALIKE = Likeness(0.0)
 
 
-def points(logs: Sequence[float], gpus: Sequence[float] | None = None) -> list[Point]:
+def points(logs: Sequence[float], gpus: Sequence[float] | None = None) -> list[OfuPoint]:
     each = gpus or [64.0] * len(logs)
     return [
-        Point(3600.0 * index, 0.4 * math.exp(value), each[index])
+        OfuPoint(3600.0 * index, 0.4 * math.exp(value), each[index])
         for index, value in enumerate(logs)
     ]
 
@@ -148,7 +148,7 @@ def test_differences_that_nobody_measures_are_no_change() -> None:
 
 
 def test_jobs_that_did_nothing_at_all_are_a_change_to_nothing() -> None:
-    values = [Point(float(index), 0.4 if index < 15 else 0.0) for index in range(20)]
+    values = [OfuPoint(float(index), 0.4 if index < 15 else 0.0) for index in range(20)]
     (change,) = breaks(values, NONE_ALIKE)
     assert change.index == 15
     assert change.factor < 0.01

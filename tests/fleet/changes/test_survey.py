@@ -9,18 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.changes.point import Point
-from ofu_exporter.fleet.changes.survey import FEWEST_POINTS, Series, holm, survey
+from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.survey import FEWEST_POINTS, OfuSeries, holm, survey
 
 
-def series(name: str, count: int, seed: int, factor: float = 1.0, after: int = 3) -> Series:
+def series(name: str, count: int, seed: int, factor: float = 1.0, after: int = 3) -> OfuSeries:
     rng = random.Random(seed)
     fall = [factor if index >= count - after else 1.0 for index in range(count)]
     points = tuple(
-        Point(3600.0 * index, 0.4 * each * math.exp(0.08 * rng.gauss(0, 1)), 8.0, 16.0, f"{index}")
+        OfuPoint(
+            3600.0 * index, 0.4 * each * math.exp(0.08 * rng.gauss(0, 1)), 8.0, 16.0, f"{index}"
+        )
         for index, each in enumerate(fall)
     )
-    return Series("name", (("job_name", name),), points)
+    return OfuSeries("name", (("job_name", name),), points)
 
 
 @given(st.lists(st.floats(0, 1), max_size=12), st.integers(0, 20))
