@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client,
 @click.argument("job_id")
 @server_options
 @click.option("--cluster", default="", help="Where several clusters have a job of this id.")
-@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text")
+@click.option("--format", "format_", type=click.Choice(("text", "html", "json")), default="text")
 @click.option(
     "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
 )
@@ -26,7 +27,8 @@ def job(job_id: str, cluster: str, format_: str, output: Path | None, **options:
     Exit codes: 3 nothing is known of the job, or nobody answers; 4 a part could not be read.
     """
     from ofu_exporter.fleet.parts import PartReader
-    from ofu_exporter.fleet.reports.job_result import job_result
+    from ofu_exporter.fleet.reports.job_page import page
+    from ofu_exporter.fleet.reports.job_result import JobResult, job_result
     from ofu_exporter.fleet.reports.job_text import text
     from ofu_exporter.fleet.reports.one_job import read_story
     from ofu_exporter.fleet.reports.sums import JobKey
@@ -40,6 +42,10 @@ def job(job_id: str, cluster: str, format_: str, output: Path | None, **options:
         line.end()
         client.close()
     result = job_result(story, client.shown_url, reader.missing)
-    shown = text(result) if format_ == "text" else result.model_dump_json(indent=2)
-    write(shown.encode(errors="backslashreplace") + b"\n", output)
+    writers: dict[str, Callable[[JobResult], str]] = {
+        "text": text,
+        "html": page,
+        "json": lambda found: found.model_dump_json(indent=2),
+    }
+    write(writers[format_](result).encode(errors="backslashreplace") + b"\n", output)
     sys.exit(EXIT_INCOMPLETE if result.missing else 0)

@@ -10,6 +10,7 @@ import click
 
 from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
 from ofu_exporter.cli.quantities import RATIO
+from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.support.plain_text import escaped
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.fleet_report import Wanted
     from ofu_exporter.fleet.reports.result import FleetReport
 
-FORMATS = ("text", "json", "csv", "markdown", "focus", "parquet")
+FORMATS = ("text", "html", "json", "csv", "markdown", "focus", "parquet")
 NAMES_OF = {"agents": "ofu-exporter", "dcgm-exporter": "dcgm-exporter"}
 EXIT_INCOMPLETE = 4
 EXIT_NOTHING = 3
@@ -44,7 +45,13 @@ EXIT_NOTHING = 3
     help="OFU that waste is counted against; default: the recording rules' own.",
 )
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option("--rows", default=20, show_default=True, help="Most rows of a table of text.")
+@click.option(
+    "--rows",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Most rows of a table of text.",
+)
 @click.option(
     "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
 )
@@ -86,10 +93,12 @@ def read_report(options: dict[str, Any], wanted: Wanted) -> FleetReport:
 
 def rendered(found: FleetReport, format_: str, most_rows: int) -> bytes:
     """The report in one of FORMATS."""
-    from ofu_exporter.fleet.reports import focus, rows, text
+    from ofu_exporter.fleet.reports import focus, report_page, rows, text
 
     if format_ == "parquet":
         return rows.as_parquet(*rows.rows(found))
+    if format_ == "html":
+        return report_page.page(found).encode(errors="backslashreplace")
     if format_ == "focus":
         return focus.as_focus(found).encode()
     if format_ == "csv":
@@ -102,10 +111,14 @@ def rendered(found: FleetReport, format_: str, most_rows: int) -> bytes:
 
 
 def write(content: bytes, output: Path | None) -> None:
+    """Write an answer. Raises ConfigError for a file that cannot be written."""
     if output is None:
         click.echo(content, nl=False)
-    else:
+        return
+    try:
         output.write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"--output: {output}: {error.strerror or error}") from error
 
 
 def _say_nothing_found(found: FleetReport, source: str) -> None:

@@ -27,7 +27,7 @@ class Span(NamedTuple):
         return Span(self.start, middle), Span(middle, self.end)
 
     def pieces(self, hours: int) -> Iterator[Span]:
-        """Spans of so many hours; the last may be shorter."""
+        """Spans of this number of hours; the last may be shorter."""
         for piece in range(0, self.hours, hours):
             begin = self.start + HOUR * piece
             yield Span(begin, min(begin + HOUR * hours, self.end))

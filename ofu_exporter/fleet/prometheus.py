@@ -114,9 +114,10 @@ class PrometheusClient:
 
     def server_time(self) -> float:
         """The server's clock. Raises QueryError."""
-        found = self._data("query", {"query": "time()"})
-        try:
-            return float(found["result"][1])
+        result = self._data("query", {"query": "time()"})["result"]
+        try:  # a scalar; VictoriaMetrics makes a series of it
+            one = result[0]["value"] if isinstance(result[0], dict) else result
+            return float(one[1])
         except (TypeError, ValueError, KeyError, IndexError) as error:
             raise self._error(QueryReason.NOT_PROMETHEUS, "gives no time") from error
 

@@ -17,17 +17,23 @@ import tempfile
 import time
 from pathlib import Path
 
+from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation import spec_file
 from ofu_exporter.fleet.simulation.fleet import fleet_of
 from tests.helpers import fleet_truth
+from tests.helpers.screenshots import picture
 from tests.helpers.stored_fleet import stored
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--spec", type=Path, default=Path("paper"))
-    spec = spec_file.read(spec_file.shipped(parser.parse_args().spec) or parser.parse_args().spec)
+    parser.add_argument(
+        "--pictures", type=Path, help="Folder to write the picture of the report into."
+    )
+    flags = parser.parse_args()
+    spec = spec_file.read(spec_file.shipped(flags.spec) or flags.spec)
     made = fleet_of(spec)
     assert spec.spec.start is not None
     begin = spec.spec.start.timestamp()
@@ -37,6 +43,10 @@ def main() -> None:
         truth = fleet_truth.write(made, begin, folder)
         with stored(folder) as prometheus:
             report = read(prometheus.url, f"{(end - begin) / 3600:g}h", end)
+        if flags.pictures is not None:
+            text = Path(name) / "report.html"
+            text.write_text(page(report))
+            picture(text, flags.pictures / "fleet-1400-light.png", (1400, 1250), "light")
     print(f"queries {report.reading.queries}, samples {report.reading.samples}")
     for field, miss in fleet_truth.misses(report, truth)._asdict().items():
         print(f"{field:28} {miss:.5f}")

@@ -122,6 +122,7 @@ def test_wrong_credentials_are_one_line_with_the_flags_to_look_at() -> None:
         (("--until", "yesterday"), "--until: 'yesterday'"),
         (("--target", "41"), "target"),
         (("--prices", "/nonexistent"), "prices /nonexistent"),
+        (("--output", "/nonexistent/report"), "--output: /nonexistent/report: No such file"),
         (("--bearer-token-file", "/nonexistent"), "bearer token file"),
     ],
 )

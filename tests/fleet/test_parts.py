@@ -17,7 +17,7 @@ DAYS = Span(0.0, 14 * 24 * HOUR)
 
 
 def limited(hours: int, asked: list[Span]) -> Callable[[Span], list[int]]:
-    """A server that answers for so many hours at most."""
+    """A server that answers for a limited number of hours at once."""
 
     def fetch(part: Span) -> list[int]:
         asked.append(part)

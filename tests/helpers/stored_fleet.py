@@ -79,7 +79,8 @@ class ScheduledJob:
 
 
 def labelled(**labels: str) -> str:
-    inside = ",".join(f'{name}="{value}"' for name, value in labels.items() if value)
+    shown = {name: value for name, value in labels.items() if value and name != "__name__"}
+    inside = ",".join(f'{name}="{value}"' for name, value in shown.items())
     return f"{{{inside}}}"
 
 
@@ -217,7 +218,7 @@ def recorded(
     if found:
         yield f"# TYPE {name} gauge"
     for one in found:
-        labels = labelled(**{key: text for key, text in one["metric"].items() if key != "__name__"})
+        labels = labelled(**one["metric"])
         yield from (f"{name}{labels} {value} {time:.3f}" for time, value in one["values"])
 
 

@@ -13,7 +13,7 @@ from ofu_exporter.fleet.reports.days import days
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.funnel import funnel, installed
 from ofu_exporter.fleet.reports.headline import headline
-from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row
+from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.notes import notes
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
@@ -23,7 +23,6 @@ from ofu_exporter.fleet.reports.result import (
     FleetReport,
     HourRow,
     JobRow,
-    MissingRow,
     ReadingCost,
 )
 from ofu_exporter.fleet.reports.sums import ratio
@@ -61,12 +60,7 @@ def fleet_report(history: FleetHistory, wanted: Wanted, reading: Reading) -> Fle
     return FleetReport(
         server=reading.server,
         headline=headline(steps, total),
-        time=AskedTime(
-            start=iso(history.span.start),
-            end=iso(history.span.end),
-            hours=history.span.hours,
-            covered_ratio=_covered(clusters),
-        ),
+        time=_time(history, clusters),
         clusters=clusters,
         currency=wanted.prices.currency,
         target=target,
@@ -81,18 +75,24 @@ def fleet_report(history: FleetHistory, wanted: Wanted, reading: Reading) -> Fle
         jobs=rows,
         days=days(history, jobs, target, wanted.prices),
         hours=_hours(history),
-        missing=[
-            MissingRow(
-                what=part.what, start=iso(part.span.start), end=iso(part.span.end), why=part.why
-            )
-            for part in reading.missing
-        ],
+        missing=missing_rows(reading.missing),
         notes=notes(history, total, clusters, wanted, reading.cost),
-        reading=ReadingCost(
-            queries=reading.cost.queries,
-            seconds=round(reading.cost.seconds, 3),
-            samples=reading.cost.samples or None,
-        ),
+        reading=_cost(reading.cost),
+    )
+
+
+def _time(history: FleetHistory, clusters: Sequence[ClusterRow]) -> AskedTime:
+    return AskedTime(
+        start=iso(history.span.start),
+        end=iso(history.span.end),
+        hours=history.span.hours,
+        covered_ratio=_covered(clusters),
+    )
+
+
+def _cost(cost: QueryCost) -> ReadingCost:
+    return ReadingCost(
+        queries=cost.queries, seconds=round(cost.seconds, 3), samples=cost.samples or None
     )
 
 
@@ -130,12 +130,17 @@ def _pairs(rows: Iterable[JobRow]) -> list[Pair]:
 
 
 def _hours(history: FleetHistory) -> list[HourRow]:
-    return [
-        HourRow(
-            end=iso(history.clock.end_of(hour)),
-            held_gpus=sums.held,
-            ofu=sums.ofu,
-            mfu=sums.mfu,
-        )
-        for hour, sums in sorted(history.hours.items())
-    ]
+    """Every hour of the asked time."""
+    known = {hour for _, hour in history.recorded | history.raw}
+    return [_hour(history, hour, hour in known) for hour in history.clock.hours(history.span)]
+
+
+def _hour(history: FleetHistory, hour: int, is_known: bool) -> HourRow:
+    sums = history.hours.get(hour)
+    nothing = 0.0 if is_known else None
+    return HourRow(
+        end=iso(history.clock.end_of(hour)),
+        held_gpus=nothing if sums is None else sums.held,
+        ofu=None if sums is None else sums.ofu,
+        mfu=None if sums is None else sums.mfu,
+    )

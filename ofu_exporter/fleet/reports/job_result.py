@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter.fleet.hours import Clock
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.job_events import (
     SlowGpu,
@@ -14,11 +16,11 @@ from ofu_exporter.fleet.reports.job_events import (
     shortfalls,
     slow_gpus,
 )
-from ofu_exporter.fleet.reports.job_rows import iso, job_row
+from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.one_job import JobPoint, JobStory
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import JobRow, MissingRow
-from ofu_exporter.fleet.reports.sums import JobSums
+from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 
 
 class _Row(BaseModel):
@@ -96,15 +98,13 @@ class JobResult(_Row):
 
 def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> JobResult:
     """What is told of a job."""
-    clock, target = story.history.clock, story.history.target
-    row = job_row(story.job, clock, target, Prices())
+    row = job_row(story.job, story.history.clock, story.history.target, Prices())
     earlier = JobSums()
     for job in story.earlier:
         earlier.add(job.total)
     change = row.ofu / earlier.ofu - 1 if row.ofu is not None and earlier.ofu else None
     slow = slow_gpus(story.gpus)
     idle = idle_stretches(story.points, story.step)
-    hours = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
     return JobResult(
         server=server,
         headline=_headline(row, change, slow, idle),
@@ -113,44 +113,31 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
         points=[_point(point) for point in story.points],
         idle=[_stretch(each) for each in idle],
         fewer_gpus=[_stretch(each) for each in shortfalls(story.points, story.step)],
-        slow_gpus=[
-            SlowGpuRow(
-                node=each.node,
-                gpu=each.gpu,
-                uuid=each.uuid,
-                what=each.what,
-                share=each.share,
-                hours=each.hours,
-            )
-            for each in slow
-        ],
-        gpus=[
-            GpuRow(
-                node=gpu.node,
-                gpu=gpu.gpu,
-                uuid=gpu.uuid,
-                ofu=[gpu.ofu.get(hour) for hour in hours],
-            )
-            for gpu in story.gpus
-        ],
-        earlier=[
-            EarlierRow(
-                job_id=job.key.job_id,
-                begin=iso(clock.end_of((job.first_hour or 0) - 1)),
-                gpu_hours=job.total.held,
-                ofu=job.total.ofu,
-                mfu=job.total.mfu,
-            )
-            for job in story.earlier
-        ],
+        slow_gpus=[SlowGpuRow.model_validate(asdict(each)) for each in slow],
+        gpus=_gpu_rows(story),
+        earlier=[_earlier_row(job, story.history.clock) for job in story.earlier],
         earlier_ofu=earlier.ofu,
         change=change,
-        missing=[
-            MissingRow(
-                what=part.what, start=iso(part.span.start), end=iso(part.span.end), why=part.why
-            )
-            for part in missing
-        ],
+        missing=missing_rows(missing),
+    )
+
+
+def _gpu_rows(story: JobStory) -> list[GpuRow]:
+    hours = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
+    return [
+        GpuRow(node=gpu.node, gpu=gpu.gpu, uuid=gpu.uuid, ofu=[gpu.ofu.get(hour) for hour in hours])
+        for gpu in story.gpus
+    ]
+
+
+def _earlier_row(job: JobHistory, clock: Clock) -> EarlierRow:
+    total = job.total
+    return EarlierRow(
+        job_id=job.key.job_id,
+        begin=iso(clock.end_of((job.first_hour or 0) - 1)),
+        gpu_hours=total.held,
+        ofu=total.ofu,
+        mfu=total.mfu,
     )
 
 

@@ -1,15 +1,16 @@
-"""Makes one row of every job: its names, sums, errors, verdict and cost."""
+"""Makes one row of every job: its names, sums, errors, verdict and cost; and a row of all that is missing."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from ofu_exporter.fleet.hours import Clock
+from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.queries import NAMES
-from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.fleet.reports.result import JobRow, MissingRow
 from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 from ofu_exporter.values.reported import Verdict
 
@@ -91,6 +92,14 @@ def iso(unix: float) -> str:
     return datetime.datetime.fromtimestamp(unix, datetime.timezone.utc).strftime(
         "%Y-%m-%dT%H:%M:%SZ"
     )
+
+
+def missing_rows(parts: Sequence[MissingPart]) -> list[MissingRow]:
+    """What could not be read."""
+    return [
+        MissingRow(what=part.what, start=iso(part.span.start), end=iso(part.span.end), why=part.why)
+        for part in parts
+    ]
 
 
 def _names(job: JobHistory) -> dict[str, str]:

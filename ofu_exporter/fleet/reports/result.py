@@ -140,7 +140,7 @@ class HourRow(_Row):
     """One hour of all jobs."""
 
     end: str
-    held_gpus: float
+    held_gpus: float | None = Field(description="Mean; null where no data covers the hour.")
     ofu: float | None
     mfu: float | None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.agreement import Agreement
@@ -12,6 +12,8 @@ from ofu_exporter.support.percent import percent
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 
 NONE = "-"
+Writer = Callable[[float | None], str]
+"""Writes a value for people."""
 
 
 class Section(NamedTuple):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -14,12 +16,14 @@ from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.sums import JobKey, JobSums
+from tests.deploy.monitoring import VictoriaMetrics, free_port, program
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
     BEGIN,
     HOUR,
     ScheduledJob,
     StoredNode,
+    labelled,
     pages,
     read_in,
     record,
@@ -80,18 +84,50 @@ def recorded(recorded_folder: Path) -> Iterator[Prometheus]:
         yield prometheus
 
 
-@pytest.fixture(scope="module", params=["raw", "recorded"])
+@pytest.fixture(scope="module")
+def victoria(
+    recorded: Prometheus, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[VictoriaMetrics]:
+    """A VictoriaMetrics that has what this Prometheus has."""
+    client = PrometheusClient(recorded.url)
+    lines = [
+        f"{labels['__name__']}{labelled(**labels)} {value!r} {1000 * time:.0f}"
+        for labels, points in client.recorded('{__name__=~".+"}', BEGIN - 1, END)
+        for time, value in points
+    ]
+    client.close()
+    folder = tmp_path_factory.mktemp("victoria")
+    address = f"127.0.0.1:{free_port()}"
+    flags = [f"-storageDataPath={folder}", f"-httpListenAddr={address}", "-retentionPeriod=100y"]
+    with program("victoria-metrics", *flags, healthy=f"http://{address}/health"):
+        server = VictoriaMetrics(address)
+        content = "\n".join(lines).encode()
+        for path, body in (("api/v1/import/prometheus", content), ("internal/force_flush", b"")):
+            urllib.request.urlopen(f"{server.url}/{path}", body, timeout=60).close()
+        yield server
+
+
+@pytest.fixture(scope="module", params=["raw", "recorded", "victoria"])
 def history(request: pytest.FixtureRequest) -> FleetHistory:
     return read(request.getfixturevalue(request.param))
 
 
+class HasUrl(Protocol):
+    """A server."""
+
+    url: str
+
+
 def read(
-    prometheus: Prometheus, at_once: int = 24, begin: float = BEGIN, end: float = END
+    prometheus: HasUrl, at_once: int = 24, begin: float = BEGIN, end: float = END
 ) -> FleetHistory:
     client, reader = PrometheusClient(prometheus.url), PartReader(hours_at_once=at_once)
-    found = read_history(client, reader, begin, end)
+    try:
+        assert client.server_time() > BEGIN
+        found = read_history(client, reader, begin, end)
+    finally:
+        client.close()
     assert reader.missing == []
-    client.close()
     return found
 
 
@@ -148,11 +184,11 @@ def test_what_is_installed_and_covered_is_every_gpu_at_every_time(history: Fleet
     assert sum(history.covered.values()) == pytest.approx(2 * HOURS)
 
 
-@pytest.mark.parametrize("source", ["raw", "recorded"])
+@pytest.mark.parametrize("source", ["raw", "recorded", "victoria"])
 def test_the_sums_are_the_same_to_the_last_bit_however_the_time_is_cut(
     source: str, request: pytest.FixtureRequest
 ) -> None:
-    prometheus: Prometheus = request.getfixturevalue(source)
+    prometheus: HasUrl = request.getfixturevalue(source)
     whole = read(prometheus, at_once=1000)
     for hours in (1, 5, 7, 24):
         cut = read(prometheus, at_once=hours)
@@ -202,3 +238,21 @@ def test_a_server_that_computes_little_at_once_gives_the_same(
     """4,000 samples are less than one query over a day of these pages needs."""
     with stored(raw_folder, ["--query.max-samples=4000"]) as small:
         assert read(small).jobs == read(raw).jobs
+
+
+def test_two_replicas_that_tell_the_same_hours_count_once(tmp_path: Path) -> None:
+    """As two Prometheis of a pair do behind a Thanos that does not merge them."""
+    lines: list[str] = []
+    for name, value in (("held", 8.0), ("observed", 6.0), ("utilized", 3.0)):
+        lines.append(f"# TYPE job:{name}_gpu_hours:increase1h gauge")
+        for replica, share in (("0", 1.0), ("1", 0.75)):
+            labels = labelled(cluster="a", job_id="1", user="ada", replica=replica)
+            lines += [
+                f"job:{name}_gpu_hours:increase1h{labels} {value * share} {BEGIN + 3600 * n + 1800}"
+                for n in range(4)
+            ]
+    read_in(tmp_path, "\n".join([*lines, "# EOF", ""]))
+    with stored(tmp_path) as prometheus:
+        found = read(prometheus, end=BEGIN + 4 * HOUR)
+    (job,) = found.jobs.values()
+    assert (job.total.held, job.total.observed, job.total.utilized) == (32.0, 24.0, 12.0)

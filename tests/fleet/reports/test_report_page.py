@@ -1,0 +1,113 @@
+"""A report is one file that needs nothing else, is small, and can be read by everybody, in a real browser too."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.fleet.reports.job_page import page as job_page
+from ofu_exporter.fleet.reports.job_result import (
+    EarlierRow,
+    GpuRow,
+    JobResult,
+    PointRow,
+    SlowGpuRow,
+    StretchRow,
+)
+from ofu_exporter.fleet.reports.report_page import page
+from ofu_exporter.fleet.reports.sums import JobSums
+from tests.fleet.reports.test_fleet_report import history, job, report
+from tests.helpers.browser import BROWSER, seen, violations, with_script
+from tests.helpers.screenshots import LOOKS
+
+needs_browser = pytest.mark.skipif(
+    BROWSER is None, reason="needs Chromium, which tests/run installs"
+)
+HOURS = [None, 0.2, 0.21, None, 0.2]
+STORY = JobResult(
+    server="http://prometheus",
+    headline="OFU 20.0% over 40 GPU-hours.",
+    job=report().jobs[0],
+    step_seconds=60,
+    points=[
+        PointRow(
+            time=f"2026-01-01T00:{n:02}:00Z", gpus=8, ofu=0.2, mfu=0.4, activity=0.3, clock=0.7
+        )
+        for n in range(30)
+    ],
+    idle=[StretchRow(start="2026-01-01T00:10:00Z", end="2026-01-01T00:20:00Z", minutes=10)],
+    fewer_gpus=[],
+    slow_gpus=[SlowGpuRow(node="n1", gpu="3", uuid="GPU-3", what="OFU", share=0.5, hours=4)],
+    gpus=[GpuRow(node=f"n{n}:9846", gpu=str(n % 8), uuid=str(n), ofu=HOURS) for n in range(200)],
+    earlier=[EarlierRow(job_id="0", begin="2025-12-31T00:00:00Z", gpu_hours=4, ofu=0.3, mfu=None)],
+    earlier_ofu=0.3,
+    change=-1 / 3,
+    missing=[],
+)
+PAGES = {"report": page(report()), "job": job_page(STORY)}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_fetched_from_anywhere(name: str) -> None:
+    assert not re.search(r"\b(src|href)=|url\(", PAGES[name])
+    assert "default-src 'none'" in PAGES[name]
+
+
+def test_names_of_others_are_text() -> None:
+    hostile = job("<script>alert(1)</script>", "\"><img onerror='x'>", JobSums(5, 5, 1))
+    shown = page(report(history(hostile)))
+    assert shown.count("<script>") == 1
+    assert "<img" not in shown
+
+
+def test_six_hundred_jobs_are_less_than_300_kb() -> None:
+    jobs = [
+        job(
+            f"{10000 + n}",
+            f"user{n % 26}",
+            JobSums(1e3, 1e3, 333.3, 900.5, 450.5, 300.2),
+            verdicts={"agree": 1.0},
+        )
+        for n in range(600)
+    ]
+    assert len(page(report(history(*jobs))).encode()) < 300_000
+
+
+def test_what_is_not_known_is_a_dash_and_parts_that_are_missing_are_said() -> None:
+    shown = page(report(history(installed=0.0)))
+    assert "No job held a GPU in this time" in shown
+    assert "<b>installed</b>" in shown
+    assert re.search(r"<b>-</b><small>- GPU-hours", shown)
+
+
+def test_of_many_gpus_the_lowest_are_drawn_and_that_is_said() -> None:
+    assert "the 128 lowest of 200" in PAGES["job"]
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing(name: str, look: str, tmp_path: Path) -> None:
+    assert violations(PAGES[name], tmp_path, look) == []
+
+
+@needs_browser
+@pytest.mark.slow
+def test_a_head_that_is_pressed_sorts_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    press = (
+        "const t=[...document.querySelectorAll('table')].find(t=>t.getAttribute('aria-label')=='Jobs');"
+        "const b=[...t.querySelectorAll('button')].find(b=>b.textContent=='MFU');b.focus();"
+        "const all=()=>[...t.tBodies[0].rows].map(r=>r.cells[0].textContent).join();"
+        "b.click();const one=all();b.click();"
+        "document.title=one+'|'+all()+'|'+b.parentNode.getAttribute('aria-sort')"
+    )
+    path.write_text(with_script(PAGES["report"], press))
+    title = re.findall("<title>(.*?)</title>", seen(path, tmp_path / "profile"))[0]
+    down, up, direction = title.split("|")
+    assert down.startswith("a/2,a/1")
+    assert up.endswith("a/1,a/2")
+    assert direction == "ascending"
