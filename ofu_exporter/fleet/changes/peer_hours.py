@@ -14,7 +14,7 @@ from ofu_exporter.fleet.changes.survey import OfuSeries
 from ofu_exporter.fleet.hours import HOUR, Clock, Span
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.prometheus import Series as Answer
-from ofu_exporter.fleet.reports.history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.queries import Quantity
 
 _GPU = "cluster, instance, uuid, gpu_instance"

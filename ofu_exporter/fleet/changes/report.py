@@ -24,8 +24,8 @@ from ofu_exporter.fleet.changes.runs import LeftOut, runs
 from ofu_exporter.fleet.changes.shares import Days, shares
 from ofu_exporter.fleet.changes.survey import (
     REPORT_LEVEL,
-    LevelChange,
     Kind,
+    LevelChange,
     OfuSeries,
     Survey,
     survey,
@@ -33,8 +33,9 @@ from ofu_exporter.fleet.changes.survey import (
 from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.fleet_report import Reading, Wanted, fleet_report
-from ofu_exporter.fleet.reports.history import FleetHistory, read_history
+from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +27,7 @@ def reports(
     end = BEGIN + HOURS * HOUR
     read_in(folder, pages())
     if request.param == "recorded":
-        asked = [Path(module.__file__).read_text() for module in (queries, peer_hours)]
+        asked = [inspect.getsource(module) for module in (queries, peer_hours)]
         hourly = [each.recorded for each in (*queries.JOB_HOURS, *queries.MODEL_HOURS)]
         record(folder, BEGIN, end, " ".join([*asked, *hourly, "job:ofu_job_info:topk1_1h"]))
     with stored(folder) as prometheus:
