@@ -15,7 +15,7 @@ from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.support.plain_text import escaped
 
 if TYPE_CHECKING:
-    from ofu_exporter.fleet.reports.fleet_report import Wanted
+    from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.result import FleetReport
 
 FORMATS = ("text", "html", "json", "csv", "markdown", "focus", "parquet")
@@ -60,21 +60,21 @@ def report(format_: str, rows: int, output: Path | None, **options: Any) -> None
 
     Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, as the report says.
     """
-    from ofu_exporter.fleet.reports.fleet_report import Wanted
+    from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
 
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
-    found = read_report(options, Wanted(options["by"], prices, options["target"]))
+    found = read_report(options, ReportOptions(options["by"], prices, options["target"]))
     if not found.jobs and not found.clusters:
         _say_nothing_found(found, NAMES_OF[options["source"]])
     write(rendered(found, format_, rows), output)
     sys.exit(EXIT_INCOMPLETE if found.missing else 0)
 
 
-def read_report(options: dict[str, Any], wanted: Wanted) -> FleetReport:
+def read_report(options: dict[str, Any], wanted: ReportOptions) -> FleetReport:
     """Ask the server, and make the report of what it says."""
     from ofu_exporter.fleet.parts import PartReader
-    from ofu_exporter.fleet.reports.fleet_report import Reading, fleet_report
+    from ofu_exporter.fleet.reports.fleet_report import HistorySource, fleet_report
     from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
     from ofu_exporter.fleet.reports.history import read_history
 
@@ -88,7 +88,9 @@ def read_report(options: dict[str, Any], wanted: Wanted) -> FleetReport:
     finally:
         line.end()
         client.close()
-    return fleet_report(history, wanted, Reading(client.shown_url, client.cost, reader.missing))
+    return fleet_report(
+        history, wanted, HistorySource(client.shown_url, client.cost, reader.missing)
+    )
 
 
 def rendered(found: FleetReport, format_: str, most_rows: int) -> bytes:

@@ -82,10 +82,12 @@ def server_options(command: CommandT) -> CommandT:
 
 def open_client(options: dict[str, Any]) -> PrometheusClient:
     """The client that the flags describe. Raises ConfigError."""
-    from ofu_exporter.fleet.credentials import Access
+    from ofu_exporter.fleet.credentials import ServerAccess
     from ofu_exporter.fleet.prometheus import PrometheusClient
 
-    return PrometheusClient(options["server"], Access(**{name: options[name] for name in ACCESS}))
+    return PrometheusClient(
+        options["server"], ServerAccess(**{name: options[name] for name in ACCESS})
+    )
 
 
 def asked_time(client: PrometheusClient, options: dict[str, Any]) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, QueryError
-from ofu_exporter.fleet.credentials import NO_ACCESS, Access
+from ofu_exporter.fleet.credentials import NO_ACCESS, ServerAccess
 from ofu_exporter.values.reasons import QueryReason
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class PrometheusClient:
     def __init__(
         self,
         url: str,
-        access: Access = NO_ACCESS,
+        access: ServerAccess = NO_ACCESS,
         environ: Mapping[str, str] = os.environ,
         sleep: Callable[[float], None] = time.sleep,
         timeout: float = TIMEOUT_SECONDS,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.credentials import PASSWORD_VARIABLE, TOKEN_VARIABLE, Access
+from ofu_exporter.fleet.credentials import PASSWORD_VARIABLE, TOKEN_VARIABLE, ServerAccess
 
 
 def secret(folder: Path, text: str, mode: int = 0o600) -> Path:
@@ -18,25 +18,25 @@ def secret(folder: Path, text: str, mode: int = 0o600) -> Path:
 
 
 def test_without_anything_nothing_is_sent() -> None:
-    assert Access().headers({}) == {}
-    assert Access().basic({}) is None
+    assert ServerAccess().headers({}) == {}
+    assert ServerAccess().basic({}) is None
 
 
 def test_a_token_is_read_from_a_file_or_the_environment(tmp_path: Path) -> None:
     wanted = {"Authorization": "Bearer abc"}
-    assert Access(bearer_token_file=secret(tmp_path, "abc\n")).headers({}) == wanted
-    assert Access().headers({TOKEN_VARIABLE: "abc"}) == wanted
+    assert ServerAccess(bearer_token_file=secret(tmp_path, "abc\n")).headers({}) == wanted
+    assert ServerAccess().headers({TOKEN_VARIABLE: "abc"}) == wanted
 
 
 def test_a_password_is_read_from_a_file_or_the_environment(tmp_path: Path) -> None:
     file = secret(tmp_path, "pass word\n")
-    assert Access(user="u", password_file=file).basic({}) == ("u", "pass word")
-    assert Access(user="u").basic({PASSWORD_VARIABLE: "x"}) == ("u", "x")
+    assert ServerAccess(user="u", password_file=file).basic({}) == ("u", "pass word")
+    assert ServerAccess(user="u").basic({PASSWORD_VARIABLE: "x"}) == ("u", "x")
 
 
 def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="mode 0644"):
-        Access(bearer_token_file=secret(tmp_path, "abc", 0o644)).headers({})
+        ServerAccess(bearer_token_file=secret(tmp_path, "abc", 0o644)).headers({})
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "abc\r\nX-Other: 1", "päss"])
@@ -44,21 +44,21 @@ def test_a_secret_that_no_header_can_have_is_refused_and_not_shown(
     text: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        Access(bearer_token_file=secret(tmp_path, text)).headers({})
+        ServerAccess(bearer_token_file=secret(tmp_path, text)).headers({})
     assert not text.strip() or text.strip() not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("access", "environ", "why"),
     [
-        (Access(user="u"), {}, "--user needs"),
-        (Access(password_file=Path("x")), {}, "--password-file needs --user"),
-        (Access(tenant="a\nb"), {}, "--tenant"),
-        (Access(user="u"), {TOKEN_VARIABLE: "t"}, "either a bearer token or a user"),
+        (ServerAccess(user="u"), {}, "--user needs"),
+        (ServerAccess(password_file=Path("x")), {}, "--password-file needs --user"),
+        (ServerAccess(tenant="a\nb"), {}, "--tenant"),
+        (ServerAccess(user="u"), {TOKEN_VARIABLE: "t"}, "either a bearer token or a user"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(
-    access: Access, environ: dict[str, str], why: str
+    access: ServerAccess, environ: dict[str, str], why: str
 ) -> None:
     def used() -> None:
         access.headers(environ)
@@ -71,9 +71,9 @@ def test_what_does_not_fit_together_is_refused(
 @pytest.mark.parametrize("field", ["ca", "client_cert"])
 def test_a_file_that_is_no_certificate_is_refused(field: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="secret"):
-        Access(**{field: secret(tmp_path, "no certificate")}).tls()  # type: ignore[arg-type]
+        ServerAccess(**{field: secret(tmp_path, "no certificate")}).tls()  # type: ignore[arg-type]
 
 
 def test_a_key_without_a_certificate_is_refused() -> None:
     with pytest.raises(ConfigError, match="--client-key needs --client-cert"):
-        Access(client_key=Path("x")).tls()
+        ServerAccess(client_key=Path("x")).tls()

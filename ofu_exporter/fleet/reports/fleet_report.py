@@ -28,7 +28,7 @@ from ofu_exporter.fleet.reports.result import (
 from ofu_exporter.fleet.reports.sums import ratio
 
 
-class Wanted(NamedTuple):
+class ReportOptions(NamedTuple):
     """What a report shall be like."""
 
     by: By
@@ -37,7 +37,7 @@ class Wanted(NamedTuple):
     """The OFU to count waste against; that of the recording rules where it is None."""
 
 
-class Reading(NamedTuple):
+class HistorySource(NamedTuple):
     """How the history was come by."""
 
     server: str
@@ -45,7 +45,9 @@ class Reading(NamedTuple):
     missing: Sequence[MissingPart]
 
 
-def fleet_report(history: FleetHistory, wanted: Wanted, reading: Reading) -> FleetReport:
+def fleet_report(
+    history: FleetHistory, wanted: ReportOptions, reading: HistorySource
+) -> FleetReport:
     """The report."""
     target = history.target if wanted.target is None else wanted.target
     jobs = [

@@ -59,7 +59,7 @@ _EXPORTED = (
 _SIZE = f"max_over_time((count by ({_BY}) ({_CLOCK}))[59m59s999ms:5m])"
 
 
-class _Owner(NamedTuple):
+class _LabelledJob(NamedTuple):
     """Whose GPUs a series is of; no job where nobody's."""
 
     job: JobKey | None
@@ -166,7 +166,7 @@ def _model_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {"cluster": labels.get("cluster", ""), "model": labels.get("modelName", "")}
 
 
-def _name(history: FleetHistory, owner: _Owner, hours: int) -> None:
+def _name(history: FleetHistory, owner: _LabelledJob, hours: int) -> None:
     if owner.job is not None and hours:
         job = history.job({"cluster": owner.job.cluster, "job_id": owner.job.job_id})
         named = {"job_name": owner.name, "namespace": owner.namespace}
@@ -201,11 +201,11 @@ def _pushed_aside(client: PrometheusClient, reader: PartReader, span: Span) -> s
     return found
 
 
-def owner_of(labels: Mapping[str, str], aside: set[str]) -> _Owner:
+def owner_of(labels: Mapping[str, str], aside: set[str]) -> _LabelledJob:
     """The job of a series: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace."""
     cluster = labels.get("cluster", "")
     if job := labels.get("hpc_job") or labels.get("jobid"):
-        return _Owner(JobKey(cluster, job), "", "")
+        return _LabelledJob(JobKey(cluster, job), "", "")
     if labels.get("job", "") in aside:
         pod, namespace = labels.get("exported_pod", ""), labels.get("exported_namespace", "")
     elif labels.get("pod_name"):
@@ -213,8 +213,8 @@ def owner_of(labels: Mapping[str, str], aside: set[str]) -> _Owner:
     else:
         pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
     if not pod or "dcgm-exporter" in pod:
-        return _Owner(None, "", "")
-    return _Owner(JobKey(cluster, f"{namespace}/{pod}"), namespace, pod)
+        return _LabelledJob(None, "", "")
+    return _LabelledJob(JobKey(cluster, f"{namespace}/{pod}"), namespace, pod)
 
 
 @cache

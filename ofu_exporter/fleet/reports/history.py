@@ -21,7 +21,7 @@ from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
 Answers = Sequence[list[Series]]
 
 
-class _Value(NamedTuple):
+class _HourValue(NamedTuple):
     """One value of one hour."""
 
     hour: int
@@ -187,12 +187,12 @@ class _Collector:
             for first, last in runs(hours):
                 yield name, self._history.clock.span(first, last)
 
-    def _values(self, answer: Iterable[Series]) -> Iterator[_Value]:
+    def _values(self, answer: Iterable[Series]) -> Iterator[_HourValue]:
         """Each value with its hour. Labels that only a replica of the server adds are left to the one who adds up."""
         hour_of = self._history.clock.hour_of
         for one in answer:
             for time, value in one.points:
-                yield _Value(hour_of(time), one.labels, value)
+                yield _HourValue(hour_of(time), one.labels, value)
 
     def _seen(self, answers: Answers) -> set[ClusterHour]:
         return {(_cluster(one.labels), one.hour) for each in answers for one in self._values(each)}
@@ -257,7 +257,7 @@ class _Collector:
             cause = one.labels.get("cause", "")
             job.causes[cause] = job.causes.get(cause, 0.0) + one.value
 
-    def _of_jobs(self, answer: list[Series]) -> Iterator[tuple[_Value, JobHistory]]:
+    def _of_jobs(self, answer: list[Series]) -> Iterator[tuple[_HourValue, JobHistory]]:
         """What is above 0, of jobs whose GPU-hours are known."""
         for one in self._values(answer):
             job = self._history.jobs.get(_job(one.labels))

@@ -53,21 +53,23 @@ def _medians(hours: Sequence[Mapping[int, float]]) -> dict[int, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class JobStretch:
     """A time within a job's life."""
 
     start: float
     end: float
 
 
-def idle_stretches(points: Sequence[JobPoint], step: float, least: float = 600.0) -> list[Stretch]:
+def idle_stretches(
+    points: Sequence[JobPoint], step: float, least: float = 600.0
+) -> list[JobStretch]:
     """When the job held GPUs, was measured and used none; shorter ones than `least` seconds are left out."""
     return _stretches(
         points, step, least, [point.ofu is not None and point.ofu < 0.001 for point in points]
     )
 
 
-def shortfalls(points: Sequence[JobPoint], step: float) -> list[Stretch]:
+def shortfalls(points: Sequence[JobPoint], step: float) -> list[JobStretch]:
     """When the job held clearly fewer GPUs than before and after: it crashed, was requeued, or lost nodes."""
     most = max((point.gpus or 0.0 for point in points), default=0.0)
     full = [(point.gpus or 0.0) >= 0.9 * most for point in points]
@@ -80,14 +82,14 @@ def shortfalls(points: Sequence[JobPoint], step: float) -> list[Stretch]:
 
 def _stretches(
     points: Sequence[JobPoint], step: float, least: float, wanted: Sequence[bool]
-) -> list[Stretch]:
-    found: list[Stretch] = []
+) -> list[JobStretch]:
+    found: list[JobStretch] = []
     for point, is_wanted in zip(points, wanted, strict=True):
         if not is_wanted:
             continue
         begin = point.time - step
         if found and abs(found[-1].end - begin) < step / 2:
-            found[-1] = Stretch(found[-1].start, point.time)
+            found[-1] = JobStretch(found[-1].start, point.time)
         else:
-            found.append(Stretch(begin, point.time))
+            found.append(JobStretch(begin, point.time))
     return [stretch for stretch in found if stretch.end - stretch.start >= least]

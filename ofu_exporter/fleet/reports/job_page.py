@@ -8,7 +8,7 @@ from ofu_exporter.fleet.reports import pictures, tables
 from ofu_exporter.fleet.reports.html import Markup, document, tag
 from ofu_exporter.fleet.reports.job_result import GpuRow, JobResult, StretchRow
 from ofu_exporter.fleet.reports.look import SCRIPT, STYLE
-from ofu_exporter.fleet.reports.report_page import Column, card, key, table
+from ofu_exporter.fleet.reports.report_page import TableColumn, card, key, table
 
 MOST_ROWS = 128
 """GPUs in the heat map; of more, the slowest are shown."""
@@ -39,9 +39,9 @@ def page(result: JobResult) -> str:
 def _lines(result: JobResult) -> Iterator[Markup]:
     if result.points:
         lines = [
-            pictures.Line("act", [point.activity for point in result.points]),
-            pictures.Line("ofu", [point.ofu for point in result.points]),
-            pictures.Line("mfu", [point.mfu for point in result.points]),
+            pictures.PictureLine("act", [point.activity for point in result.points]),
+            pictures.PictureLine("ofu", [point.ofu for point in result.points]),
+            pictures.PictureLine("mfu", [point.mfu for point in result.points]),
         ]
         gpus = [point.gpus for point in result.points]
         ends = (result.points[0].time[:16], result.points[-1].time[:16])
@@ -54,8 +54,8 @@ def _lines(result: JobResult) -> Iterator[Markup]:
 
 def _slow(result: JobResult) -> Iterator[Markup]:
     if result.slow_gpus:
-        heads = [Column("node", False), Column("GPU"), Column("what", False)]
-        heads += [Column("of the median"), Column("hours")]
+        heads = [TableColumn("node", False), TableColumn("GPU"), TableColumn("what", False)]
+        heads += [TableColumn("of the median"), TableColumn("hours")]
         rows = [
             [each.node, each.gpu, each.what, tables.share(each.share), str(each.hours)]
             for each in result.slow_gpus
@@ -83,7 +83,7 @@ def _mean(values: Sequence[float | None]) -> float:
 
 
 def _stretches(result: JobResult) -> Iterator[Markup]:
-    heads = [Column("from", False), Column("to", False), Column("minutes")]
+    heads = [TableColumn("from", False), TableColumn("to", False), TableColumn("minutes")]
     both: tuple[tuple[str, Sequence[StretchRow]], ...] = (
         ("Idle: GPUs held, and nothing computed", result.idle),
         ("Fewer GPUs than before and after", result.fewer_gpus),
@@ -96,8 +96,8 @@ def _stretches(result: JobResult) -> Iterator[Markup]:
 
 def _earlier(result: JobResult) -> Iterator[Markup]:
     if result.earlier:
-        heads = [Column("job", False), Column("begin", False), Column("GPU-hours")]
-        heads += [Column("OFU"), Column("MFU")]
+        heads = [TableColumn("job", False), TableColumn("begin", False), TableColumn("GPU-hours")]
+        heads += [TableColumn("OFU"), TableColumn("MFU")]
         rows = [
             [
                 each.job_id,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ofu_exporter.fleet.hours import Clock
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.job_events import (
+    JobStretch,
     SlowGpu,
-    Stretch,
     idle_stretches,
     shortfalls,
     slow_gpus,
@@ -19,15 +19,11 @@ from ofu_exporter.fleet.reports.job_events import (
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.one_job import JobPoint, JobStory
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.result import JobRow, MissingRow
+from ofu_exporter.fleet.reports.result import JobRow, MissingRow, ResultRow
 from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PointRow(_Row):
+class PointRow(ResultRow):
     """What the job did at one time."""
 
     time: str
@@ -38,7 +34,7 @@ class PointRow(_Row):
     clock: float | None = Field(description="SM clock / tensor clock while active.")
 
 
-class StretchRow(_Row):
+class StretchRow(ResultRow):
     """A time within the job's life."""
 
     start: str
@@ -46,7 +42,7 @@ class StretchRow(_Row):
     minutes: float
 
 
-class SlowGpuRow(_Row):
+class SlowGpuRow(ResultRow):
     """A GPU that does less, or runs slower, than the job's others in the same hours."""
 
     node: str
@@ -57,7 +53,7 @@ class SlowGpuRow(_Row):
     hours: int
 
 
-class EarlierRow(_Row):
+class EarlierRow(ResultRow):
     """An earlier job of the same name and user."""
 
     job_id: str
@@ -67,7 +63,7 @@ class EarlierRow(_Row):
     mfu: float | None
 
 
-class GpuRow(_Row):
+class GpuRow(ResultRow):
     """OFU of one GPU, hour by hour; null where it was not measured, or the job had it for a part of the hour."""
 
     node: str
@@ -76,7 +72,7 @@ class GpuRow(_Row):
     ofu: list[float | None]
 
 
-class JobResult(_Row):
+class JobResult(ResultRow):
     """What is told of one job."""
 
     server: str
@@ -152,14 +148,14 @@ def _point(point: JobPoint) -> PointRow:
     )
 
 
-def _stretch(each: Stretch) -> StretchRow:
+def _stretch(each: JobStretch) -> StretchRow:
     return StretchRow(
         start=iso(each.start), end=iso(each.end), minutes=round((each.end - each.start) / 60, 1)
     )
 
 
 def _headline(
-    row: JobRow, change: float | None, slow: Sequence[SlowGpu], idle: Sequence[Stretch]
+    row: JobRow, change: float | None, slow: Sequence[SlowGpu], idle: Sequence[JobStretch]
 ) -> str:
     """What matters of the job, in a few sentences."""
     said = [

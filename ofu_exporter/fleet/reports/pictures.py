@@ -25,7 +25,7 @@ class Dot(NamedTuple):
     is_flagged: bool
 
 
-class Line(NamedTuple):
+class PictureLine(NamedTuple):
     """A line over time, with the class that it is drawn in."""
 
     kind: str
@@ -146,7 +146,9 @@ def distribution(values: Sequence[tuple[float, float]]) -> Markup:
     )
 
 
-def over_time(lines: Sequence[Line], area: Values, ends: tuple[str, str], label: str) -> Markup:
+def over_time(
+    lines: Sequence[PictureLine], area: Values, ends: tuple[str, str], label: str
+) -> Markup:
     """Lines of ratios over an area of GPUs, each on a scale of its own; the highest GPUs are named."""
     height = 190.0
     known = [value for line in lines for value in line.values if value is not None]

@@ -9,7 +9,7 @@ from ofu_exporter.fleet.reports import pictures, tables
 from ofu_exporter.fleet.reports.html import Markup, document, joined, tag
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.look import SCRIPT, STYLE
-from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, GroupRow, JobRow, Sums
+from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, GroupRow, JobRow, SumsRow
 from ofu_exporter.fleet.reports.text import facts, missing
 
 MOST_JOBS = 600
@@ -17,7 +17,7 @@ MOST_GROUPS = 100
 _PARTS = ("free", "unmeasured", "idle")
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table on a page: its head, and whether it holds numbers."""
 
     title: str
@@ -85,8 +85,8 @@ def _pictures(report: FleetReport) -> Iterator[Markup]:
     others = [tag("h2", "GPU-hours by OFU of the job"), pictures.distribution(known)]
     if report.hours:
         lines = [
-            pictures.Line("ofu", [row.ofu for row in report.hours]),
-            pictures.Line("mfu", [row.mfu for row in report.hours]),
+            pictures.PictureLine("ofu", [row.ofu for row in report.hours]),
+            pictures.PictureLine("mfu", [row.mfu for row in report.hours]),
         ]
         gpus = [row.held_gpus for row in report.hours]  # an hour that is not covered is a gap
         ends = (report.hours[0].end[:16], report.hours[-1].end[:16])
@@ -110,7 +110,7 @@ def key(*lines: tuple[str, str]) -> Markup:
     return tag("div", *parts, _class="key soft")
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], name: str) -> Markup:
+def table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], name: str) -> Markup:
     """A table whose heads sort it."""
     heads = [
         tag("th", tag("button", each.title, type="button"), scope="col", _class=_kind(each))
@@ -128,16 +128,16 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], name: str) -
     )
 
 
-def _kind(column: Column) -> str | None:
+def _kind(column: TableColumn) -> str | None:
     return "num" if column.is_number else None
 
 
-def _cell(place: int, column: Column, shown: str) -> Markup:
+def _cell(place: int, column: TableColumn, shown: str) -> Markup:
     scope = None if place else "row"
     return tag("td" if place else "th", shown, scope=scope, _class=_kind(column))
 
 
-def _numbers(row: Sums, currency: str) -> list[str]:
+def _numbers(row: SumsRow, currency: str) -> list[str]:
     return [
         tables.number(row.held_gpu_hours),
         tables.share(row.ofu),
@@ -148,12 +148,19 @@ def _numbers(row: Sums, currency: str) -> list[str]:
     ]
 
 
-_NUMBERS = [Column(name) for name in ("GPU-hours", "OFU", "MFU", "idle", "wasted", "wasted cost")]
+_NUMBERS = [
+    TableColumn(name) for name in ("GPU-hours", "OFU", "MFU", "idle", "wasted", "wasted cost")
+]
 
 
 def _tables(report: FleetReport) -> Iterator[Markup]:
     if report.by != "job":
-        heads = [Column(report.by, False), Column("jobs"), *_NUMBERS, Column("flagged jobs")]
+        heads = [
+            TableColumn(report.by, False),
+            TableColumn("jobs"),
+            *_NUMBERS,
+            TableColumn("flagged jobs"),
+        ]
         rows = [_group(row, report.currency) for row in report.groups[:MOST_GROUPS]]
         yield card(
             f"By {report.by}", table(heads, rows, f"By {report.by}"), *_more(report.groups, rows)
@@ -161,11 +168,11 @@ def _tables(report: FleetReport) -> Iterator[Markup]:
     if report.agreement.jobs:
         yield tag("div", _agreement(report), _sizes(report), _class="two")
     heads = [
-        *(Column(name, False) for name in ("job", "name", "user")),
-        Column("GPUs"),
+        *(TableColumn(name, False) for name in ("job", "name", "user")),
+        TableColumn("GPUs"),
         *_NUMBERS,
-        Column("MFU - OFU, points"),
-        Column("verdict and cause", False),
+        TableColumn("MFU - OFU, points"),
+        TableColumn("verdict and cause", False),
     ]
     rows = [_job(row, report.currency) for row in report.jobs[:MOST_JOBS]]
     yield card("Jobs", table(heads, rows, "Jobs"), *_more(report.jobs, rows), kind="card long")
@@ -189,7 +196,11 @@ def _job(row: JobRow, currency: str) -> list[str]:
 
 
 def _agreement(report: FleetReport) -> Markup:
-    heads = [Column("jobs", False), Column("all that report"), Column("without the flagged")]
+    heads = [
+        TableColumn("jobs", False),
+        TableColumn("all that report"),
+        TableColumn("without the flagged"),
+    ]
     both = (report.agreement, report.agreement_without_flagged)
 
     def each(name: str, write: tables.Writer) -> list[str]:
@@ -209,7 +220,7 @@ def _agreement(report: FleetReport) -> Markup:
 
 
 def _sizes(report: FleetReport) -> Markup:
-    heads = [Column(name) for name in ("GPUs", "jobs", "MFU", "OFU", "|MFU - OFU|, points")]
+    heads = [TableColumn(name) for name in ("GPUs", "jobs", "MFU", "OFU", "|MFU - OFU|, points")]
     rows = [
         [
             row.gpus,

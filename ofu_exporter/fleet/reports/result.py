@@ -11,11 +11,13 @@ from ofu_exporter.fleet.reports.agreement import Agreement
 By = Literal["user", "account", "partition", "model", "namespace", "cluster", "job"]
 
 
-class _Row(BaseModel):
+class ResultRow(BaseModel):
+    """A part of what is told: frozen, and without a field that the schema lacks."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class AskedTime(_Row):
+class AskedTime(ResultRow):
     """The time that a report is about, in whole hours."""
 
     start: str = Field(description="UTC, ISO 8601.")
@@ -26,7 +28,7 @@ class AskedTime(_Row):
     )
 
 
-class ClusterRow(_Row):
+class ClusterRow(ResultRow):
     """How much is known of one cluster."""
 
     cluster: str = Field(description="Its label, empty where there is none.")
@@ -36,7 +38,7 @@ class ClusterRow(_Row):
     raw_hours: int = Field(description="Hours computed from the agents' own series.")
 
 
-class FunnelStep(_Row):
+class FunnelStep(ResultRow):
     """One step of where the GPU-hours went; each but the first is a part of one above it."""
 
     name: Literal["installed", "free", "held", "unmeasured", "idle", "active", "effective"]
@@ -48,7 +50,7 @@ class FunnelStep(_Row):
     cost: float | None
 
 
-class Sums(_Row):
+class SumsRow(ResultRow):
     """GPU-hours and ratios of some jobs."""
 
     held_gpu_hours: float
@@ -67,7 +69,7 @@ class Sums(_Row):
     idle_cost: float | None
 
 
-class JobRow(Sums):
+class JobRow(SumsRow):
     """One job."""
 
     cluster: str
@@ -87,7 +89,7 @@ class JobRow(Sums):
     cause: str | None = Field(description="The cause that its agents named longest.")
 
 
-class GroupRow(Sums):
+class GroupRow(SumsRow):
     """Some jobs that have something in common."""
 
     name: str
@@ -98,7 +100,7 @@ class GroupRow(Sums):
     )
 
 
-class SizeRow(_Row):
+class SizeRow(ResultRow):
     """Jobs of one size that report."""
 
     gpus: str
@@ -110,7 +112,7 @@ class SizeRow(_Row):
     absolute_error_deviation: float | None
 
 
-class MissingRow(_Row):
+class MissingRow(ResultRow):
     """A stretch of time of which something could not be read."""
 
     what: str
@@ -119,7 +121,7 @@ class MissingRow(_Row):
     why: str
 
 
-class DayRow(_Row):
+class DayRow(ResultRow):
     """One day (UTC) of one account and GPU model; or of the GPUs of a model that no job held."""
 
     day: str
@@ -136,7 +138,7 @@ class DayRow(_Row):
     wasted_cost: float | None
 
 
-class HourRow(_Row):
+class HourRow(ResultRow):
     """One hour of all jobs."""
 
     end: str
@@ -145,7 +147,7 @@ class HourRow(_Row):
     mfu: float | None
 
 
-class ReadingCost(_Row):
+class ReadingCost(ResultRow):
     """What the report cost the server."""
 
     queries: int
@@ -155,7 +157,7 @@ class ReadingCost(_Row):
     )
 
 
-class FleetReport(_Row):
+class FleetReport(ResultRow):
     """Where the GPU-hours of a fleet went."""
 
     schema_version: Literal[1] = 1

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.agreement import Agreement
 from ofu_exporter.fleet.reports.job_rows import is_flagged
-from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow, Sums
+from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow, SumsRow
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 
@@ -75,7 +75,7 @@ def _funnel(report: FleetReport) -> TextTable:
     return TextTable(heads, (LEFT, RIGHT, RIGHT, RIGHT, LEFT), rows)
 
 
-def _sums(row: Sums) -> tuple[str, ...]:
+def _sums(row: SumsRow) -> tuple[str, ...]:
     return (
         number(row.held_gpu_hours),
         share(row.ofu),

@@ -14,7 +14,7 @@ from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import rows, text
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.fleet_report import Reading, Wanted, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import By, FleetReport
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
@@ -70,8 +70,8 @@ def report(
     prices: Prices = PRICED,
     missing: tuple[MissingPart, ...] = (),
 ) -> FleetReport:
-    reading = Reading("http://prometheus:9090", QueryCost(7, 1.5), missing)
-    return fleet_report(found, Wanted(by, prices), reading)
+    reading = HistorySource("http://prometheus:9090", QueryCost(7, 1.5), missing)
+    return fleet_report(found, ReportOptions(by, prices), reading)
 
 
 def test_the_funnel_adds_up_in_gpu_hours_and_money() -> None:

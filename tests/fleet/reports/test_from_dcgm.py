@@ -15,7 +15,7 @@ import pytest
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.fleet_report import Reading, Wanted, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.from_dcgm import owner_of, read_dcgm_history
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.sums import JobKey
@@ -154,8 +154,8 @@ class TestOnARealPrometheus:
             assert cut.models == history.models
 
     def test_the_report_says_how_far_to_trust_it(self, history: FleetHistory) -> None:
-        wanted = Wanted("namespace", Prices(), 0.4)
-        found = fleet_report(history, wanted, Reading("http://x", QueryCost(), ()))
+        wanted = ReportOptions("namespace", Prices(), 0.4)
+        found = fleet_report(history, wanted, HistorySource("http://x", QueryCost(), ()))
         assert "a standard error of 0.7 %" in found.notes[0]
         assert not any("Load helm" in note for note in found.notes)
         assert found.reporting_ratio == 0.0

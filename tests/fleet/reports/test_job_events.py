@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.reports.job_events import Stretch, idle_stretches, shortfalls, slow_gpus
+from ofu_exporter.fleet.reports.job_events import JobStretch, idle_stretches, shortfalls, slow_gpus
 from ofu_exporter.fleet.reports.one_job import GpuHours, JobPoint
 
 STEP = 60.0
@@ -53,14 +53,14 @@ def test_one_bad_hour_two_gpus_and_equal_gpus_say_nothing() -> None:
 def test_idle_is_measured_at_0_and_long_enough_and_unknown_is_not_idle() -> None:
     ofu: list[float | None] = [0.3] * 5 + [0.0] * 20 + [0.3] + [0.0] * 3 + [None] * 20
     found = idle_stretches(points([8.0] * len(ofu), ofu), STEP)
-    assert found == [Stretch(5 * STEP, 25 * STEP)]
+    assert found == [JobStretch(5 * STEP, 25 * STEP)]
 
 
 def test_a_job_that_holds_fewer_gpus_for_a_while_was_restarted_or_lost_some() -> None:
     held: list[float | None] = [2, 6, 8, 8, None, 0, 8, 8, 7, 8, 3, 0]
     assert shortfalls(points(held), STEP) == [
-        Stretch(4 * STEP, 6 * STEP),
-        Stretch(8 * STEP, 9 * STEP),
+        JobStretch(4 * STEP, 6 * STEP),
+        JobStretch(8 * STEP, 9 * STEP),
     ]
     assert shortfalls([], STEP) == []
     assert shortfalls(points([None, 0.0]), STEP) == []

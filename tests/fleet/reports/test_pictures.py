@@ -12,7 +12,7 @@ from ofu_exporter.fleet.reports.pictures import (
     MOST_DOTS,
     MOST_LABELS,
     Dot,
-    Line,
+    PictureLine,
     distribution,
     heat_map,
     over_time,
@@ -30,7 +30,7 @@ def test_every_picture_is_well_formed_and_has_a_name(
     known = [(value, 2.0) for value in one if value is not None]
     dots = [Dot("a<b", "n&m", value, value / 2, 1.0, value > 0.5) for value, _ in known]
     for drawn in (
-        over_time([Line("ofu", one), Line("mfu", other)], other, ENDS, "lines"),
+        over_time([PictureLine("ofu", one), PictureLine("mfu", other)], other, ENDS, "lines"),
         heat_map([("n1 0", one), ("n1 1", other)], "GPUs"),
         distribution(known),
         scatter(dots),
@@ -41,7 +41,7 @@ def test_every_picture_is_well_formed_and_has_a_name(
 
 
 def test_a_gap_stays_a_gap() -> None:
-    drawn = over_time([Line("ofu", [0.1, 0.2, None, 0.3])], [8.0] * 4, ENDS, "x")
+    drawn = over_time([PictureLine("ofu", [0.1, 0.2, None, 0.3])], [8.0] * 4, ENDS, "x")
     (path,) = re.findall(r'<path d="([^"]*)" class="ofu">', drawn)
     assert path.count("M") == 2
     cells = heat_map([("gpu", [0.1, None, 0.0])], "x")
