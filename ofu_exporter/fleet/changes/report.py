@@ -34,14 +34,14 @@ from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.fleet_report import Reading, Wanted, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport
 
 KINDS: tuple[Kind, ...] = ("name", "model", "node", "job")
-WANTED = Wanted("job", Prices(), target=0.0)
+WANTED = ReportOptions("job", Prices(), target=0.0)
 """Of the report over the fleet: nothing here is about targets or prices."""
 OFU_COMPARED: Compared = "ofu"
 CLOCK_COMPARED: Compared = "sm_clock"
@@ -67,7 +67,7 @@ def read_changes(
 ) -> Collected:
     """Everything that a report needs, from a server."""
     history = read_history(client, reader, *times)
-    reading = Reading(client.shown_url, client.cost, reader.missing)
+    reading = HistorySource(client.shown_url, client.cost, reader.missing)
     jobs = fleet_report(history, WANTED, reading).jobs
     hours = HourReader(client, reader, history)
     named, left_out = runs(jobs)
