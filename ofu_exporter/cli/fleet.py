@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ofu_exporter.cli.fleet_changes import changes
 from ofu_exporter.cli.fleet_job import job
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.errors import ConfigError
@@ -139,4 +140,5 @@ def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
 
 
 fleet.add_command(report)
+fleet.add_command(changes)
 fleet.add_command(job)

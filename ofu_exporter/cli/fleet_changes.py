@@ -1,0 +1,91 @@
+"""`fleet changes`: what got slower or faster in a fleet, and which nodes are slow."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, EXIT_NOTHING, write
+from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.fleet.changes.survey import Kind
+
+if TYPE_CHECKING:
+    from ofu_exporter.fleet.changes.result import ChangesReport
+
+FORMATS = ("text", "json", "markdown")
+
+
+@click.command()
+@server_options
+@click.option(
+    "--of",
+    "kinds",
+    type=click.Choice(get_args(Kind)),
+    multiple=True,
+    help="Only these: jobs by name and user, GPU models, nodes, hours of one job. Repeatable.",
+)
+@click.option(
+    "--least",
+    type=click.FloatRange(1.0, 100.0),
+    default=1.1,
+    show_default=True,
+    metavar="FACTOR",
+    help="Smallest factor of a change worth telling, up or down.",
+)
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("--rows", default=20, show_default=True, help="Most rows of a table of text.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
+)
+def changes(
+    format_: str,
+    rows: int,
+    output: Path | None,
+    kinds: tuple[Kind, ...],
+    least: float,
+    **options: Any,
+) -> None:
+    """What got slower or faster, since when, how sure that is, and which nodes are slow.
+
+    Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, as the answer says.
+    """
+    found = read(options, kinds or get_args(Kind), least)
+    if not found.clusters:
+        click.echo(
+            f"ofu-exporter: {found.server} has no series of ofu-exporter from {found.time.start} to "
+            f"{found.time.end}. Check --since and --tenant, and that it scrapes the agents (docs/metrics.md)",
+            err=True,
+        )
+        sys.exit(EXIT_NOTHING)
+    write(rendered(found, format_, rows), output)
+    sys.exit(EXIT_INCOMPLETE if found.missing else 0)
+
+
+def read(options: dict[str, Any], kinds: tuple[Kind, ...], least: float) -> ChangesReport:
+    """Ask the server, and look for changes in what it says."""
+    from ofu_exporter.fleet.changes.report import changes_report, read_changes
+    from ofu_exporter.fleet.parts import PartReader
+
+    client = open_client(options)
+    line = ProgressLine(options["progress"])
+    try:
+        times = asked_time(client, options)
+        reader = PartReader(line)
+        collected = read_changes(client, reader, times, kinds)
+    finally:
+        line.end()
+        client.close()
+    return changes_report(collected, least, kinds)
+
+
+def rendered(found: ChangesReport, format_: str, most_rows: int) -> bytes:
+    """The answer in one of FORMATS."""
+    from ofu_exporter.fleet.changes import text
+
+    if format_ == "json":
+        return found.model_dump_json(indent=2).encode() + b"\n"
+    write_text = text.markdown if format_ == "markdown" else text.text
+    return write_text(found, most_rows).encode(errors="backslashreplace") + b"\n"

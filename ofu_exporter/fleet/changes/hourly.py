@@ -1,0 +1,131 @@
+"""Reads OFU hour by hour: of jobs that last long enough to change by themselves, and of all jobs on a GPU model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.survey import Kind, OfuSeries
+from ofu_exporter.fleet.hours import HOUR, Clock, Span, runs
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.prometheus import Series as Answer
+from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.queries import Quantity
+from ofu_exporter.fleet.reports.result import JobRow
+
+Key = tuple[str, ...]
+Hours = dict[Key, dict[int, float]]
+"""A value of every hour, by the labels that tell series apart."""
+
+
+class HourReader:
+    """Reads hourly values of a history: those on record, and those of the agents' own series where there are none."""
+
+    def __init__(self, client: PrometheusClient, reader: PartReader, history: FleetHistory) -> None:
+        self._client = client
+        self._reader = reader
+        self._history = history
+
+    def parts(
+        self,
+        what: str,
+        recorded: Callable[[Span], list[Answer]],
+        raw: Callable[[str], str],
+    ) -> Iterator[list[Answer]]:
+        """The answers, part by part. `raw` makes an expression for a cluster."""
+        if self._history.recorded or not self._history.raw:
+            for _, answer in self._reader.read(what, self._history.span, recorded):
+                yield answer
+        clock = self._history.clock
+        for cluster in sorted({cluster for cluster, _ in self._history.raw}):
+            asked = raw(cluster)
+            hours = [hour for name, hour in self._history.raw if name == cluster]
+            for first, last in runs(hours):
+                span = clock.span(first, last)
+                for _, answer in self._reader.read(what, span, partial(self._steps, asked)):
+                    yield answer
+
+    def _steps(self, expression: str, part: Span) -> list[Answer]:
+        return self._client.steps(expression, *part, HOUR)
+
+    def hours(self, quantity: Quantity, labels: tuple[str, ...]) -> Hours:
+        """All values of a quantity. Two replicas of a server tell the same hour twice: the larger counts."""
+        found: Hours = defaultdict(dict)
+        for answer in self.parts(
+            quantity.name,
+            lambda part: self._client.recorded(quantity.recorded, *part),
+            quantity.of_cluster,
+        ):
+            for one in answer:
+                hours = found[tuple(one.labels.get(label, "") for label in labels)]
+                for time, value in one.points:
+                    hour = self._history.clock.hour_of(time)
+                    hours[hour] = max(value, hours.get(hour, value))
+        return found
+
+
+class JobHours(NamedTuple):
+    """GPU-hours of every job in every hour, by cluster and id."""
+
+    observed: Hours
+    utilized: Hours
+
+
+def job_hours(reader: HourReader) -> JobHours:
+    """Those of all jobs."""
+    labels = ("cluster", "job_id")
+    wanted = {each.name: each for each in queries.JOB_HOURS}
+    return JobHours(*(reader.hours(wanted[name], labels) for name in JobHours._fields))
+
+
+def models(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[OfuSeries]:
+    """OFU of all jobs on every GPU model. GPUs that no job has are not in it: they show demand, not speed."""
+    of_job = {(row.cluster, row.job_id): row.model or "" for row in rows}
+    sums = JobHours(defaultdict(dict), defaultdict(dict))
+    for key, observed in hours.observed.items():
+        place = (key[0], of_job.get((key[0], key[1]), ""))
+        for hour in observed.keys() & hours.utilized.get(key, {}).keys():
+            for total, values in zip(sums, hours, strict=True):
+                total[place][hour] = total[place].get(hour, 0.0) + values[key][hour]
+    return list(_series("model", ("cluster", "model"), sums, clock))
+
+
+def long_jobs(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[OfuSeries]:
+    """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
+    known = {(row.cluster, row.job_id): row for row in rows}
+    later = {
+        key: {hour: observed[hour] for hour in sorted(observed)[1:]}
+        for key, observed in hours.observed.items()
+    }
+    return [
+        OfuSeries("job", _named(dict(each.labels), known), each.points)
+        for each in _series("job", ("cluster", "job_id"), JobHours(later, hours.utilized), clock)
+    ]
+
+
+def _named(
+    labels: Mapping[str, str], known: Mapping[tuple[str, str], JobRow]
+) -> tuple[tuple[str, str], ...]:
+    row = known.get((labels["cluster"], labels["job_id"]))
+    names = {"job_name": row.job_name, "user": row.user} if row else {}
+    return tuple({**labels, **names}.items())
+
+
+def _series(
+    kind: Kind, labels: tuple[str, ...], hours: JobHours, clock: Clock
+) -> Iterator[OfuSeries]:
+    for key, observed in sorted(hours.observed.items()):
+        used = hours.utilized.get(key, {})
+        points = tuple(
+            OfuPoint(
+                at_unix=clock.end_of(hour - 1), value=used[hour] / measured, gpu_hours=measured
+            )
+            for hour, measured in sorted(observed.items())
+            if measured > 0 and hour in used
+        )
+        yield OfuSeries(kind, tuple(zip(labels, key, strict=True)), points)

@@ -1,0 +1,230 @@
+"""Compares every GPU with the others of the same job in the same hour, and every node with the other nodes.
+
+A job is as fast as its slowest GPU, so its own OFU hides which one that is. What is compared is either the work that a
+GPU does (OFU) or the clock at which it works. Logs are natural; a difference of logs is nearly a percentage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import NamedTuple
+
+from ofu_exporter.fleet.changes.point import IDLE, NORMAL_MAD
+
+FEWEST_PEERS = 3
+"""Others that a GPU or node needs in a job: of two that differ, nobody can say which is slow."""
+FEWEST_HOURS = 12
+"""Hours beside peers before anything is said of a GPU or node."""
+FEWEST_JOB_HOURS = 3
+"""Hours of one job that count as having been in it."""
+LEAST_SLOWER = 0.03
+"""Slower by less than this is no news: healthy GPUs differ by as much."""
+LEVEL = 0.05
+"""Chance that a report calls even one healthy GPU or node slow."""
+SMALLEST_SPREAD = 0.005
+"""Spread of healthy ones that is always allowed for."""
+ROUNDS = 10
+
+
+class PeerGroup(NamedTuple):
+    """GPUs that can be compared: of one job and one model."""
+
+    cluster: str
+    job_id: str
+    model: str
+
+
+class Place(NamedTuple):
+    """A node, or one of its GPUs."""
+
+    cluster: str
+    node: str
+    gpu: str = ""
+    """Empty for the node as a whole."""
+    uuid: str = ""
+
+
+@dataclass(slots=True)
+class _Sum:
+    total: float = 0.0
+    hours: int = 0
+
+    def add(self, value: float) -> None:
+        self.total += value
+        self.hours += 1
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.hours
+
+
+Deviations = dict[PeerGroup, dict[Place, _Sum]]
+
+
+@dataclass(slots=True)
+class PeerHours:
+    """How far GPUs and nodes were from the middle of their jobs, summed up hour by hour."""
+
+    gpus: Deviations = field(default_factory=dict)
+    nodes: Deviations = field(default_factory=dict)
+
+    def add(self, group: PeerGroup, values: Mapping[Place, float]) -> dict[Place, float]:
+        """Count one hour of a job. The deviations of its nodes come back, if there are enough of them."""
+        logs = {place: math.log(value) for place, value in values.items() if value > IDLE}
+        _count(self.gpus, group, _deviations(logs))
+        by_node: dict[Place, list[float]] = defaultdict(list)
+        for place, value in logs.items():
+            by_node[Place(place.cluster, place.node)].append(value)
+        nodes = _deviations({node: median(each) for node, each in by_node.items()})
+        _count(self.nodes, group, nodes)
+        return nodes
+
+
+def _deviations(logs: Mapping[Place, float]) -> dict[Place, float]:
+    """Each one's distance from the middle; none where too few are there."""
+    if len(logs) <= FEWEST_PEERS:
+        return {}
+    middle = median(logs.values())
+    return {place: value - middle for place, value in logs.items()}
+
+
+def _count(deviations: Deviations, group: PeerGroup, found: Mapping[Place, float]) -> None:
+    if found:
+        sums = deviations.setdefault(group, {})
+        for place, value in found.items():
+            sums.setdefault(place, _Sum()).add(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """A GPU or node that is slower than its peers."""
+
+    place: Place
+    slower: float
+    """By this part: 0.1 is a tenth."""
+    slower_low: float
+    slower_high: float
+    """95 % interval."""
+    chance: float
+    """Probability that any healthy one among all that were compared looks as slow."""
+    hours: int
+    """Beside peers."""
+    jobs: tuple[str, ...]
+
+    @property
+    def sure(self) -> bool:
+        """Seen in two jobs at least: within one, a slow GPU may just have another part of the work."""
+        return len(self.jobs) >= 2
+
+
+@dataclass(frozen=True, slots=True)
+class PeerComparison:
+    """Everything that was compared, and what is slow."""
+
+    slow: tuple[Slow, ...]
+    compared: int
+    too_few_hours: int
+    """Seen beside peers, but not for long enough."""
+    spread: float
+    """Standard deviation of the healthy ones, as a part of their speed."""
+
+
+def compare(deviations: Deviations) -> PeerComparison:
+    """Which ones are slower than their peers, beyond what healthy ones differ by."""
+    cells = {
+        group: {place: each.mean for place, each in sums.items() if each.hours >= FEWEST_JOB_HOURS}
+        for group, sums in deviations.items()
+    }
+    hours: dict[Place, int] = defaultdict(int)
+    jobs: dict[Place, list[str]] = defaultdict(list)
+    for group, sums in deviations.items():
+        for place, each in sums.items():
+            hours[place] += each.hours
+            if place in cells[group]:
+                jobs[place].append(group.job_id)
+    enough = {place for place, count in hours.items() if count >= FEWEST_HOURS and jobs[place]}
+    effects, rest = polished(cells)
+    effects = {place: effect for place, effect in effects.items() if place in enough}
+    spread = PeerSpread.of(effects, rest)
+    found = (
+        _judged(place, effect, spread, hours[place], tuple(sorted(set(jobs[place]))), len(effects))
+        for place, effect in sorted(effects.items())
+    )
+    slow = [each for each in found if each.slower >= LEAST_SLOWER and each.chance <= LEVEL]
+    ordered = tuple(sorted(slow, key=lambda each: (not each.sure, -each.slower)))
+    return PeerComparison(ordered, len(effects), len(hours) - len(effects), spread.between)
+
+
+def polished(
+    cells: Mapping[PeerGroup, Mapping[Place, float]],
+) -> tuple[dict[Place, float], dict[Place, list[float]]]:
+    """How fast each is by itself, whoever its peers were, and what is left of it in each job (median polish).
+
+    In a job of few, a slow one drags the middle down and its peers look fast. What they are elsewhere puts that right.
+    """
+    effects: dict[Place, float] = defaultdict(float)
+    rest: dict[Place, list[float]] = {}
+    for _ in range(ROUNDS):
+        rest = defaultdict(list)
+        for values in cells.values():
+            if values:
+                shift = median(value - effects[place] for place, value in values.items())
+                for place, value in values.items():
+                    rest[place].append(value - shift)
+        effects = defaultdict(float, {place: median(each) for place, each in rest.items()})
+    left = {place: [value - effects[place] for value in each] for place, each in rest.items()}
+    return dict(effects), left
+
+
+class PeerSpread(NamedTuple):
+    """By how much healthy ones differ from each other, and each from itself in another job."""
+
+    between: float
+    within: float
+    """0 where hardly any was in two jobs: then `between` has it all."""
+
+    @classmethod
+    def of(
+        cls, effects: Mapping[Place, float], rest: Mapping[Place, Sequence[float]]
+    ) -> PeerSpread:
+        twice = [value for each in rest.values() if len(each) > 2 for value in each]
+        within = NORMAL_MAD * median(abs(value) for value in twice) if len(twice) > 9 else 0.0
+        middle = median(effects.values()) if effects else 0.0
+        distances = [abs(effect - middle) for effect in effects.values()]
+        between = NORMAL_MAD * median(distances) if distances else 0.0
+        return cls(max(between, SMALLEST_SPREAD), within)
+
+    def error(self, jobs: int) -> float:
+        """Standard error of the speed of one that was in some jobs; 1.25 because it is a median."""
+        return 1.25 * max(self.within, SMALLEST_SPREAD) / math.sqrt(jobs)
+
+
+def _judged(
+    place: Place,
+    effect: float,
+    spread: PeerSpread,
+    hours: int,
+    jobs: tuple[str, ...],
+    compared: int,
+) -> Slow:
+    error = spread.error(len(jobs))
+    z = -effect / math.hypot(spread.between, error)
+    return Slow(
+        place=place,
+        slower=1 - math.exp(effect),
+        slower_low=1 - math.exp(effect + 1.96 * error),
+        slower_high=1 - math.exp(effect - 1.96 * error),
+        chance=min(1.0, compared * math.erfc(max(z, 0.0) / math.sqrt(2)) / 2),
+        hours=hours,
+        jobs=jobs,
+    )
+
+
+def without_nodes(gpus: Iterable[Slow], nodes: Iterable[Slow]) -> Iterator[Slow]:
+    """The slow GPUs whose node is not slow as a whole."""
+    whole = {(each.place.cluster, each.place.node) for each in nodes}
+    return (each for each in gpus if (each.place.cluster, each.place.node) not in whole)

@@ -1,0 +1,227 @@
+"""Makes the report of what changed in a fleet and what is slow, and says how much could be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ofu_exporter.fleet.changes.headline import headline
+from ofu_exporter.fleet.changes.hourly import HourReader, job_hours, long_jobs, models
+from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
+from ofu_exporter.fleet.changes.peers import PeerComparison, Slow, compare, without_nodes
+from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.result import (
+    ChangeRow,
+    ChangesReport,
+    Compared,
+    KindRow,
+    NeighbourRow,
+    PeerRow,
+    ShareRow,
+    SlowRow,
+)
+from ofu_exporter.fleet.changes.runs import LeftOut, runs
+from ofu_exporter.fleet.changes.shares import Days, shares
+from ofu_exporter.fleet.changes.survey import (
+    REPORT_LEVEL,
+    Kind,
+    LevelChange,
+    OfuSeries,
+    Survey,
+    survey,
+)
+from ofu_exporter.fleet.hours import DAY
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.reports.job_rows import iso
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.result import FleetReport
+
+KINDS: tuple[Kind, ...] = ("name", "model", "node", "job")
+WANTED = ReportOptions("job", Prices(), target=0.0)
+"""Of the report over the fleet: nothing here is about targets or prices."""
+OFU_COMPARED: Compared = "ofu"
+CLOCK_COMPARED: Compared = "sm_clock"
+
+
+@dataclass(slots=True)
+class Collected:
+    """What was read of a fleet."""
+
+    history: FleetHistory
+    fleet: FleetReport
+    series: list[OfuSeries]
+    left_out: LeftOut
+    peers: dict[Compared, tuple[PeerComparison, PeerComparison]]
+    """Of GPUs and of nodes."""
+
+
+def read_changes(
+    client: PrometheusClient,
+    reader: PartReader,
+    times: tuple[float, float],
+    kinds: Sequence[Kind] = KINDS,
+) -> Collected:
+    """Everything that a report needs, from a server."""
+    history = read_history(client, reader, *times)
+    reading = HistorySource(client.shown_url, client.cost, reader.missing)
+    jobs = fleet_report(history, WANTED, reading).jobs
+    hours = HourReader(client, reader, history)
+    named, left_out = runs(jobs)
+    series = named if "name" in kinds else []
+    if "model" in kinds or "job" in kinds:
+        by_hour = job_hours(hours)
+        series += models(by_hour, history.clock, jobs) if "model" in kinds else []
+        series += long_jobs(by_hour, history.clock, jobs) if "job" in kinds else []
+    peers = PeerReader(client, hours, history) if "node" in kinds else None
+    compared = _read_peers(peers, series, history) if peers else {}
+    fleet = fleet_report(history, WANTED, reading)  # anew, with all that could not be read
+    return Collected(history, fleet, series, left_out, compared)
+
+
+def _read_peers(
+    reader: PeerReader, series: list[OfuSeries], history: FleetHistory
+) -> dict[Compared, tuple[PeerComparison, PeerComparison]]:
+    """Both comparisons; the series of nodes are added to the others."""
+    nodes = NodeHours()
+    read = {OFU_COMPARED: reader.read(WORK, nodes), CLOCK_COMPARED: reader.read(CLOCK)}
+    series += nodes.series(history.clock)
+    return {name: (compare(each.gpus), compare(each.nodes)) for name, each in read.items()}
+
+
+def changes_report(
+    collected: Collected, least_factor: float, kinds: Sequence[Kind] = KINDS
+) -> ChangesReport:
+    """The report."""
+    fleet = collected.fleet
+    seen = survey(collected.series, least_factor)
+    rows = [_change_row(each, collected) for each in seen.changes]
+    slow = list(_slow_rows(collected))
+    return ChangesReport(
+        server=fleet.server,
+        headline=headline(rows, slow, seen.tested),
+        time=fleet.time,
+        clusters=fleet.clusters,
+        series=[_kind_row(kind, collected.series, seen) for kind in kinds],
+        report_level=REPORT_LEVEL,
+        expected_false=seen.expected_false,
+        least_factor=seen.least_factor,
+        smaller=seen.smaller,
+        changes=rows,
+        slow=slow,
+        peers=list(_peer_rows(collected)),
+        missing=fleet.missing,
+        notes=[*_notes(collected, kinds), *fleet.notes],
+        reading=fleet.reading,
+    )
+
+
+def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
+    series, found = change.series, change.found
+    points = series.points
+    return ChangeRow(
+        kind=series.kind,
+        labels=dict(series.labels),
+        direction="regression" if found.factor < 1 else "improvement",
+        sure=change.sure,
+        at=iso(points[found.index].at_unix),
+        after_last=iso(points[found.index - 1].at_unix),
+        factor=found.factor,
+        factor_low=found.factor_low,
+        factor_high=found.factor_high,
+        ofu_before=found.before,
+        ofu_after=found.after,
+        chance_of_series=found.chance,
+        chance_in_report=change.chance_in_report,
+        lost_gpu_hours=change.lost_gpu_hours,
+        before=[_neighbour(each) for each in change.points_before],
+        after=[_neighbour(each) for each in change.points_after],
+        shares=_shares(change, collected) if series.kind == "model" else [],
+    )
+
+
+def _neighbour(point: OfuPoint) -> NeighbourRow:
+    return NeighbourRow(
+        job_id=point.job_id or None,
+        begin=iso(point.at_unix),
+        ofu=point.value,
+        gpus=point.gpus if point.job_id else None,
+        gpu_hours=point.gpu_hours,
+    )
+
+
+def _shares(change: LevelChange, collected: Collected) -> list[ShareRow]:
+    labels = dict(change.series.labels)
+    start, end = change.reach
+    first, day, last = (int(time // DAY) for time in (start, change.at_unix, end))
+    rows = {(row.cluster, row.job_id): row for row in collected.fleet.jobs}
+    jobs = (
+        (job, rows[key.cluster, key.job_id]) for key, job in sorted(collected.history.jobs.items())
+    )
+    days = Days(range(first, day), range(day + 1, last + 1))
+    return shares(jobs, labels["cluster"], labels["model"], days)
+
+
+def _slow_rows(collected: Collected) -> Iterator[SlowRow]:
+    for compared, (gpus, nodes) in collected.peers.items():
+        for each in (*nodes.slow, *without_nodes(gpus.slow, nodes.slow)):
+            yield _slow_row(each, compared)
+
+
+def _slow_row(slow: Slow, compared: Compared) -> SlowRow:
+    return SlowRow(
+        cluster=slow.place.cluster,
+        node=slow.place.node,
+        gpu=slow.place.gpu or None,
+        uuid=slow.place.uuid or None,
+        compared=compared,
+        slower=slow.slower,
+        slower_low=slow.slower_low,
+        slower_high=slow.slower_high,
+        sure=slow.sure,
+        chance=slow.chance,
+        hours=slow.hours,
+        jobs=list(slow.jobs),
+    )
+
+
+def _peer_rows(collected: Collected) -> Iterator[PeerRow]:
+    for compared, (gpus, nodes) in collected.peers.items():
+        yield _peer_row(compared, gpus, "gpu")
+        yield _peer_row(compared, nodes, "node")
+
+
+def _peer_row(compared: Compared, found: PeerComparison, of: str) -> PeerRow:
+    return PeerRow(
+        compared=compared,
+        of="gpu" if of == "gpu" else "node",
+        count=found.compared,
+        too_few_hours=found.too_few_hours,
+        spread=found.spread,
+    )
+
+
+def _kind_row(kind: Kind, series: Iterable[OfuSeries], seen: Survey) -> KindRow:
+    counts = [len(each.points) for each in series if each.kind == kind]
+    tested = sum(count >= seen.fewest_points for count in counts)
+    likeness = seen.likeness[kind].value if kind in seen.likeness else 0.0
+    return KindRow(kind=kind, tested=tested, too_short=len(counts) - tested, likeness=likeness)
+
+
+def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
+    left = collected.left_out
+    for count, why in (
+        (left.unnamed, "have no name, so that nothing can be compared with them"),
+        (left.unmeasured, "were not measured"),
+        (left.short, "were measured for less than 10 minutes"),
+    ):
+        if count and "name" in kinds:
+            yield f"{count} jobs are in no series of jobs: they {why}."
+    if collected.peers and not any(gpus.compared for gpus, _ in collected.peers.values()):
+        yield (
+            "No GPU could be compared with others of its job: that needs jobs of four GPUs or more for twelve hours, "
+            "and the series job_gpu:ofu:ratio_rate5m of the recording rules or those of the agents themselves."
+        )

@@ -1,0 +1,129 @@
+"""Defines what `fleet changes` answers. Its JSON schema is published; null is what is not known, never 0."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ofu_exporter.fleet.changes.survey import Kind
+from ofu_exporter.fleet.reports.result import AskedTime, ClusterRow, MissingRow, ReadingCost
+
+Compared = Literal["ofu", "sm_clock"]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NeighbourRow(_Row):
+    """A job, or a stretch of time, beside a change."""
+
+    job_id: str | None = Field(description="Null where the point is a stretch of time.")
+    begin: str
+    ofu: float = Field(description="Of a node: its OFU / that of its peers.")
+    gpus: float | None
+    gpu_hours: float
+
+
+class ShareRow(_Row):
+    """What jobs of one name and user have to do with a change of a GPU model."""
+
+    job_name: str
+    user: str
+    share_before: float = Field(description="Of the measured GPU-hours on the days before.")
+    share_after: float
+    ofu_before: float | None
+    ofu_after: float | None
+    points: float = Field(description="Of the change of OFU, in percentage points.")
+
+
+class ChangeRow(_Row):
+    """A change of level."""
+
+    kind: Kind
+    labels: dict[str, str]
+    direction: Literal["regression", "improvement"]
+    sure: bool = Field(
+        description="Whether it holds for the whole answer, in spite of the number of series."
+    )
+    at: str = Field(description="Begin of the first job or hour after it; UTC, ISO 8601.")
+    after_last: str = Field(description="Begin of the last job or hour before it.")
+    factor: float = Field(description="Level after / level before, at equal size of jobs.")
+    factor_low: float
+    factor_high: float
+    ofu_before: float = Field(description="Geometric mean up to the neighbouring changes.")
+    ofu_after: float
+    chance_of_series: float = Field(
+        description="Probability that this series shows such a change while nothing changed."
+    )
+    chance_in_report: float = Field(description="Probability that any of all series does (Holm).")
+    lost_gpu_hours: float = Field(
+        description="That the work since then took beyond what it took before; below 0 saved."
+    )
+    before: list[NeighbourRow]
+    after: list[NeighbourRow]
+    shares: list[ShareRow]
+
+
+class SlowRow(_Row):
+    """A GPU or node that is slower than its peers in the same jobs and hours."""
+
+    cluster: str
+    node: str
+    gpu: str | None = Field(description="Null where the whole node is slow.")
+    uuid: str | None
+    compared: Compared
+    slower: float = Field(description="By this part of its peers' value.")
+    slower_low: float
+    slower_high: float
+    sure: bool = Field(description="Seen in two jobs at least.")
+    chance: float = Field(
+        description="Probability that any healthy one of all that were compared looks as slow."
+    )
+    hours: int = Field(description="Beside peers.")
+    jobs: list[str]
+
+
+class PeerRow(_Row):
+    """How much could be compared."""
+
+    compared: Compared
+    of: Literal["gpu", "node"]
+    count: int
+    too_few_hours: int
+    spread: float = Field(description="Standard deviation of the healthy ones.")
+
+
+class KindRow(_Row):
+    """How many series of a kind were looked at."""
+
+    kind: Kind
+    tested: int
+    too_short: int
+    likeness: float = Field(description="Autocorrelation of neighbours in its short series.")
+
+
+class ChangesReport(_Row):
+    """What changed in a fleet, and what is slow."""
+
+    schema_version: Literal[1] = 1
+    server: str
+    headline: str
+    time: AskedTime
+    clusters: list[ClusterRow]
+    series: list[KindRow]
+    report_level: float = Field(
+        description="Chance, at most, that a report calls any change sure while nothing changed."
+    )
+    expected_false: float = Field(
+        description="Changes that are not sure and are none, expected at most."
+    )
+    least_factor: float
+    smaller: int = Field(description="Changes that were found and are smaller than that.")
+    changes: list[ChangeRow]
+    slow: list[SlowRow]
+    peers: list[PeerRow]
+    missing: list[MissingRow]
+    notes: list[str]
+    reading: ReadingCost

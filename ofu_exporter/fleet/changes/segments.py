@@ -1,0 +1,137 @@
+"""Binary segmentation: the levels that a series went through, and how sure each change is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from ofu_exporter.fleet.changes.alike import Likeness
+from ofu_exporter.fleet.changes.permutation import permuted
+from ofu_exporter.fleet.changes.point import OfuPoint, logs, prepared, sizes
+from ofu_exporter.fleet.changes.split import Search, Step, arcs, changes, layout, levelled
+from ofu_exporter.fleet.changes.tails import long_tail, whitened_step
+
+SHORT = 50
+"""Points below which a series' changes are judged by permutation: its long-run variance isn't known well enough."""
+SHORT_LEVEL, LONG_LEVEL = 0.05, 0.01
+"""Chance of a false alarm that is accepted of one series: of a short one, of a long one."""
+CHANGE_SHARE, ARC_SHARE = 0.65, 0.1
+"""Parts of that chance for a change that lasts and for one that ended again; the rest is for what later splits add."""
+TWO_SIDED_95 = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A change of level between two neighbours of a series."""
+
+    index: int
+    """Of the first point after it."""
+    factor: float
+    """Level after / level before; at equal size of jobs, where size explains a part."""
+    factor_low: float
+    factor_high: float
+    """95 % interval of the factor."""
+    chance: float
+    """Probability that this series shows such a change anywhere while nothing changed."""
+    tail: float
+    """The same by the t distribution, which goes lower than orders of few points can, but trusts the noise more."""
+    before: float
+    after: float
+    """Geometric means of the points up to the neighbouring changes, odd ones drawn in."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One or two ends of a step, and the probability that noise makes the step."""
+
+    ends: tuple[int, ...]
+    chance: float
+    tail: float
+
+
+def breaks(points: Sequence[OfuPoint], fleet: Likeness) -> list[Break]:
+    """Every change of a series' level, in order of time. The fleet's likeness helps where the series is short."""
+    steps = _steps(points, fleet, 0, accepted(len(points)))
+    found = sorted((end, each.chance, each.tail) for each in steps for end in each.ends)
+    marks = [0, *(end for end, _, _ in found), len(points)]
+    spans = [points[start:end] for start, end in pairwise(marks)]
+    return [
+        _described(each, left, right, fleet)
+        for each, (left, right) in zip(found, pairwise(spans), strict=True)
+    ]
+
+
+def accepted(count: int) -> float:
+    """Chance of a false alarm that is accepted of a series of that many points."""
+    return SHORT_LEVEL if count < SHORT else LONG_LEVEL
+
+
+def _steps(points: Sequence[OfuPoint], fleet: Likeness, at: int, level: float) -> Iterator[_Found]:
+    """The clearest step, then those of the parts between its ends, each at its share of the level."""
+    found = _clearest(points, fleet, level)
+    if found is None:
+        return
+    yield _Found(tuple(at + end for end in found.ends), found.chance, found.tail)
+    for start, end in pairwise([0, *found.ends, len(points)]):
+        part = points[start:end]
+        share = len(part) / len(points)
+        yield from _steps(part, fleet, at + start, accepted(len(part)) * share)
+
+
+def _clearest(points: Sequence[OfuPoint], fleet: Likeness, level: float) -> _Found | None:
+    """The clearest change that lasts, else the clearest that ended again, if noise hardly makes such a one."""
+    if not points:
+        return None
+    plan = layout(len(points), sizes(points))
+    for kind, share in ((changes, CHANGE_SHARE), (arcs, ARC_SHARE)):
+        search = kind(plan)
+        found = _judged(points, search, fleet, share * level) if search else None
+        if found is not None and found.chance <= share * level:
+            return replace(found, chance=found.chance / share, tail=min(1.0, found.tail / share))
+    return None
+
+
+def _judged(points: Sequence[OfuPoint], search: Search, fleet: Likeness, level: float) -> _Found:
+    """The best step of a search with its probability in noise: by the test that fits the number of points."""
+    plan, values = search.plan, prepared(points)
+    residuals = plan.residuals(values)
+    step = search.best(residuals)
+    ends = tuple(end for end in step.ends if end < plan.count)
+    if step.gain <= 0:
+        return _Found(ends, 1.0, 1.0)
+    if plan.count >= SHORT:
+        tail = long_tail(logs(points), values, search, step)
+        return _Found(ends, tail, tail)
+    alike = fleet.of(levelled(residuals, step.ends))
+    tail = min(1.0, len(search.steps) * whitened_step(values, plan, step, alike)[2])
+    return _Found(ends, permuted(residuals, search, step, alike, level), tail)
+
+
+def _described(
+    found: tuple[int, float, float],
+    left: Sequence[OfuPoint],
+    right: Sequence[OfuPoint],
+    fleet: Likeness,
+) -> Break:
+    """A change with its size, from the points up to the neighbouring changes."""
+    values, count = [*prepared(left), *prepared(right)], len(left) + len(right)
+    plan = layout(count, sizes([*left, *right]))
+    step = Step(len(left), count, 0.0)
+    if plan.weight(*step.ends) == 0:  # size and change can't be told apart
+        plan = layout(count)
+    alike = fleet.of(levelled(plan.residuals(values), step.ends))
+    height, error, _ = whitened_step(values, plan, step, alike)
+    reach = TWO_SIDED_95 * error
+    index, chance, tail = found
+    return Break(
+        index,
+        math.exp(height),
+        math.exp(height - reach),
+        math.exp(height + reach),
+        chance,
+        tail,
+        math.exp(math.fsum(values[: len(left)]) / len(left)),
+        math.exp(math.fsum(values[len(left) :]) / len(right)),
+    )

@@ -1,0 +1,159 @@
+"""Looks for changes in all series of a fleet, and says which ones hold even though the series are many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ofu_exporter.fleet.changes.alike import Likeness, pooled
+from ofu_exporter.fleet.changes.point import OfuPoint, prepared, sizes
+from ofu_exporter.fleet.changes.segments import SHORT, Break, accepted, breaks
+
+Kind = Literal["name", "model", "node", "job"]
+"""What each point is: a job of one name and user, an hour of all jobs on a GPU model, six hours of a node, an hour of a
+job."""
+REPORT_LEVEL = 0.01
+"""Chance that a whole report calls even one change sure while nothing changed."""
+FEWEST_POINTS = 9
+"""Points below which no order of them is rare enough to show a change."""
+LEAST_FACTOR = 1.1
+"""Changes by less are no news, however sure they are."""
+NEIGHBOURS = 5
+"""Points before and after a change that are named with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfuSeries:
+    """The points of one subject, in order of time."""
+
+    kind: Kind
+    labels: tuple[tuple[str, str], ...]
+    points: tuple[OfuPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChange:
+    """A change in one of many series."""
+
+    series: OfuSeries
+    found: Break
+    chance_in_report: float
+    """Probability that any series of the report shows such a change while nothing changed (Holm)."""
+    points_before: tuple[OfuPoint, ...]
+    points_after: tuple[OfuPoint, ...]
+    gpu_hours_after: float
+    """Measured between this change and the next one."""
+    reach: tuple[float, float]
+    """Begin of the first point since the change before, and of the last one until the next; Unix seconds."""
+
+    @property
+    def at_unix(self) -> float:
+        """Begin of the first point after it."""
+        return self.series.points[self.found.index].at_unix
+
+    @property
+    def sure(self) -> bool:
+        """Whether the change holds for the whole report, not only for its series."""
+        return self.chance_in_report <= REPORT_LEVEL
+
+    @property
+    def lost_gpu_hours(self) -> float:
+        """GPU-hours that the work since then took beyond what it took at the level before; below 0 what it saved."""
+        return self.gpu_hours_after * (1 - self.found.factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was looked at and what was found."""
+
+    changes: tuple[LevelChange, ...]
+    """Sure ones first, then by GPU-hours lost or saved."""
+    tested: int
+    too_short: int
+    """Series of too few points."""
+    expected_false: float
+    """False alarms to be expected at most among the changes that are not sure."""
+    likeness: Mapping[str, Likeness]
+    """Of short series, by kind."""
+    least_factor: float
+    fewest_points: int
+    """That a series needs."""
+    smaller: int
+    """Changes that were found and are left out, because they are smaller than the least factor."""
+
+
+def survey(series: Sequence[OfuSeries], least_factor: float = LEAST_FACTOR) -> Survey:
+    """Every change of all series, with its chance among that many."""
+    long_enough = [each for each in series if len(each.points) >= FEWEST_POINTS]
+    likeness = _likeness(long_enough)
+    found = [(each, breaks(each.points, likeness[each.kind])) for each in long_enough]
+    changes = _changes(found)
+    news = [each for each in changes if _reach(each.found.factor) >= least_factor]
+    return Survey(
+        changes=tuple(sorted(news, key=_order)),
+        tested=len(long_enough),
+        too_short=len(series) - len(long_enough),
+        expected_false=sum(accepted(len(each.points)) for each in long_enough),
+        likeness=likeness,
+        least_factor=least_factor,
+        fewest_points=FEWEST_POINTS,
+        smaller=len(changes) - len(news),
+    )
+
+
+def _likeness(series: Sequence[OfuSeries]) -> dict[str, Likeness]:
+    """How alike neighbours are in the short series of every kind."""
+    return {
+        kind: pooled(
+            (prepared(each.points), sizes(each.points))
+            for each in series
+            if each.kind == kind and len(each.points) < SHORT
+        )
+        for kind in sorted({each.kind for each in series})
+    }
+
+
+def _changes(found: Sequence[tuple[OfuSeries, list[Break]]]) -> list[LevelChange]:
+    adjusted = holm(
+        [each.tail for _, breaks_ in found for each in breaks_],
+        len(found) + sum(max(len(breaks_) - 1, 0) for _, breaks_ in found),
+    )
+    chances = iter(adjusted)
+    return [
+        _change(series, breaks_, number, next(chances))
+        for series, breaks_ in found
+        for number in range(len(breaks_))
+    ]
+
+
+def _change(series: OfuSeries, breaks_: Sequence[Break], number: int, chance: float) -> LevelChange:
+    marks = [0, *(each.index for each in breaks_), len(series.points)]
+    start, index, end = marks[number : number + 3]
+    after = series.points[index:end]
+    return LevelChange(
+        series=series,
+        found=breaks_[number],
+        chance_in_report=max(chance, breaks_[number].tail),
+        points_before=series.points[max(start, index - NEIGHBOURS) : index],
+        points_after=after[:NEIGHBOURS],
+        gpu_hours_after=sum(each.gpu_hours for each in after),
+        reach=(series.points[start].at_unix, after[-1].at_unix),
+    )
+
+
+def holm(tails: Sequence[float], tests: int) -> list[float]:
+    """Probabilities of one test each, adjusted so that a level holds for all tests together (Holm 1979)."""
+    adjusted, worst = [1.0] * len(tails), 0.0
+    for rank, place in enumerate(sorted(range(len(tails)), key=tails.__getitem__)):
+        worst = max(worst, min(1.0, tails[place] * (tests - rank)))
+        adjusted[place] = worst
+    return adjusted
+
+
+def _reach(factor: float) -> float:
+    return max(factor, 1 / factor)
+
+
+def _order(change: LevelChange) -> tuple[bool, float]:
+    return not change.sure, -abs(change.lost_gpu_hours)

@@ -1,0 +1,165 @@
+"""Probabilities of a step in noise: by the t distribution on whitened values, and by long-run variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+
+from ofu_exporter.fleet.changes.alike import MOST, long_likeness
+from ofu_exporter.fleet.changes.point import NORMAL_MAD, RESOLUTION
+from ofu_exporter.fleet.changes.split import Layout, Search, Step, changes, dot, layout, levelled
+
+PILOT = 5.0
+"""Standard deviations beyond which a step does not count as noise when the noise is measured."""
+MOST_WHITENED = 0.7
+"""Likeness beyond which one odd point of noise leaves such a long trail that it passes for a step of few points."""
+SUPPORT = 1.65
+"""Standard errors by which the other points of a step must be off too: 5 % of noise is."""
+
+
+def t_tail(t: float, freedom: float) -> float:
+    """Two-sided probability of Student's t, by Wallace's normal approximation."""
+    normal = (8 * freedom + 1) / (8 * freedom + 3)
+    normal *= math.sqrt(freedom * math.log1p(t * t / freedom))
+    return math.erfc(normal / math.sqrt(2))
+
+
+def whitened_step(
+    values: Sequence[float], plan: Layout, step: Step, alike: float
+) -> tuple[float, float, float]:
+    """How high a step is, the standard error of that, and the probability of its t in noise.
+
+    Each value is lessened by `alike` of the one before, so that what is left is independent.
+    """
+    inside = [float(step.start <= at < step.end) for at in range(plan.count)]
+    columns = [[1.0] * plan.count, *([list(plan.size)] if plan.size else []), inside]
+    height, error, freedom = _last_coefficient(
+        [whitened(column, alike) for column in columns], whitened(values, alike)
+    )
+    return height, error, t_tail(abs(height) / error, freedom)
+
+
+def whitened(values: Sequence[float], alike: float) -> list[float]:
+    """Each value less `alike` of the one before; the first on the same scale."""
+    first = values[0] * math.sqrt(1 - alike * alike)
+    return [first, *(after - alike * before for before, after in pairwise(values))]
+
+
+def _last_coefficient(columns: list[list[float]], values: list[float]) -> tuple[float, float, int]:
+    """Least squares: the last column's coefficient, its standard error and the degrees of freedom."""
+    bases: list[list[float]] = []
+    length = 0.0
+    for column in columns:
+        rest = _less(column, bases)
+        length = math.sqrt(dot(rest, rest))
+        bases.append([value / length for value in rest])
+    unexplained, freedom = _less(values, bases), len(values) - len(columns)
+    scatter = math.sqrt(max(dot(unexplained, unexplained) / freedom, RESOLUTION**2))
+    return dot(values, bases[-1]) / length, scatter / length, freedom
+
+
+def _less(values: list[float], bases: list[list[float]]) -> list[float]:
+    """What the bases, each of length 1 and across the others, do not explain of values."""
+    for base in bases:
+        share = dot(values, base)
+        values = [value - share * part for value, part in zip(values, base, strict=True)]
+    return values
+
+
+def long_tail(logs: Sequence[float], values: Sequence[float], search: Search, step: Step) -> float:
+    """The probability that noise makes such a step anywhere in a long series; `values` are logs, odd ones drawn in.
+
+    Two tests share it: by long-run variance, which trusts no model of the noise, and for a step of few points, whose
+    sum long-run variance judges too mildly, by whitened values. That one gets the smaller share.
+    """
+    plan = search.plan
+    residuals = plan.residuals(values)
+    rest = levelled(residuals, [*pilot(residuals), *step.ends])
+    alike = min(long_likeness(rest) + 1 / math.sqrt(plan.count), MOST)  # rather too alike
+    if not supported(plan.residuals(logs), rest, step, alike):
+        return 1.0
+    chance = 2 * _long_run_tail(rest, step, plan.size is not None)
+    if alike <= MOST_WHITENED:
+        chance = min(chance, 4 * whitened_step(values, plan, step, alike)[2])
+    return min(1.0, len(search.steps) * chance)
+
+
+def supported(residuals: Sequence[float], rest: Sequence[float], step: Step, alike: float) -> bool:
+    """Whether a step stands without its most extreme point, and without the trail which that leaves in alike noise.
+
+    No value may be drawn in here: a trail that is cut off looks like a level.
+    """
+    short, large = residuals[step.start : step.end], residuals[: step.start]
+    if len(short) > len(large) and step.end == len(residuals):
+        short, large = large, short
+    else:
+        large = [*large, *residuals[step.end :]]
+    middle = median(large)
+    parts = whitened([value - middle for value in short], alike)
+    sign = math.copysign(1.0, math.fsum(parts))
+    others = sorted(sign * part for part in parts)[:-1]
+    noise = whitened(rest, alike)
+    scatter = max(math.sqrt(dot(noise, noise) / len(noise)), RESOLUTION)
+    return math.fsum(others) >= SUPPORT * scatter * math.sqrt(len(others))
+
+
+def _long_run_tail(rest: Sequence[float], step: Step, sized: bool) -> float:
+    """The probability that noise makes the CUSUM of one step, by long-run variance of what all clear steps leave."""
+    freedom = len(rest) - 2 - sized
+    variance = max(dot(rest, rest) / freedom, RESOLUTION**2)
+    inflation = long_run_inflation(rest)
+    t = math.sqrt(step.gain / (variance * inflation))
+    return t_tail(t, max(freedom / inflation, 2.0))
+
+
+def long_run_inflation(rest: Sequence[float]) -> float:
+    """Long-run variance / variance: by the likeness of neighbours or by Bartlett's sum, whichever is more."""
+    count, squares, alike = len(rest), dot(rest, rest), long_likeness(rest)
+    neighbours = (1 + alike) / (1 - alike)
+    if squares <= 0:
+        return neighbours
+    # Andrews' bandwidth for first-order autocorrelation (Econometrica 59, 1991, eq. 6.4)
+    width = 1.1447 * (4 * alike**2 / (1 - alike**2) ** 2 * count) ** (1 / 3)
+    lags = min(int(width), count // 5)
+    bartlett = 1.0 + 2 * sum(
+        (1 - lag / (lags + 1)) * dot(rest[:-lag], rest[lag:]) / squares
+        for lag in range(1, lags + 1)
+    )
+    return max(neighbours, bartlett / (1 - lags / count))
+
+
+def pilot(residuals: Sequence[float], start: int = 0) -> list[int]:
+    """Where a series changes so clearly that no measure of its noise may hold it for noise.
+
+    The measure of noise here is of differences of neighbours, which a few steps hardly touch.
+    """
+    search = changes(layout(len(residuals)))
+    if search is None:
+        return []
+    step = search.best(residuals)
+    if step.gain <= PILOT**2 * _local_variance(residuals):
+        return []
+    left, right = residuals[: step.start], residuals[step.start :]
+    middle = start + step.start
+    return [*pilot(_centred_part(left), start), middle, *pilot(_centred_part(right), middle)]
+
+
+def _centred_part(values: Sequence[float]) -> list[float]:
+    return levelled(values, [])
+
+
+def _local_variance(values: Sequence[float]) -> float:
+    """Long-run variance of first-order noise, from the spread of its differences over one and over two points."""
+    one, two = _spread(values, 1), _spread(values, 2)
+    if one <= 0:
+        return RESOLUTION**2
+    alike = min(max(two / one - 1, 0.0), 0.9)
+    return max(one * (1 + alike) / (2 * (1 - alike) ** 2), RESOLUTION**2)
+
+
+def _spread(values: Sequence[float], lag: int) -> float:
+    """Variance of the differences, robustly."""
+    differences = zip(values, values[lag:], strict=False)
+    return float((NORMAL_MAD * median(abs(b - a) for a, b in differences)) ** 2)

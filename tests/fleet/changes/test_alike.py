@@ -1,0 +1,57 @@
+"""How alike neighbours are: what is found in noise whose likeness is known."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from ofu_exporter.fleet.changes.alike import MOST, Likeness, long_likeness, pooled
+
+
+def noise(count: int, alike: float, rng: random.Random) -> list[float]:
+    values = [rng.gauss(0, 1)]
+    while len(values) < count:
+        values.append(alike * values[-1] + math.sqrt(1 - alike**2) * rng.gauss(0, 1))
+    return values
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.3, 0.5, 0.7])
+def test_many_short_series_together_know_their_likeness(alike: float) -> None:
+    rng = random.Random(1)
+    series = [(noise(rng.randint(12, 40), alike, rng), None) for _ in range(300)]
+    assert pooled(series).value == pytest.approx(alike, abs=0.08)
+
+
+def test_changes_of_level_are_no_likeness() -> None:
+    rng = random.Random(2)
+    series = []
+    for _ in range(100):
+        values = noise(20, 0.0, rng)
+        series.append(([value + 8 * (index >= 10) for index, value in enumerate(values)], None))
+    assert pooled(series).value < 0.1
+
+
+def test_one_short_series_is_hardly_believed() -> None:
+    trend = [float(index) for index in range(14)]
+    assert 0 < pooled([(trend, None)]).value < 0.5
+    assert pooled([]).value == 0.0
+    assert pooled([([1.0, 2.0], None)]).value == 0.0
+
+
+def test_a_short_series_is_drawn_to_the_fleet() -> None:
+    rest = [1.0, -1.0] * 8
+    assert 0.3 < Likeness(0.7).of(rest) < 0.6
+    assert Likeness(0.0).of(rest) == 0.0
+
+
+def test_one_too_short_to_tell_has_that_of_the_fleet() -> None:
+    assert Likeness(0.4).of([1.0, -1.0, 0.5]) == 0.4
+
+
+def test_a_long_series_speaks_for_itself() -> None:
+    found = [long_likeness(noise(300, 0.5, random.Random(seed))) for seed in range(20)]
+    assert sum(found) / 20 == pytest.approx(0.5, abs=0.05)
+    assert long_likeness([0.0] * 60) < 0.02
+    assert long_likeness([float(index) for index in range(-200, 200)]) == MOST

@@ -1,0 +1,90 @@
+"""Slow GPUs and nodes among peers: simulated fleets in which it is known which ones are slow, and by how much."""
+
+from __future__ import annotations
+
+import pytest
+
+from ofu_exporter.fleet.changes.peers import (
+    PeerGroup,
+    PeerHours,
+    Place,
+    compare,
+    without_nodes,
+)
+from tests.helpers.peer_fleet import fleet, place
+
+
+def test_a_slow_gpu_is_found_with_its_slowness() -> None:
+    (slow,) = compare(fleet(1, {(3, 2): 0.1}).gpus).slow
+    assert slow.place == place(3, 2)
+    assert slow.slower_low <= slow.slower <= slow.slower_high
+    assert slow.slower == pytest.approx(0.1, abs=0.02)
+    assert slow.sure
+    assert slow.chance < 0.001
+
+
+def test_a_slow_node_is_one_row_and_not_four() -> None:
+    peers = fleet(2, {(7, gpu): 0.15 for gpu in range(4)})
+    nodes = compare(peers.nodes).slow
+    assert [each.place for each in nodes] == [Place("", "n7")]
+    gpus = compare(peers.gpus).slow
+    assert len(gpus) == 4
+    assert list(without_nodes(gpus, nodes)) == []
+
+
+@pytest.mark.parametrize("role", [0.0, 0.03])
+def test_a_healthy_fleet_has_no_slow_one(role: float) -> None:
+    wrong = 0
+    for seed in range(12):
+        peers = fleet(seed, {}, role=role)
+        wrong += bool(compare(peers.gpus).slow) + bool(compare(peers.nodes).slow)
+    assert wrong <= 3  # of 24 looks at 5 % each
+
+
+def test_peers_of_a_slow_node_in_small_jobs_are_not_fast_nor_it_average() -> None:
+    """In a job of four nodes of which two are slow, the middle lies between; other jobs put that right."""
+    slow = {(node, gpu): 0.2 for node in (1, 2) for gpu in range(4)}
+    found = compare(fleet(3, slow, nodes=12, jobs=60, largest=5).nodes)
+    assert {each.place.node for each in found.slow} == {"n1", "n2"}
+    for each in found.slow:
+        assert each.slower == pytest.approx(0.2, abs=0.04)
+
+
+def test_within_one_job_nothing_is_sure() -> None:
+    peers = PeerHours()
+    for hour in range(20):
+        values = {place(n, g): 0.4 + 0.0001 * hour for n in range(4) for g in range(4)}
+        values[place(1, 1)] *= 0.7
+        peers.add(PeerGroup("", "1", "H100"), values)
+    (only,) = compare(peers.gpus).slow
+    assert (only.place, only.sure, only.jobs, only.hours) == (place(1, 1), False, ("1",), 20)
+
+
+def test_too_few_peers_say_nothing() -> None:
+    peers = PeerHours()
+    for _ in range(50):
+        peers.add(PeerGroup("", "1", "H100"), {place(0, 0): 0.4, place(1, 0): 0.1})
+    found = compare(peers.gpus)
+    assert (found.slow, found.compared) == ((), 0)
+
+
+def test_too_few_hours_say_nothing_and_are_counted() -> None:
+    peers = PeerHours()
+    for _ in range(5):
+        values = {place(node, 0): 0.4 for node in range(6)}
+        peers.add(PeerGroup("", "1", "H100"), {**values, place(0, 0): 0.1})
+    found = compare(peers.gpus)
+    assert (found.slow, found.compared, found.too_few_hours) == ((), 0, 6)
+
+
+def test_idle_gpus_are_not_compared() -> None:
+    peers = PeerHours()
+    for _ in range(20):
+        values = {place(node, 0): 0.4 for node in range(6)}
+        peers.add(PeerGroup("", "1", "H100"), {**values, place(5, 0): 0.0})
+    assert compare(peers.gpus).compared == 5
+
+
+def test_nobody_compared_is_no_error() -> None:
+    found = compare({})
+    assert (found.slow, found.compared, found.too_few_hours) == ((), 0, 0)

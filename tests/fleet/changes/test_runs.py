@@ -1,0 +1,66 @@
+"""Series of jobs: one point for each job, by name, user and model, in the order of their begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ofu_exporter.fleet.changes.runs import LeftOut, runs
+from ofu_exporter.fleet.reports.result import JobRow
+
+
+def row(job_id: str, begin: str = "2026-01-05T00:00:00Z", **more: Any) -> JobRow:
+    known = {name: None for name in JobRow.model_fields}
+    texts = dict.fromkeys(("cluster", "account", "partition", "namespace"), "")
+    values = {
+        "job_name": "train",
+        "user": "ana",
+        "model": "H100",
+        "gpus": 8.0,
+        "begin": begin,
+        "end": begin,
+        "ofu": 0.4,
+        "observed_gpu_hours": 16.0,
+    }
+    return JobRow.model_construct(**{**known, **texts, **values, "job_id": job_id, **more})
+
+
+def test_jobs_of_one_name_and_user_are_one_series_in_order_of_time() -> None:
+    (series,), left = runs([row("9", "2026-01-06T00:00:00Z"), row("8"), row("10")])
+    assert [point.job_id for point in series.points] == ["8", "10", "9"]
+    assert series.points[0].at_unix == 1767571200.0
+    assert dict(series.labels) == {
+        "cluster": "",
+        "job_name": "train",
+        "user": "ana",
+        "model": "H100",
+    }
+    assert left == LeftOut()
+
+
+def test_a_point_has_ofu_size_and_hours() -> None:
+    (series,), _ = runs([row("1", ofu=0.25, gpus=64.0, observed_gpu_hours=128.0)])
+    (point,) = series.points
+    assert (point.value, point.gpus, point.gpu_hours) == (0.25, 64.0, 128.0)
+
+
+@pytest.mark.parametrize(
+    "other", [{"user": "bob"}, {"job_name": "eval"}, {"model": "A100"}, {"cluster": "b"}]
+)
+def test_other_jobs_are_another_series(other: dict[str, str]) -> None:
+    found, _ = runs([row("1"), row("2", **other)])
+    assert len(found) == 2
+
+
+def test_what_is_no_point_is_counted_by_its_reason() -> None:
+    rows = [
+        row("1", job_name=""),
+        row("2", ofu=None),
+        row("3", observed_gpu_hours=0.8),
+        row("4", observed_gpu_hours=0.8),
+        row("5", gpus=None, observed_gpu_hours=0.8),
+    ]
+    found, left = runs(rows)
+    assert left == LeftOut(unnamed=1, unmeasured=1, short=2)
+    assert [point.job_id for series in found for point in series.points] == ["5"]

@@ -1,0 +1,90 @@
+"""Many series at once: what is sure, what is only possible, and what is said of the rest."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.survey import FEWEST_POINTS, OfuSeries, holm, survey
+
+
+def series(name: str, count: int, seed: int, factor: float = 1.0, after: int = 3) -> OfuSeries:
+    rng = random.Random(seed)
+    fall = [factor if index >= count - after else 1.0 for index in range(count)]
+    points = tuple(
+        OfuPoint(
+            3600.0 * index, 0.4 * each * math.exp(0.08 * rng.gauss(0, 1)), 8.0, 16.0, f"{index}"
+        )
+        for index, each in enumerate(fall)
+    )
+    return OfuSeries("name", (("job_name", name),), points)
+
+
+@given(st.lists(st.floats(0, 1), max_size=12), st.integers(0, 20))
+def test_holm_is_what_its_definition_says(tails: list[float], more: int) -> None:
+    tests = len(tails) + more
+    for tail, adjusted in zip(tails, holm(tails, tests), strict=True):
+        smaller = sorted(other for other in tails if other <= tail)
+        wanted = max(min(1.0, other * (tests - tails_below(tails, other))) for other in smaller)
+        assert adjusted == pytest.approx(wanted)
+
+
+def tails_below(tails: list[float], tail: float) -> int:
+    return sum(other < tail for other in tails)
+
+
+def test_a_large_drop_is_sure_among_three_hundred_series() -> None:
+    fleet = [series(f"quiet{seed}", 20, seed) for seed in range(300)]
+    found = survey([*fleet, series("fallen", 20, 1000, 0.4)])
+    sure = [change for change in found.changes if change.sure]
+    (change,) = (change for change in sure if change.series.labels[0][1] == "fallen")
+    assert len(sure) == 1
+    assert change.found.index == 17
+    assert change.chance_in_report > 100 * change.found.tail
+    assert found.tested == 301
+    assert found.expected_false == pytest.approx(0.05 * 301)
+
+
+def test_a_change_names_the_jobs_beside_it_and_its_cost() -> None:
+    (change,) = survey([series("fallen", 20, 1, 0.5)]).changes
+    assert [each.job_id for each in change.points_before] == ["12", "13", "14", "15", "16"]
+    assert [each.job_id for each in change.points_after] == ["17", "18", "19"]
+    assert change.lost_gpu_hours == pytest.approx(48 * 0.5, rel=0.15)
+    assert change.at_unix == 17 * 3600
+    assert change.reach == (0.0, 19 * 3600.0)
+
+
+def test_what_got_faster_saved_gpu_hours() -> None:
+    (change,) = survey([series("mended", 20, 1, 2.5)]).changes
+    assert change.lost_gpu_hours == pytest.approx(-48 * 1.5, rel=0.15)
+
+
+def test_series_of_too_few_points_are_counted() -> None:
+    found = survey([series("short", FEWEST_POINTS - 1, 1, 0.3), series("long", 20, 2)])
+    assert (found.tested, found.too_short) == (1, 1)
+    assert found.changes == ()
+
+
+def test_small_changes_are_counted_and_left_out() -> None:
+    fleet = [series("slightly", 30, 5, 0.8, after=15)]
+    assert len(survey(fleet, 1.1).changes) == 1
+    found = survey(fleet, 1.5)
+    assert (found.changes, found.smaller) == ((), 1)
+
+
+def test_sure_ones_come_first_then_the_costliest() -> None:
+    fleet = [series(f"quiet{seed}", 20, seed) for seed in range(40)]
+    fallen = [series("by-half", 20, 1000, 0.5), series("to-nothing", 20, 1001, 0.2)]
+    found = survey([*fleet, *fallen]).changes
+    assert [change.series.labels[0][1] for change in found[:2]] == ["to-nothing", "by-half"]
+    assert [change.sure for change in found] == sorted((c.sure for c in found), reverse=True)
+
+
+def test_no_series_at_all_is_no_error() -> None:
+    found = survey([])
+    assert (found.tested, found.changes, found.likeness) == (0, (), {})

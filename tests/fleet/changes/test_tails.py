@@ -1,0 +1,83 @@
+"""Probabilities of steps in noise, against tables and noise whose long-run variance is known."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from ofu_exporter.fleet.changes.split import Step, changes, layout
+from ofu_exporter.fleet.changes.tails import (
+    long_run_inflation,
+    long_tail,
+    pilot,
+    t_tail,
+    whitened,
+    whitened_step,
+)
+
+
+def alike_noise(count: int, alike: float, seed: int) -> list[float]:
+    rng = random.Random(seed)
+    values = [rng.gauss(0, 1)]
+    while len(values) < count:
+        values.append(alike * values[-1] + math.sqrt(1 - alike**2) * rng.gauss(0, 1))
+    return values
+
+
+@pytest.mark.parametrize(
+    ("t", "freedom", "chance"),
+    [  # two-sided critical values of Student's t, as printed in every table of it
+        (2.571, 5, 0.05),
+        (4.032, 5, 0.01),
+        (2.086, 20, 0.05),
+        (3.850, 20, 0.001),
+        (1.984, 100, 0.05),
+        (3.390, 100, 0.001),
+    ],
+)
+def test_the_tail_of_t_is_that_of_the_tables(t: float, freedom: int, chance: float) -> None:
+    assert t_tail(t, freedom) == pytest.approx(chance, rel=0.04)
+
+
+def test_whitening_undoes_alike_noise() -> None:
+    values = [1.0, 0.5, 0.25, 1.125]
+    assert whitened(values, 0.5) == pytest.approx([math.sqrt(0.75), 0.0, 0.0, 1.0])
+
+
+def test_a_whitened_step_has_its_height_and_the_error_of_least_squares() -> None:
+    values = [0.1, -0.1, 0.1, -0.1, 1.1, 0.9, 1.1, 0.9]
+    height, error, chance = whitened_step(values, layout(8), Step(4, 8, 0.0), 0.0)
+    scatter = math.sqrt(8 * 0.01 / 6)
+    assert (height, error) == pytest.approx((1.0, scatter * math.sqrt(2 / 4)))
+    assert chance == pytest.approx(t_tail(height / error, 6))
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.5, 0.8])
+def test_long_run_variance_is_that_of_the_noise(alike: float) -> None:
+    found = [long_run_inflation(alike_noise(400, alike, seed)) for seed in range(20)]
+    truth = (1 + alike) / (1 - alike)
+    assert sum(found) / 20 == pytest.approx(truth, rel=0.25)
+    assert min(found) > 0.5 * truth
+
+
+def test_a_wave_is_not_taken_for_independent_noise() -> None:
+    wave = [math.sin(index / 8) for index in range(336)]
+    assert long_run_inflation(wave) > 30
+
+
+def test_the_pilot_sees_clear_steps_only() -> None:
+    noise = [0.1 * value for value in alike_noise(120, 0.3, 4)]
+    stairs = [value + (index >= 40) + (index >= 80) for index, value in enumerate(noise)]
+    assert pilot([value - sum(noise) / 120 for value in noise]) == []
+    middle = sum(stairs) / 120
+    assert pilot([value - middle for value in stairs]) == [40, 80]
+
+
+def test_a_single_odd_point_of_a_long_series_is_no_step() -> None:
+    noise = [0.1 * value for value in alike_noise(200, 0.0, 6)]
+    odd = [value - 6.0 * (index == 100) for index, value in enumerate(noise)]
+    search = changes(layout(200))
+    assert search is not None
+    assert long_tail(odd, odd, search, Step(99, 102, 11.0)) == 1.0
