@@ -12,7 +12,7 @@ from ofu_exporter.fleet.changes.result import (
     SlowRow,
 )
 from ofu_exporter.fleet.reports.tables import Section, number, share
-from ofu_exporter.support.plain_text import escaped
+from ofu_exporter.values.text import shown
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 
 MOST_ROWS = 20
@@ -21,12 +21,12 @@ COMPARED = {"ofu": "OFU", "sm_clock": "SM clock"}
 
 def text(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
     """The report as text."""
-    lines = [report.headline, *map(escaped, facts(report))]
+    lines = [report.headline, *map(shown, facts(report))]
     for section in sections(report, most_rows):
         lines += ["", f"{section.title}:", "", section.table.plain()]
     remarks = list(_remarks(report))
     if remarks:
-        lines += ["", "To know:", "", *(f"- {escaped(remark)}" for remark in remarks)]
+        lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in remarks)]
     return "\n".join(lines)
 
 
@@ -37,7 +37,7 @@ def markdown(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
         lines += ["", f"## {section.title}", "", section.table.markdown()]
     remarks = list(_remarks(report))
     if remarks:
-        lines += ["", "## To know", "", *(f"- {escaped(remark)}" for remark in remarks)]
+        lines += ["", "## To know", "", *(f"- {shown(remark)}" for remark in remarks)]
     return "\n".join(lines)
 
 
