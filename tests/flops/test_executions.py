@@ -65,7 +65,8 @@ def test_every_architecture_is_held_to_what_torch_executed() -> None:
     missing = {
         architecture
         for architecture, family in families.architectures().items()
-        if family not in WITH_INPUTS_OF_THEIR_OWN and not architecture.startswith(("Bert", "Roberta"))
+        if family not in WITH_INPUTS_OF_THEIR_OWN
+        and not architecture.startswith(("Bert", "Roberta"))
     } - held
     classified = {name for name in missing if name.endswith("ForSequenceClassification")}
     assert {name.replace("ForSequenceClassification", "ForCausalLM") for name in classified} <= held
