@@ -256,6 +256,7 @@ class ReportBook:
             horizon=horizon,
             causes=causes.fitting,
             tied=causes.tied,
+            advice=causes.advice,
             tile_overhead=adjusted.tile_overhead if adjusted else None,
             tile_overhead_bound=adjusted.bound if adjusted else None,
             warnings=stated.warnings,

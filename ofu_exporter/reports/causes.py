@@ -66,11 +66,11 @@ def likely_causes(
     hardware: Hardware,
     peak: float | None,
 ) -> Causes:
-    """What may have made a job's reports differ from OFU; nothing where one of the two is 0.
+    """What may have made a job's reports differ from OFU; nothing where no MFU was reported.
 
     Raises ConfigError for facts that contradict each other, ReportError for a model that cannot be counted.
     """
-    if not sums.mfu or not sums.ofu:
+    if not sums.mfu:
         return Causes()
     error = max(explain.POINT, min(divergence.error.largest, 1.0))
     observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))
@@ -84,7 +84,7 @@ def likely_causes(
         LikelyCause(each.cause, each.expected_ratio, each.misfit, each.evidence)
         for each in found.causes
     )
-    return Causes(tuple(fitting), found.tied)
+    return Causes(tuple(fitting), found.tied, found.advice)
 
 
 def right_mfu(report: MfuReport, peak_flops: float | None) -> float | None:

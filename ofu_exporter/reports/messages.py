@@ -252,6 +252,9 @@ class MfuAnswer(BaseModel):
     tied: int = Field(
         description="How many of the causes, from the first on, the numbers cannot tell apart."
     )
+    advice: str = Field(
+        description="What to look at where no mistake in the report is the answer; empty otherwise."
+    )
     tile_overhead: float | None = Field(
         description="What OFU is adjusted by, as it was told last; null: never told."
     )

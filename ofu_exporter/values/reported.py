@@ -57,6 +57,8 @@ class Causes:
     """Likeliest first."""
     tied: int = 0
     """How many of them, from the first on, the numbers cannot tell apart."""
+    advice: str = ""
+    """What to look at where no mistake in the report is the answer; "" otherwise."""
 
     @property
     def first(self) -> LikelyCause | None:

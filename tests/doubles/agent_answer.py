@@ -28,6 +28,7 @@ def answer_of(report: dict[str, Any], mfu: float, ofu: float) -> dict[str, Any]:
         horizon=horizon,
         causes=causes,
         tied=len(causes),
+        advice="",
         tile_overhead=None,
         tile_overhead_bound=None,
         warnings=(),

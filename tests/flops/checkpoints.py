@@ -2,7 +2,8 @@
 
 The sizes are those of each model's own card (`config.json` under its id), the number is that of its safetensors
 index, or of the table in the card or paper. A head that is stored twice, once as the embedding, counts once. They
-were noted down without fetching the cards anew, so a row that fails is to be compared with its card first.
+were noted down from memory and not compared with the cards: what checks a row is that sizes and number, noted apart,
+agree to the last digit. A row that fails is to be compared with its card first.
 """
 
 from __future__ import annotations

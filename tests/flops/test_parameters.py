@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter import flops
+from tests.flops import multimodal_checkpoints
 from tests.flops.checkpoints import CHECKPOINTS, checkpoint
 from tests.flops.counting import NAMES, config, without
 
@@ -70,6 +71,19 @@ def test_total(name: str) -> None:
 def test_public_checkpoints(kind: str, sizes: dict[str, Any], published: int) -> None:
     model = flops.read(checkpoint(kind, sizes))
     lengths = flops.fixed(1, **dict.fromkeys(model.streams, 8))
+    assert flops.count(model, lengths).parameters.total == published
+
+
+@pytest.mark.parametrize(
+    ("architecture", "sizes", "published"),
+    [each[1:] for each in multimodal_checkpoints.CHECKPOINTS],
+    ids=[each[0] for each in multimodal_checkpoints.CHECKPOINTS],
+)
+def test_public_checkpoints_that_read_more_than_text(
+    architecture: str, sizes: dict[str, Any], published: int
+) -> None:
+    model = flops.read({**sizes, "architectures": [architecture]})
+    lengths = flops.fixed(1, **dict.fromkeys(model.streams, 800))
     assert flops.count(model, lengths).parameters.total == published
 
 

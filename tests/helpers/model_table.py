@@ -222,10 +222,12 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=2, help="How many models are run at once.")
     asked = parser.parse_args()
     pairs = [*architectures().items(), *((f"diffusers {name}", name) for name in DENOISERS)]
+    known = families.architectures()
+    first = sorted(pairs, key=lambda pair: pair[1] not in known)
     if asked.only:
-        pairs = [pair for pair in pairs if {*pair} & {*asked.only}]
+        first = [pair for pair in first if {*pair} & {*asked.only}]
     found = _kept(asked.kept)
-    for each in rows([pair for pair in pairs if pair[0] not in found], asked.at_once):
+    for each in rows([pair for pair in first if pair[0] not in found], asked.at_once):
         sys.stderr.write(_cells(each) + "\n")
         found[each.kind] = each
         if asked.kept:

@@ -62,9 +62,23 @@ def test_a_peak_that_was_said_or_needed_none_is_not_the_mistake(said_as: dict[st
     assert found({**said_as, "precision": "bf16"}, HALF).fitting == ()
 
 
-def test_where_one_of_the_two_is_nothing_there_is_no_ratio_to_explain() -> None:
+def test_where_nothing_was_reported_there_is_nothing_to_explain() -> None:
     assert found({"mfu": 0.4}, Compared(0.0, 100.0, 600.0)) == Causes()
-    assert found({"mfu": 0.4}, Compared(100.0, 0.0, 600.0)) == Causes()
+
+
+@pytest.mark.parametrize("ofu_seconds", [0.0, 0.1])
+def test_where_the_gpus_did_next_to_nothing_no_cause_is_named_but_what_to_look_at(
+    ofu_seconds: float,
+) -> None:
+    causes = found({"mfu": 0.4}, Compared(100.0, ofu_seconds, 600.0))
+    assert causes.fitting == ()
+    assert "the GPUs did next to nothing" in causes.advice
+
+
+def test_where_a_cause_is_named_there_is_no_other_advice() -> None:
+    causes = found({"mfu": 0.2, "precision": "bf16"}, HALF)
+    assert causes.fitting
+    assert causes.advice == ""
 
 
 def test_a_model_that_breaks_the_search_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

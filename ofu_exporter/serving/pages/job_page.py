@@ -98,7 +98,7 @@ def _verdict(reported: ReportedMfu | None) -> Iterable[Html]:
             tied = f"The numbers cannot tell the first {causes.tied} apart."
             parts.append(element("p", tied, _class="soft"))
     elif causes is not None:
-        parts.append(element("p", "No known cause fits."))
+        parts.append(element("p", causes.advice or "No known cause fits."))
     yield element("section", *parts, _class="card")
 
 
