@@ -12,8 +12,8 @@ from ofu_exporter.fleet.changes.result import (
     SlowRow,
 )
 from ofu_exporter.fleet.reports.tables import Section, number, share
-from ofu_exporter.values.text import shown
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.values.text import shown
 
 MOST_ROWS = 20
 COMPARED = {"ofu": "OFU", "sm_clock": "SM clock"}
