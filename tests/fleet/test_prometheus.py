@@ -98,8 +98,24 @@ OTHERS: Sequence[tuple[QueryReason, Told]] = (
 )
 
 
+OPENED: list[PrometheusClient] = []
+
+
+@pytest.fixture(autouse=True)
+def _all_are_closed() -> Iterator[None]:
+    """A connection that is left open would be found by whichever test runs later."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
 def client(url: str, access: ServerAccess = NO_ACCESS, **environ: str) -> PrometheusClient:
-    return PrometheusClient(url, access, environ, sleep=lambda _: None, timeout=20)
+    return opened(PrometheusClient(url, access, environ, sleep=lambda _: None, timeout=20))
+
+
+def opened(made: PrometheusClient) -> PrometheusClient:
+    OPENED.append(made)
+    return made
 
 
 @pytest.mark.parametrize("told", [told for _, told in TOO_MUCH], ids=[name for name, _ in TOO_MUCH])
@@ -124,7 +140,7 @@ def test_a_busy_server_is_asked_again_when_it_wants_to_be() -> None:
     waited: list[float] = []
     answers = iter([error(429, "", "", retry_after="7"), Told(503, b""), vector(({}, 5.0, "1"))])
     with query_server(lambda _: next(answers)) as server:
-        asked = PrometheusClient(server.url, sleep=waited.append)
+        asked = opened(PrometheusClient(server.url, sleep=waited.append))
         assert asked.instant("up")[0].points == [(5.0, 1.0)]
     assert waited == [7.0, 2.0]
 
