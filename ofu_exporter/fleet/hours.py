@@ -11,7 +11,7 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """The time after `start`, up to and with `end`; Unix seconds."""
 
     start: float
@@ -21,34 +21,34 @@ class Span(NamedTuple):
     def hours(self) -> int:
         return round((self.end - self.start) / HOUR)
 
-    def halves(self) -> tuple[Span, Span]:
+    def halves(self) -> tuple[TimeSpan, TimeSpan]:
         """Two spans of whole hours."""
         middle = self.start + HOUR * (self.hours // 2)
-        return Span(self.start, middle), Span(middle, self.end)
+        return TimeSpan(self.start, middle), TimeSpan(middle, self.end)
 
-    def pieces(self, hours: int) -> Iterator[Span]:
+    def pieces(self, hours: int) -> Iterator[TimeSpan]:
         """Spans of this number of hours; the last may be shorter."""
         for piece in range(0, self.hours, hours):
             begin = self.start + HOUR * piece
-            yield Span(begin, min(begin + HOUR * hours, self.end))
+            yield TimeSpan(begin, min(begin + HOUR * hours, self.end))
 
 
-class Clock(NamedTuple):
+class ServerClock(NamedTuple):
     """Whole hours that begin `phase` seconds after those of the clock."""
 
     phase: float = 0.0
 
-    def whole(self, start: float, end: float) -> Span:
+    def whole(self, start: float, end: float) -> TimeSpan:
         """As many whole hours as lie between two times, the last of them the last that has ended."""
         last = math.floor((round(end, 3) - self.phase) / HOUR + 1e-9)
-        return Span(self.end_of(last - max(0, round((end - start) / HOUR))), self.end_of(last))
+        return TimeSpan(self.end_of(last - max(0, round((end - start) / HOUR))), self.end_of(last))
 
-    def hours(self, span: Span) -> range:
+    def hours(self, span: TimeSpan) -> range:
         """The numbers of the hours of a span of whole hours."""
         return range(self.hour_of(span.start) + 1, self.hour_of(span.end) + 1)
 
-    def span(self, first: int, last: int) -> Span:
-        return Span(self.end_of(first - 1), self.end_of(last))
+    def span(self, first: int, last: int) -> TimeSpan:
+        return TimeSpan(self.end_of(first - 1), self.end_of(last))
 
     def day_of(self, hour: int) -> int:
         """Days since 1970 (UTC) until the hour began."""

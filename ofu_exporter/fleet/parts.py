@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, TypeVar
 
 from ofu_exporter.errors import QueryError
-from ofu_exporter.fleet.hours import Span
+from ofu_exporter.fleet.hours import TimeSpan
 from ofu_exporter.values.reasons import QueryReason
 
 AnswerT = TypeVar("AnswerT")
@@ -25,7 +25,7 @@ class MissingPart(NamedTuple):
     """A stretch of time of which something could not be read."""
 
     what: str
-    span: Span
+    span: TimeSpan
     why: str
 
 
@@ -49,8 +49,8 @@ class PartReader:
         self._lost = 0
 
     def read(
-        self, what: str, span: Span, fetch: Callable[[Span], AnswerT]
-    ) -> Iterator[tuple[Span, AnswerT]]:
+        self, what: str, span: TimeSpan, fetch: Callable[[TimeSpan], AnswerT]
+    ) -> Iterator[tuple[TimeSpan, AnswerT]]:
         """Every part that can be had. Raises QueryError where the server lets nobody in."""
         waiting = [*span.pieces(self._hours_at_once)][::-1]
         hours, done = self._hours_at_once, 0
@@ -73,7 +73,7 @@ class PartReader:
         self._progress(what, span.hours, span.hours)
 
     def _fetched(
-        self, fetch: Callable[[Span], AnswerT], part: Span
+        self, fetch: Callable[[TimeSpan], AnswerT], part: TimeSpan
     ) -> tuple[AnswerT | None, QueryError | None]:
         if self._lost >= _LOST_IN_A_ROW:
             away = QueryError(QueryReason.UNREACHABLE, "not asked for: the server is away")
@@ -89,10 +89,10 @@ class PartReader:
         self._lost = 0
         return answer, None
 
-    def _note(self, what: str, part: Span, why: str) -> None:
+    def _note(self, what: str, part: TimeSpan, why: str) -> None:
         """One entry for parts that follow each other and are missing for the same reason."""
         before = self.missing[-1] if self.missing else None
         if before and (before.what, before.span.end, before.why) == (what, part.start, why):
-            self.missing[-1] = MissingPart(what, Span(before.span.start, part.end), why)
+            self.missing[-1] = MissingPart(what, TimeSpan(before.span.start, part.end), why)
         else:
             self.missing.append(MissingPart(what, part, why))

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 
 from ofu_exporter.serving.connection_limit import READ_BYTES, ConnectionLimit, RequestPhase
-from ofu_exporter.serving.request_queue import Lane, lane_of
+from ofu_exporter.serving.request_queue import TurnKind, lane_of
 
 _HANDSHAKE = 0x16
 """The first byte of a record of TLS with a ClientHello (RFC 8446, 5.1: ContentType handshake)."""
@@ -60,7 +60,7 @@ class Arrival:
             self._watched = asyncio.get_running_loop()
             self._watched.add_reader(self.socket, self.look)
 
-    def _request(self) -> Lane | None:
+    def _request(self) -> TurnKind | None:
         while not _is_whole(self.head):
             try:
                 piece = self.socket.recv(READ_BYTES - len(self.head))
@@ -71,7 +71,7 @@ class Arrival:
             self.head += piece
         return lane_of(self.head)
 
-    def _hello(self) -> Lane | None:
+    def _hello(self) -> TurnKind | None:
         """What came in stays in the kernel, which wakes us when the record is whole, or no more of it can come."""
         buffer = self._limit.buffer
         try:
@@ -86,7 +86,7 @@ class Arrival:
             self._wake_at(wanted)
             return None
         self._wake_at(1)
-        return Lane.HELLO
+        return TurnKind.HELLO
 
     def _wake_at(self, count: int) -> None:
         self._record_bytes = count

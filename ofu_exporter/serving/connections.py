@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ofu_exporter.serving.access import CERTIFIED
 from ofu_exporter.serving.arrivals import Arrival
 from ofu_exporter.serving.connection_limit import READ_BYTES, ConnectionLimit, RequestPhase
-from ofu_exporter.serving.request_queue import Lane, lane_of
+from ofu_exporter.serving.request_queue import TurnKind, lane_of
 from ofu_exporter.serving.tls import WriterContext
 from ofu_exporter.support.peers import peer_uid
 
@@ -123,11 +123,11 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
     def handle_events(self) -> None:
         """Work on what has come in; what came in before the last answer was complete waits for its turn."""
         if self._completing and self.conn.trailing_data[0]:
-            self._wait(Lane.PIPELINED)
+            self._wait(TurnKind.PIPELINED)
         else:
             super().handle_events()
 
-    def _wait(self, lane: Lane) -> None:
+    def _wait(self, lane: TurnKind) -> None:
         self._unset_keepalive_if_required()
         self.transport.pause_reading()
         if not self._queued:  # one place in the queue for each connection

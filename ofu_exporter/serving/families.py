@@ -22,14 +22,14 @@ from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_METRICS
 from ofu_exporter.serving.metrics.model import MODEL_METRICS, once
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
-from ofu_exporter.serving.text_format import Family
+from ofu_exporter.serving.text_format import MetricFamily
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 
-def families(snapshot: Snapshot, faults: Faults) -> Iterator[Family]:
+def families(snapshot: Snapshot, faults: Faults) -> Iterator[MetricFamily]:
     """The metrics of a snapshot, of which nothing has become too old."""
     for metric in GPU_METRICS:
-        family = Family(metric.spec)
+        family = MetricFamily(metric.spec)
         for view in snapshot.gpus:
             labels = _gpu_labels(view)
             for extra, value in faults.rows(metric.spec.name, metric.rows, view, snapshot):
@@ -63,8 +63,8 @@ def families(snapshot: Snapshot, faults: Faults) -> Iterator[Family]:
         yield filled(scheduler_metric.spec, rows)
 
 
-def filled(spec: MetricSpec, rows: Rows) -> Family:
-    family = Family(spec)
+def filled(spec: MetricSpec, rows: Rows) -> MetricFamily:
+    family = MetricFamily(spec)
     for labels, value in rows:
         family.add_metric(labels, value)
     return family
@@ -76,13 +76,13 @@ def _sharing(snapshot: Snapshot) -> Rows:
     return [((*_gpu_labels(view), job.job_id), 1.0) for view in shared for job in view.holders]
 
 
-def _source_family(metric: SourceMetric, snapshot: Snapshot) -> Family:
+def _source_family(metric: SourceMetric, snapshot: Snapshot) -> MetricFamily:
     """A metric of every source; one without the label `source` is the first source's."""
     spec = metric.spec
     others = snapshot.other_sources if "source" in spec.labels else ()
     healths = (snapshot.source, *others)
     if spec.kind == "summary":
-        summary = Family(spec)
+        summary = MetricFamily(spec)
         for health in healths:
             for labels, seconds in metric.rows(health):
                 summary.add_summary(labels, health.reads, seconds)
@@ -94,14 +94,14 @@ def _gpu_labels(view: GpuView) -> tuple[str, ...]:
     return (view.gpu.index, view.gpu.uuid, view.gpu.instance)
 
 
-def counted(spec: MetricSpec, counts: Mapping[Any, int]) -> Family:
-    family = Family(spec)
+def counted(spec: MetricSpec, counts: Mapping[Any, int]) -> MetricFamily:
+    family = MetricFamily(spec)
     for labels, count in counts.items():
         family.add_metric(labels, count)
     return family
 
 
-def timestamps(snapshot: Snapshot) -> Iterator[Family]:
+def timestamps(snapshot: Snapshot) -> Iterator[MetricFamily]:
     """When each GPU's last window ended, when the snapshot was made and when each scheduler last answered."""
     windows = ((_gpu_labels(view), view.sampled_at) for view in snapshot.gpus)
     answers = (((health.name,), health.answered_at) for health in snapshot.schedulers)
@@ -112,7 +112,7 @@ def timestamps(snapshot: Snapshot) -> Iterator[Family]:
 
 def _dated_family(
     spec: MetricSpec, snapshot: Snapshot, rows: Iterable[tuple[tuple[str, ...], float | None]]
-) -> Family:
+) -> MetricFamily:
     """A family of Unix times from monotonic ones; a row whose time is not known is left out."""
     dated = ((labels, None if at is None else snapshot.unix_at(at)) for labels, at in rows)
     return filled(spec, ((labels, unix) for labels, unix in dated if unix is not None))

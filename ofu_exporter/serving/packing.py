@@ -12,7 +12,7 @@ _END = b"\x03\x00"
 """An empty last block of deflate (RFC 1951)."""
 
 
-class Part:
+class PagePart:
     """Some bytes of a page, which are packed when that is first asked for."""
 
     def __init__(self, plain: bytes) -> None:
@@ -25,12 +25,12 @@ class Part:
         return deflate.compress(self.plain) + deflate.flush(zlib.Z_FULL_FLUSH)
 
 
-def joined(parts: Iterable[Part]) -> bytes:
+def joined(parts: Iterable[PagePart]) -> bytes:
     """The page as it is."""
     return b"".join(part.plain for part in parts)
 
 
-def packed(parts: Iterable[Part]) -> bytes:
+def packed(parts: Iterable[PagePart]) -> bytes:
     """The page as one member of gzip: some readers stop after the first of several."""
     check, size, blocks = 0, 0, []
     for part in parts:

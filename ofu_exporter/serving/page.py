@@ -29,8 +29,8 @@ from ofu_exporter.serving.metrics.agent import (
 )
 from ofu_exporter.serving.metrics.process import ProcessReader
 from ofu_exporter.serving.metrics.spec import MetricSpec
-from ofu_exporter.serving.packing import Part, joined, packed
-from ofu_exporter.serving.text_format import END, Family, TextFormat, chosen_format, written
+from ofu_exporter.serving.packing import PagePart, joined, packed
+from ofu_exporter.serving.text_format import END, MetricFamily, TextFormat, chosen_format, written
 from ofu_exporter.values.snapshot import Snapshot
 
 METRICS = "/metrics"
@@ -66,16 +66,16 @@ class _KeptParts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: object = None
-        self._parts: dict[TextFormat, Part] = {}
+        self._parts: dict[TextFormat, PagePart] = {}
 
-    def part(self, of: object, form: TextFormat, make: Callable[[], bytes]) -> Part:
+    def part(self, of: object, form: TextFormat, make: Callable[[], bytes]) -> PagePart:
         """The part, made anew where it is made of something else than before."""
         with self._lock:
             if self._of != of:
                 self._of, self._parts = of, {}
             parts = self._parts
         if form not in parts:
-            parts[form] = Part(make())
+            parts[form] = PagePart(make())
         return parts[form]
 
 
@@ -155,7 +155,7 @@ class Page:
             return Rendered(packed(parts), form.content_type, "gzip")
         return Rendered(joined(parts), form.content_type, None)
 
-    def _parts(self, form: TextFormat) -> list[Part]:
+    def _parts(self, form: TextFormat) -> list[PagePart]:
         """What seldom changes comes first, and what changes with each scrape last."""
         with self._lock:
             reloads, requests = dict(self._reloads), dict(self._requests)
@@ -169,12 +169,12 @@ class Page:
             used = (filled(spec, [((), value)]) for spec, value in values)
             parts.append(self._of_process.part(values, form, lambda: self._text(used, form)))
         last = self._text([counted(REQUESTS, requests)], form)
-        return [*parts, Part(last + END if form.is_openmetrics else last)]
+        return [*parts, PagePart(last + END if form.is_openmetrics else last)]
 
-    def _snapshot_part(self, form: TextFormat) -> Part:
+    def _snapshot_part(self, form: TextFormat) -> PagePart:
         now, snapshot = self._clock(), self._snapshot
         if snapshot is None:
-            return Part(b"")
+            return PagePart(b"")
         dated = self._dated(snapshot, now)
 
         def text() -> bytes:
@@ -183,7 +183,7 @@ class Page:
 
         return self._of_snapshot.part((snapshot, dated.unix, stale(snapshot, now)), form, text)
 
-    def _text(self, made: Iterable[Family], form: TextFormat) -> bytes:
+    def _text(self, made: Iterable[MetricFamily], form: TextFormat) -> bytes:
         return b"".join([written(family, form, self.faults.note) for family in made])
 
     def _dated(self, snapshot: Snapshot, now: float) -> Snapshot:
@@ -208,7 +208,7 @@ def _copied(counts: LiveCounts) -> LiveCounts:
 
 def _count_families(
     reloads: Mapping[str, int], faults: Mapping[str, int], counts: LiveCounts
-) -> list[Family]:
+) -> list[MetricFamily]:
     """The metrics that change when something happens to the agent itself."""
     made = [
         filled(BUILD_INFO, [((__version__, platform.python_version()), 1.0)]),
@@ -224,5 +224,5 @@ def _count_families(
     return made
 
 
-def _by_word(spec: MetricSpec, counts: Mapping[str, int]) -> Family:
+def _by_word(spec: MetricSpec, counts: Mapping[str, int]) -> MetricFamily:
     return counted(spec, {(word,): count for word, count in counts.items()})

@@ -17,7 +17,7 @@ REST_SECONDS = 0.0005
 """Time after which one that writes need not wait for these turns: a request that reads has had its five."""
 
 
-class Lane(Enum):
+class TurnKind(Enum):
     """What a connection waits to go on with."""
 
     HELLO = "hello"
@@ -34,9 +34,9 @@ class Lane(Enum):
 _READS = (b"GET ", b"HEAD ")
 
 
-def lane_of(begin: bytes) -> Lane:
+def lane_of(begin: bytes) -> TurnKind:
     """Where a connection waits whose next bytes begin so."""
-    return Lane.READ if begin.startswith(_READS) else Lane.WRITE
+    return TurnKind.READ if begin.startswith(_READS) else TurnKind.WRITE
 
 
 class Waiting(Protocol):
@@ -84,12 +84,12 @@ class RequestQueue:
     """Lets one handshake and one request that reads go on in every turn of the loop, and one of the others in some."""
 
     def __init__(self) -> None:
-        self._lines = {lane: FairLine(newest_first=lane is Lane.HELLO) for lane in Lane}
+        self._lines = {lane: FairLine(newest_first=lane is TurnKind.HELLO) for lane in TurnKind}
         self._left = 0
         self._wrote_at = -math.inf
         self._turning = False
 
-    def add(self, waiting: Waiting, lane: Lane) -> None:
+    def add(self, waiting: Waiting, lane: TurnKind) -> None:
         """Let a connection wait; its `go_on` is called when it is its turn."""
         self._lines[lane].add(waiting)
         if not self._turning:
@@ -107,11 +107,11 @@ class RequestQueue:
     def _turn(self) -> None:
         """One turn of the event loop."""
         self._turning = False
-        hello = self._lines[Lane.HELLO].take()
-        reader, others = self._lines[Lane.READ].take(), []
+        hello = self._lines[TurnKind.HELLO].take()
+        reader, others = self._lines[TurnKind.READ].take(), []
         if not self._left:
-            early = None if reader else self._lines[Lane.PIPELINED].take()
-            others = [each for each in (early, self._lines[Lane.WRITE].take()) if each]
+            early = None if reader else self._lines[TurnKind.PIPELINED].take()
+            others = [each for each in (early, self._lines[TurnKind.WRITE].take()) if each]
         self._left = TURNS_BETWEEN if others else max(0, self._left - 1)
         loop = asyncio.get_running_loop()
         if others:

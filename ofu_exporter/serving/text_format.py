@@ -48,7 +48,7 @@ class SampleLine(NamedTuple):
     value: float
 
 
-class Family:
+class MetricFamily:
     """One metric with its samples."""
 
     def __init__(self, spec: MetricSpec) -> None:
@@ -85,7 +85,9 @@ def _shape(spec: MetricSpec) -> _Shape:
     return _Shape(heads, order, tuple(spec.labels[place] for place in order))
 
 
-def written(family: Family, form: TextFormat, refuse: Callable[[str, Exception], object]) -> bytes:
+def written(
+    family: MetricFamily, form: TextFormat, refuse: Callable[[str, Exception], object]
+) -> bytes:
     """A metric as text, b"" without a sample. A sample that cannot be written is given to `refuse`."""
     if not family.samples:
         return b""
@@ -100,7 +102,7 @@ def written(family: Family, form: TextFormat, refuse: Callable[[str, Exception],
 
 
 def _writable(
-    family: Family, shape: _Shape, refuse: Callable[[str, Exception], object]
+    family: MetricFamily, shape: _Shape, refuse: Callable[[str, Exception], object]
 ) -> list[str]:
     """The lines of those samples that can be written."""
     lines = []

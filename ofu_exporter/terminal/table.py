@@ -16,7 +16,7 @@ MEASURED_ROWS = 200
 """Rows whose texts decide how wide a column is."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table."""
 
     key: str
@@ -49,11 +49,11 @@ class Row(NamedTuple):
     """The cell of this column takes all of the line from there on."""
 
 
-class Section(NamedTuple):
+class TableSection(NamedTuple):
     """A table with a title."""
 
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Row]
     empty: str = ""
     """Stands in the place of rows where there are none."""
@@ -76,7 +76,7 @@ def joined(*parts: tuple[str, str]) -> Draw:
     return lambda width: fit_line([Segment(*part) for part in parts], width)
 
 
-def widths(columns: Sequence[Column], width: int) -> dict[str, int]:
+def widths(columns: Sequence[TableColumn], width: int) -> dict[str, int]:
     """The columns that there is room for, and the width of each: texts grow before pictures."""
     shown = list(columns)
     while _needed(shown) > width:
@@ -91,7 +91,7 @@ def widths(columns: Sequence[Column], width: int) -> dict[str, int]:
     return found
 
 
-def _grow(columns: Sequence[Column], found: dict[str, int], left: int) -> int:
+def _grow(columns: Sequence[TableColumn], found: dict[str, int], left: int) -> int:
     """Give columns what is left, in equal parts as far as each takes it; returns what they leave."""
     growing = [column for column in columns if column.most > column.least]
     while left > 0 and growing:
@@ -104,11 +104,11 @@ def _grow(columns: Sequence[Column], found: dict[str, int], left: int) -> int:
     return left
 
 
-def _needed(columns: Sequence[Column]) -> int:
+def _needed(columns: Sequence[TableColumn]) -> int:
     return sum(column.least for column in columns) + GAP * (len(columns) - 1)
 
 
-def _as_wide_as_needed(section: Section) -> list[Column]:
+def _as_wide_as_needed(section: TableSection) -> list[TableColumn]:
     """The columns, none with more room than its texts take."""
     return [
         column if column.is_picture else column._replace(most=_natural(column, section.rows))
@@ -116,7 +116,7 @@ def _as_wide_as_needed(section: Section) -> list[Column]:
     ]
 
 
-def _natural(column: Column, rows: Sequence[Row]) -> int:
+def _natural(column: TableColumn, rows: Sequence[Row]) -> int:
     """The width of the widest text, within the column's limits."""
     cells = (row.cells.get(column.key) for row in rows[:MEASURED_ROWS] if not row.rest_from)
     drawn = (draw(column.most) for draw in cells if draw)
@@ -125,7 +125,7 @@ def _natural(column: Column, rows: Sequence[Row]) -> int:
     return max(column.least, min(column.most, max(widest, width_of(column.title))))
 
 
-def lay_out(sections: Sequence[Section], width: int) -> list[Laid]:
+def lay_out(sections: Sequence[TableSection], width: int) -> list[Laid]:
     """Every line of these tables, each exactly as wide as that."""
     lines: list[Laid] = []
     for section in sections:
@@ -135,7 +135,7 @@ def lay_out(sections: Sequence[Section], width: int) -> list[Laid]:
     return lines
 
 
-def _section(section: Section, width: int) -> list[Laid]:
+def _section(section: TableSection, width: int) -> list[Laid]:
     if not section.rows:
         line = [Segment(f"{section.title}: ", "title"), Segment(section.empty, "soft")]
         return [Laid(partial(fit_line, line, width))]
@@ -152,7 +152,7 @@ def _section(section: Section, width: int) -> list[Laid]:
     ]
 
 
-def _row(row: Row, columns: Sequence[Column], room: Mapping[str, int], width: int) -> Line:
+def _row(row: Row, columns: Sequence[TableColumn], room: Mapping[str, int], width: int) -> Line:
     line: Line = []
     for column in columns:
         draw = row.cells.get(column.key)

@@ -31,7 +31,7 @@ from ofu_exporter.terminal.job_rows import (
 from ofu_exporter.terminal.problem_rows import COLUMNS as PROBLEM_COLUMNS
 from ofu_exporter.terminal.problem_rows import problem_rows
 from ofu_exporter.terminal.scene import Scene, named
-from ofu_exporter.terminal.table import Column, Row, Section
+from ofu_exporter.terminal.table import Row, TableColumn, TableSection
 
 SORTS = {
     "n": "node",
@@ -71,17 +71,17 @@ class View(NamedTuple):
 
     key: str
     title: str
-    sections: Callable[[Scene], list[Section]]
+    sections: Callable[[Scene], list[TableSection]]
 
 
-def _gpus(scene: Scene) -> list[Section]:
+def _gpus(scene: Scene) -> list[TableSection]:
     nodes = scene.nodes
     columns = [NODE, *GPU_COLUMNS] if len(scene.answers) > 1 else [*GPU_COLUMNS]
     longest = max((len(answer.name) for answer in scene.answers), default=0)
     if len(scene.answers) > 1 and longest > NODE.least:
         columns[0] = NODE._replace(least=min(longest, 10))
     empty = _why_none(nodes[0]) if nodes else "no node has answered yet"
-    return [Section("GPUs", columns, gpu_rows(scene), empty), *_jobs_if_any(scene)]
+    return [TableSection("GPUs", columns, gpu_rows(scene), empty), *_jobs_if_any(scene)]
 
 
 def _why_none(node: NodeJson) -> str:
@@ -93,32 +93,34 @@ def _why_none(node: NodeJson) -> str:
     return f"source {source.source}: {source.reason.replace('_', ' ')}{more}. {source.advice}"
 
 
-def _jobs_if_any(scene: Scene) -> list[Section]:
+def _jobs_if_any(scene: Scene) -> list[TableSection]:
     return _jobs(scene) if jobs_of(scene) else []
 
 
-def _jobs(scene: Scene) -> list[Section]:
-    columns: Sequence[Column] = JOB_COLUMNS
+def _jobs(scene: Scene) -> list[TableSection]:
+    columns: Sequence[TableColumn] = JOB_COLUMNS
     if len(scene.answers) < 2:
         columns = [column for column in columns if column.key != "node"]
-    return [Section("Jobs", columns, job_rows(scene), "no job holds a GPU, as far as is known")]
+    return [
+        TableSection("Jobs", columns, job_rows(scene), "no job holds a GPU, as far as is known")
+    ]
 
 
-def _users(scene: Scene) -> list[Section]:
-    return [Section("Users", USER_COLUMNS, user_rows(scene), "no job holds a GPU")]
+def _users(scene: Scene) -> list[TableSection]:
+    return [TableSection("Users", USER_COLUMNS, user_rows(scene), "no job holds a GPU")]
 
 
-def _idle(scene: Scene) -> list[Section]:
+def _idle(scene: Scene) -> list[TableSection]:
     empty = "no job holds a GPU without tensor work"
-    return [Section("Held and idle", IDLE_COLUMNS, idle_rows(scene), empty)]
+    return [TableSection("Held and idle", IDLE_COLUMNS, idle_rows(scene), empty)]
 
 
-def _problems(scene: Scene) -> list[Section]:
-    return [Section("What is wrong", PROBLEM_COLUMNS, problem_rows(scene), "nothing is known")]
+def _problems(scene: Scene) -> list[TableSection]:
+    return [TableSection("What is wrong", PROBLEM_COLUMNS, problem_rows(scene), "nothing is known")]
 
 
-def _nodes(scene: Scene) -> list[Section]:
-    return [Section("Nodes", NODE_COLUMNS, node_rows(scene), "none")]
+def _nodes(scene: Scene) -> list[TableSection]:
+    return [TableSection("Nodes", NODE_COLUMNS, node_rows(scene), "none")]
 
 
 VIEWS = {
@@ -131,7 +133,7 @@ VIEWS = {
 }
 
 
-def sections(scene: Scene, choice: Choice) -> list[Section]:
+def sections(scene: Scene, choice: Choice) -> list[TableSection]:
     """The tables of a view, with the rows that are wanted in the order that is wanted."""
     made = VIEWS[choice.view].sections(scene)
     return [section._replace(rows=_chosen(section.rows, choice)) for section in made]

@@ -74,7 +74,7 @@ KERNELS: Mapping[str, tuple[MadeKernel, ...]] = {
 PIPES = {"int8": "imma", "fp64": "dmma"}
 
 
-class Clock:
+class StepClock:
     """Seconds that pass only in `wait`, in steps; each step calls the listener."""
 
     def __init__(self, step_seconds: float) -> None:
@@ -100,7 +100,7 @@ class SimulatedWatch:
     simulated = True
     source = "simulate"
 
-    def __init__(self, probe: Probe, clock: Clock, pace: SamplingPace) -> None:
+    def __init__(self, probe: Probe, clock: StepClock, pace: SamplingPace) -> None:
         self._probe = probe
         self._reads = pace.reads_per_window
         self._beats = 0
@@ -140,7 +140,7 @@ class SimulatedMachine:
     simulated = True
 
     def __init__(self, pace: SamplingPace, seed: int, cycles: bool = False) -> None:
-        self.clock = Clock(pace.step_seconds)
+        self.clock = StepClock(pace.step_seconds)
         options = driver.Options(simulated_gpus=1, seed=seed, simulated_cycles=cycles)
         (self.probe,) = driver.Source(options, self.clock).open()
         (self._gpu,) = self.probe.gpus()

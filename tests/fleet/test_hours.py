@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.hours import HOUR, Clock, Span, phase_of, runs
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of, runs
 
 PHASES = st.integers(0, 3_599_999).map(lambda ms: ms / 1000)
 TIMES = st.integers(1_700_000_000, 1_800_000_000).map(float)
@@ -15,7 +15,7 @@ TIMES = st.integers(1_700_000_000, 1_800_000_000).map(float)
 
 @given(PHASES, st.integers(470_000, 500_000))
 def test_the_end_of_an_hour_belongs_to_it_and_its_begin_does_not(phase: float, hour: int) -> None:
-    clock = Clock(phase)
+    clock = ServerClock(phase)
     assert clock.hour_of(clock.end_of(hour)) == hour
     assert clock.hour_of(clock.end_of(hour) + 0.001) == hour + 1
     assert clock.hour_of(clock.end_of(hour) - 0.001) == hour
@@ -25,7 +25,7 @@ def test_the_end_of_an_hour_belongs_to_it_and_its_begin_does_not(phase: float, h
 def test_as_many_whole_hours_as_were_asked_for_end_before_the_end(
     phase: float, end: float, hours: int
 ) -> None:
-    clock = Clock(phase)
+    clock = ServerClock(phase)
     span = clock.whole(end - hours * HOUR, end)
     assert span.hours == hours
     assert end - HOUR < span.end <= end
@@ -35,7 +35,7 @@ def test_as_many_whole_hours_as_were_asked_for_end_before_the_end(
 
 @given(st.integers(1, 400), st.integers(1, 50))
 def test_pieces_and_halves_are_the_whole(hours: int, size: int) -> None:
-    whole = Span(1000.0, 1000.0 + hours * HOUR)
+    whole = TimeSpan(1000.0, 1000.0 + hours * HOUR)
     pieces = [*whole.pieces(size)]
     assert pieces[0].start == whole.start
     assert pieces[-1].end == whole.end
@@ -54,6 +54,6 @@ def test_runs_are_rows_of_successive_hours() -> None:
 
 
 def test_an_hour_belongs_to_the_day_in_which_it_begins() -> None:
-    clock = Clock(0.0)
+    clock = ServerClock(0.0)
     assert clock.day_of(24) == 0
     assert clock.day_of(25) == 1

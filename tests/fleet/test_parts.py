@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import QueryError
-from ofu_exporter.fleet.hours import HOUR, Span
+from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.values.reasons import QueryReason
 
-DAYS = Span(0.0, 14 * 24 * HOUR)
+DAYS = TimeSpan(0.0, 14 * 24 * HOUR)
 
 
-def limited(hours: int, asked: list[Span]) -> Callable[[Span], list[int]]:
+def limited(hours: int, asked: list[TimeSpan]) -> Callable[[TimeSpan], list[int]]:
     """A server that answers for a limited number of hours at once."""
 
-    def fetch(part: Span) -> list[int]:
+    def fetch(part: TimeSpan) -> list[int]:
         asked.append(part)
         if part.hours > hours:
             raise QueryError(QueryReason.TOO_MUCH, "too many samples")
@@ -38,7 +38,7 @@ def test_every_hour_is_read_once_and_in_order_whatever_the_cut(limit: int, at_on
 
 
 def test_what_was_too_much_once_is_not_asked_for_again() -> None:
-    asked: list[Span] = []
+    asked: list[TimeSpan] = []
     [*PartReader(hours_at_once=24).read("x", DAYS, limited(6, asked))]
     refused = [part for part in asked if part.hours > 6]
     assert [part.hours for part in refused] == [24, 12]
@@ -46,7 +46,7 @@ def test_what_was_too_much_once_is_not_asked_for_again() -> None:
 
 @given(st.sets(st.integers(0, 335), max_size=40))
 def test_hours_that_no_server_answers_are_named_and_the_others_are_read(bad: set[int]) -> None:
-    def fetch(part: Span) -> list[int]:
+    def fetch(part: TimeSpan) -> list[int]:
         first = round(part.start / HOUR)
         hours = [*range(first, first + part.hours)]
         if bad & {*hours}:
@@ -65,7 +65,7 @@ def test_hours_that_no_server_answers_are_named_and_the_others_are_read(bad: set
 
 
 def test_a_part_that_fails_for_another_reason_is_missing_as_a_whole() -> None:
-    def fetch(part: Span) -> int:
+    def fetch(part: TimeSpan) -> int:
         if part.start == 24 * HOUR:
             raise QueryError(QueryReason.REFUSED, "no such function")
         return part.hours
@@ -75,15 +75,15 @@ def test_a_part_that_fails_for_another_reason_is_missing_as_a_whole() -> None:
     (part,) = reader.missing
     assert (part.what, part.span, part.why) == (
         "jobs",
-        Span(24 * HOUR, 48 * HOUR),
+        TimeSpan(24 * HOUR, 48 * HOUR),
         "no such function",
     )
 
 
 def test_a_server_that_went_away_is_not_asked_for_ever() -> None:
-    asked: list[Span] = []
+    asked: list[TimeSpan] = []
 
-    def fetch(part: Span) -> int:
+    def fetch(part: TimeSpan) -> int:
         asked.append(part)
         raise QueryError(QueryReason.UNREACHABLE, "connection refused")
 
@@ -99,7 +99,7 @@ def test_a_server_that_went_away_is_not_asked_for_ever() -> None:
 
 
 def test_a_wrong_credential_ends_the_reading() -> None:
-    def fetch(part: Span) -> int:
+    def fetch(part: TimeSpan) -> int:
         raise QueryError(QueryReason.DENIED, "401")
 
     with pytest.raises(QueryError, match="bearer"):
@@ -109,7 +109,7 @@ def test_a_wrong_credential_ends_the_reading() -> None:
 def test_progress_goes_from_nothing_to_all() -> None:
     said: list[tuple[str, int, int]] = []
     reader = PartReader(lambda *told: said.append(told))
-    [*reader.read("jobs", Span(0.0, 3 * 24 * HOUR), limited(12, []))]
+    [*reader.read("jobs", TimeSpan(0.0, 3 * 24 * HOUR), limited(12, []))]
     assert said[0] == ("jobs", 0, 72)
     assert said[-1] == ("jobs", 72, 72)
     assert [done for _, done, _ in said] == sorted(done for _, done, _ in said)

@@ -11,8 +11,8 @@ from ofu_exporter.serving.request_queue import (
     REST_SECONDS,
     TURNS_BETWEEN,
     FairLine,
-    Lane,
     RequestQueue,
+    TurnKind,
 )
 
 
@@ -27,7 +27,7 @@ class Client:
         self._book.append(self)
 
 
-def served(*waiting: tuple[str, Lane], turns: int = 1000) -> list[str]:
+def served(*waiting: tuple[str, TurnKind], turns: int = 1000) -> list[str]:
     """The peers in the order of their turns."""
     book: list[Client] = []
 
@@ -43,19 +43,21 @@ def served(*waiting: tuple[str, Lane], turns: int = 1000) -> list[str]:
 
 
 def test_one_of_many_peers_waits_for_one_request_of_each_other() -> None:
-    order = served(*[("flood", Lane.READ)] * 500, ("other", Lane.READ), ("third", Lane.READ))
+    order = served(
+        *[("flood", TurnKind.READ)] * 500, ("other", TurnKind.READ), ("third", TurnKind.READ)
+    )
     assert order.index("other") <= 2
     assert order.index("third") <= 3
     assert len(order) == 502, "nobody is forgotten"
 
 
 def test_what_was_sent_too_early_waits_for_all_that_reads() -> None:
-    order = served(*[("flood", Lane.PIPELINED)] * 50, *[("same", Lane.READ)] * 20)
+    order = served(*[("flood", TurnKind.PIPELINED)] * 50, *[("same", TurnKind.READ)] * 20)
     assert order[:20] == ["same"] * 20
 
 
 def test_requests_that_write_go_on_between_those_that_read() -> None:
-    order = served(*[("w", Lane.WRITE)] * 10, *[("r", Lane.READ)] * 200)
+    order = served(*[("w", TurnKind.WRITE)] * 10, *[("r", TurnKind.READ)] * 200)
     gaps = [position for position, peer in enumerate(order) if peer == "w"]
     assert len(gaps) == 10
     assert all(later - earlier >= TURNS_BETWEEN for earlier, later in itertools.pairwise(gaps))
@@ -67,13 +69,13 @@ def turns_of_the_second(pause: float) -> int:
 
     async def run() -> int:
         queue = RequestQueue()
-        queue.add(Client("a", book), Lane.WRITE)
+        queue.add(Client("a", book), TurnKind.WRITE)
         await asyncio.sleep(0)
         loop = asyncio.get_running_loop()
         came_at = loop.time() + pause
         while loop.time() < came_at:
             pass
-        queue.add(Client("b", book), Lane.WRITE)
+        queue.add(Client("b", book), TurnKind.WRITE)
         for turn in range(100):
             if len(book) == 2:
                 return turn
@@ -96,12 +98,12 @@ def test_nothing_turns_while_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> No
         whole(queue)
 
     monkeypatch.setattr(RequestQueue, "_turn", counted)
-    assert served(("w", Lane.WRITE)) == ["w"]
+    assert served(("w", TurnKind.WRITE)) == ["w"]
     assert len(turned) == 1
 
 
 def test_a_handshake_is_not_starved_by_those_that_read() -> None:
-    order = served(*[("r", Lane.READ)] * 100, ("new", Lane.HELLO))
+    order = served(*[("r", TurnKind.READ)] * 100, ("new", TurnKind.HELLO))
     assert order.index("new") <= 1
 
 

@@ -21,7 +21,7 @@ from ofu_exporter.serving.text_format import (
     END,
     OPENMETRICS,
     TEXT,
-    Family,
+    MetricFamily,
     chosen_format,
     number,
     written,
@@ -60,7 +60,7 @@ def test_the_librarys_own_encoders_write_the_same(
     kind: str, rows: tuple[list[str], list[tuple[list[str], float]]], help_: str
 ) -> None:
     names, samples = rows
-    ours = Family(MetricSpec("ofu_x_seconds", kind, tuple(names), help_))
+    ours = MetricFamily(MetricSpec("ofu_x_seconds", kind, tuple(names), help_))
     make = GaugeMetricFamily if kind == "gauge" else CounterMetricFamily
     theirs = make("ofu_x_seconds", help_, labels=names)
     for labels, value in samples:
@@ -73,7 +73,7 @@ def test_the_librarys_own_encoders_write_the_same(
 
 @given(NUMBERS, NUMBERS)
 def test_a_summary_has_a_count_and_a_sum(count: float, total: float) -> None:
-    ours = Family(MetricSpec("ofu_x_seconds", "summary", ("source",), "Help."))
+    ours = MetricFamily(MetricSpec("ofu_x_seconds", "summary", ("source",), "Help."))
     ours.add_summary(("nvml",), count, total)
     theirs = SummaryMetricFamily("ofu_x_seconds", "Help.", labels=("source",))
     theirs.add_metric(("nvml",), count_value=count, sum_value=total)  # type: ignore[arg-type]
@@ -86,12 +86,12 @@ def test_a_number_is_read_back_as_it_was(value: float) -> None:
 
 
 def test_a_metric_without_a_sample_is_not_there() -> None:
-    assert written(Family(MetricSpec("ofu_x", "gauge", (), "Help.")), TEXT, never) == b""
+    assert written(MetricFamily(MetricSpec("ofu_x", "gauge", (), "Help.")), TEXT, never) == b""
 
 
 def test_a_sample_that_cannot_be_written_costs_itself() -> None:
     refused: list[str] = []
-    family = Family(MetricSpec("ofu_x", "gauge", ("gpu",), "Help."))
+    family = MetricFamily(MetricSpec("ofu_x", "gauge", ("gpu",), "Help."))
     for name, value in (("0", 1.0), ("\ud800", 2.0), ("2", "no number"), ("3", 4.0)):
         family.add_metric((name,), value)  # type: ignore[arg-type]
     text = written(family, TEXT, lambda where, _: refused.append(where)).decode()

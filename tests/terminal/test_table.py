@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from ofu_exporter.terminal.cells import line_width
 from ofu_exporter.terminal.table import (
-    Column,
     Laid,
     Row,
-    Section,
+    TableColumn,
+    TableSection,
     joined,
     lay_out,
     text,
@@ -21,9 +21,9 @@ from ofu_exporter.terminal.views import VIEWS, Choice, sections
 from tests.helpers.scenes import many_nodes, one_node
 
 COLUMNS = (
-    Column("a", "A", 4, 10),
-    Column("b", "B", 6, 6, rank=1),
-    Column("c", "C", 5, 40, rank=2, is_picture=True),
+    TableColumn("a", "A", 4, 10),
+    TableColumn("b", "B", 6, 6, rank=1),
+    TableColumn("c", "C", 5, 40, rank=2, is_picture=True),
 )
 
 
@@ -76,10 +76,10 @@ def test_a_row_may_say_something_in_the_place_of_its_last_columns() -> None:
         {},
         list,
     )
-    (_, laid) = lay_out([Section("T", COLUMNS, [row._replace(rest_from="b")])], 30)
+    (_, laid) = lay_out([TableSection("T", COLUMNS, [row._replace(rest_from="b")])], 30)
     assert words(laid).rstrip() == "1    lost: why"
 
 
 def test_a_table_without_rows_says_so() -> None:
-    (laid,) = lay_out([Section("Jobs", COLUMNS, [], "none here")], 30)
+    (laid,) = lay_out([TableSection("Jobs", COLUMNS, [], "none here")], 30)
     assert words(laid).rstrip() == "Jobs: none here"

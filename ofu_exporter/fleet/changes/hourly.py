@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.survey import Kind, OfuSeries
-from ofu_exporter.fleet.hours import HOUR, Clock, Span, runs
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, runs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.prometheus import Series as Answer
@@ -34,7 +34,7 @@ class HourReader:
     def parts(
         self,
         what: str,
-        recorded: Callable[[Span], list[Answer]],
+        recorded: Callable[[TimeSpan], list[Answer]],
         raw: Callable[[str], str],
     ) -> Iterator[list[Answer]]:
         """The answers, part by part. `raw` makes an expression for a cluster."""
@@ -50,7 +50,7 @@ class HourReader:
                 for _, answer in self._reader.read(what, span, partial(self._steps, asked)):
                     yield answer
 
-    def _steps(self, expression: str, part: Span) -> list[Answer]:
+    def _steps(self, expression: str, part: TimeSpan) -> list[Answer]:
         return self._client.steps(expression, *part, HOUR)
 
     def hours(self, quantity: Quantity, labels: tuple[str, ...]) -> Hours:
@@ -83,7 +83,7 @@ def job_hours(reader: HourReader) -> JobHours:
     return JobHours(*(reader.hours(wanted[name], labels) for name in JobHours._fields))
 
 
-def models(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[OfuSeries]:
+def models(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of all jobs on every GPU model. GPUs that no job has are not in it: they show demand, not speed."""
     of_job = {(row.cluster, row.job_id): row.model or "" for row in rows}
     sums = JobHours(defaultdict(dict), defaultdict(dict))
@@ -95,7 +95,7 @@ def models(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[OfuSer
     return list(_series("model", ("cluster", "model"), sums, clock))
 
 
-def long_jobs(hours: JobHours, clock: Clock, rows: Iterable[JobRow]) -> list[OfuSeries]:
+def long_jobs(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
     known = {(row.cluster, row.job_id): row for row in rows}
     later = {
@@ -117,7 +117,7 @@ def _named(
 
 
 def _series(
-    kind: Kind, labels: tuple[str, ...], hours: JobHours, clock: Clock
+    kind: Kind, labels: tuple[str, ...], hours: JobHours, clock: ServerClock
 ) -> Iterator[OfuSeries]:
     for key, observed in sorted(hours.observed.items()):
         used = hours.utilized.get(key, {})

@@ -11,7 +11,7 @@ from ofu_exporter.fleet.changes.hourly import HourReader
 from ofu_exporter.fleet.changes.peers import PeerGroup, PeerHours, Place
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.survey import OfuSeries
-from ofu_exporter.fleet.hours import HOUR, Clock, Span
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
@@ -65,7 +65,7 @@ class NodeHours:
         for place, value in deviations.items():
             self.sums.setdefault(place, {}).setdefault(hour // NODE_HOURS, []).append(value)
 
-    def series(self, clock: Clock) -> list[OfuSeries]:
+    def series(self, clock: ServerClock) -> list[OfuSeries]:
         """One series of every node: its OFU / that of its peers in the same jobs."""
         return [
             OfuSeries(
@@ -77,7 +77,7 @@ class NodeHours:
         ]
 
 
-def _point(block: int, values: list[float], clock: Clock) -> OfuPoint:
+def _point(block: int, values: list[float], clock: ServerClock) -> OfuPoint:
     mean = sum(values) / len(values)
     return OfuPoint(clock.end_of(NODE_HOURS * block - 1), math.exp(mean), 1.0, len(values))
 
@@ -105,7 +105,7 @@ class PeerReader:
                     nodes.add(hour, deviations)
         return found
 
-    def _stepped(self, expression: str, part: Span) -> list[Answer]:
+    def _stepped(self, expression: str, part: TimeSpan) -> list[Answer]:
         for one in self._client.instant(MODELS, part.end):
             place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
             self._models[place] = one.labels.get("model", "")

@@ -11,7 +11,7 @@ from ofu_exporter.fleet.changes.result import (
     ShareRow,
     SlowRow,
 )
-from ofu_exporter.fleet.reports.tables import Section, number, share
+from ofu_exporter.fleet.reports.tables import ReportSection, number, share
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.values.text import shown
 
@@ -58,21 +58,23 @@ def facts(report: ChangesReport) -> Iterator[str]:
         yield f"{report.smaller} changes by less than a factor of {report.least_factor:g} are left out."
 
 
-def sections(report: ChangesReport, most_rows: int) -> Iterator[Section]:
+def sections(report: ChangesReport, most_rows: int) -> Iterator[ReportSection]:
     """Every part that has rows, the surest first."""
     sure = [row for row in report.changes if row.sure]
     possible = [row for row in report.changes if not row.sure]
     for title, rows in (("Sure changes", sure), ("Possible changes", possible)):
         if rows:
-            yield Section(f"{title} ({len(rows)})", _changes(rows[:most_rows]))
+            yield ReportSection(f"{title} ({len(rows)})", _changes(rows[:most_rows]))
     if sure:
-        yield Section("Points before and after the sure changes", _neighbours(sure[:most_rows]))
+        yield ReportSection(
+            "Points before and after the sure changes", _neighbours(sure[:most_rows])
+        )
     moved = [row for row in report.changes if row.shares]
     if moved:
-        yield Section("Which jobs moved a GPU model", _shares(moved[:most_rows]))
+        yield ReportSection("Which jobs moved a GPU model", _shares(moved[:most_rows]))
     if report.slow:
         title = f"Slower than their peers in the same jobs ({len(report.slow)})"
-        yield Section(title, _slow(report.slow[:most_rows]))
+        yield ReportSection(title, _slow(report.slow[:most_rows]))
 
 
 def _changes(rows: Sequence[ChangeRow]) -> TextTable:

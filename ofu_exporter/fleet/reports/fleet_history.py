@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ofu_exporter.fleet.hours import Clock, Span
+from ofu_exporter.fleet.hours import ServerClock, TimeSpan
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
 
 ClusterHour = tuple[str, int]
@@ -15,8 +15,8 @@ ClusterHour = tuple[str, int]
 class FleetHistory:
     """What was read."""
 
-    clock: Clock
-    span: Span
+    clock: ServerClock
+    span: TimeSpan
     jobs: dict[JobKey, JobHistory] = field(default_factory=dict)
     models: dict[tuple[int, str, str], ModelSums] = field(default_factory=dict)
     """By day, cluster and model."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from ofu_exporter.fleet.hours import HOUR, Clock, Span
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
@@ -71,10 +71,10 @@ def read_dcgm_history(
     client: PrometheusClient, reader: PartReader, start: float, end: float
 ) -> FleetHistory:
     """What a report needs. GPUs of a model that is not in the table of GPUs are held, and not measured."""
-    clock = Clock()
+    clock = ServerClock()
     history = FleetHistory(clock, clock.whole(start, end), remark=ACCURACY)
 
-    def fetch(part: Span) -> list[list[Series]]:
+    def fetch(part: TimeSpan) -> list[list[Series]]:
         return [client.steps(each, *part, HOUR) for each in (*_QUERIES, _SIZE)]
 
     aside = _pushed_aside(client, reader, history.span)
@@ -102,7 +102,7 @@ def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) ->
     _add_sizes(history, answers[-1], aside)
 
 
-def _by_hour(answer: list[Series], clock: Clock) -> Iterator[tuple[int, Series, float]]:
+def _by_hour(answer: list[Series], clock: ServerClock) -> Iterator[tuple[int, Series, float]]:
     """Hour after hour, and in each hour in an order that does not depend on what else was asked."""
     ordered = sorted(answer, key=lambda series: sorted(series.labels.items()))
     found = [
@@ -190,7 +190,7 @@ def _add_sizes(history: FleetHistory, answer: list[Series], aside: set[str]) -> 
         history.jobs[key].sizes.append(value)
 
 
-def _pushed_aside(client: PrometheusClient, reader: PartReader, span: Span) -> set[str]:
+def _pushed_aside(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> set[str]:
     """Prometheus' jobs that push the page's own `pod` aside: there `pod` is that of dcgm-exporter itself."""
     expression = f"count by (job) (count_over_time({_EXPORTED}[59m59s999ms:5m]))"
     found: set[str] = set()

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.fleet.hours import HOUR, Clock, Span, phase_of, runs
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of, runs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports import queries
@@ -33,8 +33,8 @@ def read_history(
     client: PrometheusClient, reader: PartReader, start: float, end: float
 ) -> FleetHistory:
     """Everything that a report needs. What cannot be read is in the reader's list of missing parts."""
-    stamps = _stamps(client, reader, Clock().whole(start, end + HOUR))
-    clock = Clock(phase_of(stamps))
+    stamps = _stamps(client, reader, ServerClock().whole(start, end + HOUR))
+    clock = ServerClock(phase_of(stamps))
     history = FleetHistory(clock, clock.whole(start, end))
     collector = _Collector(client, reader, history)
     collector.read_models()
@@ -51,8 +51,8 @@ def read_jobs(
     client: PrometheusClient, reader: PartReader, time: tuple[float, float], jobs: str
 ) -> FleetHistory:
     """What is known of the jobs that a matcher selects, and nothing of the others."""
-    stamps = _stamps(client, reader, Clock().whole(time[0], time[1] + HOUR))
-    clock = Clock(phase_of(stamps))
+    stamps = _stamps(client, reader, ServerClock().whole(time[0], time[1] + HOUR))
+    clock = ServerClock(phase_of(stamps))
     history = FleetHistory(clock, clock.whole(*time))
     collector = _Collector(client, reader, history, jobs)
     collector.read_models()
@@ -64,7 +64,7 @@ def read_jobs(
     return history
 
 
-def _stamps(client: PrometheusClient, reader: PartReader, span: Span) -> list[float]:
+def _stamps(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> list[float]:
     """When the hourly rules were evaluated."""
     found: list[float] = []
     name = queries.MODEL_HOURS[0].recorded
@@ -142,7 +142,7 @@ class _Collector:
     def target(self) -> float | None:
         """The OFU that the recording rules aim at, at the end of the time."""
         found: list[float] = []
-        part = Span(self._history.span.end - HOUR, self._history.span.end)
+        part = TimeSpan(self._history.span.end - HOUR, self._history.span.end)
         asked = self._reader.read(
             "target", part, lambda one: self._client.instant(queries.TARGET, one.end)
         )
@@ -150,16 +150,16 @@ class _Collector:
             found += [value for one in series for _, value in one.points]
         return found[0] if found else None
 
-    def _recorded(self, what: str, names: Sequence[str]) -> Iterator[tuple[Span, Answers]]:
-        def fetch(part: Span) -> Answers:
+    def _recorded(self, what: str, names: Sequence[str]) -> Iterator[tuple[TimeSpan, Answers]]:
+        def fetch(part: TimeSpan) -> Answers:
             return [self._client.recorded(name, *part) for name in names]
 
         return self._reader.read(what, self._history.span, fetch)
 
     def _stepped(
-        self, what: str, expressions: Sequence[str], span: Span
-    ) -> Iterator[tuple[Span, Answers]]:
-        def fetch(part: Span) -> Answers:
+        self, what: str, expressions: Sequence[str], span: TimeSpan
+    ) -> Iterator[tuple[TimeSpan, Answers]]:
+        def fetch(part: TimeSpan) -> Answers:
             return [self._client.steps(each, *part, HOUR) for each in expressions]
 
         return self._reader.read(what, span, fetch)
@@ -181,7 +181,7 @@ class _Collector:
             for _, (answer,) in self._stepped(f"{quantity.name} without rules", asked, span):
                 yield answer
 
-    def _raw_spans(self, wanted: set[ClusterHour]) -> Iterator[tuple[str, Span]]:
+    def _raw_spans(self, wanted: set[ClusterHour]) -> Iterator[tuple[str, TimeSpan]]:
         for name in sorted({cluster for cluster, _ in wanted}):
             hours = [hour for cluster, hour in wanted if cluster == name]
             for first, last in runs(hours):
@@ -309,7 +309,7 @@ def _sums(values: Mapping[str, float | None]) -> JobSums:
     return JobSums(**known)
 
 
-def _without(one: Series, hours: set[ClusterHour], clock: Clock) -> Series:
+def _without(one: Series, hours: set[ClusterHour], clock: ServerClock) -> Series:
     cluster = _cluster(one.labels)
     kept = [point for point in one.points if (cluster, clock.hour_of(point[0])) not in hours]
     return Series(one.labels, kept)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from pydantic import Field
 
-from ofu_exporter.fleet.hours import Clock
+from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.job_events import (
     JobStretch,
@@ -126,7 +126,7 @@ def _gpu_rows(story: JobStory) -> list[GpuRow]:
     ]
 
 
-def _earlier_row(job: JobHistory, clock: Clock) -> EarlierRow:
+def _earlier_row(job: JobHistory, clock: ServerClock) -> EarlierRow:
     total = job.total
     return EarlierRow(
         job_id=job.key.job_id,

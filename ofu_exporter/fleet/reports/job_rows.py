@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
-from ofu_exporter.fleet.hours import Clock
+from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.queries import NAMES
@@ -15,7 +15,7 @@ from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 from ofu_exporter.values.reported import Verdict
 
 
-def job_row(job: JobHistory, clock: Clock, target: float | None, prices: Prices) -> JobRow:
+def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: Prices) -> JobRow:
     """The row of one job."""
     total = job.total
     names = _names(job)

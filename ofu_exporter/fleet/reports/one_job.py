@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ofu_exporter.errors import OfuError
-from ofu_exporter.fleet.hours import HOUR, Clock, Span
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
@@ -125,7 +125,7 @@ def _read_earlier(
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
 
 
-def _ids(client: PrometheusClient, reader: PartReader, span: Span, same: str) -> set[str]:
+def _ids(client: PrometheusClient, reader: PartReader, span: TimeSpan, same: str) -> set[str]:
     expression = (
         f"group by (job_id) (job:held_gpu_hours:increase1h{{{same}}}) "
         f"or group by (job_id) (count_over_time(ofu_job_info{{{same}}}{WITHIN}))"
@@ -167,7 +167,7 @@ def _expressions(one: str) -> Mapping[str, str]:
 
 
 def _points(
-    client: PrometheusClient, reader: PartReader, times: tuple[Span, float], one: str
+    client: PrometheusClient, reader: PartReader, times: tuple[TimeSpan, float], one: str
 ) -> list[JobPoint]:
     span, step = times
     points = {
@@ -193,7 +193,7 @@ def _alive(points: list[JobPoint]) -> list[JobPoint]:
 
 
 def _values(
-    client: PrometheusClient, reader: PartReader, span: Span, asked: tuple[str, str, float]
+    client: PrometheusClient, reader: PartReader, span: TimeSpan, asked: tuple[str, str, float]
 ) -> Iterator[tuple[float, float]]:
     name, expression, step = asked
     for _, series in reader.read(
@@ -204,7 +204,7 @@ def _values(
 
 
 def _gpus(
-    client: PrometheusClient, reader: PartReader, span: Span, one: str, clock: Clock
+    client: PrometheusClient, reader: PartReader, span: TimeSpan, one: str, clock: ServerClock
 ) -> list[GpuHours]:
     """The job's GPUs, hour by hour, of the hours for which it had them."""
     had = f"count_over_time((group by ({_GPU}, job_id) (ofu_gpu_info{{{one}}})){WITHIN})"
@@ -229,12 +229,12 @@ def _gpus(
     return [found[place] for place in sorted(found)]
 
 
-def _hourly(client: PrometheusClient, expression: str, part: Span) -> list[Series]:
+def _hourly(client: PrometheusClient, expression: str, part: TimeSpan) -> list[Series]:
     return client.steps(expression, *part, HOUR)
 
 
 def _add_gpu(
-    found: dict[tuple[str, str], GpuHours], name: str, series: Series, clock: Clock
+    found: dict[tuple[str, str], GpuHours], name: str, series: Series, clock: ServerClock
 ) -> None:
     labels = series.labels
     node, uuid = labels.get("instance", ""), labels.get("uuid", "")

@@ -16,27 +16,27 @@ Writer = Callable[[float | None], str]
 """Writes a value for people."""
 
 
-class Section(NamedTuple):
+class ReportSection(NamedTuple):
     """A table and what stands above it."""
 
     title: str
     table: TextTable
 
 
-def sections(report: FleetReport, most_rows: int) -> Iterator[Section]:
+def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
     """Every part of a report, the most important first."""
-    yield Section("Where the GPU-hours went", _funnel(report))
+    yield ReportSection("Where the GPU-hours went", _funnel(report))
     flagged = [row for row in report.jobs if is_flagged(row)]
     if flagged:
         title = f"Jobs that report more than their GPUs did ({len(flagged)})"
-        yield Section(title, _flagged(sorted(flagged, key=_excess)[:most_rows]))
+        yield ReportSection(title, _flagged(sorted(flagged, key=_excess)[:most_rows]))
     if report.by != "job":
-        yield Section(f"By {report.by}", _groups(report, report.groups[:most_rows]))
+        yield ReportSection(f"By {report.by}", _groups(report, report.groups[:most_rows]))
     if report.agreement.jobs:
-        yield Section("Reported MFU against OFU", _agreement(report))
-        yield Section("By size of job", _sizes(report))
+        yield ReportSection("Reported MFU against OFU", _agreement(report))
+        yield ReportSection("By size of job", _sizes(report))
     title = f"Jobs ({len(report.jobs)}), by GPU-hours"
-    yield Section(title, _jobs(report.jobs[:most_rows]))
+    yield ReportSection(title, _jobs(report.jobs[:most_rows]))
 
 
 def _excess(row: JobRow) -> float:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.hours import HOUR, Clock, Span
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import rows, text
@@ -19,8 +19,8 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import By, FleetReport
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
 
-CLOCK = Clock(0.0)
-SPAN = Span(480_000 * HOUR, 480_048 * HOUR)
+CLOCK = ServerClock(0.0)
+SPAN = TimeSpan(480_000 * HOUR, 480_048 * HOUR)
 FIRST = CLOCK.hour_of(SPAN.start) + 1
 DAY = CLOCK.day_of(FIRST)
 H100 = "NVIDIA H100 80GB HBM3"
@@ -144,7 +144,7 @@ def test_no_job_is_no_job_and_not_an_ofu_of_0() -> None:
 def test_time_without_data_and_parts_that_are_missing_are_said_in_every_form() -> None:
     half = history(HONEST)
     half.covered = {place: share for place, share in half.covered.items() if place[1] % 2}
-    gone = MissingPart("jobs", Span(SPAN.start, SPAN.start + 5 * HOUR), "no answer")
+    gone = MissingPart("jobs", TimeSpan(SPAN.start, SPAN.start + 5 * HOUR), "no answer")
     found = report(half, missing=(gone,))
     assert found.time.covered_ratio == pytest.approx(0.5)
     for shown in (text.text(found), text.markdown(found)):
