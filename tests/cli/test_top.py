@@ -115,7 +115,7 @@ def test_nobody_there_ends_with_3(tmp_path: Path) -> None:
 
 
 def test_without_an_agent_it_samples_by_itself() -> None:
-    done = call("top", "--once", "--source", "simulate", "--interval", "0.2")
+    done = call("top", "--once", "--source", "simulate", "--interval", "0.2", "--width", "120")
     assert done.returncode == 0, done.stderr
     assert "sampled by top itself" in done.stdout
 
