@@ -144,6 +144,7 @@ TOWERS: list[Small] = [
     Small("Dinov2Model", {**V2, "mlp_ratio": 3}, PIXELS),
     Small("Dinov2ForImageClassification", {**V2, "num_labels": 10}, PIXELS),
     Small("Dinov2WithRegistersModel", {**V2, "num_register_tokens": 3}, PIXELS),
+    Small("Dinov2WithRegistersForImageClassification", {**V2, "num_labels": 10}, PIXELS),
     Small("DINOv3ViTModel", {**IMAGE, "num_register_tokens": 3}, PIXELS),
 ]
 
@@ -177,6 +178,13 @@ COMPOSED: list[Small] = [
     composed(
         "LlavaNext",
         "mistral",
+        CLIP,
+        image_grid_pinpoints=[[32, 64]],
+        streams={"tokens": 128, "images": 3},
+    ),
+    composed(
+        "LlavaNextVideo",
+        "llama",
         CLIP,
         image_grid_pinpoints=[[32, 64]],
         streams={"tokens": 128, "images": 3},
