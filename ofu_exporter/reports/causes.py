@@ -70,7 +70,7 @@ def likely_causes(
 
     Raises ConfigError for facts that contradict each other, ReportError for a model that cannot be counted.
     """
-    if not sums.mfu:
+    if not sums.mfu or sums.ofu is None:
         return Causes()
     error = max(explain.POINT, min(divergence.error.largest, 1.0))
     observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))

@@ -84,7 +84,7 @@ def _terms(model: flops.Model) -> tuple[flops.Term, ...]:
     return own_terms(model, flops.Counting())
 
 
-def _compared(counted: flops.Count, found: Execution) -> tuple[float, float]:
+def _compared(counted: flops.Count, found: Execution) -> tuple[Any, Any]:
     """FLOPs of everything; where recurrences run, those of linear layers outside of experts."""
     if not found.scans:
         return counted.model_flops_per_step, sum(found.forward.values())
