@@ -22,7 +22,12 @@ PIXELS: dict[str, Any] = {"num_channels": 3, "image_size": 224}
 
 def _text(kind: str, sizes: tuple[int, ...], **more: Any) -> dict[str, Any]:
     """Hidden size, width, layers, heads, groups, vocabulary of a language model."""
-    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    names: tuple[str, ...] = (
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+    )
     names += ("num_key_value_heads", "vocab_size")
     return {"model_type": kind, **dict(zip(names, sizes, strict=True)), **more}
 

@@ -68,9 +68,7 @@ EVERY_EXPERT = ("num_local_experts", "num_experts_per_tok")
 LLAMA4 |= {"num_local_experts": 4, "num_experts_per_tok": 4, "interleave_moe_layer_step": 2}
 
 ZAMBA: dict[str, Any] = {**LATENT, "layers_block_type": ["linear_attention", "hybrid"] * 2}
-ZAMBA: dict[str, Any] = {
-    name: ZAMBA[name] for name in (*DENSE, "num_key_value_heads", "layers_block_type")
-}
+ZAMBA = {name: ZAMBA[name] for name in (*DENSE, "num_key_value_heads", "layers_block_type")}
 ZAMBA |= {"n_mamba_heads": 8, "mamba_headdim": 16, "num_mem_blocks": 2}
 GEMMA: dict[str, Any] = {**WIDE, "num_kv_shared_layers": 2, "vocab_size_per_layer_input": 100}
 GEMMA |= {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 8}
