@@ -52,7 +52,7 @@ def recorded() -> Iterator[Execution]:
     """Every recorded execution, with its whole configuration."""
     config: Mapping[str, Any] = {}
     for line in RECORDED.read_text().splitlines():
-        found = Execution(**{"config": {}, **json.loads(line)})
+        found = Execution(**{"config": {}, "streams": {}, **json.loads(line)})
         config = found.config or config
         yield replace(found, config=config)
 
@@ -67,7 +67,7 @@ def difference(found: Execution, config: Mapping[str, Any]) -> str:
         model = flops.read(whole)
     except ConfigError as error:
         return "" if found.changed else str(error)
-    every_pair = flops.Counting(causal=False if _masked(model) else None)
+    every_pair = flops.Counting(causal=False)
     how = flops.How(counting=every_pair, passes=FORWARD)
     counted = flops.count(model, flops.fixed(1, **found.streams), how)
     routing = sum(term.parameters for term in _terms(model) if term.name.endswith(ROUTING))
@@ -84,11 +84,7 @@ def _terms(model: flops.Model) -> tuple[flops.Term, ...]:
     return own_terms(model, flops.Counting())
 
 
-def _masked(model: flops.Model) -> bool:
-    return model.shape is not None or any(term.extent.causal for term in model.terms)
-
-
-def _compared(counted: flops.Count, found: Execution) -> tuple[float, float]:
+def _compared(counted: flops.Count, found: Execution) -> tuple[Any, Any]:
     """FLOPs of everything; where recurrences run, those of linear layers outside of experts."""
     if not found.scans:
         return counted.model_flops_per_step, sum(found.forward.values())

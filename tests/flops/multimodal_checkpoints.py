@@ -7,18 +7,27 @@ from __future__ import annotations
 
 from typing import Any
 
-SIGLIP = {"hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27}
+SIGLIP: dict[str, Any] = {"hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27}
 SIGLIP |= {"num_attention_heads": 16, "patch_size": 14}
 SIGLIP |= {"vision_use_head": False, "model_type": "siglip_vision_model"}
-CLIP_L = {"model_type": "clip_vision_model", "hidden_size": 1024, "intermediate_size": 4096}
+CLIP_L: dict[str, Any] = {
+    "model_type": "clip_vision_model",
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+}
 CLIP_L |= {"num_hidden_layers": 24, "num_attention_heads": 16, "patch_size": 14}
-BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
-PIXELS = {"num_channels": 3, "image_size": 224}
+BASE: dict[str, Any] = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
+PIXELS: dict[str, Any] = {"num_channels": 3, "image_size": 224}
 
 
 def _text(kind: str, sizes: tuple[int, ...], **more: Any) -> dict[str, Any]:
     """Hidden size, width, layers, heads, groups, vocabulary of a language model."""
-    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    names: tuple[str, ...] = (
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+    )
     names += ("num_key_value_heads", "vocab_size")
     return {"model_type": kind, **dict(zip(names, sizes, strict=True)), **more}
 
@@ -30,7 +39,7 @@ def _gemma_3(*sizes: int, head_dim: int = 256) -> dict[str, Any]:
 
 
 def _whisper(width: int, layers: int, heads: int, vocab: int, bins: int) -> dict[str, Any]:
-    both = {f"{side}_layers": layers for side in ("encoder", "decoder")}
+    both: dict[str, Any] = {f"{side}_layers": layers for side in ("encoder", "decoder")}
     both |= {f"{side}_attention_heads": heads for side in ("encoder", "decoder")}
     both |= {f"{side}_ffn_dim": 4 * width for side in ("encoder", "decoder")}
     both |= {"max_source_positions": 1500, "max_target_positions": 448}
@@ -38,18 +47,22 @@ def _whisper(width: int, layers: int, heads: int, vocab: int, bins: int) -> dict
 
 
 def _clip(vision: dict[str, Any], width: int, heads: int) -> dict[str, Any]:
-    text = {"hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": 12}
+    text: dict[str, Any] = {
+        "hidden_size": width,
+        "intermediate_size": 4 * width,
+        "num_hidden_layers": 12,
+    }
     text |= {"num_attention_heads": heads, "vocab_size": 49408, "max_position_embeddings": 77}
     return {"projection_dim": width, "vision_config": {**vision, **PIXELS}, "text_config": text}
 
 
 def _swin(width: int, deep: int, heads: int) -> dict[str, Any]:
-    sizes = {"embed_dim": width, "depths": [2, 2, deep, 2], "num_labels": 1000}
+    sizes: dict[str, Any] = {"embed_dim": width, "depths": [2, 2, deep, 2], "num_labels": 1000}
     sizes |= {"num_heads": [heads, 2 * heads, 4 * heads, 8 * heads]}
     return {**sizes, **PIXELS, "patch_size": 4, "window_size": 7}
 
 
-LLAMA_VISION = {
+LLAMA_VISION: dict[str, Any] = {
     "text_config": _text(
         "mllama_text_model",
         (4096, 14336, 40, 32, 8, 128256),
@@ -69,7 +82,7 @@ LLAMA_VISION = {
         "supported_aspect_ratios": [[1, 1], [1, 2], [1, 3], [1, 4], [2, 1], [2, 2], [3, 1], [4, 1]],
     },
 }
-SCOUT = {
+SCOUT: dict[str, Any] = {
     "text_config": _text(
         "llama4_text",
         (5120, 8192, 48, 40, 8, 202048),
@@ -92,7 +105,7 @@ SCOUT = {
         "vision_output_dim": 4096,
     },
 }
-SMALL_3_1 = {
+SMALL_3_1: dict[str, Any] = {
     "spatial_merge_size": 2,
     "text_config": _text("mistral", (5120, 32768, 40, 32, 8, 131072), head_dim=128),
     "vision_config": {
@@ -105,10 +118,15 @@ SMALL_3_1 = {
         "head_dim": 64,
     },
 }
-DEBERTA = {**BASE, "intermediate_size": 3072, "vocab_size": 128100, "type_vocab_size": 0}
+DEBERTA: dict[str, Any] = {
+    **BASE,
+    "intermediate_size": 3072,
+    "vocab_size": 128100,
+    "type_vocab_size": 0,
+}
 DEBERTA |= {"relative_attention": True, "position_buckets": 256, "max_position_embeddings": 512}
 DEBERTA |= {"pos_att_type": ["p2c", "c2p"], "share_att_key": True, "norm_rel_ebd": "layer_norm"}
-SOUND = {**BASE, "intermediate_size": 3072, "vocab_size": 32, "conv_dim": [512] * 7}
+SOUND: dict[str, Any] = {**BASE, "intermediate_size": 3072, "vocab_size": 32, "conv_dim": [512] * 7}
 SOUND |= {"conv_kernel": [10, 3, 3, 3, 3, 2, 2], "conv_stride": [5, 2, 2, 2, 2, 2, 2]}
 SOUND |= {"num_conv_pos_embeddings": 128, "num_conv_pos_embedding_groups": 16}
 

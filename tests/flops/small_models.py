@@ -44,28 +44,36 @@ class Small:
         return f"{self.architecture} {self.variant}".strip()
 
 
-HYBRID = {**GROUPED, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 32}
+HYBRID: dict[str, Any] = {**GROUPED, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 32}
 HYBRID |= {"layer_types": ["linear_attention", "full_attention"] * 2}
-SPARSE = {**LATENT, "n_group": 1, "topk_group": 1, "index_n_heads": 3, "index_head_dim": 20}
+SPARSE: dict[str, Any] = {
+    **LATENT,
+    "n_group": 1,
+    "topk_group": 1,
+    "index_n_heads": 3,
+    "index_head_dim": 20,
+}
 SPARSE |= {"index_topk": 16}
-LFM = {**GROUPED, "layer_types": ["conv", "full_attention"] * 2}
-KIMI = {name: value for name, value in SPARSE.items() if not name.startswith(("index", "n_"))}
+LFM: dict[str, Any] = {**GROUPED, "layer_types": ["conv", "full_attention"] * 2}
+KIMI: dict[str, Any] = {
+    name: value for name, value in SPARSE.items() if not name.startswith(("index", "n_"))
+}
 KIMI |= {"num_experts": 8, "num_experts_per_token": 2, "num_shared_experts": 2}
 KIMI |= {"linear_num_heads": 3, "linear_head_dim": 20, "num_expert_group": 1}
 KIMI |= {"mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]}
 KIMI |= {"layer_types": ["linear_attention", "full_attention"] * 2}
-LLAMA4 = {**WIDE, "intermediate_size_mlp": 200, "attention_chunk_size": 8}
+LLAMA4: dict[str, Any] = {**WIDE, "intermediate_size_mlp": 200, "attention_chunk_size": 8}
 EVERY_EXPERT = ("num_local_experts", "num_experts_per_tok")
 # transformers runs each token through every expert, and multiplies by 0.
 LLAMA4 |= {"num_local_experts": 4, "num_experts_per_tok": 4, "interleave_moe_layer_step": 2}
 
-ZAMBA = {**LATENT, "layers_block_type": ["linear_attention", "hybrid"] * 2}
+ZAMBA: dict[str, Any] = {**LATENT, "layers_block_type": ["linear_attention", "hybrid"] * 2}
 ZAMBA = {name: ZAMBA[name] for name in (*DENSE, "num_key_value_heads", "layers_block_type")}
 ZAMBA |= {"n_mamba_heads": 8, "mamba_headdim": 16, "num_mem_blocks": 2}
-GEMMA = {**WIDE, "num_kv_shared_layers": 2, "vocab_size_per_layer_input": 100}
+GEMMA: dict[str, Any] = {**WIDE, "num_kv_shared_layers": 2, "vocab_size_per_layer_input": 100}
 GEMMA |= {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 8}
 GEMMA |= {"hidden_size_per_layer_input": 20}
-EQUAL = {**GEMMA, "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0}
+EQUAL: dict[str, Any] = {**GEMMA, "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0}
 EQUAL |= {"attention_k_eq_v": True, "enable_moe_block": True, "num_experts": 8}
 EQUAL |= {"top_k_experts": 2, "moe_intermediate_size": 48, "num_global_key_value_heads": 1}
 
@@ -124,7 +132,7 @@ TEXT: list[Small] = [
     ),
 ]
 
-V2 = {name: value for name, value in IMAGE.items() if name != "intermediate_size"}
+V2: dict[str, Any] = {name: value for name, value in IMAGE.items() if name != "intermediate_size"}
 PIXELS: dict[str, int] = {}
 TOWERS: list[Small] = [
     *(
@@ -144,10 +152,11 @@ TOWERS: list[Small] = [
     Small("Dinov2Model", {**V2, "mlp_ratio": 3}, PIXELS),
     Small("Dinov2ForImageClassification", {**V2, "num_labels": 10}, PIXELS),
     Small("Dinov2WithRegistersModel", {**V2, "num_register_tokens": 3}, PIXELS),
+    Small("Dinov2WithRegistersForImageClassification", {**V2, "num_labels": 10}, PIXELS),
     Small("DINOv3ViTModel", {**IMAGE, "num_register_tokens": 3}, PIXELS),
 ]
 
-TILES = {"tokens": 64, "images": 1}
+TILES: dict[str, Any] = {"tokens": 64, "images": 1}
 
 
 def composed(kind: str, text: str, vision: str, /, **fields: Any) -> Small:
@@ -163,7 +172,7 @@ def composed(kind: str, text: str, vision: str, /, **fields: Any) -> Small:
 
 
 CLIP, SIGLIP = "clip_vision_model", "siglip_vision_model"
-SHUFFLED = {"intermediate_size": 128, "vision_output_dim": 56}
+SHUFFLED: dict[str, Any] = {"intermediate_size": 128, "vision_output_dim": 56}
 SHUFFLED |= {"projector_input_dim": 56, "projector_output_dim": 56}
 COMPOSED: list[Small] = [
     composed("Llava", "llama", CLIP),
@@ -177,6 +186,13 @@ COMPOSED: list[Small] = [
     composed(
         "LlavaNext",
         "mistral",
+        CLIP,
+        image_grid_pinpoints=[[32, 64]],
+        streams={"tokens": 128, "images": 3},
+    ),
+    composed(
+        "LlavaNextVideo",
+        "llama",
         CLIP,
         image_grid_pinpoints=[[32, 64]],
         streams={"tokens": 128, "images": 3},
@@ -212,11 +228,11 @@ COMPOSED: list[Small] = [
         streams={"tokens": 64, "image": 16},
     ),
 ]
-PATCHES = {"tokens": 64, "image": 16}
-FREE = {name: value for name, value in IMAGE.items() if name != "image_size"}
-GLM = {"depth": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 80}
+PATCHES: dict[str, Any] = {"tokens": 64, "image": 16}
+FREE: dict[str, Any] = {name: value for name, value in IMAGE.items() if name != "image_size"}
+GLM: dict[str, Any] = {"depth": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 80}
 GLM |= {"out_hidden_size": 64, "patch_size": 4, "image_size": 32}
-MROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
+MROPE: dict[str, Any] = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 COMPOSED += [
     composed(
         "Glm4v",
@@ -278,12 +294,27 @@ COMPOSED += [
         {"tokens": 64, "image": 36},
     ),
 ]
-WHISPER = {**BART, "num_mel_bins": 10, "max_source_positions": 20, "max_target_positions": 30}
+WHISPER: dict[str, Any] = {
+    **BART,
+    "num_mel_bins": 10,
+    "max_source_positions": 20,
+    "max_target_positions": 30,
+}
 WHISPER |= {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
-SOUND = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 50}
+SOUND: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 50,
+}
 SOUND |= {"intermediate_size": 80, "conv_dim": [12, 16, 16, 16, 16, 16, 20]}
 SOUND |= {"num_conv_pos_embedding_groups": 4, "num_conv_pos_embeddings": 8}
-LAYERED = {**SOUND, "feat_extract_norm": "layer", "conv_bias": True, "do_stable_layer_norm": True}
+LAYERED: dict[str, Any] = {
+    **SOUND,
+    "feat_extract_norm": "layer",
+    "conv_bias": True,
+    "do_stable_layer_norm": True,
+}
 SPEECH: list[Small] = [
     Small("WhisperForConditionalGeneration", WHISPER, {"target": 9}),
     Small("Wav2Vec2ForCTC", SOUND, {"audio": 4003}),
@@ -291,7 +322,10 @@ SPEECH: list[Small] = [
     Small("HubertForCTC", LAYERED, {"audio": 4003}),
     Small("HubertModel", {**SOUND, "num_conv_pos_embeddings": 7}, {"audio": 4003}),
 ]
-MLLAMA = {"text_config": {**GROUPED, "cross_attention_layers": [1, 3]}, "image_token_index": 300}
+MLLAMA: dict[str, Any] = {
+    "text_config": {**GROUPED, "cross_attention_layers": [1, 3]},
+    "image_token_index": 300,
+}
 MLLAMA["vision_config"] = {
     **{name: value for name, value in IMAGE.items() if name != "num_attention_heads"},
     "attention_heads": 4,
@@ -300,12 +334,23 @@ MLLAMA["vision_config"] = {
     "vision_output_dim": 96,
 }
 COMPOSED.append(Small("MllamaForConditionalGeneration", MLLAMA, TILES))
-TEXT_TOWER = {**ENCODER, "max_position_embeddings": 40, "num_hidden_layers": 3}
-PAIR = {"tokens": 16}
-GIVEN = {"tokens": 16, "images": 1}
-SWIN = {"image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4]}
+TEXT_TOWER: dict[str, Any] = {**ENCODER, "max_position_embeddings": 40, "num_hidden_layers": 3}
+PAIR: dict[str, Any] = {"tokens": 16}
+GIVEN: dict[str, Any] = {"tokens": 16, "images": 1}
+SWIN: dict[str, Any] = {
+    "image_size": 32,
+    "patch_size": 2,
+    "embed_dim": 16,
+    "depths": [2, 1],
+    "num_heads": [2, 4],
+}
 SWIN |= {"window_size": 5, "mlp_ratio": 3.0}
-V3 = {**ENCODER, "relative_attention": True, "position_buckets": 8, "pos_att_type": ["p2c", "c2p"]}
+V3: dict[str, Any] = {
+    **ENCODER,
+    "relative_attention": True,
+    "position_buckets": 8,
+    "pos_att_type": ["p2c", "c2p"],
+}
 V3 |= {"share_att_key": True, "norm_rel_ebd": "layer_norm", "position_biased_input": False}
 V3 |= {"type_vocab_size": 0, "max_position_embeddings": 64}
 PAIRS: list[Small] = [

@@ -190,8 +190,9 @@ def _language(fields: Fields, prefixed: bool) -> Model:
     model = family.read(text, architecture)
     if model.shape is None:
         raise fields.error("text_config", f"is a {architecture}, which is no decoder")
-    # transformers ties them where either configuration says so.
-    tied = fields.flag("tie_word_embeddings", default=False) or model.shape.tied
+    tied = fields.flag("tie_word_embeddings", default=model.shape.tied)
+    if model.shape.tied and not tied:  # classes differ in which of the two they follow
+        raise fields.contradiction("text_config says otherwise", "tie_word_embeddings")
     return replace(model, shape=replace(model.shape, tied=tied))
 
 

@@ -36,7 +36,7 @@ PER_IMAGE = Extent(Per.SEQUENCE, IMAGE)
 class Stage(NamedTuple):
     """One stage: its width, heads, layers and the patches of one image to a side."""
 
-    index: int
+    number: int
     hidden: int
     heads: int
     layers: int
@@ -95,7 +95,7 @@ def _per_image(term: Term, tokens: int) -> Term:
 
 
 def _stage(fields: Fields, stage: Stage) -> Iterator[Term]:
-    hidden, layers, name = stage.hidden, stage.layers, f"stage{stage.index + 1}"
+    hidden, layers, name = stage.hidden, stage.layers, f"stage{stage.number + 1}"
     window = min(stage.window, *stage.sides)
     rows, columns = (-(-side // window) * window for side in stage.sides)
     padded, tokens = rows * columns, stage.sides[0] * stage.sides[1]
