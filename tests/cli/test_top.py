@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("top")]
 def demo() -> Iterator[Agent]:
     with agent("demo") as running:
         until(lambda: "1004" in running.get("/v1/jobs")[1])
+        until(lambda: len(running.values("ofu_gpu_utilization_ratio")) == 8)
         yield running
 
 
