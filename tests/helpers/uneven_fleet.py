@@ -70,12 +70,10 @@ def _of_gpu(node: str, gpu: int) -> Iterator[tuple[str, str, int, float]]:
         job = job_at(SCRAPE * step / HOUR)
         seconds += ofu * SCRAPE if job is not None and step else 0.0
         own = labelled(**labels)
-        yield "ofu_gpu_info", labelled(**labels, model="H100"), step, 1.0
-        yield "ofu_gpu_share_ratio", own, step, 1.0
+        held = {} if job is None else {"job_id": job}
+        yield "ofu_gpu_info", labelled(**labels, model="H100", **held), step, 1.0
         yield "ofu_gpu_observed_seconds_total", own, step, SCRAPE * step
         yield "ofu_gpu_utilization_seconds_total", own, step, seconds
         yield "ofu_gpu_sm_clock_hertz", own, step, clock
         active = ofu * 1.83e9 / clock if job is not None else 0.0
         yield "ofu_gpu_tensor_active_ratio", own, step, active
-        if job is not None:
-            yield "ofu_job_gpu", labelled(**labels, job_id=job), step, 1.0

@@ -18,9 +18,8 @@ from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.queries import Quantity
 
 _GPU = "cluster, instance, uuid, gpu_instance"
-_HOLDS = (
-    f"max by ({_GPU}, gpu, job_id) (ofu_job_gpu{{CLUSTER}} and ofu_job_gpu{{CLUSTER}} offset 55m)"
-)
+_OF_JOB = 'ofu_gpu_info{job_id!="",CLUSTER}'
+_HOLDS = f"max by ({_GPU}, gpu, job_id) ({_OF_JOB} and {_OF_JOB} offset 55m)"
 _ALONE = f"({_HOLDS}) * on ({_GPU}) group_left () (count by ({_GPU}) ({_HOLDS}) == 1)"
 """1 for every GPU that one job alone had for the whole hour."""
 
