@@ -39,6 +39,7 @@ class StoredNode:
     name: str
     model: str
     gpus: int
+    simulated: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def put_node(
 ) -> None:
     where = {"cluster": node.cluster, "instance": node.name}
     put("ofu_exporter_build_info", labelled(**where, version="1"), ((t, 1.0) for t in times))
+    put("ofu_exporter_simulated", labelled(**where), ((t, node.simulated) for t in times))
     for gpu in range(node.gpus):
         which = {**where, "gpu": str(gpu), "uuid": f"GPU-{node.name}-{gpu}"}
         free = [t for t in times if not any(runs(job, t) for job in jobs)]

@@ -102,7 +102,7 @@ def changes_report(
     slow = list(_slow_rows(collected))
     return ChangesReport(
         server=fleet.server,
-        headline=headline(rows, slow, seen.tested),
+        headline=collected.history.mark + headline(rows, slow, seen.tested),
         time=fleet.time,
         clusters=fleet.clusters,
         series=[_kind_row(kind, collected.series, seen) for kind in kinds],

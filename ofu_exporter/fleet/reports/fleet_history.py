@@ -29,8 +29,16 @@ class FleetHistory:
     hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of all jobs, by hour."""
     target: float | None = None
+    """The OFU that the recording rules aim at."""
+    is_simulated: bool = False
+    """Whether an agent said that its values are simulated."""
     remark: str = ""
     """What is to be known of all numbers, where they are not from our agents."""
+
+    @property
+    def mark(self) -> str:
+        """What stands before everything else that is said of simulated values."""
+        return "SIMULATED, no GPU was measured. " if self.is_simulated else ""
 
     @property
     def clusters(self) -> list[str]:

@@ -61,7 +61,7 @@ def fleet_report(
     reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
     return FleetReport(
         server=reading.server,
-        headline=headline(steps, total),
+        headline=history.mark + headline(steps, total),
         time=_time(history, clusters),
         clusters=clusters,
         currency=wanted.prices.currency,

@@ -43,7 +43,8 @@ def read_history(
     collector.read_installed()
     collector.read_facts_of_jobs()
     collector.read_job_models()
-    history.target = collector.target()
+    history.target = collector.value_at_end("target", queries.TARGET)
+    history.is_simulated = bool(collector.value_at_end("simulated", queries.SIMULATED))
     return history
 
 
@@ -60,7 +61,8 @@ def read_jobs(
     collector.read_raw()
     collector.read_facts_of_jobs()
     collector.read_job_models()
-    history.target = collector.target()
+    history.target = collector.value_at_end("target", queries.TARGET)
+    history.is_simulated = bool(collector.value_at_end("simulated", queries.SIMULATED))
     return history
 
 
@@ -139,13 +141,11 @@ class _Collector:
                 take(answer)
         self._read_idle()
 
-    def target(self) -> float | None:
-        """The OFU that the recording rules aim at, at the end of the time."""
+    def value_at_end(self, what: str, expression: str) -> float | None:
+        """The one value of an expression at the end of the time."""
         found: list[float] = []
         part = TimeSpan(self._history.span.end - HOUR, self._history.span.end)
-        asked = self._reader.read(
-            "target", part, lambda one: self._client.instant(queries.TARGET, one.end)
-        )
+        asked = self._reader.read(what, part, lambda one: self._client.instant(expression, one.end))
         for _, series in asked:
             found += [value for one in series for _, value in one.points]
         return found[0] if found else None

@@ -103,7 +103,7 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
     idle = idle_stretches(story.points, story.step)
     return JobResult(
         server=server,
-        headline=_headline(row, change, slow, idle),
+        headline=story.history.mark + _headline(row, change, slow, idle),
         job=row,
         step_seconds=story.step,
         points=[_point(point) for point in story.points],

@@ -249,6 +249,8 @@ class GpuSums:
         for reason, totals in sorted(reasons.items()):
             labels = {**cluster, "reason": reason}
             yield RecordedSeries("cluster:ofu_gpu_unavailable:sum", labels, 0, totals.values)
+        ones = array("d", [1.0]) * self._minutes
+        yield RecordedSeries("cluster:ofu_exporter_simulated:max", cluster, 0, ones)
         labels = {**cluster, "version": __version__}
         yield RecordedSeries("cluster:ofu_exporter_build_info:count", labels, 0, agents)
         yield RecordedSeries("fleet:ofu_target:ratio", {}, 0, array("d", [TARGET]) * self._minutes)

@@ -141,6 +141,15 @@ def test_no_job_is_no_job_and_not_an_ofu_of_0() -> None:
     assert text.text(found)
 
 
+def test_what_is_simulated_is_said_before_anything_else() -> None:
+    made = history(HONEST)
+    assert "SIMULATED" not in report(made).headline
+    made.is_simulated = True
+    for shown in (text.text, text.markdown):
+        first = shown(report(made)).partition("computed with")[0]
+        assert "SIMULATED, no GPU was measured." in first
+
+
 def test_time_without_data_and_parts_that_are_missing_are_said_in_every_form() -> None:
     half = history(HONEST)
     half.covered = {place: share for place, share in half.covered.items() if place[1] % 2}

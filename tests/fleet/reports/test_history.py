@@ -39,7 +39,7 @@ pytestmark = [
 
 H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
 N1, N2, N3 = (StoredNode("a", f"n{each}:9846", H100, 4) for each in (1, 2, 3))
-M1 = StoredNode("b", "m1:9846", A100, 4)
+M1 = StoredNode("b", "m1:9846", A100, 4, simulated=1.0)
 NODES = (N1, N2, N3, M1)
 HOURS = 30
 HONEST = ScheduledJob("1", "alice", (N1, N2), 2, 20, 0.42, 0.40, verdict="agree")
@@ -215,6 +215,13 @@ def test_the_rules_records_are_used_where_they_are(raw: Prometheus, recorded: Pr
     assert (len(with_rules.recorded), len(with_rules.raw)) == (2 * HOURS, 0)
     assert without.target is None
     assert with_rules.target == pytest.approx(0.4)
+
+
+def test_a_fleet_with_a_simulated_node_is_known_as_such(
+    raw: Prometheus, recorded: Prometheus
+) -> None:
+    assert read(raw).is_simulated
+    assert read(recorded).is_simulated
 
 
 def test_rules_that_were_loaded_late_are_completed_from_the_pages(

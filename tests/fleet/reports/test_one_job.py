@@ -90,6 +90,7 @@ def test_it_is_compared_with_earlier_jobs_of_just_this_name(result: JobResult) -
     assert result.earlier_ofu == pytest.approx(0.4, abs=1e-6)
     assert result.change == pytest.approx(0.175 / 0.4 - 1, abs=1e-5)
     assert "56% less than its earlier runs" in result.headline
+    assert "SIMULATED" not in result.headline
 
 
 def test_the_first_of_a_name_has_nothing_to_be_compared_with(prometheus: Prometheus) -> None:
