@@ -49,7 +49,12 @@ class WorkerThreads:
                 self._unserved -= 1
         if begins:
             threading.Thread(target=self._run, name="ofu-worker", daemon=True).start()
-        return await result
+        try:
+            return await result
+        finally:
+            del (
+                result
+            )  # it has the error, whose frames have this one: a circle around all that was sent
 
     def _run(self) -> None:
         while (call := self._next()) is not None:

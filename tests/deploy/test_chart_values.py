@@ -281,7 +281,7 @@ def test_probes_need_no_password_where_reading_does(helm: str) -> None:
     ],
 )
 def test_the_agent_knows_every_flag_that_the_chart_gives_it(helm: str, name: str) -> None:
-    known = run(sys.executable, "-m", "ofu_exporter", "run", "--help").stdout
+    known = run(sys.executable, "-m", "ofu_exporter", "run", "--help-all").stdout
     flags = [word.partition("=")[0] for word in container(render(helm, VALUE_SETS[name]))["args"]]
     assert flags.pop(0) == "run"
     for flag in flags:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import threading
+import weakref
+from functools import partial
 
 import pytest
 
@@ -117,3 +121,26 @@ def test_a_loop_that_has_ended_costs_the_thread_nothing() -> None:
         return await asyncio.wait_for(threads.run(lambda: "the same thread"), SOON)
 
     assert asyncio.run(again()) == "the same thread"
+
+
+def test_what_a_call_that_fails_was_given_goes_without_the_garbage_collector() -> None:
+    """A circle around each refused report would grow by hundreds of MiB before it is looked for."""
+
+    class Sent:
+        """What a client sent."""
+
+    def refuse(_: Sent) -> None:
+        raise ValueError
+
+    async def run() -> weakref.ref[Sent]:
+        sent = Sent()
+        with contextlib.suppress(ValueError):
+            await WorkerThreads().run(partial(refuse, sent))
+        return weakref.ref(sent)
+
+    gc.disable()
+    try:
+        seen = asyncio.run(run())
+        until(lambda: seen() is None)
+    finally:
+        gc.enable()
