@@ -148,7 +148,7 @@ class Routes:
 
     async def _answer(self, scope: Scope, receive: Receive) -> HttpAnswer:
         path = scope["path"]
-        if path[:-1] in self._exact and path.endswith("/"):
+        if path.endswith("/") and path[:-1] in self._exact and path not in self._below:
             return HttpAnswer(b"", status=307, headers=((b"location", path[:-1].encode()),))
         route, rest = self._found(path)
         if scope["method"] != route.method:

@@ -259,7 +259,7 @@ def test_what_is_not_on_a_tensor_pipe_is_sparse_cut_short_or_none_is_refused(nam
     assert tiles.find(name) is None
     with pytest.raises(ConfigError) as caught:
         tiles.parse(name)
-    assert repr(name) in str(caught.value)
+    assert repr(name)[:1000] in str(caught.value)  # the middle of a longer one is cut
     for family in tiles.names():
         assert f"{family} ({tiles.load(family).EXAMPLE})" in str(caught.value)
 
