@@ -74,7 +74,14 @@ def test_the_unit_starts_a_command_that_exists_with_flags_that_exist() -> None:
 def test_a_reload_reaches_the_agent_on_a_system_without_procps() -> None:
     """Only the shell is there: a container's or a minimal system's `kill` is the shell's own."""
     (line,) = re.findall(r"^ExecReload=(.*)$", (SYSTEMD / "ofu-exporter.service").read_text(), re.M)
-    with subprocess.Popen(["sleep", "60"]) as process:
+    # A test run under nohup ignores the signal, and so would its children.
+    waits = (
+        "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+        "print(flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", waits], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
         words = [word.replace("$MAINPID", str(process.pid)) for word in shlex.split(line)]
         subprocess.run(words, check=True, env={"PATH": "/nonexistent"}, timeout=10)
         assert process.wait(10) == -signal.SIGHUP
