@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from ofu_exporter import __version__
+from ofu_exporter import __revision__, __version__
 from ofu_exporter.ofu.freshness import fresh, stale
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
 from ofu_exporter.serving.event_log import EventLog
@@ -211,7 +211,7 @@ def _count_families(
 ) -> list[MetricFamily]:
     """The metrics that change when something happens to the agent itself."""
     made = [
-        filled(BUILD_INFO, [((__version__, platform.python_version()), 1.0)]),
+        filled(BUILD_INFO, [((__version__, __revision__, platform.python_version()), 1.0)]),
         _by_word(RELOADS, reloads),
         _by_word(FAULTS, faults),
         counted(PULLS, counts.pulls),

@@ -50,6 +50,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project
 
 
+def defined(text: str) -> dict[str, object]:
+    """The names that a module defines."""
+    names: dict[str, object] = {}
+    exec(text, names)
+    return names
+
+
 def make(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "deploy.release", *words],
@@ -119,6 +126,14 @@ def test_the_wheel_has_what_is_tagged_and_nothing_else(made: Path) -> None:
     assert "ofu_exporter/untagged.py" not in names
     assert not [name for name in names if name.startswith(("tests", "deploy"))]
     assert f"Project-URL: Changelog, {HOME}/blob/{TAG}/CHANGELOG.md" in text.splitlines()
+
+
+def test_the_wheel_knows_the_commit_that_it_is_made_of(made: Path, checkout: Path) -> None:
+    (wheel,) = made.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read("ofu_exporter/__init__.py").decode()
+    commit = git(checkout, "rev-parse", TAG).strip()
+    assert defined(text)["__revision__"] == commit
 
 
 def test_the_source_has_what_a_site_deploys(made: Path) -> None:

@@ -91,7 +91,7 @@ PAGES: dict[str, Callable[[], Snapshot]] = {
 def test_the_page_is_as_it_was(name: str, accept: str, regenerate: bool) -> None:
     """Regenerate with `pytest tests/serving/test_page.py --regenerate`, and read the difference."""
     body = page_of(PAGES[name]()).render(accept).body.decode()
-    body = re.sub(r'(python|version)="[^"]*"', r'\1="any"', body)
+    body = re.sub(r'(python|version|revision)="[^"]*"', r'\1="any"', body)
     golden = GOLDEN / (name + (".openmetrics" if accept else ".prom"))
     if regenerate:
         golden.write_text(body)

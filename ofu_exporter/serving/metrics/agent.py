@@ -170,7 +170,12 @@ RELEASED = MetricSpec(
     "While the agent is told to let go: whether a pause is in effect, so that nothing is held of any GPU, the driver "
     "or a host engine.",
 )
-BUILD_INFO = MetricSpec("ofu_exporter_build_info", "gauge", ("version", "python"), "1; what runs.")
+BUILD_INFO = MetricSpec(
+    "ofu_exporter_build_info",
+    "gauge",
+    ("version", "revision", "python"),
+    "1; what runs. The revision is the commit of a release, and empty where it was not made from one.",
+)
 SNAPSHOT_TIMESTAMP = MetricSpec(
     "ofu_exporter_snapshot_timestamp_seconds",
     "gauge",
