@@ -166,9 +166,9 @@ class Daemon:
 
     async def _run(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
-        loop.add_signal_handler(signal.SIGHUP, self._reloads.ask)
+        _on(loop, signal.SIGTERM, self._stop.set)
+        _on(loop, signal.SIGINT, self._stop.set)
+        _on(loop, signal.SIGHUP, self._reloads.ask)
         self._access.start()
         self._hosts.start()
         self._web.start(lambda: self._configured.settings)
@@ -204,6 +204,8 @@ class Daemon:
             await asyncio.to_thread(self._state_writer.stop, RELEASE_SECONDS)
         await serving
         await asyncio.to_thread(self._reading.stop, HASH_SECONDS)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
 
     def _run_feeds(self) -> None:
         simulated = SIMULATED in self._configured.schedulers
@@ -320,3 +322,12 @@ def _where_served(settings: Settings) -> tuple[object, ...]:
 
 def _who_may_write(settings: Settings) -> tuple[object, ...]:
     return (settings.report_socket, settings.report_token_file, settings.job_tokens)
+
+
+def _on(loop: asyncio.AbstractEventLoop, number: signal.Signals, what: Callable[[], None]) -> None:
+    """Have the event loop do something at a signal.
+
+    The loop's own handlers are not used: it closes their pipe before it lets go of them, and a signal in between
+    ends the process.
+    """
+    signal.signal(number, lambda *_: loop.call_soon_threadsafe(what))

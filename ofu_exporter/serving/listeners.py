@@ -91,13 +91,14 @@ class Listeners:
         """Raises ConfigError, which names the address or file."""
         self.tls = tls_context(settings, web)
         self.address = listen(settings.listen)
+        host, port = self.address.getsockname()[:2]
+        self._shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.unix = listen_unix(settings.report_socket) if settings.report_socket else None
 
     @property
     def url(self) -> str:
-        host, port = self.address.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        return f"{'https' if self.tls else 'http'}://{shown}:{port}"
+        """Where the address is, also after it is closed."""
+        return f"{'https' if self.tls else 'http'}://{self._shown}"
 
     def close(self) -> None:
         """Close the sockets, and remove the Unix socket's file."""

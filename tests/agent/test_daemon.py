@@ -297,3 +297,25 @@ def test_a_page_that_goes_away_takes_its_values_with_it() -> None:
         assert running.value("ofu_gpu_utilization_ratio", gpu="0") is None
         gone.clear()
         until(lambda: running.value("ofu_gpu_utilization_ratio", gpu="0") == half)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", range(3))
+def test_reloads_without_end_do_not_disturb_the_end(turn: int) -> None:
+    with agent("run", "--source", "simulate", *QUICK) as running:
+        until(lambda: running.values("ofu_gpu_utilization_ratio"))
+        ended = threading.Event()
+
+        def hang_up() -> None:
+            while not ended.is_set():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(running.process.pid, signal.SIGHUP)
+
+        asking = threading.Thread(target=hang_up)
+        asking.start()
+        try:
+            assert running.stop() == 0, turn
+        finally:
+            ended.set()
+            asking.join()
+        assert "Traceback" not in "\n".join(running.log)
