@@ -60,6 +60,7 @@ class PageClient:
         for piece in response.iter_bytes():
             body += piece
             if len(body) > max_bytes:
+                body.clear()  # the error has this frame, and with it all that was read
                 raise PageError(Reason.NOT_METRICS, f"{url} answers with over {max_bytes} bytes")
             if self._clock() > deadline:
                 raise PageError(Reason.UNREACHABLE, f"{url} takes too long to send its page")
