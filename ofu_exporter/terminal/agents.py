@@ -13,7 +13,7 @@ from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.json_answer import NoAnswerError, ask
 from ofu_exporter.terminal.hosts import Host
-from ofu_exporter.terminal.scene import NodeAnswer, Scene
+from ofu_exporter.terminal.scene import Scene, SceneAnswer
 
 PATH = "/v1/node"
 POLL_SECONDS = 2.0
@@ -94,18 +94,18 @@ class Agents:
         except Exception as error:  # noqa: BLE001 - it costs this node its row, and is named there
             return None, f"cannot be asked: {type(error).__name__}"
 
-    def _answer(self, host: Host, now: float) -> NodeAnswer:
+    def _answer(self, host: Host, now: float) -> SceneAnswer:
         """What a node has said, unless that is too old to be shown."""
         with self._news:
             heard = self._heard.get(host)
         if heard is None:
-            return NodeAnswer(host.name, None)
+            return SceneAnswer(host.name, None)
         since = now - heard.at
         if heard.node is None:
-            return NodeAnswer(host.name, None, heard.problem)
+            return SceneAnswer(host.name, None, heard.problem)
         if since > self._interval + LATE_SECONDS:
-            return NodeAnswer(host.name, None, f"has not answered for {since:.0f} s")
-        return NodeAnswer(host.name, heard.node, age=heard.node.age_seconds + since)
+            return SceneAnswer(host.name, None, f"has not answered for {since:.0f} s")
+        return SceneAnswer(host.name, heard.node, age=heard.node.age_seconds + since)
 
 
 def read_node(url: str) -> NodeJson:

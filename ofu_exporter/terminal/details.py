@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.percent import percent
-from ofu_exporter.terminal.scene import NodeAnswer, gpu_name
+from ofu_exporter.terminal.scene import SceneAnswer, gpu_name
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 Details = list[tuple[str, str]]
@@ -85,7 +85,7 @@ def user_details(user: str, found: Sequence[tuple[str, NodeJob]]) -> Details:
     return [("user", user), *((f"on {where}", _job_line(job)) for where, job in found)]
 
 
-def node_details(answer: NodeAnswer) -> Details:
+def node_details(answer: SceneAnswer) -> Details:
     """One node."""
     node = answer.node
     if node is None:

@@ -10,40 +10,40 @@ from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.cells import Segment, fit_line
 from ofu_exporter.terminal.details import gpu_details, node_details
-from ofu_exporter.terminal.scene import NodeAnswer, Scene, gpu_name, ofu_of
-from ofu_exporter.terminal.table import Row, TableColumn, joined, text
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, ofu_of
+from ofu_exporter.terminal.table import Row, TerminalColumn, joined, text
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 NONE = "\u2013"
 """Stands where there is no number."""
 IDLE_SECONDS = 60.0
 """A shorter time without tensor work is a pause between steps."""
-NODE = TableColumn("node", "NODE", 6, 16)
+NODE = TerminalColumn("node", "NODE", 6, 16)
 GPU_COLUMNS = (
-    TableColumn("gpu", "GPU", 4, 5, to_the_right=True),
-    TableColumn("ofu", "OFU", 5, 5, to_the_right=True),
-    TableColumn("error", "\u00b1", 4, 4, rank=4, to_the_right=True),
-    TableColumn(
+    TerminalColumn("gpu", "GPU", 4, 5, to_the_right=True),
+    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True),
+    TerminalColumn("error", "\u00b1", 4, 4, rank=4, to_the_right=True),
+    TerminalColumn(
         "bar",
         f"used {pictures.USED} clock {pictures.CLOCK} rest {pictures.REST}",
         10,
         70,
         is_picture=True,
     ),
-    TableColumn("hour", "last hour", 10, 60, rank=5, is_picture=True),
-    TableColumn("clock", "MHz", 4, 4, rank=3, to_the_right=True),
-    TableColumn("limit", "held by", 7, 28, rank=8),
-    TableColumn("job", "JOB", 8, 28),
-    TableColumn("user", "USER", 6, 14, rank=6),
-    TableColumn("note", "", 9, 30, rank=7),
+    TerminalColumn("hour", "last hour", 10, 60, rank=5, is_picture=True),
+    TerminalColumn("clock", "MHz", 4, 4, rank=3, to_the_right=True),
+    TerminalColumn("limit", "held by", 7, 28, rank=8),
+    TerminalColumn("job", "JOB", 8, 28),
+    TerminalColumn("user", "USER", 6, 14, rank=6),
+    TerminalColumn("note", "", 9, 30, rank=7),
 )
 NODE_COLUMNS = (
-    TableColumn("node", "NODE", 6, 24),
-    TableColumn("gpus", "GPUS", 16, 80),
-    TableColumn("ofu", "OFU", 5, 5, to_the_right=True),
-    TableColumn("measured", "measured", 8, 8, rank=2, to_the_right=True),
-    TableColumn("jobs", "jobs", 4, 4, rank=3, to_the_right=True),
-    TableColumn("hour", "last hour", 10, 60, rank=4, is_picture=True),
+    TerminalColumn("node", "NODE", 6, 24),
+    TerminalColumn("gpus", "GPUS", 16, 80),
+    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True),
+    TerminalColumn("measured", "measured", 8, 8, rank=2, to_the_right=True),
+    TerminalColumn("jobs", "jobs", 4, 4, rank=3, to_the_right=True),
+    TerminalColumn("hour", "last hour", 10, 60, rank=4, is_picture=True),
 )
 
 
@@ -140,7 +140,7 @@ def node_rows(scene: Scene) -> list[Row]:
     return [_node(answer) for answer in scene.answers]
 
 
-def _node(answer: NodeAnswer) -> Row:
+def _node(answer: SceneAnswer) -> Row:
     node = answer.node
     if node is None:
         said = answer.problem or "no answer yet"

@@ -12,40 +12,40 @@ from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.details import gpu_details, job_details, user_details
 from ofu_exporter.terminal.gpu_rows import NODE, gpu_place, held_idle, holders, mean_hour, number
 from ofu_exporter.terminal.scene import Scene, gpu_name, named, ofu_of
-from ofu_exporter.terminal.table import Row, TableColumn, text
+from ofu_exporter.terminal.table import Row, TerminalColumn, text
 from ofu_exporter.values.reported import Verdict
 
 Found = list[tuple[str, NodeJob]]
 """A job as several nodes know it, with their names."""
 JOB_COLUMNS = (
-    TableColumn("job", "JOB", 8, 16),
-    TableColumn("name", "NAME", 8, 28, rank=5),
-    TableColumn("user", "USER", 6, 14, rank=2),
-    TableColumn("node", "NODE", 6, 24, rank=6),
-    TableColumn("gpus", "GPUS", 4, 4, rank=4, to_the_right=True),
-    TableColumn("ofu", "OFU", 5, 5, to_the_right=True),
-    TableColumn("mfu", "MFU", 5, 5, rank=1, to_the_right=True),
-    TableColumn("verdict", "VERDICT", 25, 42),
-    TableColumn("hour", "last hour", 10, 40, rank=7, is_picture=True),
-    TableColumn("cause", "LIKELIEST CAUSE", 16, 60, rank=8),
+    TerminalColumn("job", "JOB", 8, 16),
+    TerminalColumn("name", "NAME", 8, 28, rank=5),
+    TerminalColumn("user", "USER", 6, 14, rank=2),
+    TerminalColumn("node", "NODE", 6, 24, rank=6),
+    TerminalColumn("gpus", "GPUS", 4, 4, rank=4, to_the_right=True),
+    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True),
+    TerminalColumn("mfu", "MFU", 5, 5, rank=1, to_the_right=True),
+    TerminalColumn("verdict", "VERDICT", 25, 42),
+    TerminalColumn("hour", "last hour", 10, 40, rank=7, is_picture=True),
+    TerminalColumn("cause", "LIKELIEST CAUSE", 16, 60, rank=8),
 )
 USER_COLUMNS = (
-    TableColumn("user", "USER", 8, 20),
-    TableColumn("jobs", "jobs", 5, 5, to_the_right=True),
-    TableColumn("gpus", "GPUS", 6, 6, to_the_right=True),
-    TableColumn("ofu", "OFU", 5, 5, to_the_right=True),
-    TableColumn("bar", "now", 10, 70, is_picture=True),
-    TableColumn("idle", "idle", 6, 6, rank=1, to_the_right=True),
-    TableColumn("hours", "GPU-hours", 9, 9, rank=2, to_the_right=True),
-    TableColumn("apart", "jobs that disagree", 8, 18, rank=3, to_the_right=True),
+    TerminalColumn("user", "USER", 8, 20),
+    TerminalColumn("jobs", "jobs", 5, 5, to_the_right=True),
+    TerminalColumn("gpus", "GPUS", 6, 6, to_the_right=True),
+    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True),
+    TerminalColumn("bar", "now", 10, 70, is_picture=True),
+    TerminalColumn("idle", "idle", 6, 6, rank=1, to_the_right=True),
+    TerminalColumn("hours", "GPU-hours", 9, 9, rank=2, to_the_right=True),
+    TerminalColumn("apart", "jobs that disagree", 8, 18, rank=3, to_the_right=True),
 )
 IDLE_COLUMNS = (
     NODE,
-    TableColumn("gpu", "GPU", 4, 5, to_the_right=True),
-    TableColumn("idle", "no tensor work for", 9, 18),
-    TableColumn("job", "JOB", 8, 16),
-    TableColumn("user", "USER", 6, 14),
-    TableColumn("name", "NAME", 8, 30, rank=1),
+    TerminalColumn("gpu", "GPU", 4, 5, to_the_right=True),
+    TerminalColumn("idle", "no tensor work for", 9, 18),
+    TerminalColumn("job", "JOB", 8, 16),
+    TerminalColumn("user", "USER", 6, 14),
+    TerminalColumn("name", "NAME", 8, 30, rank=1),
 )
 SAID = {
     Verdict.AGREE: ("agrees", "good"),

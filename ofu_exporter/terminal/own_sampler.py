@@ -10,7 +10,7 @@ from ofu_exporter.agent.build import build_attribution, build_sampler
 from ofu_exporter.serving.node_json import node_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.settings import Configured
-from ofu_exporter.terminal.scene import NodeAnswer, Scene
+from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.values.snapshot import Snapshot
 
 ORIGIN = "sampled by top itself"
@@ -35,7 +35,7 @@ class OwnSampler:
         page = self._page
         age = page.snapshot_age()
         node = node_state(page.snapshot(), page.history, self._node, age, page.faults)
-        return Scene((NodeAnswer(self._node, node, age=age),), ORIGIN)
+        return Scene((SceneAnswer(self._node, node, age=age),), ORIGIN)
 
     def complete(self, seconds: float) -> Scene:
         self._complete.wait(seconds)

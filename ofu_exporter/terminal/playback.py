@@ -15,7 +15,7 @@ from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.settings import Settings
 from ofu_exporter.sources.replay import recording
-from ofu_exporter.terminal.scene import NodeAnswer, Scene
+from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.snapshot import SourceHealth
@@ -57,11 +57,11 @@ class Playback:
         if not self.paused:
             self._play()
         if not self._kept:
-            return Scene((NodeAnswer(self._path.name, None, "has no reading"),), "a recording")
+            return Scene((SceneAnswer(self._path.name, None, "has no reading"),), "a recording")
         frame = self._kept[-1 - self._back]
         over = ", its end" if self._next is None and not self._back else ""
         origin = f"a recording, at {frame.at:.0f} s{over}"
-        return Scene((NodeAnswer(self._path.name, frame.node),), origin, self.paused)
+        return Scene((SceneAnswer(self._path.name, frame.node),), origin, self.paused)
 
     def complete(self, seconds: float) -> Scene:
         """The end of the recording, or as far as it can be read in this time."""

@@ -9,8 +9,8 @@ from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal.gpu_rows import held_idle, holders
 from ofu_exporter.terminal.job_rows import jobs_of, verdict_words, worst_verdict
-from ofu_exporter.terminal.scene import NodeAnswer, Scene, gpu_name, named
-from ofu_exporter.terminal.table import Row, TableColumn, text
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, named
+from ofu_exporter.terminal.table import Row, TerminalColumn, text
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 from ofu_exporter.values.reasons import Reason
 
@@ -19,9 +19,9 @@ STUCK_SECONDS = 60.0
 LONG_IDLE_SECONDS = 600.0
 """A GPU that is held without tensor work for longer than this is worth a look."""
 COLUMNS = (
-    TableColumn("where", "WHERE", 10, 26),
-    TableColumn("what", "WHAT", 20, 60),
-    TableColumn("advice", "WHAT TO DO", 24, 200, rank=1),
+    TerminalColumn("where", "WHERE", 10, 26),
+    TerminalColumn("what", "WHAT", 20, 60),
+    TerminalColumn("advice", "WHAT TO DO", 24, 200, rank=1),
 )
 BAD, WORTH_A_LOOK = "bad", "warn"
 
@@ -65,7 +65,7 @@ def _of_nodes(scene: Scene) -> Iterator[_Problem]:
             yield from _of_gpus(answer.name, answer.node)
 
 
-def _of_node(answer: NodeAnswer, node: NodeJson) -> Iterator[_Problem]:
+def _of_node(answer: SceneAnswer, node: NodeJson) -> Iterator[_Problem]:
     if node.paused:
         yield _Problem(answer.name, "the agent is paused", Reason.PAUSED.advice, WORTH_A_LOOK)
     if answer.age > STUCK_SECONDS:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from ofu_exporter.serving.node_json import NodeGpu, NodeJson, mean_ofu
 
 
-class NodeAnswer(NamedTuple):
+class SceneAnswer(NamedTuple):
     """What one node has said last."""
 
     name: str
@@ -23,7 +23,7 @@ class NodeAnswer(NamedTuple):
 class Scene(NamedTuple):
     """All nodes at one moment."""
 
-    answers: tuple[NodeAnswer, ...]
+    answers: tuple[SceneAnswer, ...]
     origin: str
     """Where this is from, in words."""
     paused: bool = False
@@ -47,7 +47,7 @@ class Scene(NamedTuple):
         return mean_ofu((ofu_of(gpu), gpu.share_ratio) for _, gpu in self.gpus)
 
     @property
-    def missing(self) -> list[NodeAnswer]:
+    def missing(self) -> list[SceneAnswer]:
         """The nodes that do not answer."""
         return [answer for answer in self.answers if answer.node is None]
 

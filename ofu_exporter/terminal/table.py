@@ -16,7 +16,7 @@ MEASURED_ROWS = 200
 """Rows whose texts decide how wide a column is."""
 
 
-class TableColumn(NamedTuple):
+class TerminalColumn(NamedTuple):
     """A column of a table."""
 
     key: str
@@ -53,7 +53,7 @@ class TableSection(NamedTuple):
     """A table with a title."""
 
     title: str
-    columns: Sequence[TableColumn]
+    columns: Sequence[TerminalColumn]
     rows: Sequence[Row]
     empty: str = ""
     """Stands in the place of rows where there are none."""
@@ -76,7 +76,7 @@ def joined(*parts: tuple[str, str]) -> Draw:
     return lambda width: fit_line([Segment(*part) for part in parts], width)
 
 
-def widths(columns: Sequence[TableColumn], width: int) -> dict[str, int]:
+def widths(columns: Sequence[TerminalColumn], width: int) -> dict[str, int]:
     """The columns that there is room for, and the width of each: texts grow before pictures."""
     shown = list(columns)
     while _needed(shown) > width:
@@ -91,7 +91,7 @@ def widths(columns: Sequence[TableColumn], width: int) -> dict[str, int]:
     return found
 
 
-def _grow(columns: Sequence[TableColumn], found: dict[str, int], left: int) -> int:
+def _grow(columns: Sequence[TerminalColumn], found: dict[str, int], left: int) -> int:
     """Give columns what is left, in equal parts as far as each takes it; returns what they leave."""
     growing = [column for column in columns if column.most > column.least]
     while left > 0 and growing:
@@ -104,11 +104,11 @@ def _grow(columns: Sequence[TableColumn], found: dict[str, int], left: int) -> i
     return left
 
 
-def _needed(columns: Sequence[TableColumn]) -> int:
+def _needed(columns: Sequence[TerminalColumn]) -> int:
     return sum(column.least for column in columns) + GAP * (len(columns) - 1)
 
 
-def _as_wide_as_needed(section: TableSection) -> list[TableColumn]:
+def _as_wide_as_needed(section: TableSection) -> list[TerminalColumn]:
     """The columns, none with more room than its texts take."""
     return [
         column if column.is_picture else column._replace(most=_natural(column, section.rows))
@@ -116,7 +116,7 @@ def _as_wide_as_needed(section: TableSection) -> list[TableColumn]:
     ]
 
 
-def _natural(column: TableColumn, rows: Sequence[Row]) -> int:
+def _natural(column: TerminalColumn, rows: Sequence[Row]) -> int:
     """The width of the widest text, within the column's limits."""
     cells = (row.cells.get(column.key) for row in rows[:MEASURED_ROWS] if not row.rest_from)
     drawn = (draw(column.most) for draw in cells if draw)
@@ -152,7 +152,7 @@ def _section(section: TableSection, width: int) -> list[Laid]:
     ]
 
 
-def _row(row: Row, columns: Sequence[TableColumn], room: Mapping[str, int], width: int) -> Line:
+def _row(row: Row, columns: Sequence[TerminalColumn], room: Mapping[str, int], width: int) -> Line:
     line: Line = []
     for column in columns:
         draw = row.cells.get(column.key)

@@ -31,7 +31,7 @@ from ofu_exporter.terminal.job_rows import (
 from ofu_exporter.terminal.problem_rows import COLUMNS as PROBLEM_COLUMNS
 from ofu_exporter.terminal.problem_rows import problem_rows
 from ofu_exporter.terminal.scene import Scene, named
-from ofu_exporter.terminal.table import Row, TableColumn, TableSection
+from ofu_exporter.terminal.table import Row, TableSection, TerminalColumn
 
 SORTS = {
     "n": "node",
@@ -98,7 +98,7 @@ def _jobs_if_any(scene: Scene) -> list[TableSection]:
 
 
 def _jobs(scene: Scene) -> list[TableSection]:
-    columns: Sequence[TableColumn] = JOB_COLUMNS
+    columns: Sequence[TerminalColumn] = JOB_COLUMNS
     if len(scene.answers) < 2:
         columns = [column for column in columns if column.key != "node"]
     return [

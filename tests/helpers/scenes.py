@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.node_json import NodeJson, node_state
-from ofu_exporter.terminal.scene import NodeAnswer, Scene
+from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from tests.helpers.shown_node import ShownNode
 
 GONE = "does not answer: timed out"
@@ -20,13 +20,13 @@ def shown_node() -> NodeJson:
 
 
 def one_node() -> Scene:
-    return Scene((NodeAnswer("node-17", shown_node(), age=1.4),), "its agent")
+    return Scene((SceneAnswer("node-17", shown_node(), age=1.4),), "its agent")
 
 
 def many_nodes(*gone: str, nodes: int = 3) -> Scene:
     """Nodes that are alike, and some that do not answer."""
-    answers = [NodeAnswer(f"node-{17 + place}", shown_node(), age=1.4) for place in range(nodes)]
-    return Scene((*answers, *(NodeAnswer(name, None, GONE) for name in gone)), "their agents")
+    answers = [SceneAnswer(f"node-{17 + place}", shown_node(), age=1.4) for place in range(nodes)]
+    return Scene((*answers, *(SceneAnswer(name, None, GONE) for name in gone)), "their agents")
 
 
 class StillFeed:

@@ -15,7 +15,7 @@ import ofu_exporter.terminal
 from ofu_exporter.terminal.app import Top
 from ofu_exporter.terminal.cells import width_of
 from ofu_exporter.terminal.playback import Playback
-from ofu_exporter.terminal.scene import Feed, NodeAnswer, Scene
+from ofu_exporter.terminal.scene import Feed, Scene, SceneAnswer
 from ofu_exporter.terminal.themes import THEMES
 from ofu_exporter.terminal.views import Choice
 from tests.helpers.captures import captures, svg
@@ -232,7 +232,7 @@ def test_names_from_outside_do_nothing_to_the_screen() -> None:
         assert r"a\nb" in text
         assert r"a\nb" in await screen.press("enter")
 
-    drive(act, StillFeed(Scene((NodeAnswer("\x1b]0;x", node),), "")), (160, 30))
+    drive(act, StillFeed(Scene((SceneAnswer("\x1b]0;x", node),), "")), (160, 30))
 
 
 def test_a_recording_stands_still_and_goes_by_windows() -> None:
@@ -265,7 +265,7 @@ def test_a_screen_without_any_answer_has_keys_all_the_same() -> None:
             await screen.press(key)
         assert "no node has answered yet" in screen.text
 
-    drive(act, StillFeed(Scene((NodeAnswer("n", None),), "")))
+    drive(act, StillFeed(Scene((SceneAnswer("n", None),), "")))
 
 
 def test_a_picture_for_the_docs_fetches_nothing() -> None:

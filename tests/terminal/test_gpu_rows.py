@@ -6,7 +6,7 @@ import pytest
 
 from ofu_exporter.terminal.gpu_rows import gpu_rows, held_idle, mean_hour, node_rows
 from ofu_exporter.terminal.pictures import AWAY
-from ofu_exporter.terminal.scene import NodeAnswer, Scene, ofu_of
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, ofu_of
 from ofu_exporter.terminal.table import Row
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 
@@ -61,7 +61,7 @@ def test_mig_instances_come_in_the_order_of_their_numbers() -> None:
     others = [("10", ""), ("9", "11"), ("9", "2")]
     gpus = [gpu.model_copy(update={"gpu": one, "gpu_instance": two}) for one, two in others]
     node = shown_node().model_copy(update={"gpus": gpus})
-    rows = gpu_rows(Scene((NodeAnswer("n", node),), ""))
+    rows = gpu_rows(Scene((SceneAnswer("n", node),), ""))
     by_place = sorted(rows, key=lambda row: str(row.order["g"]))
     assert [shown(row, "gpu") for row in by_place] == ["9/2", "9/11", "10"]
 

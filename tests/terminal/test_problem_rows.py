@@ -6,7 +6,7 @@ from typing import Any
 
 from ofu_exporter.serving.node_json import SourceJson
 from ofu_exporter.terminal.problem_rows import problem_rows
-from ofu_exporter.terminal.scene import NodeAnswer, Scene
+from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 
 
@@ -18,7 +18,7 @@ def problems(scene: Scene) -> list[str]:
 def altered(age: float = 1.0, **fields: Any) -> Scene:
     """A node without faults, but for these fields."""
     sound = {"gpus": shown_node().gpus[:2], "jobs": []}
-    return Scene((NodeAnswer("n", shown_node().model_copy(update=sound | fields), age=age),), "")
+    return Scene((SceneAnswer("n", shown_node().model_copy(update=sound | fields), age=age),), "")
 
 
 def test_a_sound_node_has_no_problem() -> None:

@@ -10,8 +10,8 @@ from ofu_exporter.terminal.cells import line_width
 from ofu_exporter.terminal.table import (
     Laid,
     Row,
-    TableColumn,
     TableSection,
+    TerminalColumn,
     joined,
     lay_out,
     text,
@@ -21,9 +21,9 @@ from ofu_exporter.terminal.views import VIEWS, Choice, sections
 from tests.helpers.scenes import many_nodes, one_node
 
 COLUMNS = (
-    TableColumn("a", "A", 4, 10),
-    TableColumn("b", "B", 6, 6, rank=1),
-    TableColumn("c", "C", 5, 40, rank=2, is_picture=True),
+    TerminalColumn("a", "A", 4, 10),
+    TerminalColumn("b", "B", 6, 6, rank=1),
+    TerminalColumn("c", "C", 5, 40, rank=2, is_picture=True),
 )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.serving.node_json import NodeJson, SourceJson
 from ofu_exporter.terminal.cells import line_width
-from ofu_exporter.terminal.scene import NodeAnswer, Scene
+from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.terminal.table import lay_out
 from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, headline, sections
 from tests.helpers.scenes import many_nodes, one_node, shown_node
@@ -91,14 +91,14 @@ def test_made_up_data_and_a_recording_that_stands_still_are_said() -> None:
         source="simulate", up=True, simulated=True, reason=None, detail="", advice=""
     )
     node = shown_node().model_copy(update={"sources": [source]})
-    said = head(Scene((NodeAnswer("n", node),), "a recording", paused=True))
+    said = head(Scene((SceneAnswer("n", node),), "a recording", paused=True))
     assert "SIMULATED" in said
     assert "PAUSED" in said
 
 
 def test_no_answer_is_said() -> None:
-    assert "no answer yet" in head(Scene((NodeAnswer("n", None),), ""))
-    assert "does not answer" in head(Scene((NodeAnswer("n", None, "does not answer"),), ""))
+    assert "no answer yet" in head(Scene((SceneAnswer("n", None),), ""))
+    assert "does not answer" in head(Scene((SceneAnswer("n", None, "does not answer"),), ""))
     assert "OFU not measured" in head(Scene((), ""))
 
 
@@ -120,7 +120,7 @@ def test_whatever_an_agent_says_can_be_shown(data: st.DataObject) -> None:
         node = NodeJson.model_validate(body)
     except ValueError:
         return
-    scene = Scene((NodeAnswer("n", node, age=1.0), NodeAnswer("m", shown_node())), "their agents")
+    scene = Scene((SceneAnswer("n", node, age=1.0), SceneAnswer("m", shown_node())), "their agents")
     for view in VIEWS:
         for letter in ("", "o", "j"):
             for laid in lay_out(sections(scene, Choice(view, "", letter)), 80):
@@ -136,5 +136,5 @@ def test_a_node_without_a_gpu_says_why() -> None:
         source="nvml", up=False, simulated=False, reason="no_driver", detail="", advice="Load it."
     )
     node = shown_node().model_copy(update={"gpus": [], "jobs": [], "sources": [source]})
-    (section,) = sections(Scene((NodeAnswer("n", node),), ""), Choice())
+    (section,) = sections(Scene((SceneAnswer("n", node),), ""), Choice())
     assert section.empty == "source nvml: no driver. Load it."

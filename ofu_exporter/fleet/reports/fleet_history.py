@@ -32,12 +32,16 @@ class FleetHistory:
     """The OFU that the recording rules aim at."""
     is_simulated: bool = False
     """Whether an agent said that its values are simulated."""
+    is_partly_measured: bool = False
+    """Whether another one did not."""
     remark: str = ""
     """What is to be known of all numbers, where they are not from our agents."""
 
     @property
     def mark(self) -> str:
         """What stands before everything else that is said of simulated values."""
+        if self.is_simulated and self.is_partly_measured:
+            return "SIMULATED in part: one agent or more measured no GPU. "
         return "SIMULATED, no GPU was measured. " if self.is_simulated else ""
 
     @property

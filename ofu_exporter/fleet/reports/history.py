@@ -45,6 +45,7 @@ def read_history(
     collector.read_job_models()
     history.target = collector.value_at_end("target", queries.TARGET)
     history.is_simulated = bool(collector.value_at_end("simulated", queries.SIMULATED))
+    history.is_partly_measured = not collector.value_at_end("measured", queries.ALL_SIMULATED)
     return history
 
 
@@ -63,6 +64,7 @@ def read_jobs(
     collector.read_job_models()
     history.target = collector.value_at_end("target", queries.TARGET)
     history.is_simulated = bool(collector.value_at_end("simulated", queries.SIMULATED))
+    history.is_partly_measured = not collector.value_at_end("measured", queries.ALL_SIMULATED)
     return history
 
 

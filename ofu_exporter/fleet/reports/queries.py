@@ -149,8 +149,11 @@ JOB_MODELS = (
 )
 """How often a GPU of a model was seen with a job; `JOBS` stands for the jobs' matcher."""
 TARGET = "max(last_over_time(fleet:ofu_target:ratio[1d]))"
-SIMULATED = (
-    "max(last_over_time(cluster:ofu_exporter_simulated:max[1d])"
+_SIMULATED = (
+    "(last_over_time(cluster:ofu_exporter_simulated:max[1d])"
     " or last_over_time(ofu_exporter_simulated[1h]))"
 )
+SIMULATED = f"max{_SIMULATED}"
 """1 where an agent shows simulated values."""
+ALL_SIMULATED = f"min{_SIMULATED}"
+"""0 where another one measures."""

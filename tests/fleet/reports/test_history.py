@@ -220,8 +220,10 @@ def test_the_rules_records_are_used_where_they_are(raw: Prometheus, recorded: Pr
 def test_a_fleet_with_a_simulated_node_is_known_as_such(
     raw: Prometheus, recorded: Prometheus
 ) -> None:
-    assert read(raw).is_simulated
-    assert read(recorded).is_simulated
+    for known in (read(raw), read(recorded)):
+        assert known.is_simulated
+        assert known.is_partly_measured
+        assert known.mark.startswith("SIMULATED in part")
 
 
 def test_rules_that_were_loaded_late_are_completed_from_the_pages(
