@@ -22,6 +22,10 @@ from ofu_exporter.support.patience import soon
 
 TLS_SECONDS = 10.0
 """How long the files of certificates and keys may take at a reload."""
+GRACE_SECONDS = 1
+"""How long what is being answered may take at a stop."""
+READ_SECONDS = 0.8
+"""How long a client may take for its answer at a stop; below the grace, or uvicorn logs it as an error of ours."""
 
 
 class Server(uvicorn.Server):
@@ -42,7 +46,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,  # a header must not decide who asks
                 lifespan="off",
                 ws="none",  # or a request could leave our connection for another protocol
-                timeout_graceful_shutdown=1,
+                timeout_graceful_shutdown=GRACE_SECONDS,
             )
         )
         self._listeners = listeners
@@ -70,7 +74,13 @@ class Server(uvicorn.Server):
             acceptor.close()
         self._listeners.close()
         self._limit.close_unfinished()
+        asyncio.get_running_loop().call_later(READ_SECONDS, self._abort_all)
         await super().shutdown(sockets)
+
+    def _abort_all(self) -> None:
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection):
+                connection.abort()
 
     def _connection(self) -> Connection:
         return Connection(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import threading
 from pathlib import Path
 
 import httpx
 import pytest
 
 from ofu_exporter.serving.access import Access
-from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.guard import Guard, Receive, Scope, Send
 from tests.helpers.certificates import Certificates
 from tests.helpers.server import Client, post, serving, tell
 
@@ -58,3 +61,26 @@ def test_without_a_certificate_nobody_is_let_in_where_one_is_demanded(
         forged.load_cert_chain(stranger.client)
         with pytest.raises(httpx.HTTPError):
             httpx.get(listeners.url, verify=forged)
+
+
+@pytest.mark.slow
+def test_whoever_reads_no_answer_is_left_at_a_stop_without_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun = threading.Event()
+
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        await asyncio.sleep(0.3)  # the stop begins
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(2):
+            body = bytes(32 << 20)
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    with caplog.at_level(logging.ERROR), serving(large) as listeners:
+        client = Client(listeners)
+        client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        begun.wait()
+    with client:
+        assert not caplog.records
