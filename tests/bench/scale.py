@@ -106,6 +106,13 @@ def configuration(fleet: str, folder: Path, remote: str) -> Path:
     return path
 
 
+def mebibytes(pid: int, field: str) -> float:
+    """What /proc says of a process's memory; VmHWM is the most that it has had."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (found,) = (line.split()[1] for line in lines if line.startswith(field))
+    return int(found) / 1024
+
+
 class Storage:
     """A Prometheus or a VictoriaMetrics, and what may be asked of both."""
 
@@ -132,9 +139,7 @@ class Storage:
         return int(status.get("headStats", {}).get("numSeries", 0) or status["totalSeries"])
 
     def memory(self) -> float:
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        (found,) = (line.split()[1] for line in lines if line.startswith("VmRSS"))
-        return int(found) / 1024
+        return mebibytes(self.pid, "VmRSS")
 
 
 @contextlib.contextmanager
@@ -170,6 +175,15 @@ def victoriametrics(fleet: str, folder: Path) -> Iterator[Storage]:
             yield Storage(url, process.pid)
 
 
+def kept(storage: Storage, nodes: int, minutes: float) -> str:
+    """How many targets were up at the worst moment after the first two minutes, and which share of scrapes failed."""
+    span = f"{max(60 * minutes - 120, SCRAPE):.0f}s"
+    fewest = storage.value(f"min_over_time(sum(up)[{span}:{SCRAPE}s])")
+    scrapes = storage.value(f"sum(count_over_time(up[{span}]))")
+    failed = scrapes - storage.value(f"sum(sum_over_time(up[{span}]))")
+    return f"{fewest:.0f} of {nodes} up at the worst moment, {failed:.0f} of {scrapes:.0f} scrapes failed"
+
+
 def row(nodes: int, minutes: float, into: str) -> str:
     store = prometheus if into == "prometheus" else victoriametrics
     with (
@@ -178,12 +192,15 @@ def row(nodes: int, minutes: float, into: str) -> str:
         store(fleet, Path(name)) as storage,
     ):
         begin = time.monotonic()
-        until(lambda: time.monotonic() > begin + 60 * minutes / 2, seconds=3600)
+        until(lambda: time.monotonic() > begin + 60 * minutes / 2, seconds=2 * 60 * minutes)
         cpu, own, middle = cpu_seconds(storage.pid), cpu_seconds(simulator), time.monotonic()
-        until(lambda: time.monotonic() > begin + 60 * minutes, seconds=3600)
+        until(lambda: time.monotonic() > begin + 60 * minutes, seconds=2 * 60 * minutes)
         lasted = time.monotonic() - middle
         cores = (cpu_seconds(storage.pid) - cpu) / lasted
-        print(f"simulator: {(cpu_seconds(simulator) - own) / lasted:.2f} cores", file=sys.stderr)
+        used = (cpu_seconds(simulator) - own) / lasted
+        most = mebibytes(simulator, "VmHWM")
+        print(f"simulator: {used:.2f} cores, {most:.0f} MiB at most", file=sys.stderr)
+        print(f"targets: {kept(storage, nodes, minutes)}", file=sys.stderr)
         series = storage.series()
         cells = (
             f"{nodes * GPUS:,}",
