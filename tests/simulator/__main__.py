@@ -22,7 +22,9 @@ BEGIN, END = "<!-- generated: simulator -->\n", "<!-- end -->"
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/source-accuracy.md")
+    parser.add_argument(
+        "--write", action="store_true", help="put the tables into docs/source-accuracy.md"
+    )
     parser.add_argument(
         "--missed", action="store_true", help="print the goals that are not reached"
     )
