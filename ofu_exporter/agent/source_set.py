@@ -21,7 +21,7 @@ from ofu_exporter.values.snapshot import SourceHealth
 log = logging.getLogger(__name__)
 
 USELESS_PAUSES = 10
-"""Pauses for which a source that measured nothing new is left alone; one that did not open waits for one pause."""
+"""How many pauses a source that measured nothing new is left alone for. One that did not open waits for one pause."""
 QUICK_SECONDS = 0.2
 """A source that is there opens within this time; the windows of the others wait no longer for it."""
 NOT_OPENED = "opening it does not end"
