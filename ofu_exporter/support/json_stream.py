@@ -1,4 +1,4 @@
-"""Reads a JSON object that is larger than memory: one array of it element by element, everything else as it is."""
+"""Reads a JSON object that is larger than memory: one array of it element by element, and all the rest at once."""
 
 from __future__ import annotations
 
