@@ -236,7 +236,7 @@ class SourceSet:
         before = self._unusable.get(name) or SourceHealth(name)
         failures = dict(before.failures)
         if before.reason is not error.reason:
-            log.info("source %s cannot measure what the others cannot: %s", name, error)
+            log.info("source %s cannot measure the GPUs that no other source can: %s", name, error)
         # A hung attempt that goes on is one failure.
         if before.reason is not error.reason or error.reason is not Reason.HUNG:
             failures[error.reason.value] = failures.get(error.reason.value, 0) + 1
@@ -253,7 +253,7 @@ class SourceSet:
                 source.name, named[source.name]
             ):
                 continue
-            log.info("source %s measures no GPU that another does not: closing it", source.name)
+            log.info("source %s measures no further GPU: closing it", source.name)
             self._open.remove(source)
             self._choice.forget(source.name)
             self._try_at[source.name] = self._clock() + USELESS_PAUSES * self._pace.reprobe

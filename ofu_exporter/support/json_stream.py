@@ -30,7 +30,7 @@ def members(file: TextIO, streamed: str) -> Iterator[tuple[str, Any]]:
     else:
         yield from _members(source, streamed)
     if source.peek():
-        raise ValueError("it goes on behind its end: it is more than one JSON object or array")
+        raise ValueError("it goes on after its end: it is more than one JSON object or array")
 
 
 def _members(source: _Source, streamed: str) -> Iterator[tuple[str, Any]]:
