@@ -76,7 +76,7 @@ class ModelBody(_Body):
 
 
 class MfuReport(_Body):
-    """What a job says of itself over an interval. What it said before and does not repeat still holds."""
+    """What a job says of itself over an interval; what it said before and does not repeat still holds."""
 
     @model_validator(mode="before")
     @classmethod
