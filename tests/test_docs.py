@@ -21,6 +21,7 @@ from ofu_exporter.flops import conventions, families, readers
 from ofu_exporter.hardware import profiles, tiles
 from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
+from ofu_exporter.values.gpu import FP64, LOW_PRECISION
 from ofu_exporter.values.reasons import (
     ClaimRejection,
     Reason,
@@ -28,6 +29,7 @@ from ofu_exporter.values.reasons import (
     ReportRejection,
     SchedulerReason,
 )
+from ofu_exporter.values.reported import Verdict
 from tests.helpers.agent import agent
 
 ROOT = Path(__file__).parents[1]
@@ -152,6 +154,14 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
             text = re.sub(r"^\|[^|]*\|", "", text, flags=re.MULTILINE)
         for name in re.findall(pattern, text):
             assert name in known, f"{path.name}: {name}"
+
+
+def test_every_refused_reading_and_every_word_of_an_answer_is_documented() -> None:
+    text = (DOCS / "plausibility.md").read_text()
+    assert [each.value for each in Rejection if f"`{each.value}`" not in text] == []
+    text = (DOCS / "glossary.md").read_text()
+    words = [*sources.names(), *(verdict.value for verdict in Verdict), LOW_PRECISION, FP64]
+    assert [word for word in words if f"`{word}`" not in text] == []
 
 
 @pytest.mark.slow

@@ -245,7 +245,7 @@ class Daemon:
         if self._authority is None:
             log.info("whoever reaches %s may read", self.url)
         else:
-            log.info("only who has a certificate by %s may read %s", self._authority, self.url)
+            log.info("only holders of a certificate from %s may read %s", self._authority, self.url)
 
     def _apply(self, configured: Configured) -> None:
         """Apply new settings; totals go on."""
