@@ -1,6 +1,6 @@
 """Draws the dashboards for the docs: `python -m tests.helpers.dashboard_pictures [FOLDER]`.
 
-`ofu-exporter fleet simulate` writes the history of a simulated fleet, and a Prometheus takes it in. The rules of the project
+`ofu-exporter fleet simulate` writes the history of a simulated fleet, and a Prometheus takes it in. The project's rules
 add what is recorded of single GPUs. Then every panel asks its own queries.
 """
 

@@ -54,7 +54,7 @@ class Frame:
         least, most = min([low or 0.0, *values]), max([low or 0.0, *values])
         if low is None and values:
             least = min(values)
-        step = self._step(max(most - least, 1e-9))
+        step = self._step(most - least or 1.0)
         bottom = math.floor(least / step) * step if low is None or least < low else low
         made = replace(self, low=bottom, high=high or math.ceil(most / step + 0.05) * step)
         left = max(length(label) for _, label in made.labels()) + 10

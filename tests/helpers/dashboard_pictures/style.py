@@ -40,7 +40,7 @@ def length(words: str) -> float:
 
 
 def text(x: float, y: float, words: str, kind: str = "", width: float | None = None) -> Markup:
-    """A line of text, cut where it would leave its width. `kind`: s soft, e at its end, m in the middle, t a title."""
+    """A line of text, cut at its width. `kind`: s soft, e ends here, m has its middle here, t is a title."""
     if width is not None and length(words) > width:
         while words and length(words) + WIDTHS["wide"] > width:
             words = words[:-1]
