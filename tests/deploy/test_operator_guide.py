@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
 import textwrap
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.deploy.monitoring import alertmanager
 from tests.deploy.promtool import ORDER, ROOT, RULES, read_yaml
+from tests.helpers.agent import until
+from tests.helpers.prometheus_server import Prometheus
 
 GUIDE = ROOT / "docs" / "operator.md"
 TARGETS = ROOT / "deploy" / "prometheus" / "rules" / "partition-targets.yaml"
@@ -102,6 +107,58 @@ def test_prometheus_takes_the_configuration_of_a_pair(tmp_path: Path) -> None:
     (rule,) = pair["alerting"]["alert_relabel_configs"]
     assert rule["action"] == "labeldrop"
     assert re.fullmatch(rule["regex"], *set(pair["global"]["external_labels"]) - {"cluster"})
+
+
+ALWAYS = {
+    "groups": [
+        {"name": "g", "interval": "1s", "rules": [{"alert": "Always", "expr": "vector(1)"}]},
+    ]
+}
+
+
+RESENT = ("--rules.alert.resend-delay=1s",)
+"""The first is lost where Prometheus has not yet discovered the Alertmanager."""
+
+
+@pytest.mark.prometheus
+@pytest.mark.slow
+@pytest.mark.parametrize(("relabelled", "alerts"), [(True, 1), (False, 2)])
+def test_a_pair_sends_one_alert_because_the_replica_is_taken_off(
+    relabelled: bool, alerts: int, tmp_path: Path
+) -> None:
+    (pair,) = blocks("global")
+    rules = tmp_path / "always.yaml"
+    rules.write_text(json.dumps(ALWAYS))
+    receiver = {"route": {"receiver": "none"}, "receivers": [{"name": "none"}]}
+    with contextlib.ExitStack() as stack:
+        manager = stack.enter_context(alertmanager(tmp_path / "alertmanager", receiver))
+        alerting = {"alertmanagers": [{"static_configs": [{"targets": [manager]}]}]}
+        if relabelled:
+            alerting["alert_relabel_configs"] = pair["alerting"]["alert_relabel_configs"]
+        for replica in "ab":
+            (tmp_path / replica).mkdir()
+            labels = {**pair["global"]["external_labels"], "replica": replica}
+            sections = {"global": {"external_labels": labels}, "rule_files": [str(rules)]}
+            one = Prometheus(tmp_path / replica, {}, RESENT, alerting=alerting, **sections)
+            stack.callback(one.stop)
+            until(lambda port=one.port: has_sent(port))
+        with urllib.request.urlopen(f"http://{manager}/api/v2/alerts", timeout=10) as answer:
+            found = [alert["labels"] for alert in json.load(answer)]
+    assert len(found) == alerts
+    assert all(
+        labels["cluster"] == pair["global"]["external_labels"]["cluster"] for labels in found
+    )
+
+
+def has_sent(port: int) -> bool:
+    """Whether this Prometheus has delivered an alert."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return False
+    sent = re.findall(r"^prometheus_notifications_sent_total\{.*\} (\S+)$", text, re.MULTILINE)
+    return any(float(one) > 0 for one in sent)
 
 
 @pytest.mark.prometheus

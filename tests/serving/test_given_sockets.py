@@ -29,7 +29,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 """Does in the child what systemd does before it starts a program: sd_listen_fds(3)."""
 DEMO = ("demo", "--interval", "0.5s", "--listen", "127.0.0.1:1")
-"""An address that nobody may open: only what is given can be served on."""
+"""Nobody asks at this address: an answer comes from what is given."""
 
 
 @contextlib.contextmanager
@@ -51,7 +51,9 @@ def started(given: Sequence[socket.socket], *command: str) -> Iterator[subproces
             process.terminate()
 
 
-def listening(family: int = socket.AF_INET, address: object = ("127.0.0.1", 0)) -> socket.socket:
+def listening(
+    family: int = socket.AF_INET, address: tuple[str, int] | str = ("127.0.0.1", 0)
+) -> socket.socket:
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.bind(address)
     bound.listen(8)
@@ -105,10 +107,11 @@ def test_the_agent_says_what_it_cannot_use_and_ends(tmp_path: Path) -> None:
     assert len(said.splitlines()) == 1
 
 
-def test_systemds_own_tool_hands_its_socket_to_the_agent() -> None:
-    with listening() as free:
-        port = free.getsockname()[1]
-    command = ["systemd-socket-activate", f"--listen=127.0.0.1:{port}", *COMMAND, *DEMO]
+def test_systemds_own_tool_hands_its_socket_to_the_agent(tmp_path: Path) -> None:
+    """It starts the agent at the first connection. The address is then the settings' own."""
+    path = tmp_path / "reports.sock"
+    agent = [*COMMAND, "demo", "--listen", "127.0.0.1:0"]
+    command = ["systemd-socket-activate", f"--listen={path}", *agent]
     with subprocess.Popen(
         command,
         stderr=subprocess.PIPE,
@@ -119,7 +122,9 @@ def test_systemds_own_tool_hands_its_socket_to_the_agent() -> None:
         try:
             assert process.stderr is not None
             assert any("Listening on" in line for line in iter(process.stderr.readline, ""))
-            with socket.create_connection(("127.0.0.1", port), SOON) as client:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+                client.settimeout(SOON)
+                client.connect(str(path))
                 client.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert client.recv(65536).startswith(b"HTTP/1.1 200")
         finally:
