@@ -94,6 +94,11 @@ def iso(unix: float) -> str:
     )
 
 
+def unix(text: str) -> float:
+    """The Unix seconds of what `iso` wrote."""
+    return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z").timestamp()
+
+
 def missing_rows(parts: Sequence[MissingPart]) -> list[MissingRow]:
     """What could not be read."""
     return [

@@ -26,6 +26,11 @@ svg .lab{fill:var(--bad);font-weight:600}.g{stroke:var(--line)}.diag{stroke:var(
 .mfu{fill:none;stroke:var(--bad);stroke-width:1.3;stroke-dasharray:5 3}
 .act{fill:none;stroke:var(--mid);stroke-width:1.1}
 .heat rect{fill:var(--used)}.key b{display:inline-block;width:1.6rem;border-top:3px solid;margin:0 .3rem .25rem 1rem}
+.key .mfu{border-top-style:dashed}.plot path{vector-effect:non-scaling-stroke;stroke-linecap:round}
+.over svg{touch-action:pan-y;cursor:crosshair;user-select:none}.over:focus-visible{outline:2px solid var(--mid)}
+.at{stroke:var(--ink);stroke-width:1}.chosen{fill:var(--mid);opacity:.25}.said{margin:.3rem 0 0;min-height:1.3em}
+.zoom button{font:inherit;font-size:.85em;color:var(--ink);background:var(--bg);border:1px solid var(--line);
+border-radius:.3rem;padding:.1rem .5rem;margin:.3rem .4rem 0 0;cursor:pointer}.zoom button:disabled{opacity:.5}
 table{border-collapse:collapse;width:100%}
 th,td{text-align:left;padding:.3rem .5rem;border-top:1px solid var(--line);font-weight:400;vertical-align:top}
 thead th{border:0;color:var(--soft);font-size:.85em;white-space:nowrap}tbody tr:hover{background:var(--bg)}
@@ -36,7 +41,7 @@ ul{margin:0;padding-left:1.1rem}li{padding:.15rem 0}footer{color:var(--soft);fon
 @media(max-width:52rem){.two{grid-template-columns:1fr}.step{grid-template-columns:1fr auto}
 .track{grid-column:1/-1;order:3}}
 @media print{body{background:#fff}.card{break-inside:avoid;border-color:#ccc}.long{break-inside:auto}
-main{max-width:none;padding:0}}
+main{max-width:none;padding:0}.zoom,.at{display:none}}
 """.replace("\n", "")
 SCRIPT = """
 document.querySelectorAll("th button").forEach(function(b){b.addEventListener("click",function(){

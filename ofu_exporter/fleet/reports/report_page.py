@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, tables
-from ofu_exporter.fleet.reports.html import Markup, document, joined, tag
-from ofu_exporter.fleet.reports.job_rows import is_flagged
+from ofu_exporter.fleet.reports.html import Markup, document, tag
+from ofu_exporter.fleet.reports.job_rows import is_flagged, unix
 from ofu_exporter.fleet.reports.look import SCRIPT, STYLE
 from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, GroupRow, JobRow, SumsRow
 from ofu_exporter.fleet.reports.text import facts, missing
+from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, over_time
+from ofu_exporter.fleet.reports.zoom import SCRIPT as ZOOM
 
 MOST_JOBS = 600
 MOST_GROUPS = 100
@@ -43,7 +46,7 @@ def page(report: FleetReport) -> str:
             "OFU is weighted by GPU-hours everywhere. What is not known is shown as - and is no 0.",
         ),
     ]
-    return document(title, STYLE, SCRIPT, tag("main", *body))
+    return document(title, STYLE, SCRIPT + ZOOM, tag("main", *body))
 
 
 def card(title: str, *inside: object, kind: str = "card") -> Markup:
@@ -85,29 +88,16 @@ def _pictures(report: FleetReport) -> Iterator[Markup]:
     others = [tag("h2", "GPU-hours by OFU of the job"), pictures.distribution(known)]
     if report.hours:
         lines = [
-            pictures.PictureLine("ofu", [row.ofu for row in report.hours]),
-            pictures.PictureLine("mfu", [row.mfu for row in report.hours]),
+            PictureLine("ofu", "OFU", [row.ofu for row in report.hours]),
+            PictureLine("mfu", "MFU", [row.mfu for row in report.hours]),
         ]
         gpus = [row.held_gpus for row in report.hours]  # an hour that is not covered is a gap
-        ends = (report.hours[0].end[:16], report.hours[-1].end[:16])
+        axis = TimeAxis(unix(report.hours[0].end) - HOUR, HOUR)
         others += [
             tag("h2", "OFU and reported MFU, hour by hour"),
-            pictures.over_time(lines, gpus, ends, "OFU and reported MFU of all jobs over time"),
-            key(("ofu", "OFU"), ("mfu", "MFU")),
+            over_time(lines, gpus, axis, "OFU and reported MFU of all jobs over time"),
         ]
     yield tag("section", *others, _class="card")
-
-
-_COLOURS = {"ofu": "--used", "mfu": "--bad", "act": "--mid"}
-
-
-def key(*lines: tuple[str, str]) -> Markup:
-    """What the lines of a picture are."""
-    parts = [
-        joined([Markup(f'<b style="border-color:var({_COLOURS[kind]})"></b>'), name])
-        for kind, name in lines
-    ]
-    return tag("div", *parts, _class="key soft")
 
 
 def table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], name: str) -> Markup:
