@@ -28,6 +28,7 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
             **{name: names[name] for name in NAMES[:5]},
             "gpus": _gpus(job.sizes),
             "model": longest(job.models),
+            "framework": longest(job.frameworks),
             "begin": iso(clock.end_of((job.first_hour or 0) - 1)),
             "end": iso(clock.end_of(job.last_hour or 0)),
             "error": error,

@@ -124,9 +124,7 @@ class JobSeries:
         """Looks of the hour that see the job, each by the part of it that is on nodes with an agent."""
         running, start = self.job.truth.is_running, self.job.start
         minutes = (minute - start for minute in range(60 * hour - 55, 60 * hour + 1, 5))
-        return sum(
-            self.job.present[m] for m in minutes if 0 <= m < len(running) and running[m]
-        )
+        return sum(self.job.present[m] for m in minutes if 0 <= m < len(running) and running[m])
 
     def _values(self) -> Iterator[tuple[str, array[float]]]:
         job = self.job
@@ -294,7 +292,9 @@ def _rate(sums: GrowingSum, minutes: int) -> Values:
 def _told(job: ObservedJob) -> Iterator[tuple[int, float]]:
     made = [minute for minute, _ in job.reported]
     runs = job.truth.job.runs
-    for (begin, end), following in zip(runs, [*(run[0] for run in runs[1:]), math.inf], strict=True):
+    for (begin, end), following in zip(
+        runs, [*(run[0] for run in runs[1:]), math.inf], strict=True
+    ):
         place = bisect_right(made, begin)
         if place < len(made) and made[place] <= end:
             yield made[place], following
