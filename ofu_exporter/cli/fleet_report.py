@@ -98,7 +98,7 @@ def rendered(found: FleetReport, format_: str, most_rows: int) -> bytes:
     from ofu_exporter.fleet.reports import focus, report_page, rows, text
 
     if format_ == "parquet":
-        return rows.as_parquet(*rows.rows(found))
+        return rows.as_parquet(found)
     if format_ == "html":
         return report_page.page(found).encode(errors="backslashreplace")
     if format_ == "focus":
