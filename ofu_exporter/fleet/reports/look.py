@@ -9,7 +9,8 @@ STYLE = """
 body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.45 system-ui,"Segoe UI",Roboto,sans-serif;
 font-variant-numeric:tabular-nums}
 main{max-width:80rem;margin:auto;padding:1.4rem 1rem 3rem}
-h1{font-size:1.5rem;margin:0}h2{font-size:1rem;margin:0 0 .6rem}small,.soft{color:var(--soft);font-size:.85em}
+h1{font-size:1.5rem;margin:0}h2{font-size:1rem;margin:0 0 .6rem}
+h3{font-size:.95rem;margin:1rem 0 .3rem}code{overflow-wrap:anywhere}small,.soft{color:var(--soft);font-size:.85em}
 .lead{font-size:1.14rem;max-width:54rem;margin:.5rem 0 1.1rem}
 .card{background:var(--card);border:1px solid var(--line);border-radius:.7rem;padding:.9rem 1.1rem;margin:0 0 1rem;
 overflow-x:auto}

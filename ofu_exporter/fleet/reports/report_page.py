@@ -27,8 +27,8 @@ class TableColumn(NamedTuple):
     is_number: bool = True
 
 
-def page(report: FleetReport) -> str:
-    """The whole file."""
+def page(report: FleetReport, what_changed: Markup | None = None) -> str:
+    """The whole file. `what_changed` stands in it where somebody has looked for that; how to do so, otherwise."""
     time = report.time
     title = f"GPU fleet, {time.start[:10]} to {time.end[:10]}"
     if report.total.ofu is not None:
@@ -39,6 +39,7 @@ def page(report: FleetReport) -> str:
         tag("p", report.headline, _class="lead"),
         card("The funnel", *map(_step, [(step, report.currency) for step in report.funnel])),
         tag("div", *_pictures(report), _class="two"),
+        what_changed or _how_to_see_changes(report),
         *_tables(report),
         *_remarks(report),
         tag(
@@ -222,6 +223,21 @@ def _sizes(report: FleetReport) -> Markup:
         for row in report.sizes
     ]
     return card("By size of job", table(heads, rows, "By size of job"))
+
+
+def _how_to_see_changes(report: FleetReport) -> Markup:
+    command = (
+        f"ofu-exporter fleet changes --prometheus {report.server} --since {report.time.hours}h "
+        f"--until {report.time.end} --format json --output changes.json"
+    )
+    said = [
+        "This page was made without it. To have it here, run ",
+        tag("code", command),
+        " and make this page with ",
+        tag("code", "--changes changes.json"),
+        ".",
+    ]
+    return card("What changed", tag("p", *said, _class="soft"))
 
 
 def _remarks(report: FleetReport) -> Iterator[Markup]:
