@@ -3,7 +3,8 @@
 STYLE = """
 :root{--bg:#f6f7f9;--card:#fff;--ink:#171b21;--soft:#56606d;--line:#e1e6ec;--used:#12795a;--mid:#3f86bd;--held:#b3bfcc;
 --idle:#e3e8ee;--bad:#b42318}
-@media(prefers-color-scheme:dark){:root{--bg:#0f1318;--card:#171d24;--ink:#e8ecf1;--soft:#9aa6b4;--line:#2a333d;
+@media screen and (prefers-color-scheme:dark){
+:root{--bg:#0f1318;--card:#171d24;--ink:#e8ecf1;--soft:#9aa6b4;--line:#2a333d;
 --used:#3fb983;--mid:#5a9fd4;--held:#566372;--idle:#27303a;--bad:#ff8f85}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.45 system-ui,"Segoe UI",Roboto,sans-serif;
@@ -41,8 +42,13 @@ th[aria-sort=ascending] button:after{content:" \\2191"}th[aria-sort=descending] 
 ul{margin:0;padding-left:1.1rem}li{padding:.15rem 0}footer{color:var(--soft);font-size:.85em}
 @media(max-width:52rem){.two{grid-template-columns:1fr}.step{grid-template-columns:1fr auto}
 .track{grid-column:1/-1;order:3}}
-@media print{body{background:#fff}.card{break-inside:avoid;border-color:#ccc}.long{break-inside:auto}
-main{max-width:none;padding:0}.zoom,.at{display:none}}
+@page{margin:12mm}
+@media print{html{font-size:11px}body{background:#fff;font-size:11px}main{max-width:none;padding:0}svg{max-width:none}
+.card{break-inside:avoid;border-color:#ccc;overflow:visible}.long{break-inside:auto}tr,svg{break-inside:avoid}
+h2,h3{break-after:avoid}.two{grid-template-columns:1fr 1fr}.step{grid-template-columns:12rem 1fr 15rem}
+.track{grid-column:auto;order:0}.track,.track i,.key b{print-color-adjust:exact;-webkit-print-color-adjust:exact}
+.zoom,.at,.said{display:none}.heat{max-height:85vh}thead{display:table-header-group;break-inside:avoid}
+table{font-size:9px}th button{display:contents}th,td{padding:.15rem .3rem}}
 """.replace("\n", "")
 SCRIPT = """
 document.querySelectorAll("th button").forEach(function(b){b.addEventListener("click",function(){
