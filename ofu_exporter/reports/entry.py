@@ -49,6 +49,8 @@ class Entry:
     outcomes: Counter[str] = field(default_factory=Counter)
     facts: MfuReport | None = None
     """The last report, with the facts of earlier ones that it did not repeat."""
+    framework: str = ""
+    """The first that the run named. A job that named another one each time would make a series each time."""
     hardware: Hardware = field(default_factory=Hardware)
     usage: Sequence[GpuUsage] = ()
     """The usage that the coverage was summed up with."""
@@ -165,6 +167,7 @@ class Entry:
             total_error=total.error if total else NO_ERROR,
             causes=self.current_causes,
             adjusted=self.adjusted,
+            framework=self.framework,
         )
 
 

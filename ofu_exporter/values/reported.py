@@ -205,6 +205,8 @@ class ReportsView:
     """Causes of this verdict; None where none were looked for."""
     adjusted: Adjusted | None = None
     """None where the job has not reported what tiles add."""
+    framework: str = ""
+    """The name of the framework that the job says it uses."""
 
     def of_the_past(self) -> ReportsView:
         """What still holds when no report has been compared for a while: sums and counts, no verdict."""
