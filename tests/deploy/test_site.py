@@ -79,12 +79,26 @@ class Article(HTMLParser):
         self._inside &= tag != "article"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+BESIDE = [ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY")]
+BESIDE += [ROOT / folder / "README.md" for folder in ("deploy/slurm", "helm/ofu-exporter")]
+
+
+def place(page: Path) -> Path:
+    """Where a page stands in the site."""
+    if page in PAGES:
+        return page.relative_to(DOCS).with_suffix(".html")
+    path = "repository" / page.relative_to(ROOT)
+    return path.with_name("index.html") if path.stem == "README" else path.with_suffix(".html")
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *BESIDE], ids=lambda page: str(page.relative_to(ROOT).with_suffix(""))
+)
 def test_a_page_of_the_site_has_the_blocks_and_anchors_that_the_repository_shows(
     site: Path, page: Path
 ) -> None:
     """Two readers of Markdown differ where a list or a table has no empty line before it."""
-    article = Article((site / page.relative_to(DOCS)).with_suffix(".html").read_text())
+    article = Article((site / place(page)).read_text())
     assert article.anchors == anchors(page)
     assert article.blocks == blocks(page)
 

@@ -44,7 +44,7 @@ from tests.doubles.kubelet import given as devices_of
 from tests.helpers.agent import SOON
 from tests.helpers.values import FakeClock
 
-PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"
+PAGE = Path(__file__).parents[3] / "docs" / "kubernetes-jobs.md"
 NODE = "node-1"
 
 
