@@ -96,3 +96,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return link[1] + posixpath.relpath(place(path), posixpath.dirname(uri) or ".")
 
     return LINK.sub(moved, markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Gives the theme's search a name for those who hear the page."""
+    dialog = 'data-md-component="search" role="dialog"'
+    return output.replace(dialog, f'{dialog} aria-label="Search"')

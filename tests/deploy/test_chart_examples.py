@@ -24,7 +24,11 @@ from tests.deploy.value_sets import VALUE_SETS
 
 pytestmark = pytest.mark.slow
 every_helm = pytest.mark.parametrize("helm", HELMS)
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("kubernetes*.md")), CHART / "README.md"]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("kubernetes.md", "kubernetes-runs.md")),
+    CHART / "README.md",
+]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

@@ -6,6 +6,7 @@ import functools
 import http.server
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.helpers.browser import BROWSER
+from tests.helpers.browser import BROWSER, violations
 from tests.helpers.markdown import anchors, blocks
 from tests.helpers.screenshots import LOOKS, QUIET
 
@@ -231,3 +232,13 @@ def test_the_landing_page_has_the_look_that_the_reader_has_chosen(
     text = shown(page, tmp_path, "--virtual-time-budget=4000", *flags)
     scheme = {"light": "default", "dark": "slate"}[look]
     assert re.search(f'<body[^>]* data-md-color-scheme="{scheme}"', text)
+
+
+@needs_browser
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("name", ["index", "who-may-write"])
+def test_a_screen_reader_stumbles_over_nothing(
+    site: Path, name: str, look: str, tmp_path: Path
+) -> None:
+    shutil.copytree(site, tmp_path, dirs_exist_ok=True)
+    assert violations((site / f"{name}.html").read_text(), tmp_path, look) == []
