@@ -1,0 +1,177 @@
+"""Sends digests by mail, over one connection to the site's mail server (RFC 5321)."""
+
+from __future__ import annotations
+
+import smtplib
+import threading
+from contextlib import suppress
+from email.message import EmailMessage
+
+from ofu_exporter.errors import ConfigError, HungError
+from ofu_exporter.fleet.credentials import ServerAccess
+from ofu_exporter.fleet.digest.addresses import read_addresses
+from ofu_exporter.fleet.digest.config_file import MailConfig
+from ofu_exporter.fleet.digest.message import message
+from ofu_exporter.fleet.digest.result import Digest
+from ofu_exporter.fleet.digest.sending import NotSentError
+from ofu_exporter.support.patience import within
+from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.values.text import shown
+
+PORTS = {"starttls": 587, "tls": 465, "none": 25}
+TIMEOUT_SECONDS = 30.0
+"""For one answer of the server."""
+MAIL_SECONDS = 120.0
+"""For one mail, with all of its answers."""
+_SERVICE_GONE = 421
+_LONGEST = 300
+
+
+class _Attempt:
+    """One mail under way. Once it is given up, it is not begun any more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_given_up = False
+        self.is_under_way = False
+        """Whether the server may have all of it."""
+
+    def begin(self) -> None:
+        """Say that the mail itself is sent now. Raises SMTPServerDisconnected after the end of patience."""
+        with self._lock:
+            if self._is_given_up:
+                raise smtplib.SMTPServerDisconnected("took too long")
+            self.is_under_way = True
+
+    def give_up(self) -> None:
+        with self._lock:
+            self._is_given_up = True
+
+
+class MailSender:
+    """One mail server and one sender."""
+
+    name = "mail"
+
+    def __init__(
+        self,
+        config: MailConfig,
+        most_jobs: int,
+        answer_seconds: float = TIMEOUT_SECONDS,
+        mail_seconds: float = MAIL_SECONDS,
+    ) -> None:
+        """Raises ConfigError for a file that cannot be used."""
+        self._config = config
+        self._most_jobs = most_jobs
+        self._answer_seconds = answer_seconds
+        self._mail_seconds = mail_seconds
+        self._addresses = read_addresses(config)
+        self._password = _password(config)
+        self._tls = ServerAccess(ca=config.ca).tls() if config.tls != "none" else None
+        self._port = config.port or PORTS[config.tls]
+        self._server: smtplib.SMTP | None = None
+
+    def to(self, digest: Digest) -> str:
+        """The address of the digest's reader. Raises NoAddressError."""
+        return self._addresses.of(digest.name)
+
+    def send(self, digest: Digest, to: str) -> None:
+        """Send one mail to one address. Raises NotSentError."""
+        mail, attempt = message(digest, self._config.sender, to, self._most_jobs), _Attempt()
+        try:
+            within(self._mail_seconds, f"mail to {to}", lambda: self._sent(mail, to, attempt))
+        except HungError as error:
+            attempt.give_up()
+            self._server = None
+            raise self._fault(str(error), attempt) from error
+        except smtplib.SMTPResponseException as error:
+            self._after_refusal(error.smtp_code)
+            raise NotSentError(answer(error.smtp_code, error.smtp_error)) from error
+        except (smtplib.SMTPException, OSError, ValueError) as error:
+            self._server = None
+            raise self._fault(_words(error), attempt) from error
+
+    def close(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            with suppress(smtplib.SMTPException, OSError):
+                server.quit()
+
+    def _fault(self, said: str, attempt: _Attempt) -> NotSentError:
+        """Without an answer to a whole mail nobody knows; before that, it did not go out."""
+        where = f"{self._config.host}:{self._port}"
+        return NotSentError(f"{where}: {said}", is_uncertain=attempt.is_under_way)
+
+    def _after_refusal(self, code: int) -> None:
+        server = self._server
+        if code == _SERVICE_GONE:
+            self._server = None
+        elif server is not None:
+            try:
+                server.rset()
+            except (smtplib.SMTPException, OSError):
+                self._server = None
+
+    def _sent(self, mail: EmailMessage, to: str, attempt: _Attempt) -> None:
+        server = self._connected()
+        _accepted(server.mail(self._config.sender))
+        _accepted(server.rcpt(to))
+        attempt.begin()
+        _accepted(server.data(mail.as_bytes()))
+
+    def _connected(self) -> smtplib.SMTP:
+        """The open connection, or a new one. Raises NotSentError where no mail at all can go out."""
+        if self._server is None:
+            try:
+                self._server = self._connect()
+            except (smtplib.SMTPException, OSError) as error:
+                said = f"{self._config.host}:{self._port}: {_words(error)}"
+                raise NotSentError(said, is_down=True) from error
+        return self._server
+
+    def _connect(self) -> smtplib.SMTP:
+        host, timeout = self._config.host, self._answer_seconds
+        if self._config.tls == "tls":
+            server: smtplib.SMTP = smtplib.SMTP_SSL(
+                host, self._port, timeout=timeout, context=self._tls
+            )
+        else:
+            server = smtplib.SMTP(host, self._port, timeout=timeout)
+        try:
+            if self._config.tls == "starttls":
+                server.starttls(context=self._tls)
+            if self._config.user is not None and self._password is not None:
+                server.login(self._config.user, self._password)
+            server.ehlo_or_helo_if_needed()
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+
+def _accepted(answer: tuple[int, bytes]) -> None:
+    """Raises SMTPResponseException for an answer that is no 2xx."""
+    code, said = answer
+    if not 200 <= code < 300:
+        raise smtplib.SMTPResponseException(code, said)
+
+
+def answer(code: int, said: bytes | str) -> str:
+    """What a server said, as one line that no terminal obeys."""
+    decoded = said.decode(errors="replace") if isinstance(said, bytes) else said
+    return f"refused: {code} {shown(' '.join(decoded.split()))[:_LONGEST]}"
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, smtplib.SMTPResponseException):
+        return answer(error.smtp_code, error.smtp_error)
+    return shown(str(error))[:_LONGEST] or type(error).__name__
+
+
+def _password(config: MailConfig) -> str | None:
+    if config.password_file is None:
+        return None
+    password = read_secret(config.password_file, "password file").strip()
+    if not password:
+        raise ConfigError(f"password file {config.password_file} is empty")
+    return password
