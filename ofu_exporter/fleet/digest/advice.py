@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from ofu_exporter.fleet.digest.result import DigestJob
+from ofu_exporter.fleet.digest.result import AdviceRow, DigestJob
 from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.reports.job_events import SLOW
 from ofu_exporter.fleet.reports.result import GroupRow, JobRow
@@ -17,38 +17,53 @@ from ofu_exporter.values.reported import Verdict
 IDLE_SHARE = 0.1
 """Idle GPU-hours are told from this share of a job's measured ones on."""
 IDLE_HOURS = 1.0
+FEWEST_COMPARED = 3
+"""GPUs of a job of which one can be called slow."""
 _CAUSE_PAGE = "docs/explain.md"
 
 
-def of_job(row: JobRow, signs: JobSigns, target: float | None, low_clock: float) -> Iterator[str]:
+def of_job(
+    row: JobRow, signs: JobSigns, target: float | None, low_clock: float
+) -> Iterator[AdviceRow]:
     """What can be done about one job, what costs most first."""
-    yield from _of_idle(row)
-    yield from _of_report(row)
+    if said := _of_idle(row):
+        yield AdviceRow(kind="idle", said=said)
+    if said := _of_report(row):
+        yield AdviceRow(kind="report", said=said)
     if signs.has_slow_gpus:
-        yield (
-            f"In {len(signs.slow)} of {len(signs.compared)} hours one or more of its GPUs were below {percent(SLOW)} "
-            f"of the median of the job's GPUs. In a job whose ranks wait for each other, one slow GPU holds up all: "
-            "tell the operators. Pipeline stages and expert ranks may differ by design."
-        )
+        yield AdviceRow(kind="slow_gpu", said=_of_slow(signs))
     if signs.clock is not None and signs.clock < low_clock:
-        yield (
-            f"While busy, its GPUs ran at {percent(signs.clock)} of their tensor clock: power or heat held them "
-            "back. Nothing in the job is wrong: tell the operators."
-        )
+        yield AdviceRow(kind="low_clock", said=_LOW_CLOCK.format(percent(signs.clock)))
     if _is_low(row, target):
-        yield (
-            f"OFU {percent(row.ofu)}, where the aim is {percent(target)}: the GPUs worked, and waited in between. "
-            "Look at loading of data, communication and sizes of batches; `ofu-exporter fleet job` draws it over time."
-        )
+        yield AdviceRow(kind="low_ofu", said=_LOW_OFU.format(percent(row.ofu), percent(target)))
 
 
-def _of_idle(row: JobRow) -> Iterator[str]:
+_LOW_CLOCK = (
+    "While busy, its GPUs ran at {} of their tensor clock: power or heat held them back. Nothing in the job is "
+    "wrong: tell the operators."
+)
+_LOW_OFU = (
+    "OFU {}, where the aim is {}. What usually takes it: loading of data, communication, small batches, work outside "
+    "the tensor pipes. `ofu-exporter fleet job` draws it over time."
+)
+
+
+def _of_slow(signs: JobSigns) -> str:
+    return (
+        f"In {len(signs.slow)} of {len(signs.compared)} hours one or more of its GPUs were below {percent(SLOW)} "
+        "of the median of the job's GPUs. In a job whose ranks wait for each other, one slow GPU holds up all: "
+        "tell the operators. Pipeline stages and expert ranks may differ by design."
+    )
+
+
+def _of_idle(row: JobRow) -> str:
     idle, observed = row.idle_gpu_hours, row.observed_gpu_hours
-    if idle >= IDLE_HOURS and idle >= IDLE_SHARE * observed:
-        yield (
-            f"It held {number(idle)} GPU-hours and computed nothing in them. It may hang, may have asked for more "
-            "GPUs than it uses, or wait in an interactive session: end it, or ask for fewer GPUs."
-        )
+    if idle < IDLE_HOURS or idle < IDLE_SHARE * observed:
+        return ""
+    return (
+        f"It held {number(idle)} GPU-hours and computed nothing in them. It may hang, may have asked for more "
+        "GPUs than it uses, or wait in an interactive session: end it, or ask for fewer GPUs."
+    )
 
 
 def _is_low(row: JobRow, target: float | None) -> bool:
@@ -58,15 +73,20 @@ def _is_low(row: JobRow, target: float | None) -> bool:
     return row.idle_gpu_hours < row.observed_gpu_hours / 2
 
 
-def _of_report(row: JobRow) -> Iterator[str]:
+def _of_report(row: JobRow) -> str:
     """What a verdict means for the one who reports."""
     if row.mfu is None or row.error is None or row.ofu_compared is None:
-        return
+        return ""
     compared = f"It reports an MFU of {percent(row.mfu)}, {points(abs(row.error))} points"
-    if row.verdict == Verdict.MFU_ABOVE_OFU:
-        yield f"{compared} above its OFU, which cannot be: the report counts too much. {_cause(row)}"
-    elif row.verdict == Verdict.MFU_BELOW_OFU:
-        yield f"{compared} below its OFU: the report leaves out work that the GPUs did. {_cause(row)}"
+    if row.verdict == Verdict.MFU_ABOVE_OFU and row.error > 0:
+        return (
+            f"{compared} above its OFU, which cannot be: the report counts too much. {_cause(row)}"
+        )
+    if row.verdict == Verdict.MFU_BELOW_OFU and row.error < 0:
+        return (
+            f"{compared} below its OFU: the report leaves out work that the GPUs did. {_cause(row)}"
+        )
+    return ""
 
 
 def _cause(row: JobRow) -> str:
@@ -97,8 +117,10 @@ def of_all(jobs: Sequence[DigestJob]) -> Iterator[str]:
         )
 
 
-def remarks(total: GroupRow) -> Iterator[str]:
+def remarks(total: GroupRow, jobs: Sequence[DigestJob]) -> Iterator[str]:
     """What has to be known of the numbers."""
+    if any(job.slow_gpus is None and (job.row.gpus or 0) >= FEWEST_COMPARED for job in jobs):
+        yield "Of some of these jobs no series tells whether one GPU was slower than the others."
     unmeasured = total.held_gpu_hours - total.observed_gpu_hours
     if unmeasured > 0.01 * total.held_gpu_hours:
         share = percent(unmeasured / total.held_gpu_hours)

@@ -72,7 +72,7 @@ def _digest(
         jobs=sorted(jobs, key=_by_waste),
         advice=list(advice.of_all(jobs)),
         limits=advice.limits(config.low_clock),
-        remarks=[*missing(report), *advice.remarks(total)],
+        remarks=[*missing(report), *advice.remarks(total, jobs)],
         contact=config.contact,
     )
 
@@ -93,6 +93,7 @@ def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
         exempt=exempt,
         clock=signs.clock,
         dram_busy=signs.dram_busy,
+        slow_gpus=signs.has_slow_gpus,
         advice=list(said),
     )
 

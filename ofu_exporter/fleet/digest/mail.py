@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import smtplib
+import socket
 import threading
 from contextlib import suppress
 from email.message import EmailMessage
@@ -28,24 +29,45 @@ _LONGEST = 300
 
 
 class _Attempt:
-    """One mail under way. Once it is given up, it is not begun any more."""
+    """One mail under way, and its connection. Once it is given up, nothing of it is begun any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: smtplib.SMTP | None) -> None:
+        self.server = server
+        self.is_under_way = False
+        """Whether the mail server may have all of it."""
         self._lock = threading.Lock()
         self._is_given_up = False
-        self.is_under_way = False
-        """Whether the server may have all of it."""
+
+    def connected(self, server: smtplib.SMTP) -> None:
+        with self._lock:
+            self.server = server
+            self._check()
 
     def begin(self) -> None:
-        """Say that the mail itself is sent now. Raises SMTPServerDisconnected after the end of patience."""
+        """Say that the mail itself is sent now."""
         with self._lock:
-            if self._is_given_up:
-                raise smtplib.SMTPServerDisconnected("took too long")
+            self._check()
             self.is_under_way = True
 
     def give_up(self) -> None:
+        """Let go of the connection, whoever waits for an answer on it."""
         with self._lock:
             self._is_given_up = True
+            _drop(self.server)
+
+    def _check(self) -> None:
+        """Raises SMTPServerDisconnected after the end of patience."""
+        if self._is_given_up:
+            _drop(self.server)
+            raise smtplib.SMTPServerDisconnected("took too long")
+
+
+def _drop(server: smtplib.SMTP | None) -> None:
+    if server is not None:
+        if server.sock is not None:
+            with suppress(OSError):
+                server.sock.shutdown(socket.SHUT_RDWR)
+        server.close()
 
 
 class MailSender:
@@ -77,19 +99,18 @@ class MailSender:
 
     def send(self, digest: Digest, to: str) -> None:
         """Send one mail to one address. Raises NotSentError."""
-        mail, attempt = message(digest, self._config.sender, to, self._most_jobs), _Attempt()
+        mail = message(digest, self._config.sender, to, self._most_jobs)
+        attempt, self._server = _Attempt(self._server), None
         try:
             within(self._mail_seconds, f"mail to {to}", lambda: self._sent(mail, to, attempt))
-        except HungError as error:
-            attempt.give_up()
-            self._server = None
-            raise self._fault(str(error), attempt) from error
+            self._server = attempt.server
         except smtplib.SMTPResponseException as error:
-            self._after_refusal(error.smtp_code)
+            self._server = _after_refusal(attempt, error.smtp_code)
             raise NotSentError(answer(error.smtp_code, error.smtp_error)) from error
-        except (smtplib.SMTPException, OSError, ValueError) as error:
-            self._server = None
-            raise self._fault(_words(error), attempt) from error
+        except (smtplib.SMTPException, OSError, ValueError, HungError) as error:
+            attempt.give_up()
+            said = f"{self._config.host}:{self._port}: {_words(error)}"
+            raise NotSentError(said, is_uncertain=attempt.is_under_way) from error
 
     def close(self) -> None:
         server, self._server = self._server, None
@@ -97,37 +118,22 @@ class MailSender:
             with suppress(smtplib.SMTPException, OSError):
                 server.quit()
 
-    def _fault(self, said: str, attempt: _Attempt) -> NotSentError:
-        """Without an answer to a whole mail nobody knows; before that, it did not go out."""
-        where = f"{self._config.host}:{self._port}"
-        return NotSentError(f"{where}: {said}", is_uncertain=attempt.is_under_way)
-
-    def _after_refusal(self, code: int) -> None:
-        server = self._server
-        if code == _SERVICE_GONE:
-            self._server = None
-        elif server is not None:
-            try:
-                server.rset()
-            except (smtplib.SMTPException, OSError):
-                self._server = None
-
     def _sent(self, mail: EmailMessage, to: str, attempt: _Attempt) -> None:
-        server = self._connected()
-        _accepted(server.mail(self._config.sender))
-        _accepted(server.rcpt(to))
+        if attempt.server is None:
+            attempt.connected(self._connected())
+        assert attempt.server is not None
+        _accepted(attempt.server.mail(self._config.sender))
+        _accepted(attempt.server.rcpt(to))
         attempt.begin()
-        _accepted(server.data(mail.as_bytes()))
+        _accepted(attempt.server.data(mail.as_bytes()))
 
     def _connected(self) -> smtplib.SMTP:
-        """The open connection, or a new one. Raises NotSentError where no mail at all can go out."""
-        if self._server is None:
-            try:
-                self._server = self._connect()
-            except (smtplib.SMTPException, OSError) as error:
-                said = f"{self._config.host}:{self._port}: {_words(error)}"
-                raise NotSentError(said, is_down=True) from error
-        return self._server
+        """A new connection. Raises NotSentError where no mail at all can go out."""
+        try:
+            return self._connect()
+        except (smtplib.SMTPException, OSError) as error:
+            said = f"{self._config.host}:{self._port}: {_words(error)}"
+            raise NotSentError(said, is_down=True) from error
 
     def _connect(self) -> smtplib.SMTP:
         host, timeout = self._config.host, self._answer_seconds
@@ -147,6 +153,16 @@ class MailSender:
             server.close()
             raise
         return server
+
+
+def _after_refusal(attempt: _Attempt, code: int) -> smtplib.SMTP | None:
+    """The connection, ready for the next mail; None where it is no more."""
+    if attempt.server is not None and code != _SERVICE_GONE:
+        with suppress(smtplib.SMTPException, OSError):
+            _accepted(attempt.server.rset())
+            return attempt.server
+    attempt.give_up()
+    return None
 
 
 def _accepted(answer: tuple[int, bytes]) -> None:
@@ -174,4 +190,6 @@ def _password(config: MailConfig) -> str | None:
     password = read_secret(config.password_file, "password file").strip()
     if not password:
         raise ConfigError(f"password file {config.password_file} is empty")
+    if not (password + (config.user or "")).isascii():  # smtplib takes no others
+        raise ConfigError(f"password file {config.password_file}: user or password are not ASCII")
     return password

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from ofu_exporter.fleet.digest import text
 from ofu_exporter.fleet.digest.result import Digest, DigestJob
 from ofu_exporter.fleet.reports.html import Markup, joined, plain, tag
-from ofu_exporter.fleet.reports.tables import job_name, number, share
+from ofu_exporter.fleet.reports.tables import job_name, share
 
 _DARK = (
     "@media(prefers-color-scheme:dark){.b{background:#0f1318!important;color:#e8ecf1!important}"
@@ -50,7 +50,7 @@ def page(digest: Digest, most_jobs: int) -> str:
             *_lines(facts),
             _soft(first),
         ),
-        *_to_do(digest, most_jobs),
+        *_to_do(digest),
         *_list_card(text.STAND, text.standing(digest)),
         _jobs(digest, most_jobs),
         *_list_card(text.KNOW, digest.remarks),
@@ -90,21 +90,29 @@ def _list_card(title: str, said: Iterable[str]) -> Iterator[Markup]:
         yield _card(title, _list(every))
 
 
-def _to_do(digest: Digest, most_jobs: int) -> Iterator[Markup]:
-    blocks: list[Markup] = []
-    for name, said in text.to_do(digest, most_jobs):
-        blocks += [tag("p", tag("b", text.cut(name)), style="margin:6px 0 2px"), _list(said)]
-    if digest.advice:
-        blocks += _lines(digest.advice)
+def _to_do(digest: Digest) -> Iterator[Markup]:
+    blocks = [
+        tag("p", tag("b", job), ": ", _with_commands(said), style="margin:0 0 8px")
+        for job, said in text.to_do(digest)
+    ]
+    blocks += _lines(digest.advice)
     if blocks:
         yield _card(text.DO, *blocks)
+
+
+def _with_commands(said: str) -> Markup:
+    """Words of ours, with what stands between ` as a command."""
+    parts = said.split("`")
+    return joined(tag("code", part) if place % 2 else part for place, part in enumerate(parts))
 
 
 def _jobs(digest: Digest, most_jobs: int) -> Markup:
     """Four columns, which a phone can show; under each name what has no column."""
     heads = [tag("th", "job", scope="col", style=_NAME, _class="l")]
     heads += [
-        tag("th", each, scope="col", style=f"{_CELL};font-weight:400", _class="l")
+        tag(
+            "th", each, scope="col", style=f"{_CELL};font-weight:400;white-space:nowrap", _class="l"
+        )
         for each in ("GPU-hours", "OFU", "wasted")
     ]
     rows = [_row(digest, job) for job in digest.jobs[:most_jobs]]
@@ -115,7 +123,7 @@ def _jobs(digest: Digest, most_jobs: int) -> Markup:
 
 def _row(digest: Digest, job: DigestJob) -> Markup:
     row = job.row
-    cells = (number(row.held_gpu_hours), share(row.ofu), number(row.wasted_gpu_hours))
+    cells = (text.hours(row.held_gpu_hours), share(row.ofu), text.hours(row.wasted_gpu_hours))
     numbers = [tag("td", each, style=f"{_CELL};white-space:nowrap", _class="l") for each in cells]
     name = tag(
         "th",

@@ -18,6 +18,13 @@ class Rank(ResultRow):
     of: int
 
 
+class AdviceRow(ResultRow):
+    """One thing that can be done about a job."""
+
+    kind: Literal["idle", "report", "slow_gpu", "low_clock", "low_ofu"]
+    said: str
+
+
 class DigestJob(ResultRow):
     """One job of the reader's, and what can be done about it."""
 
@@ -26,7 +33,10 @@ class DigestJob(ResultRow):
     exempt: str | None = Field(description="Why nobody is asked to do anything about it.")
     clock: float | None = Field(description="SM clock / tensor clock while it was busy.")
     dram_busy: float | None = Field(description="Share of the time in which memory was busy.")
-    advice: list[str]
+    slow_gpus: bool | None = Field(
+        description="Whether one was slower than the others most of the time; null where that is not known."
+    )
+    advice: list[AdviceRow]
 
 
 class Digest(ResultRow):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -69,7 +70,10 @@ class SentFile:
         self._states[key] = state
 
     def _read(self) -> dict[SentKey, State]:
-        if os.fstat(self._file).st_size > MOST_BYTES:
+        status = os.fstat(self._file)
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError(f"--sent: {self._path} is not a file")
+        if status.st_size > MOST_BYTES:
             raise ConfigError(f"--sent: {self._path} is larger than {MOST_BYTES >> 20} MiB")
         found: dict[SentKey, State] = {}
         content = self._path.read_bytes()

@@ -115,7 +115,10 @@ class JobSigns:
     """Of these, hours in which one or more did clearly less than the others."""
 
     @property
-    def has_slow_gpus(self) -> bool:
+    def has_slow_gpus(self) -> bool | None:
+        """Whether some GPU was slower than the others most of the time; None where nothing could be compared."""
+        if not self.compared:
+            return None
         return len(self.slow) >= SLOW_HOURS and 2 * len(self.slow) > len(self.compared)
 
 

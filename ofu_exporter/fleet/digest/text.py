@@ -11,6 +11,8 @@ from ofu_exporter.values.text import shown
 
 LONGEST_NAME = 60
 """Characters of a name of others that are shown in a line of words."""
+MOST_ADVICE = 12
+"""Pieces of advice in a digest: nobody reads more."""
 DO, STAND, JOBS, MEANING, KNOW = (
     "What to do",
     "Where this stands",
@@ -37,9 +39,7 @@ def cut(name: str) -> str:
 def text(digest: Digest, most_jobs: int) -> str:
     """The whole digest."""
     lines = [*facts(digest)]
-    doing = [
-        f"- {cut(title)}: {said}" for title, every in to_do(digest, most_jobs) for said in every
-    ]
+    doing = [f"- {job}: {said}" for job, said in to_do(digest)]
     for title, part in (
         (DO, [*doing, *(f"- {each}" for each in digest.advice)]),
         (STAND, [*standing(digest)]),
@@ -79,19 +79,24 @@ def _waste(digest: Digest) -> Iterator[str]:
     if total.wasted_gpu_hours is None:
         return
     if total.wasted_gpu_hours <= 0:
-        yield f"That is better than the target, by {number(-total.wasted_gpu_hours)} GPU-hours."
+        yield f"That is better than the target, by {hours(-total.wasted_gpu_hours)} GPU-hours."
         return
     wasted = with_cost(total.wasted_gpu_hours, total.wasted_cost, digest.currency)
     apart = ""
     if digest.exempt_gpu_hours:
-        apart = f" Exempt jobs have {number(exempt)} of them; nobody asks for these."
+        apart = f" Exempt jobs have {hours(exempt)} of them; nobody asks for these."
     yield f"At the target, {wasted} would not have been needed.{apart}"
 
 
-def with_cost(hours: float | None, cost: float | None, currency: str) -> str:
+def hours(value: float | None) -> str:
+    """GPU-hours: of few, a tenth matters."""
+    return number(value, 0 if value is None or abs(value) >= 10 else 1)
+
+
+def with_cost(gpu_hours: float | None, cost: float | None, currency: str) -> str:
     """GPU-hours, and what they cost where that is known."""
     paid = "" if cost is None else f" ({money(cost, currency)})"
-    return f"{number(hours)} GPU-hours{paid}"
+    return f"{hours(gpu_hours)} GPU-hours{paid}"
 
 
 def standing(digest: Digest) -> Iterator[str]:
@@ -106,8 +111,8 @@ def standing(digest: Digest) -> Iterator[str]:
     largest = next((job for job in digest.jobs if not job.exempt), None)
     if largest and (largest.row.wasted_gpu_hours or 0.0) >= 1:
         row = largest.row
-        hours = with_cost(row.wasted_gpu_hours, row.wasted_cost, digest.currency)
-        yield f"Most is to be had from job {cut(title(largest))}: {hours}."
+        wasted = with_cost(row.wasted_gpu_hours, row.wasted_cost, digest.currency)
+        yield f"Most is to be had from job {cut(title(largest))}: {wasted}."
 
 
 def place(rank: Rank) -> str:
@@ -117,10 +122,20 @@ def place(rank: Rank) -> str:
     return f"{rank.place}{ending} of {rank.of}"
 
 
-def to_do(digest: Digest, most_jobs: int) -> list[tuple[str, Sequence[str]]]:
-    """Jobs with what can be done about each, those with most waste first."""
-    told = [job for job in digest.jobs if job.advice]
-    return [(title(job), job.advice) for job in told[:most_jobs]]
+def to_do(digest: Digest) -> list[tuple[str, str]]:
+    """Jobs with what can be done about them, those with most waste first; of jobs of one name, once."""
+    alike: dict[tuple[str, str], list[tuple[DigestJob, str]]] = {}
+    for job in digest.jobs:
+        for each in job.advice:
+            key = (job.row.job_name or title(job), each.kind)
+            alike.setdefault(key, []).append((job, each.said))
+    told = [(_titled(every), every[0][1]) for every in alike.values()]
+    return told[:MOST_ADVICE]
+
+
+def _titled(every: Sequence[tuple[DigestJob, str]]) -> str:
+    first, others = cut(title(every[0][0])), len(every) - 1
+    return f"{first} (and {others} more of this name)" if others else first
 
 
 def title(job: DigestJob) -> str:
@@ -139,12 +154,12 @@ def cells(digest: Digest, job: DigestJob) -> tuple[str, ...]:
     row = job.row
     return (
         number(row.gpus),
-        number(row.held_gpu_hours),
+        hours(row.held_gpu_hours),
         share(row.ofu),
         share(job.target),
         share(row.mfu),
         points(row.error),
-        number(row.wasted_gpu_hours),
+        hours(row.wasted_gpu_hours),
         money(row.wasted_cost, digest.currency),
     )
 

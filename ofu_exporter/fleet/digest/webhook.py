@@ -80,7 +80,7 @@ class WebhookSender:
     def body(self, digest: Digest) -> dict[str, Any]:
         """What is posted."""
         if self._config.format == "slack":
-            return {"text": slack_text(digest, self._most_jobs)}
+            return {"text": slack_text(digest)}
         return {
             "subject": text.subject(digest),
             "text": text.text(digest, self._most_jobs),
@@ -128,20 +128,19 @@ class WebhookSender:
         )
 
 
-def slack_text(digest: Digest, most_jobs: int) -> str:
+def slack_text(digest: Digest) -> str:
     """A few lines. `&`, `<` and `>` are escaped as Slack asks, so that no name calls a whole channel."""
-    lines = [*_slack_lines(digest, most_jobs)]
+    lines = [*_slack_lines(digest)]
     safe = "\n".join(shown(line) for line in lines)
     for letter, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         safe = safe.replace(letter, escape)
     return safe if len(safe) <= _MOST_SLACK else f"{safe[: _MOST_SLACK - 1]}…"
 
 
-def _slack_lines(digest: Digest, most_jobs: int) -> Iterator[str]:
+def _slack_lines(digest: Digest) -> Iterator[str]:
     yield from text.facts(digest)
-    for title, every in text.to_do(digest, most_jobs)[:5]:
-        for said in every[:1]:
-            yield f"• {text.cut(title)}: {said}"
+    for job, said in text.to_do(digest)[:5]:
+        yield f"• {job}: {said}"
     yield from text.standing(digest)
     if digest.contact:
         yield digest.contact
