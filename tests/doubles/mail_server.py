@@ -43,6 +43,8 @@ class MailServer:
     """The mail to these is never answered."""
     answers: dict[str, str] = field(default_factory=dict)
     """Answers to the whole mail, by address, in the place of 250."""
+    one_each: bool = False
+    """A connection is good for one mail."""
     connections: int = 0
 
     async def handle_EHLO(
@@ -51,6 +53,15 @@ class MailServer:
         session.host_name = name
         self.connections += session.ssl is not None or server.tls_context is None
         return lines
+
+    async def handle_MAIL(
+        self, _server: SMTP, session: Session, envelope: Envelope, address: str, _options: list[str]
+    ) -> str:
+        if self.one_each and getattr(session, "is_used", False):
+            return "421 4.7.0 one mail for each connection"
+        session.is_used = True  # type: ignore[attr-defined]
+        envelope.mail_from = address
+        return "250 OK"
 
     async def handle_RCPT(
         self,

@@ -100,6 +100,15 @@ class MailSender:
     def send(self, digest: Digest, to: str) -> None:
         """Send one mail to one address. Raises NotSentError."""
         mail = message(digest, self._config.sender, to, self._most_jobs)
+        is_reused = self._server is not None
+        try:
+            self._once(mail, to)
+        except NotSentError as error:
+            if not is_reused or error.is_uncertain or self._server is not None:
+                raise
+            self._once(mail, to)  # the server had enough of a connection, and not of the mail
+
+    def _once(self, mail: EmailMessage, to: str) -> None:
         attempt, self._server = _Attempt(self._server), None
         try:
             within(self._mail_seconds, f"mail to {to}", lambda: self._sent(mail, to, attempt))

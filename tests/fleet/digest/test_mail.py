@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def password_file(folder: Path, text: str = PASSWORD) -> Path:
     return path
 
 
-def sender(server: MailServer, seconds: float = 20.0, **more: object) -> MailSender:
+def sender(server: MailServer, seconds: float = 20.0, **more: Any) -> MailSender:
     wanted = {
         "host": "127.0.0.1",
         "port": server.port,
@@ -74,7 +75,11 @@ def test_mails_go_out_over_one_connection() -> None:
 
 def test_starttls_and_a_login_from_a_file(certificates: Certificates, tmp_path: Path) -> None:
     with mail_server(starttls=server_tls(certificates)) as server:
-        login = {"user": USER, "password_file": password_file(tmp_path), "ca": certificates.ca}
+        login: dict[str, Any] = {
+            "user": USER,
+            "password_file": password_file(tmp_path),
+            "ca": certificates.ca,
+        }
         by = sender(server, tls="starttls", **login)
         send(by)
         by.close()
@@ -94,7 +99,7 @@ def test_a_server_that_nobody_vouches_for_gets_nothing(
     certificates: Certificates, tmp_path: Path
 ) -> None:
     with mail_server(starttls=server_tls(certificates)) as server:
-        login = {"user": USER, "password_file": password_file(tmp_path)}
+        login: dict[str, Any] = {"user": USER, "password_file": password_file(tmp_path)}
         error = fault(sender(server, tls="starttls", **login))
         assert "certificate verify failed" in str(error)
         assert error.is_down
@@ -114,7 +119,7 @@ def test_a_wrong_password_is_named_and_not_shown(
     certificates: Certificates, tmp_path: Path
 ) -> None:
     with mail_server(starttls=server_tls(certificates)) as server:
-        login = {"user": USER, "password_file": password_file(tmp_path, "wr0ng")}
+        login: dict[str, Any] = {"user": USER, "password_file": password_file(tmp_path, "wr0ng")}
         error = fault(sender(server, tls="starttls", ca=certificates.ca, **login))
         assert "refused: 535" in str(error)
         assert "wr0ng" not in str(error)
@@ -166,6 +171,17 @@ def test_a_server_that_is_busy_all_day_is_left_and_asked_anew() -> None:
         send(by, "ada")
         by.close()
     assert server.connections == 2
+
+
+def test_a_server_that_takes_one_mail_on_each_connection_gets_all_of_them_once() -> None:
+    with mail_server() as server:
+        server.one_each = True
+        by = sender(server)
+        for name in ("ada", "bob", "eve"):
+            send(by, name)
+        by.close()
+    assert [mail.to[0][:3] for mail in server.taken] == ["ada", "bob", "eve"]
+    assert server.connections == 3
 
 
 def test_nobody_there_is_one_line_and_nothing_went_out() -> None:
