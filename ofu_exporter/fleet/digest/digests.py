@@ -107,10 +107,13 @@ def _target(partition: str, whole: float | None, config: DigestConfig) -> float 
 
 
 class _Standing:
-    """Where each name stands among all, by its jobs that are not exempt."""
+    """Where each name stands among all, by its jobs that were measured and are not exempt."""
 
     def __init__(self, jobs: Mapping[str, Iterable[DigestJob]]) -> None:
-        counted = {name: [job.row for job in each if not job.exempt] for name, each in jobs.items()}
+        counted = {
+            name: [job.row for job in each if not job.exempt and job.row.observed_gpu_hours > 0]
+            for name, each in jobs.items()
+        }
         self._waste = _known(counted, lambda rows: known_sum(_waste(rows)))
         self._ofu = _known(
             counted,

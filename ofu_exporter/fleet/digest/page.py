@@ -6,12 +6,12 @@ dark colours: https://www.caniemail.com/features/css-at-media-prefers-color-sche
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ofu_exporter.fleet.digest import text
 from ofu_exporter.fleet.digest.result import Digest, DigestJob
 from ofu_exporter.fleet.reports.html import Markup, joined, plain, tag
-from ofu_exporter.fleet.reports.tables import job_name, share
+from ofu_exporter.fleet.reports.tables import job_name
 
 _DARK = (
     "@media(prefers-color-scheme:dark){.b{background:#0f1318!important;color:#e8ecf1!important}"
@@ -63,7 +63,7 @@ def page(digest: Digest, most_jobs: int) -> str:
         '<meta name="color-scheme" content="light dark">'
         '<meta name="supported-color-schemes" content="light dark">'
         f"<title>{plain(text.subject(digest))}</title><style>{_DARK}</style></head>"
-        f'<body class="b" style="{plain(_BODY)}">{joined(parts)}</body></html>\n'
+        f'<body class="b" style="{plain(_BODY)}">{tag("div", *parts, role="main")}</body></html>\n'
     )
 
 
@@ -122,15 +122,15 @@ def _jobs(digest: Digest, most_jobs: int) -> Markup:
 
 
 def _row(digest: Digest, job: DigestJob) -> Markup:
-    row = job.row
-    cells = (text.hours(row.held_gpu_hours), share(row.ofu), text.hours(row.wasted_gpu_hours))
+    row, named = job.row, _named(digest, job)
+    cells = (named["GPU-hours"], named["OFU"], named["wasted"])
     numbers = [tag("td", each, style=f"{_CELL};white-space:nowrap", _class="l") for each in cells]
     name = tag(
         "th",
         tag("b", job_name(row)),
         " ",
         row.job_name,
-        _soft(_more_of(digest, job)),
+        _soft(_more_of(digest, job, named)),
         scope="row",
         style=_NAME,
         _class="l",
@@ -138,8 +138,12 @@ def _row(digest: Digest, job: DigestJob) -> Markup:
     return tag("tr", name, *numbers)
 
 
-def _more_of(digest: Digest, job: DigestJob) -> str:
-    named = dict(zip(text.HEADS, text.cells(digest, job), strict=True))
+def _named(digest: Digest, job: DigestJob) -> dict[str, str]:
+    """The numbers of a job by their heads."""
+    return dict(zip(text.HEADS, text.cells(digest, job), strict=True))
+
+
+def _more_of(digest: Digest, job: DigestJob, named: Mapping[str, str]) -> str:
     said = [f"{named['GPUs']} GPUs", f"aim {named['aim']}"]
     if job.row.mfu is not None:
         said.append(f"MFU {named['MFU']}")

@@ -30,13 +30,9 @@ _GPU = "cluster, instance, uuid, gpu_instance"
 _HELD = f'topk by ({_GPU}) (1, ofu_gpu_info{{job_id!="",CLUSTER}})'
 
 
-def _mean(expression: str) -> str:
-    """Sum and number of twelve looks into the hour, told apart by the label `of`."""
-    looks = f"({expression}){WITHIN}"
-    return (
-        f'label_replace(sum_over_time({looks}), "of", "sum", "", "") '
-        f'or label_replace(count_over_time({looks}), "of", "count", "", "")'
-    )
+def _parts_of_ratio(above: str, below: str) -> str:
+    """Numerator and denominator over an hour, told apart by the label `of`, so that both come or neither."""
+    return f'label_replace({above}, "of", "above", "", "") or label_replace({below}, "of", "below", "", "")'
 
 
 def _rate(counter: str) -> str:
@@ -48,15 +44,22 @@ _ACTIVE = (
     f"* on ({_GPU}) group_left (job_id) {_HELD})"
 )
 _OFU = f"{_rate('ofu_job_utilization_seconds_total')} / ({_rate('ofu_job_gpu_seconds_total')} > 0)"
+_RECORDED_ACTIVE = f"(max by ({_JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY})"
+_RAW_ACTIVE = f"({_ACTIVE} > {BUSY})"
+
+
+def _clock(ofu: str, active: str) -> str:
+    """OFU over activity. Where a job begins or ends, one is known before the other, so their sums are divided."""
+    both = (f"({ofu}) and on ({_JOB}) {active}", f"{active} and on ({_JOB}) ({ofu})")
+    return _parts_of_ratio(*(f"sum_over_time(({each}){WITHIN})" for each in both))
+
+
 CLOCK = Quantity(
     "clocks of jobs",
-    _mean(
-        f"max by ({_JOB}) (job:clock:ratio_rate5m and on ({_JOB}) "
-        f"(job:ofu_gpu_tensor_active:avg5m > {BUSY}))"
-    ),
-    _mean(f"{_OFU} / ({_ACTIVE} > {BUSY})"),
+    _clock(f"max by ({_JOB}) (job:ofu:ratio_rate5m)", _RECORDED_ACTIVE),
+    _clock(_OFU, _RAW_ACTIVE),
 )
-"""SM clock / tensor clock of a job while it is busy."""
+"""SM clock / tensor clock of a job while it is busy: OFU is this times the activity."""
 
 
 def _slower(of_gpus: Quantity) -> Quantity:
@@ -79,25 +82,26 @@ def _slower(of_gpus: Quantity) -> Quantity:
 SLOWER = (_slower(GPU_WORK), _slower(GPU_CLOCK))
 
 _DRAM_LABELS = 'DCGM_FI_PROF_DRAM_ACTIVE{GPU_I_ID=""}'
-DRAM = _mean(
-    f"avg by ({_JOB}) (max by (cluster, uuid) "
+_BUSY_MEMORY = (
+    f"(avg by ({_JOB}) (max by (cluster, uuid) "
     f'(label_replace({_DRAM_LABELS}, "uuid", "$1", "UUID", "(.+)")) '
     f"* on (cluster, uuid) group_left (job_id) topk by (cluster, uuid) "
-    f'(1, max by (cluster, uuid, job_id) (ofu_gpu_info{{job_id!="",gpu_instance=""}})))'
+    f'(1, max by (cluster, uuid, job_id) (ofu_gpu_info{{job_id!="",gpu_instance=""}})))){WITHIN}'
 )
+DRAM = _parts_of_ratio(f"sum_over_time({_BUSY_MEMORY})", f"count_over_time({_BUSY_MEMORY})")
 """Share of cycles in which the memory of a job's GPUs was busy, from a dcgm-exporter that serves it beside the agents.
 
 No series of the agents says that. A GPU is found by its uuid; MIG instances are left out.
 """
 
 
-class _Mean(NamedTuple):
-    total: float = 0.0
-    looks: float = 0.0
+class _Ratio(NamedTuple):
+    above: float
+    below: float
 
     @property
     def value(self) -> float | None:
-        return ratio(self.total, self.looks)
+        return ratio(self.above, self.below)
 
 
 @dataclass(slots=True)
@@ -128,15 +132,15 @@ def read_signs(
     """The signs of all jobs. What cannot be read is in the reader's list of missing parts."""
     found: dict[JobKey, JobSigns] = defaultdict(JobSigns)
     hours = HourReader(client, reader, history)
-    for key, mean in _means(_parts(hours, client, CLOCK)).items():
-        found[key].clock = mean.value
+    for key, clock in _ratios(_parts(hours, client, CLOCK)).items():
+        found[key].clock = clock.value
     for quantity in SLOWER:
         for one in _series(_parts(hours, client, quantity)):
             _compare(found, one, history)
     if with_dram:
         asked = reader.read("busy memory", history.span, partial(_steps, client, DRAM))
-        for key, mean in _means(answer for _, answer in asked).items():
-            found[key].dram_busy, found[key].dram_hours = mean.value, mean.looks / LOOKS
+        for key, busy in _ratios(answer for _, answer in asked).items():
+            found[key].dram_busy, found[key].dram_hours = busy.value, busy.below / LOOKS
     return found
 
 
@@ -170,13 +174,11 @@ def _series(answers: Iterator[list[Series]]) -> Iterator[Series]:
         yield from answer
 
 
-def _means(answers: Iterator[list[Series]]) -> dict[JobKey, _Mean]:
-    sums: dict[tuple[JobKey, str], float] = defaultdict(float)
+def _ratios(answers: Iterator[list[Series]]) -> dict[JobKey, _Ratio]:
+    sums: dict[JobKey, dict[str, float]] = defaultdict(lambda: {"above": 0.0, "below": 0.0})
     for one in _series(answers):
-        sums[_key(one), one.labels.get("of", "")] += sum(value for _, value in one.points)
-    return {
-        key: _Mean(total, sums[key, "count"]) for (key, of), total in [*sums.items()] if of == "sum"
-    }
+        sums[_key(one)][one.labels["of"]] += sum(value for _, value in one.points)
+    return {key: _Ratio(**parts) for key, parts in sums.items()}
 
 
 def _key(one: Series) -> JobKey:

@@ -76,7 +76,7 @@ def facts(digest: Digest) -> Iterator[str]:
 
 def _waste(digest: Digest) -> Iterator[str]:
     total, exempt = digest.total, digest.exempt_wasted_gpu_hours
-    if total.wasted_gpu_hours is None:
+    if total.wasted_gpu_hours is None or not total.observed_gpu_hours:
         return
     if total.wasted_gpu_hours <= 0:
         yield f"That is better than the target, by {hours(-total.wasted_gpu_hours)} GPU-hours."
@@ -159,8 +159,8 @@ def cells(digest: Digest, job: DigestJob) -> tuple[str, ...]:
         share(job.target),
         share(row.mfu),
         points(row.error),
-        hours(row.wasted_gpu_hours),
-        money(row.wasted_cost, digest.currency),
+        hours(row.wasted_gpu_hours if row.observed_gpu_hours else None),
+        money(row.wasted_cost if row.observed_gpu_hours else None, digest.currency),
     )
 
 
