@@ -18,6 +18,11 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
 class NoAddressError(OfuError):
     """A name whose mail would go nowhere, or to somebody else."""
 
+    def __init__(self, text: str, *, is_wish: bool = False) -> None:
+        super().__init__(text)
+        self.is_wish = is_wish
+        """Whether the site says that there shall be no mail."""
+
 
 class AddressBook:
     """The addresses of a site."""
@@ -31,7 +36,7 @@ class AddressBook:
         if name in self._known:
             if address := self._known[name]:
                 return address
-            raise NoAddressError("wants no mail, as the file of addresses says")
+            raise NoAddressError("the file of addresses has none", is_wish=True)
         if self._pattern is None:
             raise NoAddressError("is not in the file of addresses")
         if not _PLAIN.fullmatch(name):

@@ -10,7 +10,7 @@ from ofu_exporter.fleet.digest.result import Digest
 from ofu_exporter.fleet.digest.sending import NotSentError, Sender
 from ofu_exporter.fleet.digest.sent_file import SentFile, SentKey
 
-Fate = Literal["would be sent", "sent", "sent before", "not sent", "not known"]
+Fate = Literal["would be sent", "sent", "sent before", "not wanted", "not sent", "not known"]
 UNSURE = "whether it arrived is not known, so it is not sent again"
 AWAY_AFTER = 2
 """After as many failures in a row that would meet any other digest as well, the rest is not tried."""
@@ -38,7 +38,8 @@ def planned(digests: Sequence[Digest], senders: Iterable[Sender]) -> Iterator[Di
             try:
                 yield DigestFate(digest, sender.name, sender.to(digest), "would be sent")
             except NoAddressError as error:
-                yield DigestFate(digest, sender.name, "", "not sent", str(error))
+                fate: Fate = "not wanted" if error.is_wish else "not sent"
+                yield DigestFate(digest, sender.name, "", fate, str(error))
 
 
 def delivered(
@@ -48,7 +49,7 @@ def delivered(
     for sender in senders:
         away = _Away()
         for plan in planned(digests, [sender]):
-            yield plan if plan.is_fault else _sent(plan, sender, notes, away)
+            yield _sent(plan, sender, notes, away) if plan.to else plan
 
 
 class _Away:

@@ -68,8 +68,9 @@ def test_the_file_goes_before_the_pattern_and_can_say_none(tmp_path: Path) -> No
     assert book.of("ada") == "lovelace@example.com"
     assert book.of("eve@x") == "eve@example.com"
     assert book.of("carol") == "gpu-carol@example.org"
-    with pytest.raises(NoAddressError, match="wants no mail"):
+    with pytest.raises(NoAddressError, match="has none") as raised:
         book.of("bob")
+    assert raised.value.is_wish
 
 
 def test_without_a_pattern_only_the_file_counts(tmp_path: Path) -> None:

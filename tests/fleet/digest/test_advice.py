@@ -9,7 +9,7 @@ import pytest
 from ofu_exporter.fleet.digest import advice
 from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.reports.sums import JobSums
-from ofu_exporter.flops.causes import Side, causes
+from ofu_exporter.flops.causes import Cause, Side, causes
 from tests.fleet.reports.test_fleet_report import history, job, report
 
 NOTHING = JobSigns()
@@ -48,7 +48,7 @@ def test_words_on_idle_jobs_are_those_of_the_alert() -> None:
 
 
 @pytest.mark.parametrize("cause", causes(), ids=lambda cause: cause.slug)
-def test_a_cause_is_told_in_its_own_words(cause: advice.Cause) -> None:
+def test_a_cause_is_told_in_its_own_words(cause: Cause) -> None:
     above = cause.side is Side.REPORT
     sums = JobSums(80, 80, 40, 80, 64 if above else 20, 40)
     verdict = "mfu_above_ofu" if above else "mfu_below_ofu"

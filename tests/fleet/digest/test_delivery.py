@@ -31,8 +31,8 @@ class TellingSender:
         self.tried: list[str] = []
 
     def to(self, digest: Digest) -> str:
-        if digest.name == "nobody":
-            raise NoAddressError("has no address")
+        if digest.name in ("nobody", "leave-me"):
+            raise NoAddressError("has no address", is_wish=digest.name == "leave-me")
         return f"{digest.name}@example.org"
 
     def send(self, digest: Digest, to: str) -> None:
@@ -63,6 +63,13 @@ def test_a_plan_sends_nothing_and_names_who_has_no_address() -> None:
     assert fates(found) == {"ada": "would be sent", "nobody": "not sent"}
     assert found["nobody"].why == "has no address"
     assert by.tried == []
+
+
+def test_who_wants_none_gets_none_and_is_no_fault(tmp_path: Path) -> None:
+    by = TellingSender()
+    found = deliver(tmp_path / "sent", by, ("ada", "leave-me", "nobody"))
+    assert fates(found) == {"ada": "sent", "leave-me": "not wanted", "nobody": "not sent"}
+    assert [found[name].is_fault for name in ("ada", "leave-me", "nobody")] == [False, False, True]
 
 
 @pytest.mark.parametrize("error", [REFUSED, UNSURE, DOWN])

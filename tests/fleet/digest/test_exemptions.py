@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ofu_exporter.fleet.digest.config_file import Exemptions
@@ -20,7 +22,7 @@ def row(held: float = 8.0, **known: object) -> JobRow:
     return found
 
 
-def why(of: JobRow, signs: JobSigns = NOTHING, **wanted: object) -> str | None:
+def why(of: JobRow, signs: JobSigns = NOTHING, **wanted: Any) -> str | None:
     return exemption(of, signs, Exemptions.model_validate(wanted))
 
 
@@ -38,7 +40,7 @@ def test_by_default_nothing_is_exempt() -> None:
         ({"users": ["ad"]}, None),
     ],
 )
-def test_names_are_exempt_by_pattern(wanted: dict[str, object], said: str | None) -> None:
+def test_names_are_exempt_by_pattern(wanted: dict[str, Any], said: str | None) -> None:
     assert why(row(), **wanted) == said
 
 
