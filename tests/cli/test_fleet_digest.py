@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from ofu_exporter.cli import cli
+from ofu_exporter.cli.fleet_digest import digest
 from ofu_exporter.errors import ConfigError, QueryError
+from ofu_exporter.fleet.digest import config_file
 from ofu_exporter.fleet.digest.result import Digest
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation import spec_file
@@ -210,3 +216,39 @@ def test_a_prometheus_that_is_away_is_one_line() -> None:
 
 def test_a_week_is_the_usual_time() -> None:
     assert "[default: 7d]" in CliRunner().invoke(cli, ["fleet", "digest", "--help"]).stdout
+
+
+def blocks(kind: str) -> list[str]:
+    """What the page shows in a language."""
+    page = (Path(__file__).parents[2] / "docs/fleet-digest.md").read_text()
+    return re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)
+
+
+def test_the_configuration_of_the_page_can_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "digest.yaml"
+    path.write_text(blocks("yaml")[0])
+    found = config_file.read(path)
+    assert found.exempt.dram_busy == 0.6
+    assert found.mail is not None
+    assert found.webhook is not None
+
+
+def test_the_cron_job_of_the_page_is_one_and_has_flags_that_exist() -> None:
+    kubernetes = pytest.importorskip("kubernetes_validate", reason="tests/run installs it")
+    made = yaml.safe_load(blocks("yaml")[1])
+    kubernetes.validate(made, kubernetes.latest_version().rpartition(".")[0], strict=True)
+    (container,) = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    known = {flag for each in digest.params for flag in each.opts}
+    assert {each for each in container["args"] if each.startswith("--")} <= known
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_the_units_of_the_page_are_what_systemd_takes(tmp_path: Path) -> None:
+    for name, text in zip(("service", "timer"), blocks("ini"), strict=True):
+        (tmp_path / f"ofu-digest.{name}").write_text(
+            text.replace("/usr/local/bin/ofu-exporter", "/bin/true")
+        )
+    verify = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "ofu-digest.timer")]
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ofu-digest" not in done.stderr
