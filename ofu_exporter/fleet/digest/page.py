@@ -55,7 +55,7 @@ def page(digest: Digest, most_jobs: int) -> str:
         _jobs(digest, most_jobs),
         *_list_card(text.KNOW, digest.remarks),
         *_list_card(text.MEANING, digest.limits),
-        *([_card("", digest.contact)] if digest.contact else []),
+        *([_card("", *_contact(digest))] if digest.contact else []),
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -78,6 +78,10 @@ def _soft(said: object) -> Markup:
 
 def _lines(said: Iterable[str]) -> Iterator[Markup]:
     return (tag("p", each, style="margin:0 0 6px") for each in said)
+
+
+def _contact(digest: Digest) -> Iterator[Markup]:
+    return (tag("div", line) for line in digest.contact.splitlines())
 
 
 def _list(said: Iterable[str]) -> Markup:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ofu_exporter.fleet.digest.result import Digest, DigestJob, Rank
 from ofu_exporter.fleet.reports.tables import NONE, job_name, money, number, points, share
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
-from ofu_exporter.values.text import shown
+from ofu_exporter.values.text import shown, shown_lines
 
 LONGEST_NAME = 60
 """Characters of a name of others that are shown in a line of words."""
@@ -49,7 +49,7 @@ def text(digest: Digest, most_jobs: int) -> str:
     lines += ["", f"{JOBS}:", "", _table(digest, most_jobs).plain(), *more(digest, most_jobs)]
     for title, part in ((MEANING, digest.limits), (KNOW, digest.remarks)):
         lines += ["", f"{title}:", "", *(f"- {shown(each)}" for each in part)] if part else []
-    return "\n".join([*lines, *(["", shown(digest.contact)] if digest.contact else [])])
+    return "\n".join([*lines, *(["", shown_lines(digest.contact)] if digest.contact else [])])
 
 
 def facts(digest: Digest) -> Iterator[str]:

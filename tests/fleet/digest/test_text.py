@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter.fleet.digest.config_file import DigestConfig
+from ofu_exporter.fleet.digest.page import page
 from ofu_exporter.fleet.digest.result import Digest, Rank
 from ofu_exporter.fleet.digest.text import place, subject, text
 from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
@@ -109,4 +110,6 @@ def test_no_name_is_obeyed_or_fills_the_screen(name: str) -> None:
 
 
 def test_the_site_says_whom_to_ask() -> None:
-    assert text(first(contact="Ask gpu@example.org."), 20).endswith("\n\nAsk gpu@example.org.")
+    made = first(contact="Ask gpu@example.org.\nOr call.")
+    assert text(made, 20).endswith("\n\nAsk gpu@example.org.\nOr call.")
+    assert "<div>Ask gpu@example.org.</div><div>Or call.</div>" in page(made, 20)
