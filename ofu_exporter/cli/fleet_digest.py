@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.digest.delivery import DigestFate
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.result import Digest
-    from ofu_exporter.fleet.digest.sending import Sender
+    from ofu_exporter.fleet.digest.sending import DigestSender
+    from ofu_exporter.fleet.digest.signs import JobSigns
+    from ofu_exporter.fleet.parts import PartReader
+    from ofu_exporter.fleet.prometheus import PrometheusClient
+    from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+    from ofu_exporter.fleet.reports.sums import JobKey
 
 _FILE = click.Path(path_type=Path)
 
@@ -81,38 +86,42 @@ def digest(**options: Any) -> None:
 
 
 def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
-    """Ask the server for the report and for what else is known of jobs."""
+    """Ask the server, and make the report of what it says."""
     from ofu_exporter.fleet.digest.digests import DigestSource
-    from ofu_exporter.fleet.digest.signs import read_signs
     from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
-    from ofu_exporter.fleet.reports.history import read_history
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
 
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
     client = open_client(options)
     line = ProgressLine(options["progress"])
+    reader = PartReader(line)
     try:
-        start, end = asked_time(client, options)
-        reader = PartReader(line)
-        history = read_history(client, reader, start, end)
-        signs = read_signs(client, reader, history, config.exempt.dram_busy is not None)
+        history, signs = _read(client, reader, options, config)
     finally:
         line.end()
         client.close()
-    report = fleet_report(
-        history,
-        ReportOptions(options["by"], prices, options["target"]),
-        HistorySource(client.shown_url, client.cost, reader.missing),
-    )
-    return DigestSource(report, signs, history.mark)
+    wanted = ReportOptions(options["by"], prices, options["target"])
+    come_by = HistorySource(client.shown_url, client.cost, reader.missing)
+    return DigestSource(fleet_report(history, wanted, come_by), signs, history.mark)
 
 
-def _senders(config: DigestConfig) -> list[Sender]:
+def _read(
+    client: PrometheusClient, reader: PartReader, options: dict[str, Any], config: DigestConfig
+) -> tuple[FleetHistory, Mapping[JobKey, JobSigns]]:
+    """The history of a report, and what else is known of its jobs."""
+    from ofu_exporter.fleet.digest.signs import read_signs
+    from ofu_exporter.fleet.reports.history import read_history
+
+    history = read_history(client, reader, *asked_time(client, options))
+    return history, read_signs(client, reader, history, config.exempt.dram_busy is not None)
+
+
+def _senders(config: DigestConfig) -> list[DigestSender]:
     from ofu_exporter.fleet.digest.mail import MailSender
     from ofu_exporter.fleet.digest.webhook import WebhookSender
 
-    found: list[Sender] = []
+    found: list[DigestSender] = []
     if config.mail is not None:
         found.append(MailSender(config.mail, config.most_jobs))
     if config.webhook is not None:
@@ -140,7 +149,9 @@ def _written(found: Sequence[Digest], folder: Path | None, most_jobs: int) -> bo
     return bool(faults)
 
 
-def _told(found: Sequence[Digest], senders: Sequence[Sender], options: dict[str, Any]) -> bool:
+def _told(
+    found: Sequence[Digest], senders: Sequence[DigestSender], options: dict[str, Any]
+) -> bool:
     """Send, or say what would be sent; whether one did not go out."""
     from ofu_exporter.fleet.digest.delivery import delivered, planned
     from ofu_exporter.fleet.digest.sent_file import SentFile

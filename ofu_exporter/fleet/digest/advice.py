@@ -136,7 +136,8 @@ def limits(low_clock: float) -> list[str]:
         "Waste is measured GPU-hours x (target - OFU): what the same work would not have needed at the target. "
         "Below 0 is better than the target.",
         "A job is idle while its OFU over five minutes is below 0.1%.",
-        "MFU is told as too high from 2 points above OFU on, as too low from 5 points below on, both beyond the error.",
+        "Whether a reported MFU is too high or too low is what the agents say; unless set otherwise, from 2 points "
+        "above OFU on and from 5 points below on, beyond the error.",
         f"A GPU is slow below {percent(SLOW)} of the median of its job; a clock is low below {percent(low_clock)} of "
         "the tensor clock.",
     ]

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from ofu_exporter.fleet.digest.addresses import NoAddressError
 from ofu_exporter.fleet.digest.result import Digest
-from ofu_exporter.fleet.digest.sending import NotSentError, Sender
+from ofu_exporter.fleet.digest.sending import DigestSender, NotSentError
 from ofu_exporter.fleet.digest.sent_file import SentFile, SentKey
 
 Fate = Literal["would be sent", "sent", "sent before", "not wanted", "not sent", "not known"]
@@ -31,7 +31,7 @@ class DigestFate(NamedTuple):
         return self.fate in ("not sent", "not known")
 
 
-def planned(digests: Sequence[Digest], senders: Iterable[Sender]) -> Iterator[DigestFate]:
+def planned(digests: Sequence[Digest], senders: Iterable[DigestSender]) -> Iterator[DigestFate]:
     """What would be sent to whom."""
     for sender in senders:
         for digest in digests:
@@ -43,7 +43,7 @@ def planned(digests: Sequence[Digest], senders: Iterable[Sender]) -> Iterator[Di
 
 
 def delivered(
-    digests: Sequence[Digest], senders: Iterable[Sender], notes: SentFile
+    digests: Sequence[Digest], senders: Iterable[DigestSender], notes: SentFile
 ) -> Iterator[DigestFate]:
     """Send what was not sent before, and say what became of each."""
     for sender in senders:
@@ -70,7 +70,7 @@ class _Away:
         self._why = str(error)
 
 
-def _sent(plan: DigestFate, sender: Sender, notes: SentFile, away: _Away) -> DigestFate:
+def _sent(plan: DigestFate, sender: DigestSender, notes: SentFile, away: _Away) -> DigestFate:
     digest = plan.digest
     key = SentKey(digest.by, plan.via, digest.name, plan.to)
     state = notes.state(key)

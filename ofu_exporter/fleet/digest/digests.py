@@ -41,18 +41,19 @@ def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Di
     totals = {row.name: row for row in source.report.groups if row.name != NOT_SAID}
     standing = _Standing(jobs) if config.ranks else _Standing({})
     return [
-        _digest(totals[name], jobs[name], standing, _Wanted(source, by, config)) for name in totals
+        _digest(totals[name], jobs[name], standing, _DigestOptions(source, by, config))
+        for name in totals
     ]
 
 
-class _Wanted(NamedTuple):
+class _DigestOptions(NamedTuple):
     source: DigestSource
     by: DigestBy
     config: DigestConfig
 
 
 def _digest(
-    total: GroupRow, jobs: Sequence[DigestJob], standing: _Standing, wanted: _Wanted
+    total: GroupRow, jobs: Sequence[DigestJob], standing: _Standing, wanted: _DigestOptions
 ) -> Digest:
     report, config = wanted.source.report, wanted.config
     exempt = [job.row for job in jobs if job.exempt]

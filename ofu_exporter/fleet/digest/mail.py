@@ -28,7 +28,7 @@ _SERVICE_GONE = 421
 _LONGEST = 300
 
 
-class _Attempt:
+class _MailAttempt:
     """One mail under way, and its connection. Once it is given up, nothing of it is begun any more."""
 
     def __init__(self, server: smtplib.SMTP | None) -> None:
@@ -109,7 +109,7 @@ class MailSender:
             self._once(mail, to)  # the server had enough of a connection, and not of the mail
 
     def _once(self, mail: EmailMessage, to: str) -> None:
-        attempt, self._server = _Attempt(self._server), None
+        attempt, self._server = _MailAttempt(self._server), None
         try:
             within(self._mail_seconds, f"mail to {to}", lambda: self._sent(mail, to, attempt))
             self._server = attempt.server
@@ -127,7 +127,7 @@ class MailSender:
             with suppress(smtplib.SMTPException, OSError):
                 server.quit()
 
-    def _sent(self, mail: EmailMessage, to: str, attempt: _Attempt) -> None:
+    def _sent(self, mail: EmailMessage, to: str, attempt: _MailAttempt) -> None:
         if attempt.server is None:
             attempt.connected(self._connected())
         assert attempt.server is not None
@@ -164,7 +164,7 @@ class MailSender:
         return server
 
 
-def _after_refusal(attempt: _Attempt, code: int) -> smtplib.SMTP | None:
+def _after_refusal(attempt: _MailAttempt, code: int) -> smtplib.SMTP | None:
     """The connection, ready for the next mail; None where it is no more."""
     if attempt.server is not None and code != _SERVICE_GONE:
         with suppress(smtplib.SMTPException, OSError):

@@ -37,34 +37,30 @@ _NAME = (
 
 def page(digest: Digest, most_jobs: int) -> str:
     """The whole page."""
-    first, *facts = text.facts(digest)
-    parts = [
-        *(
-            [tag("div", tag("b", digest.mark.strip()), style=_MARK, _class="r")]
-            if digest.mark
-            else []
-        ),
-        _card(
-            "",
-            tag("h1", f"GPU use of {text.cut(digest.name)}", style="font-size:19px;margin:0 0 6px"),
-            *_lines(facts),
-            _soft(first),
-        ),
-        *_to_do(digest),
-        *_list_card(text.STAND, text.standing(digest)),
-        _jobs(digest, most_jobs),
-        *_list_card(text.KNOW, digest.remarks),
-        *_list_card(text.MEANING, digest.limits),
-        *([_card("", *_contact(digest))] if digest.contact else []),
-    ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         '<meta name="supported-color-schemes" content="light dark">'
         f"<title>{plain(text.subject(digest))}</title><style>{_DARK}</style></head>"
-        f'<body class="b" style="{plain(_BODY)}">{tag("div", *parts, role="main")}</body></html>\n'
+        f'<body class="b" style="{plain(_BODY)}">{tag("div", *_parts(digest, most_jobs), role="main")}</body></html>\n'
     )
+
+
+def _parts(digest: Digest, most_jobs: int) -> Iterator[Markup]:
+    """The cards, what matters most first."""
+    first, *facts = text.facts(digest)
+    if digest.mark:
+        yield tag("div", tag("b", digest.mark.strip()), style=_MARK, _class="r")
+    head = tag("h1", f"GPU use of {text.cut(digest.name)}", style="font-size:19px;margin:0 0 6px")
+    yield _card("", head, *_lines(facts), _soft(first))
+    yield from _to_do(digest)
+    yield from _list_card(text.STAND, text.standing(digest))
+    yield _jobs(digest, most_jobs)
+    yield from _list_card(text.KNOW, digest.remarks)
+    yield from _list_card(text.MEANING, digest.limits)
+    if digest.contact:
+        yield _card("", *(tag("div", line) for line in digest.contact.splitlines()))
 
 
 def _card(title: str, *inside: object) -> Markup:
@@ -78,10 +74,6 @@ def _soft(said: object) -> Markup:
 
 def _lines(said: Iterable[str]) -> Iterator[Markup]:
     return (tag("p", each, style="margin:0 0 6px") for each in said)
-
-
-def _contact(digest: Digest) -> Iterator[Markup]:
-    return (tag("div", line) for line in digest.contact.splitlines())
 
 
 def _list(said: Iterable[str]) -> Markup:

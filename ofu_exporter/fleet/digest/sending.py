@@ -19,7 +19,7 @@ class NotSentError(OfuError):
         """Whether nothing else would go out either."""
 
 
-class Sender(Protocol):
+class DigestSender(Protocol):
     """A way to send digests."""
 
     name: str
