@@ -45,7 +45,7 @@ class AddressBook:
             )
         address = self._pattern.replace(NAME, name)
         if not ADDRESS.fullmatch(address):
-            raise NoAddressError("makes an address that is too long")
+            raise NoAddressError(f"makes no address: {address}")
         return address
 
 

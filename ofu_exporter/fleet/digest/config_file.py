@@ -13,7 +13,10 @@ from ofu_exporter.support.durations import Seconds
 
 NAME = "{name}"
 """Stands for the user or account in a pattern of addresses."""
-ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
+ADDRESS = re.compile(
+    r"(?=[^@]{1,64}@[^@]{1,253}$)[A-Za-z0-9_][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*"
+    r"@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9][A-Za-z0-9-]*)*"
+)
 """A narrow part of what RFC 5321 allows: nothing in it means anything to a header or to a mail server."""
 _SAMPLE = "a"
 

@@ -51,6 +51,12 @@ def test_a_name_that_would_lead_elsewhere_has_no_address(name: str) -> None:
         BY_PATTERN.of(name)
 
 
+@pytest.mark.parametrize("name", ["ada.", "a..b"])
+def test_a_name_that_makes_no_address_has_none(name: str) -> None:
+    with pytest.raises(NoAddressError, match="makes no address"):
+        BY_PATTERN.of(name)
+
+
 @given(st.text(st.characters(codec="utf-8")))
 def test_every_address_that_a_pattern_gives_is_of_its_domain(name: str) -> None:
     try:
@@ -85,6 +91,7 @@ def test_without_a_pattern_only_the_file_counts(tmp_path: Path) -> None:
         ("ada: nobody", "'ada' has no address"),
         ('ada: "a@example.org\\nBcc: b@example.org"', "'ada' has no address"),
         ("ada: [a@example.org]", "'ada' has no address"),
+        ("ada: a@example..org", "'ada' has no address"),
         ("- ada", "the top level"),
         ("ada: a@x.org\nada: b@x.org", "line 2: a key is there twice"),
     ],
