@@ -42,8 +42,8 @@ def main(folder: Path = FOLDER) -> None:
         for name, text in pages.items():
             page = Path(scratch) / f"{name}.html"
             page.write_text(text)
-            for (width, height), look in {(1400, 1000): "light", (800, 1000): "dark"}.items():
-                picture(page, folder / f"{name}-{width}-{look}.png", (width, height), look)
+            for width, look in ((1400, "light"), (1400, "dark"), (800, "dark")):
+                picture(page, folder / f"{name}-{width}-{look}.png", (width, 1000), look)
             picture(page, folder / f"{name}-500-light.png", (500, 1400), "light")
 
 
