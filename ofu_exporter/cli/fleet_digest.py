@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.result import Digest
     from ofu_exporter.fleet.digest.sending import DigestSender
-    from ofu_exporter.fleet.digest.signs import JobSigns
+    from ofu_exporter.fleet.digest.signs import FleetSigns
     from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.prometheus import PrometheusClient
     from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-    from ofu_exporter.fleet.reports.sums import JobKey
 
 _FILE = click.Path(path_type=Path)
 
@@ -108,7 +107,7 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
 
 def _read(
     client: PrometheusClient, reader: PartReader, options: dict[str, Any], config: DigestConfig
-) -> tuple[FleetHistory, Mapping[JobKey, JobSigns]]:
+) -> tuple[FleetHistory, FleetSigns]:
     """The history of a report, and what else is known of its jobs."""
     from ofu_exporter.fleet.digest.signs import read_signs
     from ofu_exporter.fleet.reports.history import read_history

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.digests import DigestSource, digests
 from ofu_exporter.fleet.digest.result import Digest
-from ofu_exporter.fleet.digest.signs import JobSigns
-from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
+from ofu_exporter.fleet.digest.signs import FleetSigns
+from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 from tests.fleet.reports.test_fleet_report import history, job, report
 
-NO_SIGNS: Mapping[JobKey, JobSigns] = {}
+NO_SIGNS = FleetSigns({}, {})
 HOSTILE = "\r\nBcc: all@example.org\r\n<script>alert(1)</script>"
 
 
 def of(
     *jobs: JobHistory,
     config: DigestConfig | None = None,
-    signs: Mapping[JobKey, JobSigns] = NO_SIGNS,
+    signs: FleetSigns = NO_SIGNS,
     mark: str = "",
 ) -> list[Digest]:
     """The digests of the users of some jobs."""

@@ -11,7 +11,7 @@ from ofu_exporter.fleet.digest import advice
 from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.exemptions import exemption
 from ofu_exporter.fleet.digest.result import Digest, DigestBy, DigestJob, Rank
-from ofu_exporter.fleet.digest.signs import JobSigns
+from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns
 from ofu_exporter.fleet.reports.groups import NOT_SAID
 from ofu_exporter.fleet.reports.job_rows import known_sum
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
@@ -27,7 +27,7 @@ class DigestSource(NamedTuple):
 
     report: FleetReport
     """By user or account."""
-    signs: Mapping[JobKey, JobSigns]
+    signs: FleetSigns
     mark: str
     """What stands before all that is said of simulated values."""
 
@@ -84,8 +84,8 @@ def _by_waste(job: DigestJob) -> tuple[bool, float, float, str]:
 
 
 def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
-    signs = source.signs.get(JobKey(row.cluster, row.job_id)) or JobSigns()
-    target = _target(row.partition, source.report.target, config)
+    signs = source.signs.jobs.get(JobKey(row.cluster, row.job_id)) or JobSigns()
+    target = _target(row.partition, source, config)
     exempt = exemption(row, signs, config.exempt)
     said = () if exempt else advice.of_job(row, signs, target, config.low_clock)
     return DigestJob(
@@ -99,12 +99,12 @@ def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
     )
 
 
-def _target(partition: str, whole: float | None, config: DigestConfig) -> float | None:
-    """The target of a partition, or that of the fleet where the configuration has none."""
+def _target(partition: str, source: DigestSource, config: DigestConfig) -> float | None:
+    """The target of a partition by the configuration, else by the site's rules, else that of the fleet."""
     fitting = (
         target for pattern, target in config.targets.items() if fnmatchcase(partition, pattern)
     )
-    return next(fitting, whole)
+    return next(fitting, source.signs.targets.get(partition, source.report.target))
 
 
 class _Standing:

@@ -95,6 +95,10 @@ No series of the agents says that. A GPU is found by its uuid; MIG instances are
 """
 
 
+TARGETS = "max by (partition) (last_over_time(partition:ofu_target:ratio[1d]))"
+"""What deploy/prometheus/rules/partition-targets.yaml records."""
+
+
 class _Ratio(NamedTuple):
     above: float
     below: float
@@ -126,10 +130,39 @@ class JobSigns:
         return len(self.slow) >= SLOW_HOURS and 2 * len(self.slow) > len(self.compared)
 
 
+class FleetSigns(NamedTuple):
+    """What is known beside a report."""
+
+    jobs: Mapping[JobKey, JobSigns]
+    targets: Mapping[str, float]
+    """The OFU that rules of the site have partitions aim at."""
+
+
 def read_signs(
     client: PrometheusClient, reader: PartReader, history: FleetHistory, with_dram: bool
+) -> FleetSigns:
+    """The signs of all jobs and partitions. What cannot be read is in the reader's list of missing parts."""
+    return FleetSigns(
+        _job_signs(client, reader, history, with_dram), _targets(client, reader, history)
+    )
+
+
+def _targets(
+    client: PrometheusClient, reader: PartReader, history: FleetHistory
+) -> dict[str, float]:
+    part = TimeSpan(history.span.end - HOUR, history.span.end)
+    asked = reader.read("targets", part, lambda one: client.instant(TARGETS, one.end))
+    return {
+        one.labels.get("partition", ""): one.points[-1][1]
+        for _, answer in asked
+        for one in answer
+        if one.points
+    }
+
+
+def _job_signs(
+    client: PrometheusClient, reader: PartReader, history: FleetHistory, with_dram: bool
 ) -> Mapping[JobKey, JobSigns]:
-    """The signs of all jobs. What cannot be read is in the reader's list of missing parts."""
     found: dict[JobKey, JobSigns] = defaultdict(JobSigns)
     hours = HourReader(client, reader, history)
     for key, clock in _ratios(_parts(hours, client, CLOCK)).items():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.digests import DigestSource, digests
 from ofu_exporter.fleet.digest.result import Digest, Rank
-from ofu_exporter.fleet.digest.signs import JobSigns
+from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
 from tests.fleet.reports.test_fleet_report import ALL, history, job, report
 from tests.helpers.digests import NO_SIGNS, of
@@ -105,8 +105,16 @@ def test_the_target_of_a_partition_decides_about_its_jobs_and_not_about_waste() 
     assert plain.total == easy.total
 
 
+def test_a_target_is_the_configurations_else_the_rules_else_the_fleets() -> None:
+    rules = FleetSigns({}, {"gpu": 0.2, "other": 0.9})
+    for wanted, target in (({}, 0.2), ({"targets": {"g*": 0.1}}, 0.1)):
+        found = by_name(of(*three(), config=config(**wanted), signs=rules))
+        assert found["ada"].jobs[0].target == target
+    assert by_name(of(*three(), signs=FleetSigns({}, {"x": 0.9})))["ada"].jobs[0].target == 0.4
+
+
 def test_signs_are_those_of_the_job() -> None:
-    signs = {JobKey("a", "1"): JobSigns(clock=0.5, dram_busy=0.25)}
+    signs = FleetSigns({JobKey("a", "1"): JobSigns(clock=0.5, dram_busy=0.25)}, {})
     found = by_name(of(*three(), signs=signs))
     assert (found["ada"].jobs[0].clock, found["ada"].jobs[0].dram_busy) == (0.5, 0.25)
     assert "low_clock" in {each.kind for each in found["ada"].jobs[0].advice}

@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.digest import signs
-from ofu_exporter.fleet.digest.signs import JobSigns, read_signs
+from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, read_signs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
@@ -37,10 +37,12 @@ EVEN = ScheduledJob("1", "alice", (N1,), 1, 6, 0.42)
 SLOW = ScheduledJob("2", "bob", (N2,), 1, 6, 0.3, slow_gpu=2)
 IDLE = ScheduledJob("3", "carol", (N3,), 1, 6, 0.0)
 STORED_HOURS = 7
+TARGETS = {"batch": 0.45, "interactive": 0.1}
+DEPLOYED = Path(__file__).parents[3] / "deploy/prometheus/rules"
 DRAM_BUSY = {N1.name: 0.75, N2.name: 0.2}
 
 
-def read(url: str, hours: float, with_dram: bool, at_once: int = 24) -> Mapping[JobKey, JobSigns]:
+def read_all(url: str, hours: float, with_dram: bool, at_once: int = 24) -> FleetSigns:
     client, reader = PrometheusClient(url), PartReader(hours_at_once=at_once)
     try:
         history = read_history(client, reader, BEGIN, BEGIN + hours * HOUR)
@@ -49,6 +51,10 @@ def read(url: str, hours: float, with_dram: bool, at_once: int = 24) -> Mapping[
         client.close()
     assert reader.missing == []
     return found
+
+
+def read(url: str, hours: float, with_dram: bool, at_once: int = 24) -> Mapping[JobKey, JobSigns]:
+    return read_all(url, hours, with_dram, at_once).jobs
 
 
 def busy_memory() -> Iterator[str]:
@@ -61,31 +67,45 @@ def busy_memory() -> Iterator[str]:
                 yield f"DCGM_FI_PROF_DRAM_ACTIVE{labels} {value} {BEGIN + SCRAPE * step:.3f}"
 
 
+def targets() -> Iterator[str]:
+    """What the rules of deploy/prometheus/rules/partition-targets.yaml record."""
+    name = "partition:ofu_target:ratio"
+    assert f"- record: {name}\n" in (DEPLOYED / "partition-targets.yaml").read_text()
+    yield f"# TYPE {name} gauge"
+    for partition, value in TARGETS.items():
+        for step in range(round(STORED_HOURS * HOUR / SCRAPE) + 1):
+            yield f'{name}{{partition="{partition}"}} {value} {BEGIN + SCRAPE * step:.3f}'
+
+
 @pytest.fixture(scope="module")
-def even(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[JobKey, JobSigns]]:
+def even(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetSigns]:
     folder = tmp_path_factory.mktemp("even")
     text = pages((N1, N2, N3), (EVEN, SLOW, IDLE), STORED_HOURS).replace("# EOF\n", "")
-    read_in(folder, "\n".join([text.rstrip("\n"), *busy_memory(), "# EOF", ""]))
+    read_in(folder, "\n".join([text.rstrip("\n"), *busy_memory(), *targets(), "# EOF", ""]))
     with stored(folder) as prometheus:
-        yield read(prometheus.url, STORED_HOURS, True)
+        yield read_all(prometheus.url, STORED_HOURS, True)
 
 
-def test_a_slow_gpu_is_seen_in_its_job_alone(even: Mapping[JobKey, JobSigns]) -> None:
-    assert even[JobKey("a", "2")].has_slow_gpus is True
-    assert even[JobKey("a", "1")].has_slow_gpus is False
-    assert even[JobKey("a", "3")].has_slow_gpus is None, "a job that idles has no slow GPU"
+def test_a_slow_gpu_is_seen_in_its_job_alone(even: FleetSigns) -> None:
+    assert even.jobs[JobKey("a", "2")].has_slow_gpus is True
+    assert even.jobs[JobKey("a", "1")].has_slow_gpus is False
+    assert even.jobs[JobKey("a", "3")].has_slow_gpus is None, "a job that idles has no slow GPU"
 
 
-def test_busy_memory_is_that_of_the_jobs_own_gpus(even: Mapping[JobKey, JobSigns]) -> None:
+def test_busy_memory_is_that_of_the_jobs_own_gpus(even: FleetSigns) -> None:
     for job, node in ((EVEN, N1), (SLOW, N2)):
-        found = even[JobKey("a", job.job_id)]
+        found = even.jobs[JobKey("a", job.job_id)]
         assert found.dram_busy == pytest.approx(DRAM_BUSY[node.name])
         assert found.dram_hours == pytest.approx(5, abs=0.2)
-    assert even[JobKey("a", "3")].dram_busy is None
+    assert even.jobs[JobKey("a", "3")].dram_busy is None
 
 
-def test_a_clock_that_nobody_tells_is_not_known(even: Mapping[JobKey, JobSigns]) -> None:
-    assert {each.clock for each in even.values()} == {None}
+def test_the_targets_of_partitions_are_those_that_rules_record(even: FleetSigns) -> None:
+    assert even.targets == TARGETS
+
+
+def test_a_clock_that_nobody_tells_is_not_known(even: FleetSigns) -> None:
+    assert {each.clock for each in even.jobs.values()} == {None}
 
 
 @pytest.fixture(scope="module", params=["raw", "recorded"])
