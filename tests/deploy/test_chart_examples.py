@@ -24,7 +24,10 @@ from tests.deploy.value_sets import VALUE_SETS
 
 pytestmark = pytest.mark.slow
 every_helm = pytest.mark.parametrize("helm", HELMS)
-PAGES = [ROOT / "docs" / "start.md", ROOT / "docs" / "kubernetes.md", CHART / "README.md"]
+PAGES = [
+    *(ROOT / "docs" / name for name in ("start.md", "kubernetes.md", "kubernetes-runs.md")),
+    CHART / "README.md",
+]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
