@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ofu_exporter.cli.fleet_changes import changes
+from ofu_exporter.cli.fleet_digest import digest
 from ofu_exporter.cli.fleet_job import job
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.errors import ConfigError
@@ -142,3 +143,4 @@ def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
 fleet.add_command(report)
 fleet.add_command(changes)
 fleet.add_command(job)
+fleet.add_command(digest)
