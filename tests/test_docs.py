@@ -19,8 +19,10 @@ from ofu_exporter.cli.layers import shown
 from ofu_exporter.cli.settings import flag_of, option_models, other_flags
 from ofu_exporter.flops import conventions, families, readers
 from ofu_exporter.hardware import profiles, tiles
+from ofu_exporter.reports.simulated import REPORTING
 from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
+from ofu_exporter.values.gpu import FP64, LOW_PRECISION
 from ofu_exporter.values.reasons import (
     ClaimRejection,
     Reason,
@@ -28,6 +30,7 @@ from ofu_exporter.values.reasons import (
     ReportRejection,
     SchedulerReason,
 )
+from ofu_exporter.values.reported import Verdict
 from tests.helpers.agent import agent
 from tests.helpers.markdown import anchors, links, prose_words
 
@@ -121,8 +124,19 @@ def test_every_rejection_is_explained() -> None:
             assert f"`{rejection.value}`" in text
 
 
-def test_every_source_is_in_the_readme() -> None:
-    text = (ROOT / "README.md").read_text()
+def test_the_readme_is_read_in_three_minutes() -> None:
+    assert prose_words(ROOT / "README.md") <= 600
+
+
+def test_the_readme_explains_the_model_that_the_demo_runs() -> None:
+    config = "tests/flops/configs/qwen3-30b-a3b.json"
+    model = REPORTING["moe-pretrain"].facts["model"]
+    assert model["config"].items() <= json.loads((ROOT / config).read_text()).items()
+    assert f"--config {config} --seq-len {model['seq_len']}" in (ROOT / "README.md").read_text()
+
+
+def test_every_source_is_on_the_page_of_first_steps() -> None:
+    text = (DOCS / "start.md").read_text()
     for name in sources.names():
         assert f"`{name}`" in text
 
@@ -156,9 +170,17 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
             assert name in known, f"{path.name}: {name}"
 
 
+def test_every_refused_reading_and_every_word_of_an_answer_is_documented() -> None:
+    text = (DOCS / "plausibility.md").read_text()
+    assert [each.value for each in Rejection if f"`{each.value}`" not in text] == []
+    text = (DOCS / "glossary.md").read_text()
+    words = [*sources.names(), *(verdict.value for verdict in Verdict), LOW_PRECISION, FP64]
+    assert [word for word in words if f"`{word}`" not in text] == []
+
+
 @pytest.mark.slow
-def test_every_endpoint_is_in_the_readme() -> None:
-    text = (ROOT / "README.md").read_text()
+def test_every_endpoint_is_on_the_page_of_first_steps() -> None:
+    text = (DOCS / "start.md").read_text()
     with agent("demo") as running:
         paths = json.loads(running.get("/openapi.json")[1])["paths"]
     assert "/v1/gpus" in paths
@@ -212,7 +234,7 @@ def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(at), target
 
 
-LONGER = ("flops", "ofu")
+LONGER = ("flops",)
 """Pages that are still to be split."""
 
 

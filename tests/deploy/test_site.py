@@ -80,7 +80,7 @@ class Article(HTMLParser):
         self._inside &= tag != "article"
 
 
-BESIDE = [ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY")]
+BESIDE = [ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")]
 BESIDE += [ROOT / folder / "README.md" for folder in ("deploy/slurm", "helm/ofu-exporter")]
 
 
