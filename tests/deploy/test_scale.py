@@ -162,7 +162,7 @@ EXPECTED = {
     "namespace:mfu:ratio_rate15m",
     "namespace:ofu_compared:ratio_rate15m",
 }
-"""What the rules record once a minute of this fleet: all GPUs are measured, and no job has a partition or a namespace."""
+"""What the rules record once a minute of this fleet: it measures all GPUs, its jobs have no partition or namespace."""
 
 
 def names(answer: Answer) -> set[str]:
