@@ -84,7 +84,7 @@ def simulate(spec: Path, **options: Any) -> None:
     if not 0 < wanted.speed <= FASTEST:
         raise ConfigError(f"--speed: {wanted.speed:g} is not between 0 and {FASTEST:g}")
     if wanted.begin is not None and wanted.history is None:
-        raise ConfigError("--from: is of --history, which is not given")
+        raise ConfigError("--from needs --history")
     file = spec_file.read(spec_file.shipped(spec) or spec)
     unix = _start(wanted, file.spec.start)
     made = fleet_of(file)
@@ -109,7 +109,7 @@ def _start(wanted: _Wanted, of_spec: datetime.datetime | None) -> float:
     if wanted.history is None:
         return time.time() // 60 * 60
     if of_spec is None:
-        raise ConfigError("--start: history needs one, here or in SPEC")
+        raise ConfigError("--history needs --start, or a start in SPEC")
     return of_spec.timestamp()
 
 

@@ -17,8 +17,8 @@ from ofu_exporter.support.addresses import client_network
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32
-"""Most connections that are accepted in one turn: those that are open already go on in between. An eighth of the limit
-where that is less: a connection that gives way for a new one keeps its descriptor until the next turn."""
+"""Most connections that are accepted in one turn, so that open connections go on in between. It is an eighth of the
+limit where that is less, because a connection that gives way to a new one keeps its descriptor until the next turn."""
 PAUSE_SECONDS = 0.2
 """How long nothing is accepted after the system had no descriptor or memory for a connection."""
 

@@ -1,4 +1,4 @@
-"""Asks the agents of many nodes, each on a thread of its own: one that is slow or away costs the others nothing."""
+"""Asks the agents of many nodes, each on a thread of its own: a node that is slow or away costs the others nothing."""
 
 from __future__ import annotations
 

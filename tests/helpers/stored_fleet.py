@@ -42,6 +42,7 @@ class StoredNode:
     model: str
     gpus: int
     simulated: float = 0.0
+    """Hours from BEGIN on in which its values are simulated."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class ScheduledJob:
     account: str = "lab"
     name: str = ""
     """`train-USER` where it is empty."""
+    framework: str = ""
+    """Known to its first node alone, from its second hour on."""
     slow_gpu: int | None = None
     """This GPU of every node does half of what the others do."""
 
@@ -113,7 +116,8 @@ def put_node(
 ) -> None:
     where = {"cluster": node.cluster, "instance": node.name}
     put("ofu_exporter_build_info", labelled(**where, version="1"), ((t, 1.0) for t in times))
-    put("ofu_exporter_simulated", labelled(**where), ((t, node.simulated) for t in times))
+    simulated = ((t, float(t < BEGIN + node.simulated * HOUR)) for t in times)
+    put("ofu_exporter_simulated", labelled(**where), simulated)
     for gpu in range(node.gpus):
         which = {**where, "gpu": str(gpu), "uuid": f"GPU-{node.name}-{gpu}"}
         free = [t for t in times if not any(runs(job, t) for job in jobs)]
@@ -139,8 +143,7 @@ def runs(job: ScheduledJob, time: float, longer: float = 0.0) -> bool:
 def put_job(put: Put, job: ScheduledJob, node: StoredNode, times: Sequence[float]) -> None:
     shown = [t for t in times if runs(job, t, 300)]  # totals are served for five minutes longer
     running = [t for t in times if runs(job, t)]
-    names = {"job_name": job.name or f"train-{job.user}", "user": job.user, "account": job.account}
-    put("ofu_job_info", job.labels(node, **names, partition="gpu"), ((t, 1.0) for t in shown))
+    put_names(put, job, node, shown)
     held = node.gpus
     parts = {"held_gpu": held, "gpu": held * job.measured}
     used = sum(job.ofu_of(gpu) for gpu in range(held)) * job.measured
@@ -158,6 +161,17 @@ def put_job(put: Put, job: ScheduledJob, node: StoredNode, times: Sequence[float
     if job.cause:
         cause = job.labels(node, cause=job.cause)
         put("ofu_job_divergence_cause", cause, ((t, 1.0) for t in running))
+
+
+def put_names(put: Put, job: ScheduledJob, node: StoredNode, shown: Sequence[float]) -> None:
+    names = {"job_name": job.name or f"train-{job.user}", "user": job.user, "account": job.account}
+    tells = job.framework and node == job.nodes[0]
+    told = BEGIN + (job.begin + 1) * HOUR if tells else float("inf")
+    labels = {**names, "partition": "gpu"}
+    put("ofu_job_info", job.labels(node, **labels), ((t, 1.0) for t in shown if t < told))
+    if tells:
+        labels["framework"] = job.framework
+        put("ofu_job_info", job.labels(node, **labels), ((t, 1.0) for t in shown if t >= told))
 
 
 def read_in(folder: Path, text: str) -> None:

@@ -74,6 +74,7 @@ DASHBOARD = dashboard(
             ],
             description="The band is what the clock reads leave uncertain; there is none for a clock read once.",
             size=(6, 6),
+            legend=False,
             repeat="gpu",
             repeatDirection="h",
             maxPerRow=4,

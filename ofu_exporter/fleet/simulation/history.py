@@ -56,7 +56,7 @@ def recorded(fleet: SimulatedFleet, begin_unix: float) -> list[RecordedSeries]:
         for series in minutely:
             owners.add(series)
         gpus.add(job.job)
-        hourly = list(hours.job(job.job, job.labels))
+        hourly = list(hours.job(job))
         found += [*minutely, *_baselines(job, minutely, length), *hourly]
     of_owners = list(owners.series())
     found += [*of_owners, *cluster_baselines(of_owners, length), *gpus.series()]
@@ -76,7 +76,7 @@ def _baselines(
 def level_of(name: str) -> Level:
     """The level of the specification that a series belongs to."""
     level = name.partition(":")[0]
-    if name.endswith((":increase1h", "ratio_increase1h", "topk1_1h")):
+    if name.endswith((":increase1h", "ratio_increase1h", "topk1_1h", "info:avg1h")):
         return "hour"
     if level in ("user", "account", "partition", "namespace"):
         return "owner"

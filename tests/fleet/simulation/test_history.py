@@ -38,12 +38,13 @@ nodes:
   - {name: a, count: 1, model: A100, gpus: 2, partition: old}
   - {name: mig, count: 1, model: H100, gpus: 1, mig: [3g.40gb, 3g.40gb], partition: mig}
 jobs:
-  - {name: honest, users: [ada], account: physics, partition: batch, gpus: 2, mfu: 0.38, report: {}, lasts: 75m}
+  - {name: honest, users: [ada], account: physics, partition: batch, gpus: 2, mfu: 0.38,
+     report: {framework: lightning}, lasts: 75m}
   - {name: over, users: [grace], namespace: ml, partition: batch, gpus: 2, mfu: 0.30, start: 10m,
      report: {model: dense, mistake: full_attention_counted}}
   - {name: slow, users: [alan], partition: old, gpus: 1, ofu: 0.35, changes: [{at: 30m, factor: 0.4}]}
   - {name: idle, users: [alan], partition: old, gpus: 1, work: idle}
-  - {name: crash, users: [eve], partition: batch, gpus: 2, mfu: 0.3, start: 5m, lasts: 100m, report: {},
+  - {name: crash, users: [eve], partition: batch, gpus: 2, mfu: 0.3, start: 5m, lasts: 100m, report: {framework: nemo},
      crashes: {every: 40m, pause: 2m}}
   - {name: mig, users: [eve], mig: 3g.40gb, gpus: 2, ofu: 0.2, work: inference}
 faults:
@@ -103,7 +104,7 @@ def is_kept_at(minute: int) -> Callable[[str], bool]:
     def kept(name: str) -> bool:
         if name.startswith(PER_GPU):
             return False
-        if name.endswith(("increase1h", "topk1_1h")):
+        if name.endswith(("increase1h", "topk1_1h", "avg1h")):
             return minute % 60 == 0
         return minute % 3 == 0 or not name.endswith(("sum30m", "sum1h", "sum1d", "count1h"))
 
