@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ofu_exporter.serving.arrivals import Arrival
 from ofu_exporter.serving.connection_limit import QUIET_SECONDS, ConnectionLimit
 from ofu_exporter.serving.connections import Connection
+from ofu_exporter.support.addresses import client_network
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class Acceptor:
                 self._pause(error)
                 return
             accepted.setblocking(False)
-            peer = str(address[0]) if isinstance(address, tuple) else ""
+            peer = client_network(address[0]) if isinstance(address, tuple) else ""
             arrival = Arrival(accepted, peer, self._limit, self._open, self.tls is not None)
             self._limit.enter(arrival)
             arrival.look()
