@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from ofu_exporter.fleet.simulation.fleet import fleet_of
 from tests.doubles.hook_server import HookAnswer, hook_server
 from tests.doubles.mail_server import mail_server
 from tests.helpers import fleet_truth
+from tests.helpers.agent import until
 from tests.helpers.fleets import BEGIN
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
@@ -34,6 +36,7 @@ pytestmark = [
     pytest.mark.xdist_group("fleet-digest"),
 ]
 
+PAGE = (Path(__file__).parents[2] / "docs/fleet-digest.md").read_text()
 NODES = [StoredNode("", f"n{each}:9846", "NVIDIA H100 80GB HBM3", 4) for each in range(4)]
 USERS = ("alice", "bob", "../x, all@example.org", "carol")
 JOBS = [
@@ -113,7 +116,12 @@ def test_files_of_the_simulated_fleet_say_that_it_is_simulated(
     ]
     assert all("SIMULATED, no GPU was measured." in path.read_text() for path in files)
     told = (tmp_path / "out" / "marie.txt").read_text()
-    assert "notebook: It held 96 GPU-hours and computed nothing in them." in told
+    shown = re.search(
+        r"^    SIMULATED, .*?^    Most is to be had[^\n]*", PAGE, re.MULTILINE | re.DOTALL
+    )
+    assert shown
+    paragraphs = [" ".join(each.split()) for each in shown[0].split("\n\n")]
+    assert [each for each in paragraphs if each not in " ".join(told.split())] == []
     told = (tmp_path / "out" / "grace.txt").read_text()
     assert "attention is causal, and the count takes every pair of query and key" in told
 
@@ -152,6 +160,32 @@ def test_who_fails_is_named_and_a_repeated_run_sends_only_to_them(
         third = run(prometheus.url, *UNTIL, *flags)
         assert len(server.taken) == 3
         assert "bob" not in third.stderr
+
+
+def test_a_run_that_is_killed_while_it_sends_sends_nothing_twice(
+    prometheus: Prometheus, tmp_path: Path
+) -> None:
+    with mail_server() as server:
+        flags: list[str | Path] = ["--config", mail_config(tmp_path, server.port)]
+        flags += ["--send", "--sent", tmp_path / "s"]
+        asked = ["fleet", "digest", "--prometheus", prometheus.url, *UNTIL, *map(str, flags)]
+        server.silent.add("bob@example.org")
+        killed = subprocess.Popen(
+            [sys.executable, "-m", "ofu_exporter", *asked], stdout=subprocess.DEVNULL
+        )
+        try:
+            until(lambda: server.kept_waiting == ["bob@example.org"], seconds=60)
+        finally:
+            killed.kill()
+            killed.wait(20)
+        result = run(prometheus.url, *UNTIL, *flags)
+        assert result.exit_code == 4
+        assert (
+            "bob: not known by mail to bob@example.org: an earlier run was cut off" in result.stderr
+        )
+        everybody = sorted(to for mail in server.taken for to in mail.to)
+        assert everybody == ["alice@example.org", "carol@example.org"]
+        assert server.kept_waiting == ["bob@example.org"]
 
 
 def test_mail_and_webhook_go_out_side_by_side(prometheus: Prometheus, tmp_path: Path) -> None:
@@ -220,8 +254,7 @@ def test_a_week_is_the_usual_time() -> None:
 
 def blocks(kind: str) -> list[str]:
     """What the page shows in a language."""
-    page = (Path(__file__).parents[2] / "docs/fleet-digest.md").read_text()
-    return re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_configuration_of_the_page_can_be_used(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ class MailServer:
     """The connection ends after the mail to these was taken, without an answer."""
     silent: set[str] = field(default_factory=set)
     """The mail to these is never answered."""
+    kept_waiting: list[str] = field(default_factory=list)
+    """Whose mail came and is not answered."""
     answers: dict[str, str] = field(default_factory=dict)
     """Answers to the whole mail, by address, in the place of 250."""
     one_each: bool = False
@@ -79,6 +81,7 @@ class MailServer:
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
         (to,) = envelope.rcpt_tos
         if to in self.silent:
+            self.kept_waiting.append(to)
             await asyncio.sleep(3600)
         if to in self.answers:
             return self.answers[to]
