@@ -21,8 +21,8 @@ SHORT_LEVEL, LONG_LEVEL = 0.05, 0.01
 CHANGE_SHARE, ARC_SHARE = 0.65, 0.1
 """Parts of that chance for a change that lasts and for one that ended again; the rest is for what later splits add."""
 BY_ORDER = 0.5
-"""Chance of a step by the order of the values alone, over all steps, that is just accepted. Steps that overlap are nearly
-one, so their number makes the chance too large. It is nearer 1 where a few values are far off, or the scatter changes."""
+"""Chance of a step by the order of the values alone, over all steps, that is just accepted. Steps that overlap are
+nearly one, so their number makes the chance too large. It nears 1 where few values are far off, or scatter changes."""
 TWO_SIDED_95 = 1.96
 
 
