@@ -149,6 +149,8 @@ class Fleet:
         if level == "job":
             also = next((label for part, label in MORE.items() if part in name), "")
             yield from (self.names(job) + also for job in self.jobs)
+        elif level == "job_model":
+            yield from (f'job_id="{job}",model="{MODEL}"' for job in self.jobs)
         elif level == "job_gpu":
             yield from (f'{self.place(gpu)},job_id="{self.owner(gpu)}"' for gpu in self.gpus)
         elif level == "gpu":
