@@ -26,8 +26,12 @@ def test_a_certificate_of_the_environment_is_shown(
     try:
         ask = (*command, "--agent", running.url)
         own = {**trusted, "OFU_EXPORTER_CERT_FILE": str(made.client)}
-        until(lambda: call(*ask, env=own).stdout.strip(), seconds=60)
-        assert call(*ask, env=own).returncode == 0
+
+        def answered() -> bool:
+            shown = call(*ask, env=own)
+            return shown.returncode == 0 and bool(shown.stdout.strip())
+
+        until(answered, seconds=60)
         unknown = call(*ask, env={"OFU_EXPORTER_CERT_FILE": str(made.client)})
         missing = call(*ask, env=trusted)
         for failed in (unknown, missing):
