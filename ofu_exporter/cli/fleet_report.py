@@ -139,7 +139,7 @@ def _for_people(
     from ofu_exporter.fleet.reports import report_page, text
 
     if format_ == "html":
-        return report_page.page(found, changed and page_section.page_section(changed))
+        return report_page.page(found, page_section.page_section(changed) if changed else None)
     if format_ == "markdown":
         parts = [text.markdown(found, most_rows)]
         parts += [changes_text.markdown(changed, most_rows)] if changed else []

@@ -66,7 +66,7 @@ def as_parquet(report: FleetReport) -> bytes:
 def _type(field: FieldInfo) -> type:
     """The type of a column, whether its values may be missing or not."""
     kinds = [each for each in get_args(field.annotation) if each is not type(None)]
-    (kind,) = kinds or [field.annotation]
+    kind: type = (kinds or [field.annotation])[0]
     return kind
 
 
