@@ -57,7 +57,7 @@ def _precision(value: str) -> str:
 
 
 def _as_shares(value: object) -> object:
-    """One precision is all of the FLOPs."""
+    """The shares of a precision that is given alone: all of the FLOPs."""
     if isinstance(value, str):
         return {_precision(value): 1.0}
     if not isinstance(value, dict) or len(value) > len(PRECISIONS):

@@ -71,7 +71,7 @@ class StandardError(NamedTuple):
     method: ErrorMethod | None = None
     """None where no OFU was observed."""
     largest: float = 0.0
-    """The error to reckon with. Where it is unknown, a window of one clock read may be off by an OFU of 1."""
+    """The error to reckon with. Where it is not known, a window of one clock read may be off by an OFU of 1."""
 
     @property
     def ratio(self) -> float | None:
@@ -81,7 +81,7 @@ class StandardError(NamedTuple):
 
 NO_ERROR = StandardError()
 FEWEST_READS = 8
-"""Fewest point reads of a GPU's clock whose spread is believed: of a clock that has two values in equal shares, so
+"""Fewest point reads of a GPU's clock whose spread is believed. Of a clock that has two values in equal shares, this
 many reads are all alike once in 128 times."""
 
 

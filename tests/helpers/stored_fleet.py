@@ -12,7 +12,7 @@ import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ RETENTION = ("--storage.tsdb.retention.time=100y",)
 
 Put = Callable[[str, str, Iterable[tuple[float, float]]], None]
 """Takes the points of a series: its name, its labels, and times with values."""
+Server = Callable[[Path], AbstractContextManager[Prometheus]]
+"""Runs a Prometheus over what is in a folder."""
 
 
 @dataclass(frozen=True)
@@ -182,11 +184,22 @@ def read_in(folder: Path, text: str) -> None:
     file.unlink()
 
 
-def record(folder: Path, begin: float, end: float, text: str) -> None:
+def record(folder: Path, begin: float, end: float, text: str, server: Server | None = None) -> None:
     """Evaluate recording rules over what is in `folder`/data, each after those that it builds on.
 
-    Only the rules that `text` names, and what they build on, are evaluated.
+    Only the rules that `text` names, and what they build on, are evaluated: by a Prometheus over the folder, or by the
+    server that is given.
     """
+    for layer in layers(text):
+        lines: list[str] = []
+        with (server or stored)(folder) as prometheus:
+            for rule, interval in layer:
+                lines += recorded(prometheus, rule, (begin + interval, end), interval)
+        read_in(folder, "\n".join([*lines, "# EOF", ""]))
+
+
+def layers(text: str) -> Iterator[list[tuple[dict[str, str], float]]]:
+    """The rules that `text` names and what they build on, with their intervals: first those that build on none."""
     every = {
         rule["record"]: (rule, float(group["interval"][:-1]) * _SECONDS[group["interval"][-1]])
         for name in ORDER
@@ -199,12 +212,7 @@ def record(folder: Path, begin: float, end: float, text: str) -> None:
     done: set[str] = set()
     while len(done) < len(rules):
         ready = [name for name in rules if name not in done and built_on(name, rules) <= done]
-        lines: list[str] = []
-        with stored(folder) as prometheus:
-            for name in ready:
-                rule, interval = rules[name]
-                lines += recorded(prometheus, rule, (begin + interval, end), interval)
-        read_in(folder, "\n".join([*lines, "# EOF", ""]))
+        yield [rules[name] for name in ready]
         done.update(ready)
 
 

@@ -66,7 +66,8 @@ def as_parquet(report: FleetReport) -> bytes:
 def _type(field: FieldInfo) -> type:
     """The type of a column, whether its values may be missing or not."""
     kinds = [each for each in get_args(field.annotation) if each is not type(None)]
-    kind: type = (kinds or [field.annotation])[0]
+    (kind,) = kinds or [field.annotation]
+    assert isinstance(kind, type)
     return kind
 
 
