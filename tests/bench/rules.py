@@ -113,10 +113,10 @@ class Fleet:
             yield f"ofu_gpu_tensor_active_ratio{{{here}}}", ofu * 1.3
             yield f"ofu_gpu_sm_clock_hertz{{{here}}}", 1.4e9
             yield f"ofu_gpu_sample_timestamp_seconds{{{here}}}", at - 2
-        for node in self.nodes:
-            yield f'ofu_exporter_snapshot_timestamp_seconds{{instance="{node}"}}', at
+        for instance in self.nodes:
+            yield f'ofu_exporter_snapshot_timestamp_seconds{{instance="{instance}"}}', at
             for (name, labels), value in OF_AGENTS.items():
-                yield f'{name}{{instance="{node}",job="ofu"{labels}}}', value
+                yield f'{name}{{instance="{instance}",job="ofu"{labels}}}', value
         for job, node in self.parts():
             here = f'instance="n{node}",job_id="{job}"'
             yield f'ofu_job_info{{instance="n{node}",{self.names(job)}}}', 1
