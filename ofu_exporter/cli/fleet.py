@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ofu_exporter.cli.fleet_changes import changes
+from ofu_exporter.cli.fleet_digest import digest
 from ofu_exporter.cli.fleet_job import job
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.errors import ConfigError
@@ -164,3 +165,4 @@ def _end(*_: object) -> None:
 fleet.add_command(report)
 fleet.add_command(changes)
 fleet.add_command(job)
+fleet.add_command(digest)

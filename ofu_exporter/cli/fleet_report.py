@@ -77,7 +77,7 @@ def report(
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
     found = read_report(options, ReportOptions(options["by"], prices, options["target"]))
     if not found.jobs and not found.clusters:
-        _say_nothing_found(found, NAMES_OF[options["source"]])
+        say_nothing_found(found, NAMES_OF[options["source"]])
     write(rendered(found, format_, rows, changed), output)
     sys.exit(EXIT_INCOMPLETE if found.missing else 0)
 
@@ -139,7 +139,7 @@ def _for_people(
     from ofu_exporter.fleet.reports import report_page, text
 
     if format_ == "html":
-        return report_page.page(found, changed and page_section.page_section(changed))
+        return report_page.page(found, page_section.page_section(changed) if changed else None)
     if format_ == "markdown":
         parts = [text.markdown(found, most_rows)]
         parts += [changes_text.markdown(changed, most_rows)] if changed else []
@@ -160,7 +160,7 @@ def write(content: bytes, output: Path | None) -> None:
         raise ConfigError(f"--output: {output}: {error.strerror or error}") from error
 
 
-def _say_nothing_found(found: FleetReport, source: str) -> None:
+def say_nothing_found(found: FleetReport, source: str) -> None:
     """Why there may be nothing, on standard error; ends with EXIT_NOTHING."""
     for row in found.missing[:5]:
         click.echo(f"ofu-exporter: not read: {row.what}: {shown(row.why)}", err=True)

@@ -80,7 +80,7 @@ def test_it_says_what_happened_how_bad_it_is_and_what_to_do(path: Path) -> None:
 
 def runbook() -> dict[str, tuple[str, str]]:
     """The page and the text of each section of the runbooks."""
-    found = {}
+    found: dict[str, tuple[str, str]] = {}
     for page in RUNBOOKS:
         parts = re.split(r"^## (\w+)\n", (ROOT / page).read_text(), flags=re.MULTILINE)
         found |= {name: (page, text) for name, text in zip(parts[1::2], parts[2::2], strict=True)}

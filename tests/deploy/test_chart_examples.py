@@ -24,10 +24,8 @@ from tests.deploy.value_sets import VALUE_SETS
 
 pytestmark = pytest.mark.slow
 every_helm = pytest.mark.parametrize("helm", HELMS)
-PAGES = [
-    *(ROOT / "docs" / name for name in ("start.md", "kubernetes.md", "kubernetes-runs.md")),
-    CHART / "README.md",
-]
+PAGES = [ROOT / "docs" / f"{name}.md" for name in ("start", "kubernetes", "kubernetes-runs")]
+PAGES += [CHART / "README.md"]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import textwrap
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def test_a_pair_sends_one_alert_because_the_replica_is_taken_off(
             sections = {"global": {"external_labels": labels}, "rule_files": [str(rules)]}
             one = Prometheus(tmp_path / replica, {}, RESENT, alerting=alerting, **sections)
             stack.callback(one.stop)
-            until(lambda port=one.port: has_sent(port))
+            until(partial(has_sent, one.port))
         with urllib.request.urlopen(f"http://{manager}/api/v2/alerts", timeout=10) as answer:
             found = [alert["labels"] for alert in json.load(answer)]
     assert len(found) == alerts

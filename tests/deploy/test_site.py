@@ -80,7 +80,7 @@ class Article(HTMLParser):
         self._inside &= tag != "article"
 
 
-BESIDE = [ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY")]
+BESIDE = [ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")]
 BESIDE += [ROOT / folder / "README.md" for folder in ("deploy/slurm", "helm/ofu-exporter")]
 
 
@@ -104,21 +104,39 @@ def test_a_page_of_the_site_has_the_blocks_and_anchors_that_the_repository_shows
     assert article.blocks == blocks(page)
 
 
-def test_every_page_has_its_place_in_the_navigation_once() -> None:
-    def places(entry: object) -> Iterator[str]:
-        if isinstance(entry, str):
-            yield entry
-        for each in entry.values() if isinstance(entry, dict) else ():
-            yield from places(each)
-        for each in entry if isinstance(entry, list) else ():
-            yield from places(each)
+def places(entry: object) -> Iterator[str]:
+    """The pages of a part of the navigation, in order."""
+    if isinstance(entry, str):
+        yield entry
+    for each in entry.values() if isinstance(entry, dict) else ():
+        yield from places(each)
+    for each in entry if isinstance(entry, list) else ():
+        yield from places(each)
 
+
+def navigation() -> list[object]:
     text = (ROOT / "mkdocs.yml").read_text()
-    found = [*places(yaml.safe_load(text.partition("\nnav:\n")[2]))]
+    found: list[object] = yaml.safe_load(text.partition("\nnav:\n")[2])
+    return found
+
+
+def test_every_page_has_its_place_in_the_navigation_once() -> None:
+    found = [*places(navigation())]
     assert sorted(name for name in found if not name.startswith("repository/")) == sorted(
         str(page.relative_to(DOCS)) for page in PAGES
     )
     assert len(found) == len(set(found))
+
+
+def test_each_way_in_is_read_in_the_order_of_the_navigation() -> None:
+    ways = re.split(r"^### .*\n", (DOCS / "index.md").read_text(), flags=re.MULTILINE)[1:]
+    tabs = navigation()[1:]
+    assert len(ways) == len(tabs) == 3
+    for way, tab in zip(ways, tabs, strict=True):
+        pages = re.findall(r"\]\(([^)]+)\)", way)
+        listed = [*places(tab)]
+        order = [listed.index(page.replace("../", "repository/")) for page in pages]
+        assert order == sorted(order), pages
 
 
 def test_a_page_loads_nothing_from_another_host(site: Path) -> None:

@@ -76,14 +76,19 @@ def long_tail(logs: Sequence[float], values: Sequence[float], search: Search, st
     """
     plan = search.plan
     residuals = plan.residuals(values)
-    rest = levelled(residuals, [*pilot(residuals), *step.ends])
-    alike = min(long_likeness(rest) + 1 / math.sqrt(plan.count), MOST)  # rather too alike
+    rest, alike = long_noise(residuals, step)
     if not supported(plan.residuals(logs), rest, step, alike):
         return 1.0
     chance = 2 * _long_run_tail(rest, step, plan.size is not None)
     if alike <= MOST_WHITENED:
         chance = min(chance, 4 * whitened_step(values, plan, step, alike)[2])
     return min(1.0, len(search.steps) * chance)
+
+
+def long_noise(residuals: Sequence[float], step: Step) -> tuple[list[float], float]:
+    """What is left of a long series without its clear steps and this one, and how alike neighbours in it are."""
+    rest = levelled(residuals, [*pilot(residuals), *step.ends])
+    return rest, min(long_likeness(rest) + 1 / math.sqrt(len(rest)), MOST)  # rather too alike
 
 
 def supported(residuals: Sequence[float], rest: Sequence[float], step: Step, alike: float) -> bool:

@@ -67,6 +67,7 @@ def _type(field: FieldInfo) -> type:
     """The type of a column, whether its values may be missing or not."""
     kinds = [each for each in get_args(field.annotation) if each is not type(None)]
     (kind,) = kinds or [field.annotation]
+    assert isinstance(kind, type)
     return kind
 
 

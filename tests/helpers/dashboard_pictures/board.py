@@ -88,7 +88,7 @@ class Board:
             rx="2",
             fill=CARD,
         )
-        return joined([card, text(x + 10, y + 20, title, "t", (box.width - 20) * 0.8), inside])
+        return joined([card, text(x + 10, y + 20, title, "t", (box.width - 20) * 0.76), inside])
 
 
 def drawn(panel: Json, asked: Asked, room: Box, span: tuple[float, float]) -> Markup | None:
