@@ -10,7 +10,6 @@ verified; what the settings say now is not asked. Tokens are compared by their S
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -19,6 +18,7 @@ from typing import Any
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.serving.site_tokens import SiteTokens, sha256
+from ofu_exporter.support.peers import is_loopback
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
@@ -127,14 +127,7 @@ def is_local(scope: Mapping[str, Any]) -> bool:
     server, client = scope.get("server"), scope.get("client")
     if server is not None and server[1] is None:
         return True
-    if not client:
-        return False
-    try:
-        address = ipaddress.ip_address(client[0].partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool((mapped or address).is_loopback)
+    return client is not None and is_loopback(client[0])
 
 
 def _bearer(scope: Mapping[str, Any]) -> bytes | None:

@@ -20,6 +20,7 @@ from contextlib import suppress
 
 from ofu_exporter.serving.guard import READING, App, Receive, Scope, Send
 from ofu_exporter.settings import PROBE_PATHS
+from ofu_exporter.support.peers import is_loopback
 
 STATUS = 421
 """Misdirected Request (RFC 9110, 15.5.20)."""
@@ -59,7 +60,7 @@ class Hosts:
         path = scope["path"]
         if path in PROBE_PATHS:
             return True  # probes ask under names of their own
-        if path in self._metrics and not _is_loopback(server[0]):
+        if path in self._metrics and not is_loopback(server[0]):
             return True
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         return len(hosts) == 1 and self.knows(hosts[0].decode("latin-1"))
@@ -100,13 +101,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(address: str) -> bool:
-    with suppress(ValueError):
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-        return bool((getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback)
-    return False
 
 
 async def _refuse(send: Send) -> None:
