@@ -21,6 +21,8 @@ from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
 PATH = "/v1/mfu"
+MOST_AT_WORK = 2
+"""Most models that are counted at once: more of them take no less time in all, and each holds memory."""
 MOST_PROBLEMS = 10
 MOST_CHARS = 500
 """Most problems of a body that an answer names, and most characters of each."""
@@ -60,7 +62,7 @@ class MalformedError(Exception):
 
 def report_routes(reports: ReportBook, access: Access) -> list[Route]:
     """The route POST /v1/mfu of an application behind a `Guard`."""
-    threads = WorkerThreads()
+    threads = WorkerThreads(MOST_AT_WORK)
 
     async def mfu(request: Request) -> HttpAnswer:
         try:
