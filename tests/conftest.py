@@ -14,7 +14,8 @@ from tests.helpers.slurm_cluster import Cluster, missing
 END_TO_END = Path(__file__).parent / "end_to_end"
 
 settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("repeatable", settings.get_profile("untimed"), derandomize=True)
+settings.load_profile("repeatable" if os.environ.get("CI") else "untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

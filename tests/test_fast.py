@@ -25,7 +25,7 @@ def test_the_fast_part_leaves_out_what_is_marked_slow_and_nothing_else(tmp_path:
         cwd=TESTS.parent,
         env={**os.environ, FILE_VARIABLE: str(file)},
         stdout=subprocess.DEVNULL,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     found = json.loads(file.read_text())

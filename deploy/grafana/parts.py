@@ -13,6 +13,8 @@ Json = dict[str, Any]
 
 ONLY_FAULTS = "Empty while all is well."
 """A panel whose description begins so shows faults, and nothing else."""
+GPU_HOURS = "suffix:GPU-h"
+"""A unit without a scale. Grafana's own `h` makes days and weeks of hours: 300 GPU-hours would read "1.79 weeks"."""
 COLUMNS = 24
 _SOURCE = {"type": "prometheus", "uid": "$datasource"}
 
@@ -60,17 +62,19 @@ def panel(
 def lines(
     title: str, unit: str, queries: Sequence[Json], *, stacked: bool = False, **more: Any
 ) -> Json:
-    """Lines over time; stacked ones are filled areas that add up."""
+    """Lines over time; stacked ones are filled areas that add up. `legend=False`: the title says what they are."""
     custom: Json = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": 40 if stacked else 0}
     custom["spanNulls"] = False  # a gap is what was not measured
     if stacked:
         custom["stacking"] = {"mode": "normal", "group": "A"}
     custom |= more.pop("custom", {})
+    if stacked and custom["drawStyle"] == "line":
+        more.setdefault("min", 0)  # an area that begins elsewhere shows a wrong part of the whole
     options = {
         "legend": {
             "displayMode": "table",
             "placement": "right",
-            "showLegend": True,
+            "showLegend": more.pop("legend", True),
             "calcs": ["mean"],
         },
         "tooltip": {"mode": "multi", "sort": "desc"},

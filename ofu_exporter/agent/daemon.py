@@ -33,6 +33,7 @@ from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.serving.app import create_app
+from ofu_exporter.serving.given_sockets import given_sockets
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.listeners import Listeners
@@ -76,7 +77,7 @@ class Daemon:
         self._access = build_access(configured.settings)
         web = read_web_config(configured.settings.web_config_file)
         self._reading = ReadAccess(web)
-        self._listeners = Listeners(configured.settings, web)
+        self._listeners = Listeners(configured.settings, web, given_sockets())
         self._state_writer = self._make_state_writer(configured.settings)
         self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
         self._feeds = Feeds(self._page.snapshot, self._reports)
@@ -244,7 +245,7 @@ class Daemon:
         if self._authority is None:
             log.info("whoever reaches %s may read", self.url)
         else:
-            log.info("only who has a certificate by %s may read %s", self._authority, self.url)
+            log.info("only holders of a certificate from %s may read %s", self._authority, self.url)
 
     def _apply(self, configured: Configured) -> None:
         """Apply new settings; totals go on."""

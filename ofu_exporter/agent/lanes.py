@@ -59,8 +59,8 @@ class Beat(NamedTuple):
 class Deadlines:
     """Deadlines on a grid: no drift, and a missed one is counted, never caught up in a burst.
 
-    Windows end on the grid. What lies between is up to half a step off, by chance: a load of the step's own period
-    would else look the same at each (stratified sampling).
+    Windows end on the grid. The deadlines between are up to half a step off it, by chance. Otherwise a load with the
+    period of the step would look the same at each (stratified sampling).
     """
 
     def __init__(self, start: float, step_seconds: float, per_window: int = 1) -> None:
@@ -101,7 +101,7 @@ Inbox = queue.SimpleQueue["Delivery | None"]
 
 
 class Lane:
-    """One probe, and what becomes of its calls. One thread at a time drives it; the others look at its fields."""
+    """One probe, and the results of its calls. One thread at a time drives it; other threads look at its fields."""
 
     def __init__(self, probe: Probe, pace: SamplingPace, inbox: Inbox, clock: Clock) -> None:
         self._probe = probe
@@ -114,7 +114,7 @@ class Lane:
         self._was_cut = False
         self._missed = 0
         self.number = -1
-        """Of the last beat that was taken."""
+        """Number of the last beat that was taken."""
         self.gpus: Sequence[Gpu] = list(probe.gpus())
         self.busy_since: float | None = None
         self.failure: Reason | None = Reason.STARTING

@@ -21,7 +21,7 @@ from ofu_exporter.values.snapshot import SourceHealth
 log = logging.getLogger(__name__)
 
 USELESS_PAUSES = 10
-"""Pauses for which a source that measured nothing new is left alone; one that did not open waits for one pause."""
+"""How many pauses a source that measured nothing new is left alone for. One that did not open waits for one pause."""
 QUICK_SECONDS = 0.2
 """A source that is there opens within this time; the windows of the others wait no longer for it."""
 NOT_OPENED = "opening it does not end"
@@ -236,7 +236,7 @@ class SourceSet:
         before = self._unusable.get(name) or SourceHealth(name)
         failures = dict(before.failures)
         if before.reason is not error.reason:
-            log.info("source %s cannot measure what the others cannot: %s", name, error)
+            log.info("source %s cannot measure the GPUs that no other source can: %s", name, error)
         # A hung attempt that goes on is one failure.
         if before.reason is not error.reason or error.reason is not Reason.HUNG:
             failures[error.reason.value] = failures.get(error.reason.value, 0) + 1
@@ -253,7 +253,7 @@ class SourceSet:
                 source.name, named[source.name]
             ):
                 continue
-            log.info("source %s measures no GPU that another does not: closing it", source.name)
+            log.info("source %s measures no further GPU: closing it", source.name)
             self._open.remove(source)
             self._choice.forget(source.name)
             self._try_at[source.name] = self._clock() + USELESS_PAUSES * self._pace.reprobe

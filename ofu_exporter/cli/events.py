@@ -11,6 +11,7 @@ from functools import partial
 import click
 
 from ofu_exporter.client.agent_url import default_url
+from ofu_exporter.client.channel import trust
 from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.errors import OfuError
 from ofu_exporter.serving.event_routes import EventJson, EventsJson
@@ -64,18 +65,21 @@ class _Reader:
 
     def ask(self) -> list[EventJson]:
         """The events since the last answer. Raises OfuError."""
-        check = partial(refuse_stranger, environ=os.environ)
         try:
-            answer = ask(self._agent, f"/v1/events?after={self._after}", EventsJson, check=check)
+            answer = self._ask(f"/v1/events?after={self._after}")
             if self._began not in (None, answer.began):
                 self._say("a new agent has begun")
-                answer = ask(self._agent, "/v1/events", EventsJson, check=check)
+                answer = self._ask("/v1/events")
                 self._after = 0
         except NoAnswerError as error:
             raise OfuError(f"the agent at {shown_url(self._agent)} {error}") from error
         self._note_lost(answer)
         self._began, self._after = answer.began, answer.newest
         return answer.events
+
+    def _ask(self, path: str) -> EventsJson:
+        check, own = partial(refuse_stranger, environ=os.environ), partial(trust, os.environ)
+        return ask(self._agent, path, EventsJson, check=check, trust=own)
 
     def ask_patiently(self) -> list[EventJson]:
         """The same; an agent that is away has no events, and is named once."""

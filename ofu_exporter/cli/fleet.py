@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import os
+import signal
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ofu_exporter.cli.fleet_changes import changes
+from ofu_exporter.cli.fleet_digest import digest
 from ofu_exporter.cli.fleet_job import job
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.errors import ConfigError
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 UTC = datetime.timezone.utc
 FASTEST = 10_000.0
+EXIT_STOPPED = 1
 
 
 class _Time(click.ParamType[datetime.datetime]):
@@ -75,11 +80,12 @@ def simulate(spec: Path, **options: Any) -> None:
     from ofu_exporter.fleet.simulation import spec_file, truth_file
     from ofu_exporter.fleet.simulation.fleet import fleet_of
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     wanted = _Wanted(**options)
     if not 0 < wanted.speed <= FASTEST:
         raise ConfigError(f"--speed: {wanted.speed:g} is not between 0 and {FASTEST:g}")
     if wanted.begin is not None and wanted.history is None:
-        raise ConfigError("--from: is of --history, which is not given")
+        raise ConfigError("--from needs --history")
     file = spec_file.read(spec_file.shipped(spec) or spec)
     unix = _start(wanted, file.spec.start)
     made = fleet_of(file)
@@ -104,7 +110,7 @@ def _start(wanted: _Wanted, of_spec: datetime.datetime | None) -> float:
     if wanted.history is None:
         return time.time() // 60 * 60
     if of_spec is None:
-        raise ConfigError("--start: history needs one, here or in SPEC")
+        raise ConfigError("--history needs --start, or a start in SPEC")
     return of_spec.timestamp()
 
 
@@ -121,9 +127,16 @@ def _write(
     except OSError as error:
         raise ConfigError(f"--history: {folder}: {error.strerror or error}") from error
     total = 0
-    for written in history.write(made, unix, folder, first):
-        total += written.samples
-        click.echo(f"{written.path}: {written.samples} samples")
+    go_on = history.stamp(unix + 60 * first)
+    try:
+        for written in history.write(made, unix, folder, first):
+            total += written.samples
+            go_on = written.go_on
+            click.echo(f"{written.path}: {written.samples} samples")
+    except KeyboardInterrupt:
+        why = f"stopped; what is written is whole: go on with --from {go_on}"
+        click.echo(f"ofu-exporter: {why}", err=True)
+        sys.exit(EXIT_STOPPED)
     click.echo(f"{total} samples")
 
 
@@ -136,9 +149,20 @@ def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
         raise ConfigError(f"--listen: {listen!r} is not HOST:PORT")
     made = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
     click.echo(f"Targets: http://{listen}/sd   Pages: http://{listen}/nodes/NAME/metrics")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     app.serve(made, host.strip("[]"), int(port))
+
+
+def _end(*_: object) -> None:
+    """End the process with 0, whatever is under way.
+
+    Nothing that the simulator has is kept, a page may take long to compute, and a thousand scrapes may wait.
+    """
+    os._exit(0)
 
 
 fleet.add_command(report)
 fleet.add_command(changes)
 fleet.add_command(job)
+fleet.add_command(digest)

@@ -15,10 +15,12 @@ from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
+    from ofu_exporter.fleet.changes.result import ChangesReport
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.result import FleetReport
 
 FORMATS = ("text", "html", "json", "csv", "markdown", "focus", "parquet")
+FOR_PEOPLE = ("text", "html", "markdown")
 NAMES_OF = {"agents": "ofu-exporter", "dcgm-exporter": "dcgm-exporter"}
 EXIT_INCOMPLETE = 4
 EXIT_NOTHING = 3
@@ -44,6 +46,12 @@ EXIT_NOTHING = 3
     callback=RATIO,
     help="OFU that waste is counted against; default: the recording rules' own.",
 )
+@click.option(
+    "--changes",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What `fleet changes --format json` wrote: stands in the report (text, html, markdown).",
+)
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option(
     "--rows",
@@ -55,7 +63,9 @@ EXIT_NOTHING = 3
 @click.option(
     "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
 )
-def report(format_: str, rows: int, output: Path | None, **options: Any) -> None:
+def report(
+    format_: str, rows: int, changes: Path | None, output: Path | None, **options: Any
+) -> None:
     """Where the GPU-hours went, who reports too much, and what it cost.
 
     Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, as the report says.
@@ -63,11 +73,12 @@ def report(format_: str, rows: int, output: Path | None, **options: Any) -> None
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
 
+    changed = _changed(changes, format_)
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
     found = read_report(options, ReportOptions(options["by"], prices, options["target"]))
     if not found.jobs and not found.clusters:
-        _say_nothing_found(found, NAMES_OF[options["source"]])
-    write(rendered(found, format_, rows), output)
+        say_nothing_found(found, NAMES_OF[options["source"]])
+    write(rendered(found, format_, rows, changed), output)
     sys.exit(EXIT_INCOMPLETE if found.missing else 0)
 
 
@@ -93,23 +104,49 @@ def read_report(options: dict[str, Any], wanted: ReportOptions) -> FleetReport:
     )
 
 
-def rendered(found: FleetReport, format_: str, most_rows: int) -> bytes:
+def _changed(path: Path | None, format_: str) -> ChangesReport | None:
+    """What changed, as the file has it. Raises ConfigError."""
+    from ofu_exporter.fleet.changes.page_section import read_changes
+
+    if path is not None and format_ not in FOR_PEOPLE:
+        raise ConfigError(f"--changes goes with --format {', '.join(FOR_PEOPLE)}")
+    return None if path is None else read_changes(path)
+
+
+def rendered(
+    found: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None = None
+) -> bytes:
     """The report in one of FORMATS."""
-    from ofu_exporter.fleet.reports import focus, report_page, rows, text
+    from ofu_exporter.fleet.reports import focus, rows
 
     if format_ == "parquet":
-        return rows.as_parquet(*rows.rows(found))
-    if format_ == "html":
-        return report_page.page(found).encode(errors="backslashreplace")
+        return rows.as_parquet(found)
     if format_ == "focus":
         return focus.as_focus(found).encode()
     if format_ == "csv":
         return rows.as_csv(*rows.rows(found)).encode()
     if format_ == "json":
         return found.model_dump_json(indent=2).encode() + b"\n"
-    markdown = format_ == "markdown"
-    written = text.markdown(found, most_rows) if markdown else text.text(found, most_rows)
+    written = _for_people(found, format_, most_rows, changed)
     return written.encode(errors="backslashreplace") + b"\n"
+
+
+def _for_people(
+    found: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None
+) -> str:
+    from ofu_exporter.fleet.changes import page_section
+    from ofu_exporter.fleet.changes import text as changes_text
+    from ofu_exporter.fleet.reports import report_page, text
+
+    if format_ == "html":
+        return report_page.page(found, page_section.page_section(changed) if changed else None)
+    if format_ == "markdown":
+        parts = [text.markdown(found, most_rows)]
+        parts += [changes_text.markdown(changed, most_rows)] if changed else []
+    else:
+        parts = [text.text(found, most_rows)]
+        parts += [f"What changed: {changes_text.text(changed, most_rows)}"] if changed else []
+    return "\n\n".join(parts)
 
 
 def write(content: bytes, output: Path | None) -> None:
@@ -123,7 +160,7 @@ def write(content: bytes, output: Path | None) -> None:
         raise ConfigError(f"--output: {output}: {error.strerror or error}") from error
 
 
-def _say_nothing_found(found: FleetReport, source: str) -> None:
+def say_nothing_found(found: FleetReport, source: str) -> None:
     """Why there may be nothing, on standard error; ends with EXIT_NOTHING."""
     for row in found.missing[:5]:
         click.echo(f"ofu-exporter: not read: {row.what}: {shown(row.why)}", err=True)

@@ -86,7 +86,7 @@ def _post(job: str, found: Overhead, agent: str | None) -> None:
             )
         if not 0 <= found.overhead_ratio < MOST_SENT:
             raise ConfigError(
-                f"--post: an overhead of {found.overhead_ratio:.1%} is none of a job: are the shapes right?"
+                f"--post: no job has an overhead of {found.overhead_ratio:.1%}: are the shapes right?"
             )
         facts_found["tile_overhead"] = quantities.written(found.overhead_ratio, quantities.OVERHEAD)
         facts_found["tile_overhead_bound"] = found.bound

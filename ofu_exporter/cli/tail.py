@@ -143,6 +143,8 @@ def _send(lines: Iterable[LogLine], reading: LogTail, poster: Poster) -> None:
     for line in lines:
         report = reading.take(line)
         if report is not None:
+            if reading.framework:
+                poster.facts.setdefault("framework", reading.framework)
             poster.take(report)
 
 

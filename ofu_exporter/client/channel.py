@@ -124,13 +124,13 @@ def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnect
         plain = http.client.HTTPConnection(parts.hostname, port, timeout=TIMEOUT_SECONDS)
         return plain, path
     secure = http.client.HTTPSConnection(
-        parts.hostname, port, timeout=TIMEOUT_SECONDS, context=_trust(environ)
+        parts.hostname, port, timeout=TIMEOUT_SECONDS, context=trust(environ)
     )
     return secure, path
 
 
-def _trust(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Authorities to believe and the job's own certificate; the files are read anew for each connection."""
+def trust(environ: Mapping[str, str]) -> ssl.SSLContext:
+    """Authorities to believe and one's own certificate; the files are read anew for each connection."""
     context = ssl.create_default_context(cafile=environ.get("OFU_EXPORTER_CA_FILE") or None)
     certificate = environ.get("OFU_EXPORTER_CERT_FILE")
     if certificate:

@@ -38,8 +38,12 @@ def refuse_stranger(connection: socket.socket, environ: Mapping[str, str]) -> No
     """Raises PermissionError when a user of this machine listens there who is not trusted.
 
     Trusted are root, the user of this process, and the agent's. A connection to another machine is not judged.
+    Raises ConnectionResetError for a connection that the other end has cut off: nobody is there.
     """
-    where = connection.getpeername()
+    try:
+        where = connection.getpeername()
+    except OSError as error:
+        raise ConnectionResetError(f"the connection has ended: {error.strerror}") from error
     if connection.family == socket.AF_UNIX:
         return
     address, own = (_address(end[0]) for end in (where, connection.getsockname()))

@@ -18,7 +18,7 @@ AnswerT = TypeVar("AnswerT")
 HOURS_AT_ONCE = 24
 """Hours that are asked for at once, until the server says that this is too much."""
 _LOST_IN_A_ROW = 3
-"""After as many parts without an answer the server is taken to be away, and the rest is not asked for."""
+"""After this many parts in a row without an answer the server is taken to be away, and no further part is asked for."""
 
 
 class MissingPart(NamedTuple):

@@ -36,7 +36,7 @@ class StateLock:
             return False
 
     def close(self) -> None:
-        """Give the lock up; more than once is as good as once."""
+        """Give the lock up. To call this again does no harm."""
         if self._handle >= 0:
             os.close(self._handle)
         self._handle = -1

@@ -57,7 +57,7 @@ class RunTotals(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     uid: str = ""
-    """What the scheduler tells runs apart by."""
+    """By this the scheduler tells runs apart."""
     node: str = ""
     began: float
     """Unix time at which the run was first seen."""

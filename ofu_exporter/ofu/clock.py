@@ -1,4 +1,4 @@
-"""The SM clock over one window, from point reads: its mean over any stretch, and the error of what it weighs.
+"""Averages the SM clock over a window, or over stretches of it, from point reads, and tells the error of that.
 
 A read stands for the time that is nearer to it than to any other read. So a burst of reads after a stall does not
 outweigh the time without reads, and a read just outside the window stands for the edge of the window.
@@ -17,18 +17,18 @@ from typing import NamedTuple
 from ofu_exporter.values.reading import ClockSample
 
 CLOCK_STEP_HZ = 15e6
-"""The driver sets the SM clock in steps of this size (`nvidia-smi -q -d SUPPORTED_CLOCKS`): a read is known to one."""
+"""The driver sets the SM clock in steps of this size (`nvidia-smi -q -d SUPPORTED_CLOCKS`): no read is more exact."""
 BLIND_SECONDS = 2.5
 """Where the next read is farther away than this, the clock can have been anything the card can do."""
 REMEMBERED_READS = 5
-"""What windows before have shown of the clock's variance counts as much as this many reads: a clock that leaves its
-usual place for a moment every few seconds is not seen to do so in each window."""
+"""The variance of earlier windows counts as much as this many reads. A clock that drops for a moment every few seconds
+does not show that in each window."""
 FORGETTING = 0.2
-"""What one window's variance counts in the remembered one."""
+"""The share that the variance of a new window has in the remembered variance."""
 
 
 class Weighed(NamedTuple):
-    """A stretch of time, and what each hertz of the clock counts in it."""
+    """A stretch of time, and the weight that each hertz of the clock has in it."""
 
     start: float
     end: float
@@ -62,7 +62,7 @@ class _Cell(NamedTuple):
     end: float
     hz: float
     variance: float
-    """Of the clock about this read, from its difference to the reads beside it."""
+    """Variance of the clock about this read, from its difference to the reads beside it."""
     blind: tuple[tuple[float, float], ...]
     """Time that is too far from any read."""
 
@@ -76,9 +76,9 @@ class ClockCurve:
     highest_hz: float
     """The highest clock that is believed of the card."""
     variance: float
-    """Of a read, in this window and in those before."""
+    """Variance of a read, in this window and in those before."""
     remembered: int = 0
-    """How many reads of windows before the variances of the cells rest on as well."""
+    """How many reads of earlier windows are in the variances of the cells too."""
 
     def cycles(self, spans: Iterable[tuple[float, float]]) -> list[float]:
         """The cycles that elapsed in each of these stretches of the window."""
@@ -101,14 +101,15 @@ class ClockCurve:
         return math.sqrt(self._small_sample() ** 2 * noise + unseen**2)
 
     def _unknown_hz(self, taken_hz: float) -> float:
-        """How far a clock that is anywhere up to the highest is from the one that is taken for it, as a deviation."""
+        """The deviation from `taken_hz` of a clock that may be anything from 0 to the highest."""
         half = self.highest_hz / 2
         return math.hypot(half / math.sqrt(3), taken_hz - half)
 
     def _small_sample(self) -> float:
-        """Student's t over the normal distribution, at 95 %: a spread known from few reads is known badly.
+        """Student's t over the normal distribution, at 95 %: a spread that few reads show is known badly.
 
-        Squares of successive differences know it as well as two thirds as many independent ones (von Neumann 1941).
+        The spread is that of neighbours' differences, which tell as much as two thirds as many independent reads
+        (von Neumann 1941).
         """
         lengths = [cell.end - cell.start for cell in self.cells]
         count = math.fsum(lengths) ** 2 / math.fsum(length**2 for length in lengths)
@@ -151,9 +152,9 @@ def _pooled(variance: float, reads: int, remembered: float) -> float:
 
 
 def _variances(reads: Sequence[ClockSample]) -> list[float]:
-    """The variance about each read: half the square of its difference to the next one, and never none at all.
+    """The variance about each read: half of the squared difference to the reads beside it. It is never 0.
 
-    Differences of neighbours tell noise, which they are made of, from a drift, which they hardly show.
+    Noise makes such differences, and a slow drift hardly does.
     """
     squares = [(b.hz - a.hz) ** 2 / 2 for a, b in itertools.pairwise(reads)]
     first, last = (squares[0], squares[-1]) if squares else (0.0, 0.0)

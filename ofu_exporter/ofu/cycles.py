@@ -15,10 +15,10 @@ from ofu_exporter.values.reading import CycleTotals
 AGREEING_WINDOWS = 3
 """Windows in a row that must agree before the counters are used."""
 CLOCK_TOLERANCE = 0.03
-"""Polled and counted cycles may differ by this much, relative. Trust takes as many windows as it takes to know the
-polled ones as well as that."""
+"""Polled and counted cycles may differ by this much, relative. The counters are trusted once the polled cycles are
+known this well."""
 CLOCK_ERRORS = 3.0
-"""In one window they may differ by this many standard errors of the polled clock more."""
+"""In a single window, this many standard errors of the polled clock are added to what they may differ by."""
 ACTIVITY_TOLERANCE = 0.02
 """Counted and measured tensor activity may differ by this much, absolute."""
 
@@ -29,15 +29,15 @@ class CycleTrust:
 
     previous: CycleTotals | None = None
     scale: float = 1.0
-    """How many SMs the counters are summed over, as far as they have shown."""
+    """The number of SMs that the counters seem to be summed over."""
     agreed: int = 0
-    """Windows in a row that agreed, and over them:"""
+    """Windows in a row that agreed; the sums below are over these windows."""
     counted: float = 0.0
-    """cycles, as counted,"""
+    """Cycles by the counters."""
     polled: float = 0.0
-    """cycles, by the polled clock,"""
+    """Cycles by the polled clock."""
     variance: float = 0.0
-    """and the square of the standard error of the latter."""
+    """Square of the standard error of the polled cycles."""
 
     @property
     def earned(self) -> bool:
@@ -64,7 +64,7 @@ class Expected:
     tensor_active: float
     sm_clock_hz: float
     clock_error_hz: float | None
-    """Standard error of the polled clock; None when it is unknown, and nothing can be judged by it."""
+    """Standard error of the polled clock; None when it is not known, and then the clock proves nothing."""
     clock_limit_hz: float
     sm_count: int | None
 
@@ -94,7 +94,7 @@ def judge(trust: CycleTrust, totals: CycleTotals | None, expected: Expected) -> 
 
 
 def _grown(trust: CycleTrust, elapsed: float, expected: Expected) -> CycleTrust:
-    """The trust after a window that agreed; one whose polled clock has no known error shows nothing."""
+    """The trust after a window that agreed. A window whose polled clock has no known error adds nothing."""
     if expected.clock_error_hz is None:
         return trust
     error = expected.clock_error_hz * expected.seconds
@@ -108,7 +108,7 @@ def _grown(trust: CycleTrust, elapsed: float, expected: Expected) -> CycleTrust:
 
 
 def _has_gone_astray(trust: CycleTrust) -> bool:
-    """Whether windows that each may agree do not agree together."""
+    """Whether the sums disagree over windows that agree one by one."""
     allowed = CLOCK_TOLERANCE * trust.polled + CLOCK_ERRORS * math.sqrt(trust.variance)
     return abs(trust.counted - trust.polled) > allowed
 

@@ -16,24 +16,24 @@ from ofu_exporter.values import quantities
 from ofu_exporter.values.reported import NO_ERROR, Compared, ErrorMethod, StandardError, Verdict
 
 OFU_LIMIT = 1.5
-"""Boost above the tensor clock takes OFU a little over 1, never here."""
+"""A clock above the tensor clock takes OFU a little over 1, never as far as this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The differences from which on MFU and OFU disagree. The larger of the points and the relative limit applies."""
+    """The differences from which on MFU and OFU disagree: in points and as a share of OFU; the larger one applies."""
 
     above: float = 0.02
-    """Points (0.02 = 2) that MFU may be above OFU, beside the standard errors."""
+    """Points (0.02 = 2) that MFU may be above OFU; the standard errors are added."""
     below: float = 0.05
     """Points that MFU may be below OFU."""
     above_relative: float = 0.0
     """The same as a share of OFU."""
     below_relative: float = 0.0
     standard_errors: float = 2.0
-    """Standard errors of OFU that are added to what MFU may be above it; where they are not measured, also below it."""
+    """How many standard errors of OFU widen the upper limit; an error that is not measured widens the lower one too."""
     widest: float = 0.1
-    """Points by which an error that is not measured may widen the limits; beyond them, to agree says nothing."""
+    """Points by which an error that is not measured may widen the limits. Beyond that there is no verdict `agree`."""
     hysteresis: float = 0.8
     """A verdict ends when the difference falls below this share of the threshold that began it."""
     observed_seconds: float = 60.0

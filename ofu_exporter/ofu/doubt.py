@@ -1,7 +1,7 @@
 """Sets aside what jobs did while their scheduler did not answer, until it says which of them still run.
 
-A job may have ended meanwhile, without anybody knowing when. So nothing of that time is shown before the
-scheduler answers: it then counts for a job that kept the GPU, and for nobody where the job is gone.
+A job may have ended in that time, and nobody knows when. So that time is shown only after the scheduler has
+answered. It counts for a job that kept the GPU, and for nobody where the job is gone.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ofu_exporter.values.job import JobKey
 from ofu_exporter.values.reading import Window
 
 MOST_ASIDE = 8192
-"""Most windows of a job that are set aside; later ones count for nobody."""
+"""Most windows of a job that are set aside; later windows count for nobody."""
 
 
 def credit_or_set_aside(state: JobState, gpu: Gpu, window: Window) -> JobState:
-    """Count a window for the job that held the GPU in it, or keep it until that is sure.
+    """Count a window for the job that held the GPU in it, or set it aside until the holder is sure.
 
-    The window that was cut for the end of a job is the job's, unless the job had ended before, unnoticed.
+    The last window of a job was cut at the job's end and is the job's, unless the job had ended before that, unnoticed.
     """
     if state.ended_at is not None and window.end > state.ended_at + HANDOVER_SECONDS:
         return state
@@ -35,7 +35,7 @@ def credit_or_set_aside(state: JobState, gpu: Gpu, window: Window) -> JobState:
 
 
 def marked(jobs: Jobs, unsure: Set[str], now: Instant) -> dict[JobKey, JobState]:
-    """The jobs, of which those of schedulers that do not answer are in doubt from now on, if they were not before."""
+    """The jobs; those whose scheduler does not answer are marked as in doubt from now on, or from when they were."""
     return {key: _marked(state, unsure, now) for key, state in jobs.items()}
 
 

@@ -1,4 +1,4 @@
-"""Updates what is remembered of one GPU by its readings and faults; the functions are pure."""
+"""Keeps what is remembered of one GPU up to date with its readings and faults; the functions are pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class GpuState:
     rejected: Mapping[str, int] = field(default_factory=dict)
     trust: CycleTrust = field(default_factory=CycleTrust)
     clock_variance: float | None = None
-    """Of a read of the SM clock, over the last windows."""
+    """Variance of a read of the SM clock, over the last windows."""
     suspicion: Suspicion = field(default_factory=Suspicion)
     sampled_at: float | None = None
     counted_before: float = -math.inf

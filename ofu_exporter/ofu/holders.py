@@ -11,7 +11,7 @@ from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS
 
 HANDOVER_SECONDS = 0.25
-"""A window is cut when a job comes or goes; the cut comes at most this much after the change was seen."""
+"""A window is cut when a job comes or goes, at most this long after the change was seen."""
 MEMORY_SECONDS = 2 * LONGEST_WINDOW_SECONDS
 """No window reaches further back than this."""
 MOST_CHANGES = 64
@@ -24,7 +24,7 @@ class Holding(NamedTuple):
     since: float
     jobs: tuple[Job, ...]
     waits: bool = False
-    """Whether no program of the job had started, so that what the GPU did was not the job's doing."""
+    """Whether no program of the job had started yet, so that the job did not cause what the GPU did."""
 
 
 History = tuple[Holding, ...]

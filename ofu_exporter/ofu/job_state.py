@@ -22,19 +22,19 @@ from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import JobView
 
 STEP = 0.005
-"""The OFU of a window is remembered to half a percentage point."""
+"""Windows are sorted by OFU in steps of this size, half a percentage point."""
 GRACE_SECONDS = 300.0
 """The last values of a job that ended are shown this long: any scrape interval in use sees them."""
 MOST_RUNS = 32
-"""Most runs of a job that are told apart; beyond them the first two become one."""
+"""Most runs of a job that are told apart; when there are more, the first two are joined."""
 MOST_ENDED = 256
 """Most ended jobs that are shown; above this number the oldest give way."""
 RECENT_SECONDS = 1260.0
-"""Seconds for which it is remembered when a GPU was observed: a step of 20 minutes, as in RL, and a minute."""
+"""How long the observed spans of a GPU are remembered: a training step of 20 minutes, as in RL, and a minute."""
 GRAIN_SECONDS = 5.0
 """Windows that follow each other are remembered as one up to this length."""
 _LONGEST_GAP_SECONDS = 90 * 86400.0
-"""A start longer ago than this is a wrong clock's, and no job's."""
+"""A job that seems to have started longer ago than this comes from a wrong clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Held(NamedTuple):
 
     gpu: Gpu
     share: float
-    """Part of a whole GPU that it counts as."""
+    """The part of a whole GPU that it counts as."""
 
 
 class JobGpu(NamedTuple):
@@ -115,7 +115,7 @@ def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKe
 
 
 def _going_on(state: JobState, job: Job) -> JobState:
-    """A job that goes on. One that began before it seemed to end was there all the while, and nobody watched it."""
+    """A job that goes on. If it began before it seemed to have ended, it ran all the time, and nobody watched it."""
     after = replace(state, job=job, ended=None, ended_at=None)
     if state.ended is None or job.started is None or job.started >= state.ended:
         return after
@@ -148,7 +148,7 @@ def _joined(first: Run, second: Run) -> Run:
 
 
 def _ended(state: JobState, now: Instant) -> JobState:
-    """A job that has ended: when its scheduler last knew of it, if that does not know when."""
+    """A job that has ended. If its scheduler was silent, it ended when the silence began."""
     if state.ended_at is not None:
         return state
     end = state.unsure_since or now
@@ -177,7 +177,7 @@ def hold(jobs: Jobs, given: Iterable[JobGpu], begin: Instant, end: float) -> dic
 
 
 def _waited(one: JobGpu, seconds: float, unseen: float, before: float) -> float | None:
-    """How much of some held time, and of the time before it that began at Unix time `unseen`, the job waited."""
+    """How long the job waited in some held time, and in the time before that, which began at Unix time `unseen`."""
     if one.waits:
         return seconds + before
     if one.job.running_since is None:
@@ -196,7 +196,7 @@ def with_held(state: JobState, held: Held, seconds: float, waited: float | None 
 
 
 def all_counted(jobs: Jobs) -> dict[JobKey, JobState]:
-    """The jobs once every GPU is known: one that a job gets from now on was not held before."""
+    """The jobs once every GPU is known: a GPU that a job gets from now on was not held before."""
     return {
         key: replace(state, unseen_since=None, counted=frozenset()) if state.counted else state
         for key, state in jobs.items()
@@ -252,7 +252,7 @@ def _joined_span(first: ObservedSpan, second: ObservedSpan) -> ObservedSpan:
 
 
 def _span(window: Window, utilization: float) -> ObservedSpan:
-    """A window as a span. An OFU of 0 is exact: no clock makes another of it."""
+    """A window as a span. An OFU of 0 is exact, whatever the clock was."""
     seconds = window.gpu_seconds
     variance, points = 0.0, NO_POINTS
     if window.stderr is not None:
@@ -282,7 +282,7 @@ def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
 
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
-    """The jobs without those that ended long enough ago, and without the oldest of too many that ended."""
+    """The jobs without those that ended long ago; of too many that ended lately, the oldest go too."""
     kept = {
         key: state
         for key, state in jobs.items()

@@ -1,23 +1,23 @@
-"""Judges whether counters that could each be true can be true together, and window after window.
+"""Judges whether counters that could each be true can be true together, and in window after window.
 
 Four things are not believed:
 
-- A clock that is 0 in every read of a window: what runs has a clock, and what does not has no window.
+- A clock that is 0 in every read of a window: a GPU that runs has a clock.
 - Tensor activity of 0 while the GPU draws power, its engine is busy, and no other pipe did anything
   either: any kernel has integer instructions, so the counters stand still. Work that really leaves
   the tensor pipes alone keeps another pipe busy, and its 0 is a fact.
 - 0 in every profiling counter, the engine's too, while the driver's own utilization and the power draw show
   work: all profiling counters are dead at once. Utilization is sampled apart from the counters, so one
-  short window at the edge of some work may show this too.
+  short window at the beginning or end of some work may show this too.
 - Tensor activity and its split exactly the same window after window. A live counter is a share of
-  billions of cycles, and a window ends somewhere in a kernel: of a load as steady as can be, whose
-  activity scatters by one part in 100,000, two windows agree in the sixth digit (the last of a
-  dcgm-exporter page) in 3 of 100 cases, and FROZEN_WINDOWS in a row once in 10^16. But a source may
-  round, and a load may be made up. So the counter stands still for sure when the GPU's work has changed
-  meanwhile, by its engine or its clock; when nothing has changed at all, only a value with more
-  than COARSE_DIGITS digits is doubted, and only after an hour. An idle GPU, 0 all the time, never is.
+  billions of cycles, and a window ends somewhere in a kernel. Take a very steady load, whose activity
+  scatters by one part in 100,000: two windows agree in the sixth digit (the last of a dcgm-exporter
+  page) in 3 of 100 cases, and FROZEN_WINDOWS in a row once in 10^16. But a source may round, and a
+  load may be made up. So the counter stands still for sure when the GPU's work has changed meanwhile,
+  by its engine or its clock. When nothing has changed at all, only a value with more than
+  COARSE_DIGITS digits is doubted, and only after an hour. An idle GPU is never doubted.
 
-The windows before a counter was found out have been counted; that cannot be taken back.
+The windows before a counter was found to stand still have been counted; that cannot be taken back.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from ofu_exporter.values.reading import Evidence, Reading
 from ofu_exporter.values.reasons import Rejection
 
 FROZEN_WINDOWS, FROZEN_SECONDS = 12, 60.0
-"""Windows and seconds with one value while the work changed, from which on the counter is said to stand still."""
+"""After this many windows and seconds of one value, while the work changed, the counter stands still."""
 UNCHANGED_SECONDS = 3600.0
-"""Seconds with one value of many digits while nothing changed, from which on it is doubted: no work is that even."""
+"""After this many seconds of one value with many digits, while nothing changed, it is doubted: no work is that even."""
 DEAD_WINDOWS = 3
-"""Windows in a row with work that no pipe counted, from which on the counters are not believed."""
+"""After this many windows in a row with work that no pipe counted, the counters are not believed."""
 CONTRADICTION_SECONDS = 3.0
-"""Seconds of zeros against utilization and power, from which on the counters are not believed.
+"""After this many seconds of zeros that utilization and power contradict, the counters are not believed.
 
 The driver's utilization trails by a second and may be a second old.
 """
 BUSY_GRAPHICS, BUSY_UTILIZATION, BUSY_POWER = 0.5, 0.5, 0.5
-"""The engine was busy half of the time, and the power draw is half of its limit: no idle GPU."""
+"""A GPU with an engine or utilization this busy, and this share of its power limit, is not idle."""
 BUSY_WATTS = 200.0
 """Where the limit is not known, no idle GPU draws this much."""
 GRAPHICS_CHANGE = 0.05
-"""The work has changed when the engine's activity changed by this much, absolute,"""
+"""The work has changed when the engine's activity changed by this much, absolute."""
 CLOCK_CHANGE = 0.25
-"""or the clock by this much, relative."""
+"""The work has changed, too, when the clock changed by this much, relative."""
 COARSE_DIGITS = 4
 SAME = 1e-9
 """Means of one value differ by the rounding of their weights."""
@@ -78,7 +78,7 @@ class Suspicion:
     dead_windows: int = 0
     """How many windows in a row showed work that no pipe counted."""
     contradicted_since: float | None = None
-    """Seconds: the start of the first of the windows in a row whose zeros utilization and power contradict."""
+    """Start of the first window, of those in a row, whose zeros utilization and power contradict; seconds."""
 
 
 class Judgement(NamedTuple):

@@ -27,9 +27,9 @@ from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
 FORGET_AFTER_SECONDS = 3600.0
 """A GPU that its source no longer names is remembered this long, so that its totals can go on."""
 MOST_GONE = 128
-"""Most GPUs that are remembered so; a page that names others each time must not fill the memory."""
+"""Most GPUs that are remembered in this way: a page that names other GPUs each time must not fill the memory."""
 CLOCK_STEP_SECONDS = 1.0
-"""A clock that is kept by time servers drifts by milliseconds between two ticks; more was set by somebody."""
+"""A clock under a time server drifts by milliseconds between two ticks. One that jumps by more than this was set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Counts what jobs held that ended while nobody watched: as held, and not observed."""
+"""Counts the time for which jobs that ended unwatched held GPUs: as held, and not as observed."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from ofu_exporter.values.reasons import Reason, Rejection
 CLOCK_HEADROOM = 1.1
 """NVML's maximum clock may be off by a few MHz; a clock above this multiple is another field's value."""
 TILED_SECONDS = 1e-3
-"""The parts of a window may leave this much of it out, by the rounding of their times."""
+"""The times of a window's parts are rounded, so the parts may cover this many seconds less than the window."""
 
 # A late thread makes a window longer than was asked for; the mean over it is still true.
 _ACCEPTED_SECONDS = (0.9 * SHORTEST_WINDOW_SECONDS, 2 * LONGEST_WINDOW_SECONDS)
@@ -35,7 +35,7 @@ class Polled:
     """What the activity and the polled clock say of a window."""
 
     tensor_active: float
-    """Share of the elapsed cycles, as the hardware would have it of the whole window."""
+    """Share of the cycles that elapsed in the whole window."""
     pipes: Mapping[str, float]
     hz: float
     hz_error: float | None
@@ -53,7 +53,7 @@ class Outcome:
     detail: str = ""
     rejected: tuple[Rejection, ...] = ()
     clock_variance: float | None = None
-    """Of a clock read, in this window and those before; the next window's error counts with it."""
+    """Variance of a clock read, in this window and those before; the error of the next window uses it."""
 
 
 def measure(
@@ -139,7 +139,7 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
 
 
 def _parts(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
-    """The parts of a window with the pipes that are believed; the whole window where they leave some of it out."""
+    """The parts of a window, with the pipes that are believed. Parts that leave some of it out are not used."""
     whole = ActivitySample(reading.start, reading.end, reading.tensor_active or 0.0, reading.pipes)
     covered = math.fsum(part.end - part.start for part in reading.parts)
     tiled = abs(covered - (reading.end - reading.start)) <= TILED_SECONDS
@@ -195,7 +195,7 @@ def _refused(reading: Reading, rejected: list[Rejection]) -> Outcome:
 
 
 def _untimely(reading: Reading, rejection: Rejection) -> Outcome:
-    """No value is at fault where a window has the wrong length: the agent, or its source, was held up."""
+    """The outcome of a window of the wrong length. No value is at fault: the agent or its source was held up."""
     if rejection is Rejection.NOT_A_NUMBER:
         return _refused(reading, [rejection])
     detail = f"a window of {reading.end - reading.start:.3g} s: {rejection.value}"
@@ -227,7 +227,7 @@ def _activity_rejection(reading: Reading) -> Rejection | None:
 
 
 def _believable_pipes(reading: Reading) -> tuple[dict[str, float], list[Rejection]]:
-    """The pipes whose ratios can be true, and a rejection for each other: a bad one costs itself, not the window."""
+    """The pipes whose ratios can be true, and a rejection for each other pipe: a bad pipe does not cost the window."""
     kept, refused = {}, []
     for pipe, value in reading.pipes.items():
         values = (value, *(part.pipes.get(pipe, math.nan) for part in reading.parts))
@@ -242,7 +242,7 @@ def _believable_pipes(reading: Reading) -> tuple[dict[str, float], list[Rejectio
 def _believable_clocks(
     samples: Sequence[ClockSample], limit_hz: float
 ) -> tuple[list[ClockSample], list[Rejection]]:
-    """The clock reads that can be true, and a rejection for each other."""
+    """The clock reads that can be true, and a rejection for each of the others."""
     kept: list[ClockSample] = []
     refused: list[Rejection] = []
     for sample in samples:

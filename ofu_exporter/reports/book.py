@@ -19,6 +19,7 @@ from ofu_exporter.reports import model_count
 from ofu_exporter.reports.causes import causes_or_none
 from ofu_exporter.reports.coverage import Coverage, extended, sums_of
 from ofu_exporter.reports.entry import Entry, Policy
+from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
@@ -185,6 +186,7 @@ class ReportBook:
             entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
             entry.at = interval.unix_end
         entry.facts, entry.hardware, entry.peak_flops = facts, hardware, stated.peak_flops
+        entry.framework = entry.framework or framework_name(facts.framework)
         entry.heard_at = now.monotonic
         entry.outcomes["accepted"] += 1
         self._entries[owner.key] = entry

@@ -15,13 +15,13 @@ from ofu_exporter.values.job import GpuUsage
 from ofu_exporter.values.reported import NOTHING, Compared
 
 SETTLED_AFTER_SECONDS = 65.0
-"""Time after which every window of a span has arrived: the longest is 30 s, and so is a slow exporter's pace."""
+"""Time after which every window of a span has arrived. A window has 30 s at most, and comes up to 30 s late."""
 GRAIN_SECONDS = 5.0
 """Spans that follow each other are kept as one up to this length: reports may come 200 times a second."""
 PARTS = 120
-"""About how many spans a horizon is remembered in: settled ones that follow each other become one."""
+"""About how many spans a horizon has: settled spans that follow each other are joined."""
 SLACK_SECONDS = 1.0
-"""Two reports of a job may overlap by this much, and a gap this small is none: clocks are read in turn."""
+"""Two reports of a job may overlap by this much, and a gap of this length does not count: clocks are read in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Span:
     mfu: float
     """Mean reported MFU over the span, against the right peak."""
     seconds: float
-    """How much of the span reports cover: not the pauses between reports that were joined."""
+    """How much of the span reports cover, without the pauses between reports that were joined."""
     sums: Compared = NOTHING
 
 

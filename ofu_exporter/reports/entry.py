@@ -49,6 +49,8 @@ class Entry:
     outcomes: Counter[str] = field(default_factory=Counter)
     facts: MfuReport | None = None
     """The last report, with the facts of earlier ones that it did not repeat."""
+    framework: str = ""
+    """The first that the run named. A job that named another one each time would make a series each time."""
     hardware: Hardware = field(default_factory=Hardware)
     usage: Sequence[GpuUsage] = ()
     """The usage that the coverage was summed up with."""
@@ -64,7 +66,7 @@ class Entry:
     """Divergence over all reports."""
     causes: Causes = field(default_factory=Causes)
     explained: tuple[Verdict, float, tuple[object, ...]] | None = None
-    """The verdict that the causes are for, when they were looked for, and the facts they were looked for with."""
+    """What the causes were looked for with: the verdict, the time and the facts."""
     is_being_explained: bool = False
     adjusted: Adjusted | None = None
     adjusted_until: tuple[float, float] | None = None
@@ -99,7 +101,7 @@ class Entry:
         return facts != facts_now or now - at > EXPLAIN_SECONDS
 
     def ask_for_causes(self) -> Question | None:
-        """What causes are looked for with; None where there is nothing to look for, or somebody is at it."""
+        """The question to find causes for; None where there is nothing to find, or another thread is at it."""
         if self.divergence is None or self.facts is None or self.is_being_explained:
             return None
         self.is_being_explained = True
@@ -125,7 +127,7 @@ class Entry:
         self.total_divergence = compare_sums(self.coverage.total, number, thresholds)
 
     def next_run(self, run: str) -> Entry:
-        """The entry of another run of the job: sums and counts go on, what the run before said of itself does not."""
+        """The entry of another run of the job. Sums and counts go on; what the earlier run said of itself does not."""
         return Entry(
             run,
             Coverage(life=self.coverage.total),
@@ -135,7 +137,7 @@ class Entry:
         )
 
     def _adjust(self, view: JobView) -> None:
-        """Count what was observed since the last call; nothing from before the overhead was known."""
+        """Count what was observed since the last call, and nothing from before the overhead was known."""
         totals, before, known = _totals(view), self.adjusted_until, self.adjusted
         self.adjusted_until = totals
         if self.facts is None or self.facts.tile_overhead is None:
@@ -165,6 +167,7 @@ class Entry:
             total_error=total.error if total else NO_ERROR,
             causes=self.current_causes,
             adjusted=self.adjusted,
+            framework=self.framework,
         )
 
 

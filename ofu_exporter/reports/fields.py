@@ -18,7 +18,14 @@ MOST_LAYERS = 10_000
 DEEPEST = 16
 MOST_VALUES = 10_000
 """Limits of a configuration: of its numbers, its numbers of layers, its nesting and its size."""
+_FRAMEWORK = re.compile(r"[a-z0-9](?:[a-z0-9_.+-]{0,30}[a-z0-9+])?")
 _REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
+
+
+def framework_name(said: str | None) -> str:
+    """The first word of what a job says of its framework, in lower case: its name without a version; "" for none."""
+    found = _FRAMEWORK.match((said or "").lower().lstrip())
+    return found[0] if found else ""
 
 
 def _number(value: object) -> object:
@@ -50,7 +57,7 @@ def _precision(value: str) -> str:
 
 
 def _as_shares(value: object) -> object:
-    """One precision is all of the FLOPs."""
+    """The shares of a precision that is given alone: all of the FLOPs."""
     if isinstance(value, str):
         return {_precision(value): 1.0}
     if not isinstance(value, dict) or len(value) > len(PRECISIONS):

@@ -37,7 +37,7 @@ from ofu_exporter.values.reported import Bound, Compared, ErrorMethod, LikelyCau
 MOST_FIELDS = 64
 """Most fields of a body; each that is wrong costs time."""
 WAYS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
-"""The ways to say how fast a job goes, of which one is needed. The last may stand beside any other."""
+"""The fields that say how fast a job goes. One is needed, and the last may come with any other."""
 FACTS = (
     *("model", "gpus", "peak_tflops", "precision", "recompute", "framework"),
     *("tile_overhead", "tile_overhead_bound"),

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 MAX_PAGE_BYTES = 16 << 20
 LONGEST_SECONDS = 600.0
-"""Longest gap between two values: a mean over a longer one says nothing of the time that is compared."""
+"""Longest time between two values: a mean over more says nothing of the time that is compared."""
 
 Submit = Callable[[dict[str, Any]], object]
 """Takes a report as `POST /v1/mfu` does. Raises OfuError when it is refused."""

@@ -43,7 +43,7 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a report comes to."""
+    """The MFU that a report comes to."""
 
     mfu: float | None
     """MFU against `peak_flops`; None where the report says only what the job is."""
@@ -98,7 +98,7 @@ def _shares(report: MfuReport, hardware: Hardware) -> tuple[Mapping[str, float],
 
 
 def _peak(shares: Mapping[str, float], hardware: Hardware) -> float | None:
-    """None where the GPUs have no known peak at all. Raises ReportError for a precision they lack."""
+    """The peak to divide by; None where the GPUs have no known peak. Raises ReportError for a precision they lack."""
     if not hardware.peaks:
         return None
     if missing := [name for name in shares if name not in hardware.peaks]:

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from ofu_exporter.serving.arrivals import Arrival
 from ofu_exporter.serving.connection_limit import QUIET_SECONDS, ConnectionLimit
 from ofu_exporter.serving.connections import Connection
+from ofu_exporter.support.addresses import client_network
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32
-"""Most connections that are accepted in one turn: those that are open already go on in between. An eighth of the limit
-where that is less: a connection that gives way for a new one keeps its descriptor until the next turn."""
+"""Most connections that are accepted in one turn, so that open connections go on in between. It is an eighth of the
+limit where that is less, because a connection that gives way to a new one keeps its descriptor until the next turn."""
 PAUSE_SECONDS = 0.2
 """How long nothing is accepted after the system had no descriptor or memory for a connection."""
 
@@ -64,7 +65,7 @@ class Acceptor:
                 self._pause(error)
                 return
             accepted.setblocking(False)
-            peer = str(address[0]) if isinstance(address, tuple) else ""
+            peer = client_network(address[0]) if isinstance(address, tuple) else ""
             arrival = Arrival(accepted, peer, self._limit, self._open, self.tls is not None)
             self._limit.enter(arrival)
             arrival.look()

@@ -3,8 +3,8 @@
 Everybody on this node may write: the peer is a Unix socket or a loopback address, and nothing says that
 the request was passed on. From beyond the node a request needs one of the site's tokens, or a certificate
 that was verified. With job tokens on, a request from the node needs a token as well: the
-site's, or the job's own. Whether there was a certificate is a mark of the connection itself, made when it was
-verified; what the settings say now is not asked. Tokens are compared by their SHA-256.
+site's, or the job's own. A verified certificate is noted on the connection itself, so that a later
+change of settings does not matter to it. Tokens are compared by their SHA-256.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.serving.site_tokens import SiteTokens, sha256
-from ofu_exporter.support.peers import is_loopback
+from ofu_exporter.support.addresses import is_loopback
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
@@ -127,7 +127,9 @@ def is_local(scope: Mapping[str, Any]) -> bool:
     server, client = scope.get("server"), scope.get("client")
     if server is not None and server[1] is None:
         return True
-    return client is not None and is_loopback(client[0])
+    if not client:
+        return False
+    return is_loopback(client[0])
 
 
 def _bearer(scope: Mapping[str, Any]) -> bytes | None:

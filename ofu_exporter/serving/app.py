@@ -47,7 +47,7 @@ class CountRequests:
 
 
 class ShortWay:
-    """Answers a scrape at once where everybody may read; all other requests, and what fails here, go the long way."""
+    """Answers a scrape at once where everybody may read. All others, and those that fail here, take the full way."""
 
     def __init__(self, app: App, page: Page, hosts: Hosts, reading: ReadAccess) -> None:
         self._app = app

@@ -22,8 +22,8 @@ QUIET_SECONDS = 60.0
 READ_BYTES = 16 << 10
 """Most bytes that are read from a connection at once, and that it can hold while it waits for its turn."""
 COLLECT_EVERY = 64
-"""Closed TLS connections after which their garbage is collected. They are cycles of objects, which Python counts as
-few and small: by itself it would let hundreds of MiB gather."""
+"""The garbage of closed TLS connections is collected after this many. They are cycles of objects, which look few and
+small to Python: by itself it would let hundreds of MiB gather."""
 
 
 class RequestPhase(Enum):
@@ -71,11 +71,11 @@ class Member(Waiting, Protocol):
 
 
 class ConnectionLimit:
-    """All connections of a server; those that wait for their client are kept in the order in which they began to.
+    """All connections of a server. Those that wait for their client are kept in the order in which they began to wait.
 
-    Whoever has to give way is of the peer that has most connections, and of these one that waits for what most of
-    them wait for, the one that has waited longest. A client that asks at once, as Prometheus does, is never that one.
-    So a flood of connections that say nothing, or little, or do not listen, keeps nobody out.
+    When there are too many, one gives way. It is chosen in three steps: of the peer with most connections; of these,
+    one that waits for what most of them wait for; of these, the one that has waited longest. A client that asks at
+    once, as Prometheus does, is never chosen. So a flood of silent, slow or deaf connections keeps nobody out.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class ConnectionLimit:
     ) -> None:
         self.queue = RequestQueue()
         self.buffer = memoryview(bytearray(READ_BYTES))
-        """Where every connection is read into; what was read is copied before the next one is."""
+        """Every connection is read into this buffer; the bytes are copied before the next connection is read."""
         self.most = most
         self._clock = clock
         self._all: dict[Member, None] = {}
         self._waiting: OrderedDict[Member, tuple[RequestPhase, float]] = OrderedDict()
         self._peers: Counter[str] = Counter()
         self._crowds: Counter[tuple[str, RequestPhase]] = Counter()
-        """How many of those that wait are of a peer, and of these how many wait for what."""
+        """These two count the connections that wait: by peer, and by peer and phase."""
         self._logged_at = float("-inf")
         self._garbage = 0
 
@@ -125,7 +125,7 @@ class ConnectionLimit:
         raise LookupError("no peer has most connections")
 
     def _is_of_most(self, peer: str, phase: RequestPhase) -> bool:
-        """Whether no more of the peer's connections wait for anything else."""
+        """Whether no other phase has more of the peer's connections."""
         count = self._crowds[peer, phase]
         return all(self._crowds[peer, other] <= count for other in RequestPhase)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.serving.access import Access, Writer
+from ofu_exporter.support.addresses import client_network
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.support.time_limit import limited
 from ofu_exporter.values.reasons import ReportRejection
@@ -142,9 +143,9 @@ class _GoneError(Exception):
 
 
 def _address(scope: Scope) -> str:
-    """The peer without its port; all peers on the Unix socket are one."""
+    """The peer without its port, as it is counted; all peers on the Unix socket are one."""
     client = scope.get("client")
-    return str(client[0]) if client else ""
+    return client_network(str(client[0])) if client else ""
 
 
 def _too_large() -> ReportError:

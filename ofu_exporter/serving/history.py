@@ -19,7 +19,7 @@ MOST_TRACKS = 512
 
 
 class Sums(NamedTuple):
-    """A sum that grows, and the time that it is of."""
+    """A sum that grows, and the seconds over which it was summed."""
 
     value: float
     seconds: float
@@ -92,7 +92,7 @@ class History:
     """The tracks of all GPUs and jobs that are on the page or were within the last hour."""
 
     def __init__(self, faults: Faults | None = None) -> None:
-        """What cannot be taken in of a GPU or job costs itself, and is noted in `faults`."""
+        """An error in one GPU or job costs only that one, and is noted in `faults`."""
         self._faults = faults or Faults()
         self._lock = threading.Lock()
         self._gpus: dict[GpuKey, Track] = {}

@@ -11,7 +11,6 @@ for a node, and whoever is let in through the firewall may read the page of metr
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import socket
 import threading
@@ -20,7 +19,7 @@ from contextlib import suppress
 
 from ofu_exporter.serving.guard import READING, App, Receive, Scope, Send
 from ofu_exporter.settings import PROBE_PATHS
-from ofu_exporter.support.peers import is_loopback
+from ofu_exporter.support.addresses import is_address, is_loopback
 
 STATUS = 421
 """Misdirected Request (RFC 9110, 15.5.20)."""
@@ -68,7 +67,7 @@ class Hosts:
     def knows(self, host: str) -> bool:
         """Whether this is an address, a name without a domain, or one of the names that are known."""
         name = _without_port(host.strip().lower()).rstrip(".")
-        if _is_address(name):
+        if is_address(name):
             return True
         if not name or name in self._own or "*" in self._allowed:
             return bool(name)
@@ -93,14 +92,6 @@ def _without_port(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.partition("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 async def _refuse(send: Send) -> None:

@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.serving.given_sockets import GivenSockets
 from ofu_exporter.serving.tls import make_context, tls_of_settings
 from ofu_exporter.serving.web_config import NOTHING, WebConfig
 from ofu_exporter.settings import Settings, host_and_port
@@ -28,15 +29,19 @@ def listen(address: str) -> socket.socket:
     # asyncio sends at once when the protocol is named; else every answer waits 40 ms for an acknowledgement.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # what is accepted inherits them
-        bound.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BYTES)
     try:
         bound.bind((host, port))
-        bound.listen(BACKLOG)
+        _begin(bound)
     except OSError as error:
         bound.close()
         raise ConfigError(f"cannot listen on {address}: {error.strerror or error}") from error
     return bound
+
+
+def _begin(bound: socket.socket) -> None:
+    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # what is accepted inherits them
+        bound.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BYTES)
+    bound.listen(BACKLOG)
 
 
 def listen_unix(path: Path) -> socket.socket:
@@ -84,16 +89,26 @@ def tls_context(settings: Settings, web: WebConfig = NOTHING) -> ssl.SSLContext 
     return make_context(tls) if tls else None
 
 
+NONE_GIVEN = GivenSockets()
+
+
 class Listeners:
     """The sockets that the agent listens on, from before it starts until after it ends."""
 
-    def __init__(self, settings: Settings, web: WebConfig = NOTHING) -> None:
-        """Raises ConfigError, which names the address or file."""
+    def __init__(
+        self, settings: Settings, web: WebConfig = NOTHING, given: GivenSockets = NONE_GIVEN
+    ) -> None:
+        """A socket that is given stands in the place of a setting. Raises ConfigError, which names address or file."""
         self.tls = tls_context(settings, web)
-        self.address = listen(settings.listen)
+        self._given = given
+        self.address = given.address or listen(settings.listen)
         host, port = self.address.getsockname()[:2]
         self._shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self.unix = listen_unix(settings.report_socket) if settings.report_socket else None
+        self.unix = given.unix
+        if self.unix is None and settings.report_socket:
+            self.unix = listen_unix(settings.report_socket)
+        for one in filter(None, given):
+            _begin(one)
 
     @property
     def url(self) -> str:
@@ -101,10 +116,12 @@ class Listeners:
         return f"{'https' if self.tls else 'http'}://{self._shown}"
 
     def close(self) -> None:
-        """Close the sockets, and remove the Unix socket's file."""
+        """Close the sockets, and remove the Unix socket's file if it is this agent's own."""
         self.address.close()
-        if self.unix is not None:
-            path = self.unix.getsockname()
-            self.unix.close()
+        if self.unix is None:
+            return
+        path = self.unix.getsockname()
+        self.unix.close()
+        if self._given.unix is None:
             with contextlib.suppress(OSError):
                 os.unlink(path)

@@ -13,7 +13,7 @@ _END = b"\x03\x00"
 
 
 class PagePart:
-    """Some bytes of a page, which are packed when that is first asked for."""
+    """Some bytes of a page, which are packed when a packed page is first asked for."""
 
     def __init__(self, plain: bytes) -> None:
         self.plain = plain

@@ -69,7 +69,7 @@ class _KeptParts:
         self._parts: dict[TextFormat, PagePart] = {}
 
     def part(self, of: object, form: TextFormat, make: Callable[[], bytes]) -> PagePart:
-        """The part, made anew where it is made of something else than before."""
+        """The part. It is made anew when what it is made of has changed."""
         with self._lock:
             if self._of != of:
                 self._of, self._parts = of, {}
@@ -156,7 +156,7 @@ class Page:
         return Rendered(joined(parts), form.content_type, None)
 
     def _parts(self, form: TextFormat) -> list[PagePart]:
-        """What seldom changes comes first, and what changes with each scrape last."""
+        """The parts of the page: what seldom changes comes first, and what changes with each scrape last."""
         with self._lock:
             reloads, requests = dict(self._reloads), dict(self._requests)
         parts = [self._snapshot_part(form)]
@@ -187,7 +187,7 @@ class Page:
         return b"".join([written(family, form, self.faults.note) for family in made])
 
     def _dated(self, snapshot: Snapshot, now: float) -> Snapshot:
-        """The snapshot by a node's clock that was set back since: no old value may look new because of that."""
+        """The snapshot, dated anew if the node's clock was set back since: that must make no old value look new."""
         if self._unix is None or not snapshot.unix:
             return snapshot
         unix = self._unix() - (now - snapshot.at)

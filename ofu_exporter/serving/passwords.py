@@ -1,8 +1,8 @@
 """Checks passwords against their bcrypt hashes, off the event loop and with a bound on what guessing may cost.
 
 A right password is remembered, so that each scrape does not cost a hash. All hashing is done on one thread, one
-address at a time, and after a wrong password that thread rests: however many guess, they use a fifth of a core. Who has
-not guessed wrong lately goes first.
+address at a time, and the thread rests after a wrong password. So guessing uses a fifth of a core, however many
+guess. Addresses that have not been wrong lately go first.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Passwords:
         self._thread.join(seconds)
 
     def renew(self, users: Mapping[str, bytes]) -> None:
-        """Take other users; who is not among them, or has another hash, is known no more."""
+        """Take other users. A user who is not among them, or whose hash changed, is forgotten."""
         self._users = dict(users)
         cost = max((int(hashed[4:6]) for hashed in users.values()), default=10)
         self._nobodys = b"$2b$%02d$" % cost + b"." * 53

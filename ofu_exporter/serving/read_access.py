@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 import logging
 import math
 import os
@@ -22,6 +21,7 @@ from ofu_exporter.serving.guard import READING, App, Message, Receive, Scope, Se
 from ofu_exporter.serving.passwords import BusyError, Check, Passwords, bcrypt_check
 from ofu_exporter.serving.web_config import NOTHING, WebConfig
 from ofu_exporter.settings import PROBE_PATHS
+from ofu_exporter.support.addresses import client_network, is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -152,11 +152,7 @@ class ReadAccess:
 
 def _network(address: str) -> str:
     """What counts as one address: all that one guesser may have at no cost."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    ip = getattr(ip, "ipv4_mapped", None) or ip
-    if ip.is_loopback:
-        return "loopback"
-    return str(ip) if ip.version == 4 else str(ipaddress.ip_network((ip, 64), strict=False))
+    return "loopback" if is_loopback(address) else client_network(address)
 
 
 def _needs_password(scope: Scope) -> bool:

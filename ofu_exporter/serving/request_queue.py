@@ -43,7 +43,7 @@ class Waiting(Protocol):
     """A connection that waits for its turn."""
 
     peer: str
-    """The peer's address without its port."""
+    """The peer's address without its port; of IPv6 the /64 that it is in."""
 
     def go_on(self) -> None: ...
 

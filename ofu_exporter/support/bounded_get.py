@@ -9,9 +9,13 @@ import socket
 import time
 import urllib.parse
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import ssl
 
 Check = Callable[[socket.socket], object]
+Trust = Callable[[], "ssl.SSLContext"]
 
 
 class Answer(NamedTuple):
@@ -33,12 +37,18 @@ class Limits(NamedTuple):
 
 
 def get(
-    server: str, path: str, accept: str, limits: Limits, check: Check = lambda _: None
+    server: str,
+    path: str,
+    accept: str,
+    limits: Limits,
+    check: Check = lambda _: None,
+    trust: Trust | None = None,
 ) -> Answer:
     """The answer of a server: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
 
     A user and a password in the URL are sent along. Only looking up a name is not bounded. `check` sees the
-    connection before anything is sent. Raises OSError, HTTPException or ValueError.
+    connection before anything is sent. `trust` makes the TLS for https; without it the system's authorities are
+    believed. Raises OSError, HTTPException or ValueError.
     """
     deadline = time.monotonic() + limits.seconds
     url = urllib.parse.urlsplit(server)
@@ -48,7 +58,7 @@ def get(
     if url.username is not None:
         lines.append(f"Authorization: Basic {_basic(url)}")
     request = "".join(f"{line}\r\n" for line in lines).encode("ascii") + b"\r\n"
-    with _connected(url, limits.seconds) as connection:
+    with _connected(url, limits.seconds, trust) as connection:
         check(connection)
         connection.settimeout(_left(deadline))
         connection.sendall(request)
@@ -64,7 +74,7 @@ def _basic(url: urllib.parse.SplitResult) -> str:
     return base64.b64encode(":".join(parts).encode()).decode()
 
 
-def _connected(url: urllib.parse.SplitResult, seconds: float) -> socket.socket:
+def _connected(url: urllib.parse.SplitResult, seconds: float, trust: Trust | None) -> socket.socket:
     if url.scheme == "unix":
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(seconds)
@@ -78,7 +88,8 @@ def _connected(url: urllib.parse.SplitResult, seconds: float) -> socket.socket:
         return connection
     import ssl  # noqa: PLC0415 - a hook has no time for what it does not need
 
-    return ssl.create_default_context().wrap_socket(connection, server_hostname=url.hostname)
+    context = (trust or ssl.create_default_context)()
+    return context.wrap_socket(connection, server_hostname=url.hostname)
 
 
 def _received(connection: socket.socket, deadline: float, most_bytes: int) -> bytes:

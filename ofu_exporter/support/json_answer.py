@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ofu_exporter.errors import OfuError
-from ofu_exporter.support.bounded_get import Check, Limits, TooLargeError, get
+from ofu_exporter.support.bounded_get import Check, Limits, TooLargeError, Trust, get
 from ofu_exporter.values.text import shown
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -41,10 +41,11 @@ def ask(
     model: type[ModelT],
     seconds: float = ANSWER_SECONDS,
     check: Check = lambda _: None,
+    trust: Trust | None = None,
 ) -> ModelT:
     """The answer of `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`. Raises NoAnswerError."""
     try:
-        answer = get(server, path, "application/json", Limits(seconds, MOST_BYTES), check)
+        answer = get(server, path, "application/json", Limits(seconds, MOST_BYTES), check, trust)
     except TooLargeError as error:
         raise NoAnswerError(f"answers with over {MOST_BYTES >> 20} MiB") from error
     except (OSError, ValueError, http.client.HTTPException) as error:

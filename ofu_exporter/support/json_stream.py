@@ -1,4 +1,4 @@
-"""Reads a JSON object that is larger than memory: one array of it element by element, everything else as it is."""
+"""Reads a JSON object that is larger than memory: one array of it element by element, and all the rest at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def members(file: TextIO, streamed: str) -> Iterator[tuple[str, Any]]:
     else:
         yield from _members(source, streamed)
     if source.peek():
-        raise ValueError("it goes on behind its end: it is more than one JSON object or array")
+        raise ValueError("it goes on after its end: it is more than one JSON object or array")
 
 
 def _members(source: _Source, streamed: str) -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,7 @@
 """Runs calls that may never return, such as those of a file system whose server is away, and waits for a limited time.
 
-Each call has a daemon thread of its own, which no end of the process waits for. While a call of some name has not
-returned, no other call of that name begins: a thread may be lost to each, and not more.
+Each call has a daemon thread of its own, so the process can end without it. While a call has not returned, no other
+call of the same name begins. So each name costs one thread at most.
 """
 
 from __future__ import annotations

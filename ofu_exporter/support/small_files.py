@@ -1,4 +1,4 @@
-"""Reads small files that an operator named, whatever they turn out to be: none takes time or memory without end."""
+"""Reads small files that an operator named. A file that is huge or never ends costs bounded time and memory."""
 
 from __future__ import annotations
 

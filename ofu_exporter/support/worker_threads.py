@@ -1,4 +1,4 @@
-"""Runs calls beside an event loop, on daemon threads: one that hangs costs a thread, and not the end of the process."""
+"""Runs calls beside an event loop, on daemon threads. A call that hangs costs a thread; the process can still end."""
 
 from __future__ import annotations
 

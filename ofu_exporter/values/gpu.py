@@ -40,7 +40,7 @@ class Gpu:
     sm_count: int | None = None
     compute_capability: tuple[int, int] | None = None
     max_sm_clock_hz: float | None = None
-    """What cannot be a clock is not known, whoever says so."""
+    """None also where the source names a value that cannot be a clock."""
     memory_bytes: int | None = None
     minor: int | None = None
     """N of /dev/nvidiaN, by which Slurm and some device plugins name the GPU."""
@@ -87,6 +87,6 @@ class Rating:
     rated_as: str = ""
     """Name of these clocks and peaks, "" when estimated: two devices have the same one only if they are rated alike."""
     max_sm_clock_hz: float | None = None
-    """Highest SM clock of the model; a value far above is no clock but another field's value."""
+    """Highest SM clock of the model. A value far above it is that of another field."""
     sm_count: int | None = None
     """SMs of the model, for a source that does not say how many the GPU has."""

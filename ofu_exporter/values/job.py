@@ -55,7 +55,7 @@ class Job:
         return (self.scheduler, self.job_id)
 
     def is_same_run(self, other: Job) -> bool:
-        """Whether the two may be one: a run of which the uid is not known yet is no other run."""
+        """Whether the two may be one run. A run whose uid is not known yet may be any."""
         return self.key == other.key and not is_another_run(self.uid, other.uid)
 
 
@@ -97,7 +97,7 @@ class Run(NamedTuple):
     ended: float | None
     """Unix time at which the run was no longer seen; None while it holds a GPU."""
     held_seconds: float
-    """GPU-seconds, as are the next two: the run's own, over all GPUs of this node."""
+    """The run's own GPU-seconds, over all GPUs of this node; the next two are such sums too."""
     observed_seconds: float
     utilization_seconds: float
 

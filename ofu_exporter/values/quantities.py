@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 
 RATIO = 1.5
-"""From here on a plain number is more often a percentage than a ratio: MFU and OFU."""
+"""From here on a plain number for MFU or OFU is more likely a percentage than a ratio."""
 OVERHEAD = 1.0
-"""The same for what tiles add, which is a point or two."""
+"""The same for the tile overhead, which is a point or two."""
 MOST = 10.0
-"""The largest ratio that is one: a wrong peak or GPU count makes an MFU of several times 1."""
+"""The largest ratio that is taken: a wrong peak or GPU count makes an MFU of several times 1, not more."""
 MOST_TFLOPS = 1e6
 """Most TFLOP/s of one GPU: a hundred times what the fastest has."""
 LEAST_FLOPS = 1e7
-"""A rate in FLOP/s that is less is no GPU's: more likely TFLOP/s."""
+"""No GPU has a rate in FLOP/s below this; the number is more likely TFLOP/s."""
 
 
 def ratio(given: object, plain: float = RATIO) -> float:

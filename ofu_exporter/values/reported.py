@@ -71,7 +71,7 @@ class StandardError(NamedTuple):
     method: ErrorMethod | None = None
     """None where no OFU was observed."""
     largest: float = 0.0
-    """The error to reckon with. Where it is unknown, a window of one clock read may be off by an OFU of 1."""
+    """The error to reckon with. Where it is not known, a window of one clock read may be off by an OFU of 1."""
 
     @property
     def ratio(self) -> float | None:
@@ -81,7 +81,7 @@ class StandardError(NamedTuple):
 
 NO_ERROR = StandardError()
 FEWEST_READS = 8
-"""Fewest point reads of a GPU's clock whose spread is believed: of a clock that has two values in equal shares, so
+"""Fewest point reads of a GPU's clock whose spread is believed. Of a clock that has two values in equal shares, this
 many reads are all alike once in 128 times."""
 
 
@@ -205,6 +205,8 @@ class ReportsView:
     """Causes of this verdict; None where none were looked for."""
     adjusted: Adjusted | None = None
     """None where the job has not reported what tiles add."""
+    framework: str = ""
+    """The name of the framework that the job says it uses."""
 
     def of_the_past(self) -> ReportsView:
         """What still holds when no report has been compared for a while: sums and counts, no verdict."""

@@ -40,7 +40,6 @@ CHOICES = {
     "$gpu": ".*",
 }
 TIMES = 5
-MODEL = "NVIDIA H100 80GB HBM3"
 BOARDS = ("fleet", "reports", "job")
 """What is read from the rules; the board of a node reads the raw series of that node alone."""
 
@@ -61,25 +60,7 @@ def recorded(fleet: Fleet, names: list[str], at: float) -> Iterator[Sample]:
         hourly = name.endswith("increase1h")
         if not hourly or at % 3600 == 0:
             value = 0.4 + 0.1 * math.sin(at / 600)
-            yield from ((f"{name}{{{labels}}}", value) for labels in entities(fleet, name))
-
-
-def entities(fleet: Fleet, name: str) -> Iterator[str]:
-    """The labels of the series that a name has."""
-    level = name.partition(":")[0]
-    if level == "job":
-        more = {"verdict": ',verdict="agree"', "cause": ',cause="no_known_cause"'}
-        also = next((label for part, label in more.items() if part in name), "")
-        yield from (fleet.names(job) + also for job in fleet.jobs)
-    elif level == "job_gpu":
-        yield from (f'{fleet.place(gpu)},job_id="{fleet.owner(gpu)}"' for gpu in fleet.gpus)
-    elif level == "owner":
-        yield from (
-            f'user="user{user}",account="a{user % 20}",partition="p{user % 4}"'
-            for user in range(200)
-        )
-    else:
-        yield f'model="{MODEL}"' if level == "model" else ""
+            yield from ((f"{name}{{{labels}}}", value) for labels in fleet.entities(name))
 
 
 def imported(fleet: Fleet, until_: float, folder: Path) -> None:

@@ -29,6 +29,46 @@ Sample = tuple[str, float]
 """A series and its value."""
 
 
+MODEL = "NVIDIA H100 80GB HBM3"
+USERS = 200
+LOOK_BACK = 300
+"""How long Prometheus sees a sample, in seconds."""
+MORE = {
+    "verdict": ',verdict="agree"',
+    "cause": ',cause="no_known_cause"',
+    "reports": ',outcome="accepted"',
+}
+"""Further labels of what is recorded of jobs, by a part of the name."""
+RECORDED = [rule["record"] for path in RULES for group in groups(path) for rule in group["rules"]]
+OF_A_DAY = frozenset(
+    f"{level}:ofu_job_{what}_seconds:rate5m"
+    for level in ("job", "cluster")
+    for what in ("utilization", "gpu")
+)
+OF_AN_HOUR = frozenset(
+    {
+        "job:ofu_job_info:topk1",
+        "gpu:ofu_gpu_info:topk1",
+        "job_gpu:ofu:ratio_rate5m",
+        "job_gpu:ofu_gpu_sm_clock_hertz:avg15m",
+        "job_gpu:ofu_gpu_tensor_active:avg15m",
+    }
+)
+"""What rules read over as long a time; all else is read as of now."""
+OF_AGENTS = {
+    ("up", ""): 1.0,
+    ("ofu_exporter_build_info", ',version="1"'): 1.0,
+    ("ofu_exporter_simulated", ""): 0.0,
+    ("ofu_exporter_paused", ""): 0.0,
+    ("ofu_exporter_missed_deadlines_total", ""): 0.0,
+    ("ofu_exporter_config_reloads_total", ',outcome="failed"'): 0.0,
+    ("ofu_exporter_state_writes_total", ',outcome="failed"'): 0.0,
+    ("process_resident_memory_bytes", ""): 5e7,
+    ("process_start_time_seconds", ""): 1.7e9,
+}
+"""What each agent says of itself, by name and further labels, whenever it is asked."""
+
+
 class Fleet:
     """Jobs on nodes that are all alike, as a function of time. Every job has GPUs on two nodes."""
 
@@ -49,9 +89,13 @@ class Fleet:
         """Jobs and the nodes that they are on."""
         return {(self.owner(gpu), gpu // GPUS_PER_NODE) for gpu in self.gpus}
 
+    @property
+    def nodes(self) -> list[str]:
+        return [f"n{number}" for number in range(math.ceil(len(self.gpus) / GPUS_PER_NODE))]
+
     def names(self, job: int) -> str:
         return (
-            f'job_id="{job}",job_name="train-{job % 40}",user="user{job % 200}",'
+            f'job_id="{job}",job_name="train-{job % 40}",user="user{job % USERS}",'
             f'account="a{job % 20}",partition="p{job % 4}",scheduler="slurm"'
         )
 
@@ -61,7 +105,7 @@ class Fleet:
         for gpu in self.gpus:
             here = self.place(gpu)
             ofu = 0.3 + 0.2 * math.sin(gpu)
-            described = f'model="NVIDIA H100 80GB HBM3",job_id="{self.owner(gpu)}"'
+            described = f'model="{MODEL}",job_id="{self.owner(gpu)}"'
             yield f"ofu_gpu_info{{{here},{described}}}", 1
             yield f"ofu_gpu_up{{{here}}}", 1
             yield f"ofu_gpu_utilization_seconds_total{{{here}}}", ofu * elapsed
@@ -69,6 +113,10 @@ class Fleet:
             yield f"ofu_gpu_tensor_active_ratio{{{here}}}", ofu * 1.3
             yield f"ofu_gpu_sm_clock_hertz{{{here}}}", 1.4e9
             yield f"ofu_gpu_sample_timestamp_seconds{{{here}}}", at - 2
+        for instance in self.nodes:
+            yield f'ofu_exporter_snapshot_timestamp_seconds{{instance="{instance}"}}', at
+            for (name, labels), value in OF_AGENTS.items():
+                yield f'{name}{{instance="{instance}",job="ofu"{labels}}}', value
         for job, node in self.parts():
             here = f'instance="n{node}",job_id="{job}"'
             yield f'ofu_job_info{{instance="n{node}",{self.names(job)}}}', 1
@@ -90,21 +138,41 @@ class Fleet:
 
     def recorded(self, at: float, before: float) -> Iterator[Sample]:
         """What the rules recorded at a time, of what other rules read `before` seconds earlier."""
-        for job in self.jobs:
-            names = self.names(job)
-            yield f"job:ofu_job_utilization_seconds:rate5m{{{names}}}", 1.2 + 0.1 * math.sin(at)
-            yield f"job:ofu_job_gpu_seconds:rate5m{{{names}}}", 4
-            if before <= 3600:
-                yield f"job:ofu_job_info:topk1{{{names}}}", 1
-        for gpu in self.gpus:
-            here = f'{self.place(gpu)},job_id="{self.owner(gpu)}"'
-            if before <= 3600:
-                yield f"job_gpu:ofu:ratio_rate5m{{{here}}}", 0.3
-                yield f"job_gpu:ofu_gpu_sm_clock_hertz:avg15m{{{here}}}", 1.4e9
-                yield f"job_gpu:ofu_gpu_tensor_active:avg15m{{{here}}}", 0.5
-            if at % 3600 == 0:
-                yield f"job_gpu:ofu_gpu_sm_clock_hertz:avg30m{{{here}}}", 1.4e9
-                yield f"job_gpu:ofu_gpu_tensor_active:avg30m{{{here}}}", 0.5
+        value = 0.4 + 0.1 * math.sin(at / 600)
+        for name in RECORDED:
+            if is_read(name, at, before):
+                yield from ((f"{name}{{{labels}}}", value) for labels in self.entities(name))
+
+    def entities(self, name: str) -> Iterator[str]:
+        """The labels of the series that a recorded name has."""
+        level = name.partition(":")[0]
+        if level == "job":
+            also = next((label for part, label in MORE.items() if part in name), "")
+            yield from (self.names(job) + also for job in self.jobs)
+        elif level == "job_model":
+            yield from (f'job_id="{job}",model="{MODEL}"' for job in self.jobs)
+        elif level == "job_gpu":
+            yield from (f'{self.place(gpu)},job_id="{self.owner(gpu)}"' for gpu in self.gpus)
+        elif level == "gpu":
+            yield from (f'{self.place(gpu)},model="{MODEL}"' for gpu in self.gpus)
+        elif level == "node":
+            yield from (f'instance="{node}",model="{MODEL}"' for node in self.nodes)
+        elif level == "owner":
+            yield from (
+                f'user="user{user}",account="a{user % 20}",partition="p{user % 4}"'
+                for user in range(USERS)
+            )
+        else:
+            yield f'{level}="{MODEL if level == "model" else ""}"'
+
+
+def is_read(name: str, at: float, before: float) -> bool:
+    """Whether a rule reads what was recorded under a name at a time."""
+    if name.endswith("avg30m"):
+        return at % 3600 == 0
+    if name in OF_AN_HOUR:
+        return before <= 3600 + LOOK_BACK
+    return name in OF_A_DAY or before <= LOOK_BACK
 
 
 def imported(fleet: Fleet, hours: float, until_: float, folder: Path) -> None:

@@ -46,7 +46,7 @@ def test_history_goes_on_from_a_time(tmp_path: Path) -> None:
     [
         (("--speed", "0"), "--speed: 0 is not between"),
         (("--speed", "nan"), "--speed: nan is not between"),
-        (("--from", "2025-08-27T00:30Z"), "--from: is of --history"),
+        (("--from", "2025-08-27T00:30Z"), "--from needs --history"),
         (("--history", "h", "--from", "2025-08-28T00:30Z"), "not within the time of the fleet"),
         (("--listen", "nowhere"), "is not HOST:PORT"),
         (("--listen", ":9"), "is not HOST:PORT"),
@@ -63,7 +63,7 @@ def test_what_cannot_be_is_refused(args: tuple[str, ...], words: str, tmp_path: 
 
 def test_history_needs_a_start(tmp_path: Path) -> None:
     found = run(tmp_path, "--history", f"{tmp_path}/h", text=NODES)
-    assert "--start: history needs one" in str(found.exception)
+    assert "--history needs --start" in str(found.exception)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2025-08-27T00:00:30Z"])

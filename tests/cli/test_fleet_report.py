@@ -59,6 +59,21 @@ class TestOnARealPrometheus:
         assert len(lines) == 2
         assert first in lines[1].split(",")
 
+    @pytest.mark.parametrize(
+        ("format_", "heading"),
+        [("text", "What changed: "), ("markdown", "# What changed"), ("html", "What changed</h2>")],
+    )
+    def test_what_changed_stands_in_it_when_its_file_is_given(
+        self, prometheus: Prometheus, format_: str, heading: str, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "changes.json"
+        asked = [*UNTIL, "--format", "json", "--output", str(path)]
+        made = CliRunner().invoke(cli, ["fleet", "changes", "--prometheus", prometheus.url, *asked])
+        assert made.exit_code == 0, made.output
+        shown = run(prometheus.url, *UNTIL, "--format", format_, "--changes", str(path)).stdout
+        assert heading in shown
+        assert "There is too little data to say whether anything changed." in shown
+
     def test_a_file_is_written_instead(self, prometheus: Prometheus, tmp_path: Path) -> None:
         path = tmp_path / "report.md"
         result = run(prometheus.url, *UNTIL, "--format", "markdown", "--output", str(path))
@@ -124,6 +139,11 @@ def test_wrong_credentials_are_one_line_with_the_flags_to_look_at() -> None:
         (("--prices", "/nonexistent"), "prices /nonexistent"),
         (("--output", "/nonexistent/report"), "--output: /nonexistent/report: No such file"),
         (("--bearer-token-file", "/nonexistent"), "bearer token file"),
+        (("--changes", "/nonexistent"), "--changes: /nonexistent: No such file"),
+        (
+            ("--changes", "x", "--format", "csv"),
+            "--changes goes with --format text, html, markdown",
+        ),
     ],
 )
 def test_flags_that_cannot_be_used_are_refused(flags: tuple[str, ...], why: str) -> None:

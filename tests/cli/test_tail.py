@@ -114,6 +114,7 @@ def test_a_log_that_comes_grows_is_rotated_and_cut(log: Path, server: ReportServ
     first, last = server.reports
     assert first == {
         "job_id": "42",
+        "framework": "megatron",
         "tflops_per_gpu": pytest.approx(395.76),
         "step": 1,
         "start": pytest.approx(first["end"] - 12.0),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import struct
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from ofu_exporter.client import port_owner
 from ofu_exporter.client.channel import Channel
 from ofu_exporter.client.port_owner import refuse_stranger
 from tests.doubles.report_agent import report_agent
+from tests.helpers.agent import SOON
 from tests.helpers.stranger import UID, stranger
 
 REPORT = b'{"job_id": "7", "mfu": 0.4, "start": 1000.0, "end": 1010.0}'
@@ -44,6 +49,34 @@ def test_a_connection_that_was_opened_without_a_token_is_looked_at_when_there_is
             channel.post(REPORT, "s3cret-token")
         channel.close()
         assert "s3cret" not in other.heard()
+
+
+def test_a_connection_that_was_cut_off_is_opened_anew() -> None:
+    """By an agent that was restarted, say: a kept connection then has no other end to look at."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as caller:
+        server.settimeout(SOON)
+        channel = Channel(f"http://127.0.0.1:{server.getsockname()[1]}", {})
+        first = caller.submit(channel.post, REPORT, "")
+        with answered(server) as (kept, _):
+            assert first.result(SOON).status == 200
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        second = caller.submit(channel.post, REPORT, "s3cret-token")
+        with answered(server) as (_, received):
+            assert second.result(SOON).status == 200
+        channel.close()
+    assert b"Bearer s3cret-token" in received
+
+
+@contextlib.contextmanager
+def answered(server: socket.socket) -> Iterator[tuple[socket.socket, bytes]]:
+    """The next connection with the report on it, which is answered and then kept until the end of the block."""
+    connection, _ = server.accept()
+    with connection:
+        received = b""
+        while REPORT not in received:
+            received += connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        yield connection, received
 
 
 @pytest.mark.parametrize("named", [str(UID), "nobody"])

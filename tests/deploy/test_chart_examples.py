@@ -24,7 +24,8 @@ from tests.deploy.value_sets import VALUE_SETS
 
 pytestmark = pytest.mark.slow
 every_helm = pytest.mark.parametrize("helm", HELMS)
-PAGES = [ROOT / "README.md", ROOT / "docs" / "kubernetes.md", CHART / "README.md"]
+PAGES = [ROOT / "docs" / f"{name}.md" for name in ("start", "kubernetes", "kubernetes-runs")]
+PAGES += [CHART / "README.md"]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -50,7 +51,7 @@ def helm_commands(page: Path) -> list[list[str]]:
 
 
 @every_helm
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_the_commands_of_the_documentation_render(helm: str, page: Path) -> None:
     """As `helm template`, which takes the same words; what is kept of an earlier version is nothing here."""
     assert helm_commands(page)

@@ -6,6 +6,7 @@ import configparser
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,6 +101,19 @@ def test_systemd_has_nothing_to_say_of_the_unit(tmp_path: Path) -> None:
     """It ends with 0 for a key that it does not know, and only speaks of it."""
     done = run(need("systemd-analyze"), "verify", "--man=no", in_force(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_systemd_has_nothing_to_say_of_the_socket(tmp_path: Path) -> None:
+    in_force(tmp_path)
+    socket = shutil.copy(SYSTEMD / "ofu-exporter.socket", tmp_path)
+    done = run(need("systemd-analyze"), "verify", "--man=no", socket)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_socket_is_where_the_agent_would_listen_and_stops_with_it() -> None:
+    lines = (SYSTEMD / "ofu-exporter.socket").read_text().splitlines()
+    assert f"ListenStream={DEFAULT_LISTEN}" in lines
+    assert "StopPropagatedFrom=ofu-exporter.service" in lines
 
 
 STRICTER = (SYSTEMD / "ofu-exporter.service.d" / "stricter.conf").read_text()

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from deploy.grafana.generate import FOLDER
+from ofu_exporter.serving.metrics.job import JOB_METRICS
+from ofu_exporter.serving.metrics.report import REPORT_METRICS
+from tests.bench.panels import BOARDS
 from tests.deploy.promtool import ALERTS, ROOT, RULES, groups, the_alert
 
 DOCS = ROOT / "docs"
@@ -81,3 +84,40 @@ def test_every_recorded_series_says_what_it_is(path: Path) -> None:
     assert list(said) == [rule["record"] for group in groups(path) for rule in group["rules"]]
     for name, text in said.items():
         assert text.endswith("."), name
+
+
+def test_every_series_of_a_job_says_why_it_stays() -> None:
+    """All that a job on Slurm has, whose reports agree with OFU."""
+    text = (DOCS / "metrics.md").read_text()
+    table = text.partition("| series of a job |")[2].partition("\n\n")[0]
+    seldom = re.compile("waiting|tile_overhead|adjusted|divergence_cause")
+    specs = [metric.spec for metric in JOB_METRICS]
+    specs += [metric.spec for metric in REPORT_METRICS]
+    there = {spec.shown_name for spec in specs if not seldom.search(spec.name)}
+    assert set(re.findall(r"`(\w+)`", table)) == there
+    assert f"one that reports {len(there)}." in text
+
+
+def test_what_may_be_dropped_at_the_scrape_is_read_by_nothing_that_is_shipped() -> None:
+    text = (DOCS / "metrics.md").read_text()
+    dropped = re.search(r"regex: (ofu_job_\(.*\))\n +action: drop", text)
+    assert dropped is not None
+    reports = (ROOT / "ofu_exporter" / "fleet").rglob("*.py")
+    for path in (*RULES, *ALERTS, *FOLDER.glob("*.json"), *reports):
+        assert not re.search(dropped[1], path.read_text()), path
+
+
+def rows(page: str, heading: str) -> dict[str, str]:
+    """The second cells of the table that begins with a heading, by the first."""
+    table = (DOCS / page).read_text().partition(f"\n{heading}")[2].partition("\n\n")[0]
+    cells = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    return {first: second for first, second, *_ in cells}
+
+
+def test_what_rules_cost_is_there_for_every_group() -> None:
+    expected = {group["name"]: group["interval"] for path in RULES for group in groups(path)}
+    assert rows("rules.md", "| group | evaluated every |") == {**expected, "all alerts": "1m"}
+
+
+def test_what_panels_take_is_there_for_every_board_that_reads_rules() -> None:
+    assert rows("scale.md", "| dashboard | panels |").keys() == set(BOARDS)

@@ -100,7 +100,9 @@ def test_no_rule_is_recorded_twice() -> None:
 
 @pytest.mark.parametrize(("file", "rule"), RECORDED, ids=name)
 def test_its_name_is_level_metric_and_operations(file: str, rule: dict[str, Any]) -> None:
-    levels = "job|job_gpu|gpu|node|model|owner|user|account|partition|namespace|cluster|fleet"
+    levels = (
+        "job|job_gpu|job_model|gpu|node|model|owner|user|account|partition|namespace|cluster|fleet"
+    )
     assert re.fullmatch(rf"({levels}):[a-z0-9_]+:[a-z0-9_]+", rule["record"])
 
 

@@ -1,4 +1,4 @@
-"""What `check` says of each kind of fault: run on the stand-in for NVML, and shown in docs/troubleshooting.md."""
+"""What `check` says of each kind of fault: run on the stand-in for NVML, and shown in docs/trouble-counters.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.doubles.nvml import SONAME, Scenario
 from tests.helpers.agent import call
 
-DOCS = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+DOCS = Path(__file__).parents[2] / "docs" / "trouble-counters.md"
 START, END = "<!-- generated: check -->\n", "<!-- end -->"
 FLAGS = (
     *("check", "--source", "nvml", "--scheduler", "none"),

@@ -125,7 +125,7 @@ def test_an_overhead_that_none_is_is_not_told(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "ofu-exporter: --post: an overhead of -99.9% is none of a job: are the shapes right?\n"
+        "ofu-exporter: --post: no job has an overhead of -99.9%: are the shapes right?\n"
     )
 
 

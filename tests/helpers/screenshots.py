@@ -16,6 +16,7 @@ QUIET = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 LOOKS = {"light": "", "dark": "--blink-settings=preferredColorScheme=0"}
+SIZES = ((1400, 1000, "light"), (1400, 1000, "dark"), (800, 1000, "dark"), (500, 1400, "light"))
 
 
 def chromium() -> str | None:
@@ -42,9 +43,8 @@ def main(folder: Path = FOLDER) -> None:
         for name, text in pages.items():
             page = Path(scratch) / f"{name}.html"
             page.write_text(text)
-            for (width, height), look in {(1400, 1000): "light", (800, 1000): "dark"}.items():
+            for width, height, look in SIZES:
                 picture(page, folder / f"{name}-{width}-{look}.png", (width, height), look)
-            picture(page, folder / f"{name}-500-light.png", (500, 1400), "light")
 
 
 if __name__ == "__main__":

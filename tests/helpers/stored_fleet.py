@@ -12,7 +12,7 @@ import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ RETENTION = ("--storage.tsdb.retention.time=100y",)
 
 Put = Callable[[str, str, Iterable[tuple[float, float]]], None]
 """Takes the points of a series: its name, its labels, and times with values."""
+Server = Callable[[Path], AbstractContextManager[Prometheus]]
+"""Runs a Prometheus over what is in a folder."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class StoredNode:
     model: str
     gpus: int
     simulated: float = 0.0
+    """Hours from BEGIN on in which its values are simulated."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class ScheduledJob:
     account: str = "lab"
     name: str = ""
     """`train-USER` where it is empty."""
+    framework: str = ""
+    """Known to its first node alone, from its second hour on."""
     slow_gpu: int | None = None
     """This GPU of every node does half of what the others do."""
 
@@ -111,7 +116,8 @@ def put_node(
 ) -> None:
     where = {"cluster": node.cluster, "instance": node.name}
     put("ofu_exporter_build_info", labelled(**where, version="1"), ((t, 1.0) for t in times))
-    put("ofu_exporter_simulated", labelled(**where), ((t, node.simulated) for t in times))
+    simulated = ((t, float(t < BEGIN + node.simulated * HOUR)) for t in times)
+    put("ofu_exporter_simulated", labelled(**where), simulated)
     for gpu in range(node.gpus):
         which = {**where, "gpu": str(gpu), "uuid": f"GPU-{node.name}-{gpu}"}
         free = [t for t in times if not any(runs(job, t) for job in jobs)]
@@ -137,8 +143,7 @@ def runs(job: ScheduledJob, time: float, longer: float = 0.0) -> bool:
 def put_job(put: Put, job: ScheduledJob, node: StoredNode, times: Sequence[float]) -> None:
     shown = [t for t in times if runs(job, t, 300)]  # totals are served for five minutes longer
     running = [t for t in times if runs(job, t)]
-    names = {"job_name": job.name or f"train-{job.user}", "user": job.user, "account": job.account}
-    put("ofu_job_info", job.labels(node, **names, partition="gpu"), ((t, 1.0) for t in shown))
+    put_names(put, job, node, shown)
     held = node.gpus
     parts = {"held_gpu": held, "gpu": held * job.measured}
     used = sum(job.ofu_of(gpu) for gpu in range(held)) * job.measured
@@ -158,6 +163,17 @@ def put_job(put: Put, job: ScheduledJob, node: StoredNode, times: Sequence[float
         put("ofu_job_divergence_cause", cause, ((t, 1.0) for t in running))
 
 
+def put_names(put: Put, job: ScheduledJob, node: StoredNode, shown: Sequence[float]) -> None:
+    names = {"job_name": job.name or f"train-{job.user}", "user": job.user, "account": job.account}
+    tells = job.framework and node == job.nodes[0]
+    told = BEGIN + (job.begin + 1) * HOUR if tells else float("inf")
+    labels = {**names, "partition": "gpu"}
+    put("ofu_job_info", job.labels(node, **labels), ((t, 1.0) for t in shown if t < told))
+    if tells:
+        labels["framework"] = job.framework
+        put("ofu_job_info", job.labels(node, **labels), ((t, 1.0) for t in shown if t >= told))
+
+
 def read_in(folder: Path, text: str) -> None:
     """Make blocks of OpenMetrics in `folder`/data."""
     file = folder / "history.om"
@@ -168,11 +184,22 @@ def read_in(folder: Path, text: str) -> None:
     file.unlink()
 
 
-def record(folder: Path, begin: float, end: float, text: str) -> None:
+def record(folder: Path, begin: float, end: float, text: str, server: Server | None = None) -> None:
     """Evaluate recording rules over what is in `folder`/data, each after those that it builds on.
 
-    Only the rules that `text` names, and what they build on, are evaluated.
+    Only the rules that `text` names, and what they build on, are evaluated: by a Prometheus over the folder, or by the
+    server that is given.
     """
+    for layer in layers(text):
+        lines: list[str] = []
+        with (server or stored)(folder) as prometheus:
+            for rule, interval in layer:
+                lines += recorded(prometheus, rule, (begin + interval, end), interval)
+        read_in(folder, "\n".join([*lines, "# EOF", ""]))
+
+
+def layers(text: str) -> Iterator[list[tuple[dict[str, str], float]]]:
+    """The rules that `text` names and what they build on, with their intervals: first those that build on none."""
     every = {
         rule["record"]: (rule, float(group["interval"][:-1]) * _SECONDS[group["interval"][-1]])
         for name in ORDER
@@ -185,12 +212,7 @@ def record(folder: Path, begin: float, end: float, text: str) -> None:
     done: set[str] = set()
     while len(done) < len(rules):
         ready = [name for name in rules if name not in done and built_on(name, rules) <= done]
-        lines: list[str] = []
-        with stored(folder) as prometheus:
-            for name in ready:
-                rule, interval = rules[name]
-                lines += recorded(prometheus, rule, (begin + interval, end), interval)
-        read_in(folder, "\n".join([*lines, "# EOF", ""]))
+        yield [rules[name] for name in ready]
         done.update(ready)
 
 

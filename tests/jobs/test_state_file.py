@@ -107,6 +107,26 @@ def test_a_file_of_an_agent_that_did_not_say_so_is_read_all_the_same(path: Path)
     assert (saved.jobs, saved.watched_until) == ((TOTALS,), None)
 
 
+def test_a_file_that_has_less_and_more_than_this_version_knows_is_read_and_completed(
+    path: Path,
+) -> None:
+    """The tables and fields of the first version alone, and one field that nobody knows."""
+    first = stored(path)
+    first.save([TOTALS], {}, NOW)
+    first.close()
+    for table in ("watched", "gpus"):
+        change(path, f"DROP TABLE {table}")
+    gone = "'$.runs', '$.distribution', '$.reported', '$.uid', '$.array_job_id'"
+    change(path, f"UPDATE jobs SET report = json_remove(report, {gone})")
+    change(path, "UPDATE jobs SET report = json_set(report, '$.of_the_future', 7)")
+    again = stored(path)
+    (job,) = again.load(NOW).jobs
+    assert (job.job_id, job.gpus) == (TOTALS.job_id, TOTALS.gpus)
+    assert (job.runs, job.reported, job.distribution) == ((), None, {})
+    again.save([job], {}, NOW + 15)
+    assert again.load(NOW + 15).watched_until == NOW + 15
+
+
 def test_saving_again_replaces_and_adds_nothing(path: Path) -> None:
     store = stored(path)
     for updated in (NOW, NOW + 15, NOW + 30):

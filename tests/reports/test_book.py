@@ -261,6 +261,22 @@ def test_facts_without_an_mfu_are_kept(desk: Desk) -> None:
     assert desk.report(model_flops_per_second=0.4 * 2 * peak).mfu == pytest.approx(0.4)
 
 
+def test_the_framework_of_a_run_is_the_first_that_was_named(desk: Desk) -> None:
+    """One that changed with every report would be a series each time."""
+    assert framework_of(desk) == ""
+    desk.report(framework="Megatron-LM 0.13", mfu=OFU)
+    assert framework_of(desk) == "megatron-lm"
+    for number in range(20):
+        desk.report(framework=f"made-up-{number}")
+    assert framework_of(desk) == "megatron-lm"
+
+
+def framework_of(desk: Desk) -> str:
+    desk.show()
+    (view,) = desk.shown.jobs
+    return view.reports.framework if view.reports else ""
+
+
 def test_a_model_that_cannot_be_counted_costs_the_comparison_nothing(desk: Desk) -> None:
     answer = desk.report(mfu=2 * OFU, model={"config": {"architectures": ["Nobody"]}, "seq_len": 8})
     assert answer.horizon is not None

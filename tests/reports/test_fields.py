@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ofu_exporter.reports.fields import DEEPEST, LARGEST, MOST_LAYERS, MOST_VALUES
+from ofu_exporter.reports.fields import (
+    DEEPEST,
+    LARGEST,
+    MOST_LAYERS,
+    MOST_VALUES,
+    framework_name,
+)
 from tests.helpers.desk import said
 
 MODEL = {"config": {"hidden_size": 64}, "seq_len": 128}
@@ -64,3 +70,21 @@ def test_a_configuration_that_would_take_the_agents_time_is_refused(
 )
 def test_the_largest_configuration_that_is_one_is_taken(large: dict[str, Any]) -> None:
     assert said(mfu=0.4, model={**MODEL, "config": large}).model is not None
+
+
+@pytest.mark.parametrize(
+    ("said_", "name"),
+    [
+        ("transformers 4.57.1, counted by num_input_tokens_seen", "transformers"),
+        ("Megatron-LM core_r0.13", "megatron-lm"),
+        ("transformers==4.57", "transformers"),
+        ("  vLLM/0.11", "vllm"),
+        ("torch.", "torch"),
+        ("x" * 64, "x" * 32),
+        ('"} evil{', ""),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_the_name_of_a_framework_is_its_first_word(said_: str | None, name: str) -> None:
+    assert framework_name(said_) == name

@@ -6,6 +6,8 @@ import os
 import resource
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -153,3 +155,23 @@ def test_without_descriptors_open_connections_go_on_and_the_log_has_a_line() -> 
         assert running.stop() == 0
     assert sum("no connection can be accepted" in line for line in running.log) == 1
     assert not running.logged("Traceback")
+
+
+def why_no_network() -> str:
+    """Why a test can have no network of its own here; "" when it can."""
+    tried = ["unshare", "--net", "ip", "-6", "addr", "add", "2001:db8::1/64", "dev", "lo"]
+    done = subprocess.run(tried, capture_output=True, check=False)
+    return "" if done.returncode == 0 else "only root has networks, and IPv6 may be switched off"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(why_no_network() != "", reason=why_no_network())
+def test_a_flood_from_all_addresses_of_an_ipv6_network_keeps_nobody_out() -> None:
+    done = subprocess.run(
+        ["unshare", "--net", sys.executable, "-m", "tests.helpers.ipv6_flood"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "200\n", done.stderr

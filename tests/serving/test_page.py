@@ -69,7 +69,7 @@ def a_node_with_reports() -> Snapshot:
     desk.node.give(0.0, *(whole(job, str(place)) for place, job in enumerate(jobs)))
     for _ in range(20):
         desk.run(10.0)
-        desk.report("41", mfu=0.38, precision="bf16")
+        desk.report("41", mfu=0.38, precision="bf16", framework="nemo 2.1")
         desk.report("42", mfu=0.765, gpus=64, precision="bf16", recompute="none")
     desk.report("43", mfu=0.4, start=EPOCH + 190, tile_overhead=0.01, tile_overhead_bound="lower")
     desk.report("head", mfu=0.5, peak_tflops=989.4, gpus=8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from deploy.grafana.parts import (
     CLUSTER,
     EVALUATED,
+    GPU_HOURS,
     ONLY_FAULTS,
     USER,
     Json,
@@ -140,7 +141,7 @@ DASHBOARD = dashboard(
         row("GPU-hours and waste"),
         bars(
             "Waste by user, hour by hour",
-            "h",
+            GPU_HOURS,
             [
                 query(
                     f"topk(15, sum by (user) (last_over_time(owner:wasted_gpu_hours:increase1h{{{_U}}}[1h])))",
@@ -151,7 +152,7 @@ DASHBOARD = dashboard(
         ),
         lines(
             "Waste of the clusters, hour by hour",
-            "h",
+            GPU_HOURS,
             [
                 query(
                     f"sum by (cluster) (last_over_time(cluster:wasted_gpu_hours:increase1h{{{_C}}}[1h]))",
@@ -166,7 +167,7 @@ DASHBOARD = dashboard(
         ),
         table(
             "Users",
-            "h",
+            GPU_HOURS,
             {
                 "waste": query(_hours("wasted", "user"), instant=True),
                 "held": query(_hours("held", "user"), instant=True),

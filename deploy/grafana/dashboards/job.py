@@ -5,6 +5,7 @@ from __future__ import annotations
 from deploy.grafana.parts import (
     CLUSTER,
     EVALUATED,
+    GPU_HOURS,
     USER,
     cells,
     choice,
@@ -68,7 +69,7 @@ DASHBOARD = dashboard(
         ),
         number(
             "GPU-hours",
-            "h",
+            GPU_HOURS,
             f"max(job:held_gpu_hours:sum{{{_J}}})",
             description="GPU-hours that the job has held until now.",
         ),

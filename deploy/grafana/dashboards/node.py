@@ -65,15 +65,16 @@ DASHBOARD = dashboard(
         ),
         row("OFU"),
         lines(
-            "OFU of GPU $gpu, with two standard errors",
+            "OFU of GPU $gpu",
             "percentunit",
             [
                 query(_OFU, "OFU"),
                 query(f"{_OFU} + {_BAND}", "upper"),
                 query(f"{_OFU} - {_BAND}", "lower"),
             ],
-            description="The band is what the clock reads leave uncertain; there is none for a clock read once.",
+            description="The band is two standard errors, which the clock reads leave. A clock read once has none.",
             size=(6, 6),
+            legend=False,
             repeat="gpu",
             repeatDirection="h",
             maxPerRow=4,

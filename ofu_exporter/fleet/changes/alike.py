@@ -18,17 +18,17 @@ FLEET_WEIGHT = 40
 BIAS, BIAS_SLOPE = 3.0, 7.3
 """What the plain estimate lacks, times points: 3 + 7.3 x the truth, measured on normal noise after the best step."""
 FEWEST = 12
-"""Points of a series from which its likeness is estimated: that of shorter ones is nearly all bias."""
+"""Fewest points of a series whose own likeness is estimated: in shorter ones the estimate is nearly all bias."""
 
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """Autocorrelation from one point to the next, of many series together. None known is none."""
+    """Autocorrelation from one point to the next, of many series together. Where none is known it is 0."""
 
     value: float = 0.0
 
     def of(self, rest: Sequence[float]) -> float:
-        """That of a short series, from what its best step leaves: its own, drawn to that of all."""
+        """The likeness of a short series, from what its best step leaves: its own, pulled towards that of all."""
         count = len(rest)
         if count < FEWEST:
             return self.value
@@ -37,13 +37,13 @@ class Likeness:
 
 
 def long_likeness(rest: Sequence[float]) -> float:
-    """That of a long series, which says enough of itself."""
+    """The likeness of a long series, which has enough points to show its own."""
     seen = _seen(rest)
     return _bounded(seen + (1 + 4 * seen) / len(rest))
 
 
 def pooled(series: Iterable[tuple[Sequence[float], Sequence[float] | None]]) -> Likeness:
-    """That of many series, values with sizes, without their common bias; drawn to 0 where all together are few."""
+    """The likeness of many series of values and sizes, without their bias; pulled towards 0 where points are few."""
     seen, lost = 0.0, float(FLEET_WEIGHT)
     for values, sizes in series:
         count, plan = len(values), layout(len(values), sizes)
@@ -56,7 +56,7 @@ def pooled(series: Iterable[tuple[Sequence[float], Sequence[float] | None]]) -> 
 
 
 def _seen(rest: Sequence[float]) -> float:
-    """The plain estimate of what a step leaves."""
+    """The plain estimate of the autocorrelation in what a step leaves."""
     squares = dot(rest, rest)
     return dot(rest[:-1], rest[1:]) / squares if squares > 0 else 0.0
 

@@ -77,7 +77,7 @@ class JobHours(NamedTuple):
 
 
 def job_hours(reader: HourReader) -> JobHours:
-    """Those of all jobs."""
+    """The GPU-hours of all jobs."""
     labels = ("cluster", "job_id")
     wanted = {each.name: each for each in queries.JOB_HOURS}
     return JobHours(*(reader.hours(wanted[name], labels) for name in JobHours._fields))

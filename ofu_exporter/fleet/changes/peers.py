@@ -16,17 +16,17 @@ from typing import NamedTuple
 from ofu_exporter.fleet.changes.point import IDLE, NORMAL_MAD
 
 FEWEST_PEERS = 3
-"""Others that a GPU or node needs in a job: of two that differ, nobody can say which is slow."""
+"""Fewest peers that a GPU or node needs in a job: of two that differ, nobody can say which is slow."""
 FEWEST_HOURS = 12
-"""Hours beside peers before anything is said of a GPU or node."""
+"""Fewest hours beside peers before a GPU or node is judged."""
 FEWEST_JOB_HOURS = 3
-"""Hours of one job that count as having been in it."""
+"""Fewest hours in a job with which a GPU or node counts as having been in it."""
 LEAST_SLOWER = 0.03
-"""Slower by less than this is no news: healthy GPUs differ by as much."""
+"""A GPU that is slower by less than this is not reported: healthy GPUs differ by as much."""
 LEVEL = 0.05
 """Chance that a report calls even one healthy GPU or node slow."""
 SMALLEST_SPREAD = 0.005
-"""Spread of healthy ones that is always allowed for."""
+"""Spread of healthy GPUs that is always assumed."""
 ROUNDS = 10
 
 
@@ -105,14 +105,14 @@ class Slow:
 
     place: Place
     slower: float
-    """By this part: 0.1 is a tenth."""
+    """How much slower it is: 0.1 is a tenth."""
     slower_low: float
     slower_high: float
     """95 % interval."""
     chance: float
     """Probability that any healthy one among all that were compared looks as slow."""
     hours: int
-    """Beside peers."""
+    """Hours beside peers."""
     jobs: tuple[str, ...]
 
     @property
@@ -128,7 +128,7 @@ class PeerComparison:
     slow: tuple[Slow, ...]
     compared: int
     too_few_hours: int
-    """Seen beside peers, but not for long enough."""
+    """GPUs or nodes that were beside peers, but not for long enough."""
     spread: float
     """Standard deviation of the healthy ones, as a part of their speed."""
 
@@ -164,7 +164,7 @@ def polished(
 ) -> tuple[dict[Place, float], dict[Place, list[float]]]:
     """How fast each is by itself, whoever its peers were, and what is left of it in each job (median polish).
 
-    In a job of few, a slow one drags the middle down and its peers look fast. What they are elsewhere puts that right.
+    In a small job, a slow GPU drags the middle down, and its peers look fast. Their speed in other jobs corrects that.
     """
     effects: dict[Place, float] = defaultdict(float)
     rest: dict[Place, list[float]] = {}
@@ -185,7 +185,7 @@ class PeerSpread(NamedTuple):
 
     between: float
     within: float
-    """0 where hardly any was in two jobs: then `between` has it all."""
+    """From job to job. 0 where hardly any was in two jobs; `between` then has both parts."""
 
     @classmethod
     def of(

@@ -16,7 +16,7 @@ ORDERS = 999
 def permuted(
     residuals: Sequence[float], search: Search, step: Step, alike: float, level: float
 ) -> float:
-    """The share of orders in which a step gains as much. Noise that is alike is shuffled as its independent part.
+    """The share of orders in which a step gains as much. Of noise that is alike, the independent part is shuffled.
 
     No more orders are tried once the share must exceed the level.
     """
@@ -37,7 +37,7 @@ def permuted(
 
 
 def _coloured(parts: Iterable[float], alike: float) -> list[float]:
-    """Noise of which each value keeps `alike` of the one before."""
+    """Noise in which `alike` times the value before is added to each value."""
     values: list[float] = []
     for part in parts:
         values.append(part + alike * values[-1] if values else part / math.sqrt(1 - alike * alike))

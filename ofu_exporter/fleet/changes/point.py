@@ -10,9 +10,9 @@ from statistics import median
 IDLE = 0.001
 """OFU below which a GPU is idle, as in the recording rules. A lower value is read as this one, whose log exists."""
 RESOLUTION = 0.01
-"""Scatter, as a fraction of OFU, that is always allowed for: nobody knows the OFU of a job better."""
+"""Scatter, as a fraction of OFU, that is always assumed: the OFU of a job is never known better."""
 CLIP = 8.0
-"""Standard deviations from the median beyond which a point is drawn in, so that one odd job is no change."""
+"""Points are clipped at this many standard deviations from the median, so that one odd job is no change."""
 NORMAL_MAD = 1.4826
 """Standard deviation of normal noise / its median absolute deviation."""
 
@@ -37,7 +37,7 @@ def logs(points: Sequence[OfuPoint]) -> list[float]:
 
 
 def prepared(points: Sequence[OfuPoint]) -> list[float]:
-    """The same, with odd ones drawn in."""
+    """The logs of the values, with odd ones clipped."""
     return clipped(logs(points))
 
 

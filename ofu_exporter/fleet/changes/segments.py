@@ -10,15 +10,19 @@ from itertools import pairwise
 from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.permutation import permuted
 from ofu_exporter.fleet.changes.point import OfuPoint, logs, prepared, sizes
+from ofu_exporter.fleet.changes.ranks import by_order
 from ofu_exporter.fleet.changes.split import Search, Step, arcs, changes, layout, levelled
-from ofu_exporter.fleet.changes.tails import long_tail, whitened_step
+from ofu_exporter.fleet.changes.tails import long_noise, long_tail, whitened_step
 
 SHORT = 50
-"""Points below which a series' changes are judged by permutation: its long-run variance isn't known well enough."""
+"""Series with fewer points are judged by permutation: their long-run variance isn't known well enough."""
 SHORT_LEVEL, LONG_LEVEL = 0.05, 0.01
-"""Chance of a false alarm that is accepted of one series: of a short one, of a long one."""
+"""Accepted chance of a false alarm: in a short series, and in a long one."""
 CHANGE_SHARE, ARC_SHARE = 0.65, 0.1
-"""Parts of that chance for a change that lasts and for one that ended again; the rest is for what later splits add."""
+"""Parts of that chance: for a change that lasts, and for one that ended again. The rest is for later splits."""
+BY_ORDER = 0.5
+"""Chance of a step by the order of the values alone, over all steps, that is just accepted. Steps that overlap are
+nearly one, so their number makes the chance too large. It nears 1 where few values are far off, or scatter changes."""
 TWO_SIDED_95 = 1.96
 
 
@@ -27,7 +31,7 @@ class Break:
     """A change of level between two neighbours of a series."""
 
     index: int
-    """Of the first point after it."""
+    """Index of the first point after the change."""
     factor: float
     """Level after / level before; at equal size of jobs, where size explains a part."""
     factor_low: float
@@ -36,10 +40,11 @@ class Break:
     chance: float
     """Probability that this series shows such a change anywhere while nothing changed."""
     tail: float
-    """The same by the t distribution, which goes lower than orders of few points can, but trusts the noise more."""
+    """The same probability by the t distribution. It can be smaller than a permutation of few points shows, but
+    assumes more of the noise."""
     before: float
     after: float
-    """Geometric means of the points up to the neighbouring changes, odd ones drawn in."""
+    """Geometric means of the points up to the neighbouring changes, odd ones clipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ def breaks(points: Sequence[OfuPoint], fleet: Likeness) -> list[Break]:
 
 
 def accepted(count: int) -> float:
-    """Chance of a false alarm that is accepted of a series of that many points."""
+    """Accepted chance of a false alarm in a series with this number of points."""
     return SHORT_LEVEL if count < SHORT else LONG_LEVEL
 
 
@@ -102,9 +107,16 @@ def _judged(points: Sequence[OfuPoint], search: Search, fleet: Likeness, level: 
     if step.gain <= 0:
         return _Found(ends, 1.0, 1.0)
     if plan.count >= SHORT:
+        rest, alike = long_noise(residuals, step)
+    else:
+        rest = levelled(residuals, step.ends)
+        alike = fleet.of(rest)
+    order = len(search.steps) * by_order(residuals, rest, step, alike)
+    if order * accepted(plan.count) > BY_ORDER * level:
+        return _Found(ends, 1.0, 1.0)
+    if plan.count >= SHORT:
         tail = long_tail(logs(points), values, search, step)
         return _Found(ends, tail, tail)
-    alike = fleet.of(levelled(residuals, step.ends))
     tail = min(1.0, len(search.steps) * whitened_step(values, plan, step, alike)[2])
     return _Found(ends, permuted(residuals, search, step, alike, level), tail)
 

@@ -11,7 +11,7 @@ from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.sums import JobHistory, ratio
 
 MOST = 3
-"""Names of jobs that are told of one change."""
+"""Most names of jobs that are listed for one change."""
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """Days since 1970 before and after a change; its own day, which is both, is in neither."""
+    """Days since 1970 before and after a change. The day of the change is in neither, since it is both."""
 
     before: range
     after: range
@@ -31,7 +31,7 @@ class Days:
 def shares(
     jobs: Iterable[tuple[JobHistory, JobRow]], cluster: str, model: str, days: Days
 ) -> list[ShareRow]:
-    """The names of jobs that moved it most. Empty where there is no whole day on one side."""
+    """The names of jobs that moved the OFU most. Empty where there is no whole day on one side."""
     found: dict[tuple[str, str], tuple[_Sums, _Sums]] = defaultdict(lambda: (_Sums(), _Sums()))
     for job, row in jobs:
         if (row.cluster, row.model) == (cluster, model):
@@ -63,7 +63,7 @@ def _total(sums: Iterable[_Sums]) -> _Sums:
 def _row(
     name: tuple[str, str], pair: tuple[_Sums, _Sums], totals: tuple[float, float], middle: float
 ) -> ShareRow:
-    """What one name contributed: its distance from the middle, by its share, after less before. They add up."""
+    """What one name contributed: its distance from the middle times its share, after minus before. Rows add up."""
     before, after = pair
     weighed = [
         (sums.utilized - middle * sums.observed) / total

@@ -15,7 +15,7 @@ from operator import itemgetter, mul, sub
 FEWEST = 3
 """Fewest points of a step, and of the rest."""
 LEAST_OWN = 0.1
-"""Part of a step that the sizes of jobs must leave unexplained. Below that, nobody can tell one from the other."""
+"""Part of a step that the sizes of jobs must leave unexplained. With less, step and size cannot be told apart."""
 LONGEST_ARC = 50
 """Points of a step inside a series, at most. Longer ones are found as two changes."""
 
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What is the same for every order of the values: how many they are, and the sizes of the jobs."""
+    """What is the same for every order of the values: their number, and the sizes of the jobs."""
 
     count: int
     size: tuple[float, ...] | None
@@ -79,7 +79,7 @@ class Search:
 
 
 def layout(count: int, sizes: Sequence[float] | None = None) -> Layout:
-    """What is the same for every order of that many values."""
+    """The layout of this number of values: what is the same for every order of them."""
     size = _unit(sizes) if sizes is not None else None
     return Layout(count, size, tuple(accumulate(size or [0.0] * count, initial=0.0)))
 
@@ -108,7 +108,7 @@ def levelled(values: Sequence[float], marks: Sequence[int]) -> list[float]:
 
 
 def centred(values: Sequence[float]) -> list[float]:
-    """The values less their mean."""
+    """The values minus their mean."""
     mean = math.fsum(values) / len(values)
     return [value - mean for value in values]
 

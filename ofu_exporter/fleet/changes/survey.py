@@ -16,9 +16,9 @@ job."""
 REPORT_LEVEL = 0.01
 """Chance that a whole report calls even one change sure while nothing changed."""
 FEWEST_POINTS = 9
-"""Points below which no order of them is rare enough to show a change."""
+"""Series with fewer points are left out: no order of so few is rare enough to show a change."""
 LEAST_FACTOR = 1.1
-"""Changes by less are no news, however sure they are."""
+"""Smaller changes are not reported, however sure they are."""
 NEIGHBOURS = 5
 """Points before and after a change that are named with it."""
 
@@ -45,7 +45,7 @@ class LevelChange:
     gpu_hours_after: float
     """Measured between this change and the next one."""
     reach: tuple[float, float]
-    """Begin of the first point since the change before, and of the last one until the next; Unix seconds."""
+    """Begin of the first point after the earlier change, and of the last point before the next one; Unix seconds."""
 
     @property
     def at_unix(self) -> float:
@@ -59,7 +59,7 @@ class LevelChange:
 
     @property
     def lost_gpu_hours(self) -> float:
-        """GPU-hours that the work since then took beyond what it took at the level before; below 0 what it saved."""
+        """GPU-hours that the work since then took more than at the level before; below 0, GPU-hours that it saved."""
         return self.gpu_hours_after * (1 - self.found.factor)
 
 
@@ -75,10 +75,10 @@ class Survey:
     expected_false: float
     """False alarms to be expected at most among the changes that are not sure."""
     likeness: Mapping[str, Likeness]
-    """Of short series, by kind."""
+    """Likeness of short series, by kind."""
     least_factor: float
     fewest_points: int
-    """That a series needs."""
+    """Fewest points that a series needs."""
     smaller: int
     """Changes that were found and are left out, because they are smaller than the least factor."""
 

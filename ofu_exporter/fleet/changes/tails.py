@@ -14,9 +14,9 @@ from ofu_exporter.fleet.changes.split import Layout, Search, Step, changes, dot,
 PILOT = 5.0
 """Standard deviations beyond which a step does not count as noise when the noise is measured."""
 MOST_WHITENED = 0.7
-"""Likeness beyond which one odd point of noise leaves such a long trail that it passes for a step of few points."""
+"""Above this likeness, one odd point of noise leaves such a long trail that it passes for a step of few points."""
 SUPPORT = 1.65
-"""Standard errors by which the other points of a step must be off too: 5 % of noise is."""
+"""Standard errors by which the other points of a step must be off too. Noise is in 5 % of cases."""
 
 
 def t_tail(t: float, freedom: float) -> float:
@@ -31,7 +31,7 @@ def whitened_step(
 ) -> tuple[float, float, float]:
     """How high a step is, the standard error of that, and the probability of its t in noise.
 
-    Each value is lessened by `alike` of the one before, so that what is left is independent.
+    `alike` times the value before is subtracted from each value, so that what is left is independent.
     """
     inside = [float(step.start <= at < step.end) for at in range(plan.count)]
     columns = [[1.0] * plan.count, *([list(plan.size)] if plan.size else []), inside]
@@ -42,7 +42,7 @@ def whitened_step(
 
 
 def whitened(values: Sequence[float], alike: float) -> list[float]:
-    """Each value less `alike` of the one before; the first on the same scale."""
+    """Each value minus `alike` times the value before; the first is brought to the same scale."""
     first = values[0] * math.sqrt(1 - alike * alike)
     return [first, *(after - alike * before for before, after in pairwise(values))]
 
@@ -61,7 +61,7 @@ def _last_coefficient(columns: list[list[float]], values: list[float]) -> tuple[
 
 
 def _less(values: list[float], bases: list[list[float]]) -> list[float]:
-    """What the bases, each of length 1 and across the others, do not explain of values."""
+    """The part of the values that the bases do not explain; each base has length 1, and all are orthogonal."""
     for base in bases:
         share = dot(values, base)
         values = [value - share * part for value, part in zip(values, base, strict=True)]
@@ -69,15 +69,14 @@ def _less(values: list[float], bases: list[list[float]]) -> list[float]:
 
 
 def long_tail(logs: Sequence[float], values: Sequence[float], search: Search, step: Step) -> float:
-    """The probability that noise makes such a step anywhere in a long series; `values` are logs, odd ones drawn in.
+    """The probability that noise makes such a step anywhere in a long series; `values` are logs with odd ones clipped.
 
-    Two tests share it: by long-run variance, which trusts no model of the noise, and for a step of few points, whose
-    sum long-run variance judges too mildly, by whitened values. That one gets the smaller share.
+    Two tests share that probability. One goes by long-run variance, which needs no model of the noise. It is too mild
+    with a step of few points, so the other goes by whitened values. The second one gets the smaller share.
     """
     plan = search.plan
     residuals = plan.residuals(values)
-    rest = levelled(residuals, [*pilot(residuals), *step.ends])
-    alike = min(long_likeness(rest) + 1 / math.sqrt(plan.count), MOST)  # rather too alike
+    rest, alike = long_noise(residuals, step)
     if not supported(plan.residuals(logs), rest, step, alike):
         return 1.0
     chance = 2 * _long_run_tail(rest, step, plan.size is not None)
@@ -86,10 +85,16 @@ def long_tail(logs: Sequence[float], values: Sequence[float], search: Search, st
     return min(1.0, len(search.steps) * chance)
 
 
-def supported(residuals: Sequence[float], rest: Sequence[float], step: Step, alike: float) -> bool:
-    """Whether a step stands without its most extreme point, and without the trail which that leaves in alike noise.
+def long_noise(residuals: Sequence[float], step: Step) -> tuple[list[float], float]:
+    """What is left of a long series without its clear steps and this one, and how alike neighbours in it are."""
+    rest = levelled(residuals, [*pilot(residuals), *step.ends])
+    return rest, min(long_likeness(rest) + 1 / math.sqrt(len(rest)), MOST)  # rather too alike
 
-    No value may be drawn in here: a trail that is cut off looks like a level.
+
+def supported(residuals: Sequence[float], rest: Sequence[float], step: Step, alike: float) -> bool:
+    """Whether a step is still there without its most extreme point, and without the trail of that point in alike noise.
+
+    No value may be clipped here: a trail that is cut off looks like a level.
     """
     short, large = residuals[step.start : step.end], residuals[: step.start]
     if len(short) > len(large) and step.end == len(residuals):

@@ -24,9 +24,9 @@ def text(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
     lines = [report.headline, *map(shown, facts(report))]
     for section in sections(report, most_rows):
         lines += ["", f"{section.title}:", "", section.table.plain()]
-    remarks = list(_remarks(report))
-    if remarks:
-        lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in remarks)]
+    said = list(remarks(report))
+    if said:
+        lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in said)]
     return "\n".join(lines)
 
 
@@ -35,9 +35,9 @@ def markdown(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
     lines = ["# What changed", "", f"**{report.headline}**", "", " ".join(facts(report))]
     for section in sections(report, most_rows):
         lines += ["", f"## {section.title}", "", section.table.markdown()]
-    remarks = list(_remarks(report))
-    if remarks:
-        lines += ["", "## To know", "", *(f"- {shown(remark)}" for remark in remarks)]
+    said = list(remarks(report))
+    if said:
+        lines += ["", "## To know", "", *(f"- {shown(remark)}" for remark in said)]
     return "\n".join(lines)
 
 
@@ -79,7 +79,16 @@ def sections(report: ChangesReport, most_rows: int) -> Iterator[ReportSection]:
 
 def _changes(rows: Sequence[ChangeRow]) -> TextTable:
     return TextTable(
-        ("WHAT", "SINCE", "LEVEL", "", "FACTOR", "95 %", "CHANCE IN REPORT", "GPU-HOURS LOST"),
+        (
+            "WHAT",
+            "SINCE",
+            "LEVEL BEFORE",
+            "AFTER",
+            "FACTOR",
+            "95 %",
+            "CHANCE IN REPORT",
+            "GPU-HOURS LOST",
+        ),
         (LEFT, LEFT, RIGHT, RIGHT, RIGHT, LEFT, RIGHT, RIGHT),
         [
             (
@@ -161,7 +170,7 @@ def _share_cells(row: ChangeRow, jobs: ShareRow) -> tuple[str, ...]:
 
 def _slow(rows: Sequence[SlowRow]) -> TextTable:
     return TextTable(
-        ("NODE", "GPU", "COMPARED", "SLOWER BY", "95 %", "CHANCE", "HOURS", "JOBS", ""),
+        ("NODE", "GPU", "COMPARED", "SLOWER BY", "95 %", "CHANCE", "HOURS", "JOBS", "SURE"),
         (LEFT, LEFT, LEFT, RIGHT, LEFT, RIGHT, RIGHT, RIGHT, LEFT),
         [
             (
@@ -173,14 +182,15 @@ def _slow(rows: Sequence[SlowRow]) -> TextTable:
                 chance(row.chance),
                 str(row.hours),
                 str(len(row.jobs)),
-                "sure" if row.sure else "in one job only",
+                "yes" if row.sure else "in one job only",
             )
             for row in rows
         ],
     )
 
 
-def _remarks(report: ChangesReport) -> Iterator[str]:
+def remarks(report: ChangesReport) -> Iterator[str]:
+    """How much could be compared, what could not be read, and what else a reader should know."""
     for row in report.peers:
         few = f", {row.too_few_hours} more too briefly" if row.too_few_hours else ""
         if row.count:

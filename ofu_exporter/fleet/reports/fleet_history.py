@@ -31,7 +31,7 @@ class FleetHistory:
     target: float | None = None
     """The OFU that the recording rules aim at."""
     is_simulated: bool = False
-    """Whether an agent said that its values are simulated."""
+    """Whether an agent said in any hour that its values are simulated."""
     is_partly_measured: bool = False
     """Whether another one did not."""
     remark: str = ""

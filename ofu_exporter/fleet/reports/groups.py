@@ -1,4 +1,4 @@
-"""Adds jobs up: by user, account, partition, GPU model, namespace or cluster, and by size."""
+"""Adds jobs up: by user, account, partition, GPU model, framework, namespace or cluster, and by size."""
 
 from __future__ import annotations
 

@@ -43,9 +43,8 @@ def read_history(
     collector.read_installed()
     collector.read_facts_of_jobs()
     collector.read_job_models()
+    collector.read_simulated()
     history.target = collector.value_at_end("target", queries.TARGET)
-    history.is_simulated = bool(collector.value_at_end("simulated", queries.SIMULATED))
-    history.is_partly_measured = not collector.value_at_end("measured", queries.ALL_SIMULATED)
     return history
 
 
@@ -62,9 +61,8 @@ def read_jobs(
     collector.read_raw()
     collector.read_facts_of_jobs()
     collector.read_job_models()
+    collector.read_simulated()
     history.target = collector.value_at_end("target", queries.TARGET)
-    history.is_simulated = bool(collector.value_at_end("simulated", queries.SIMULATED))
-    history.is_partly_measured = not collector.value_at_end("measured", queries.ALL_SIMULATED)
     return history
 
 
@@ -142,6 +140,17 @@ class _Collector:
             for answer in self._either(quantity):
                 take(answer)
         self._read_idle()
+
+    def read_simulated(self) -> None:
+        """Whether values of any hour are simulated, and whether others are measured."""
+        said = {
+            one.labels.get("simulated")
+            for answer in self._either(queries.SIMULATED)
+            for one in answer
+            if one.points
+        }
+        self._history.is_simulated = "1" in said
+        self._history.is_partly_measured = "0" in said
 
     def value_at_end(self, what: str, expression: str) -> float | None:
         """The one value of an expression at the end of the time."""
@@ -235,6 +244,9 @@ class _Collector:
             if any(named):
                 names = self._history.job(one.labels).names
                 names[named] = names.get(named, 0) + len(one.points)
+            if framework := one.labels.get("framework"):
+                frameworks = self._history.job(one.labels).frameworks
+                frameworks[framework] = frameworks.get(framework, 0.0) + len(one.points)
 
     def _take_installed(self, answer: list[Series]) -> None:
         for (hour, key), value in sorted(self._largest(answer, _model_key).items()):
@@ -294,8 +306,7 @@ class _Collector:
                 job.models = dict.fromkeys(models[job.key.cluster], 1.0)
         if all(job.models for job in self._history.jobs.values()):
             return
-        asked = [queries.JOB_MODELS.replace("JOBS", self._jobs)]
-        for _, (answer,) in self._stepped("models of jobs", asked, self._history.span):
+        for answer in self._either(queries.JOB_MODELS):
             for one, job in self._of_jobs(answer):
                 model = one.labels.get("model", "")
                 job.models[model] = job.models.get(model, 0.0) + one.value

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 from ofu_exporter.fleet.reports import pictures, tables
 from ofu_exporter.fleet.reports.html import Markup, document, tag
 from ofu_exporter.fleet.reports.job_result import GpuRow, JobResult, StretchRow
+from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.look import SCRIPT, STYLE
-from ofu_exporter.fleet.reports.report_page import TableColumn, card, key, table
+from ofu_exporter.fleet.reports.report_page import TableColumn, card, table
+from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, over_time
+from ofu_exporter.fleet.reports.zoom import SCRIPT as ZOOM
 
 MOST_ROWS = 128
 """GPUs in the heat map; of more, the slowest are shown."""
@@ -33,23 +36,21 @@ def page(result: JobResult) -> str:
         *_earlier(result),
         *_missing(result),
     ]
-    return document(title, STYLE, SCRIPT, tag("main", *body))
+    return document(title, STYLE, SCRIPT + ZOOM, tag("main", *body))
 
 
 def _lines(result: JobResult) -> Iterator[Markup]:
     if result.points:
         lines = [
-            pictures.PictureLine("act", [point.activity for point in result.points]),
-            pictures.PictureLine("ofu", [point.ofu for point in result.points]),
-            pictures.PictureLine("mfu", [point.mfu for point in result.points]),
+            PictureLine("act", "tensor activity", [point.activity for point in result.points]),
+            PictureLine("ofu", "OFU", [point.ofu for point in result.points]),
+            PictureLine("mfu", "MFU", [point.mfu for point in result.points]),
         ]
         gpus = [point.gpus for point in result.points]
-        ends = (result.points[0].time[:16], result.points[-1].time[:16])
-        drawn = pictures.over_time(
-            lines, gpus, ends, "OFU, reported MFU and tensor activity of the job over time"
-        )
-        names = key(("ofu", "OFU"), ("mfu", "MFU"), ("act", "tensor activity"))
-        yield card("Over time", drawn, names)
+        step = result.step_seconds
+        axis = TimeAxis(unix(result.points[0].time) - step, step)
+        label = "OFU, reported MFU and tensor activity of the job over time"
+        yield card("Over time", over_time(lines, gpus, axis, label))
 
 
 def _slow(result: JobResult) -> Iterator[Markup]:

@@ -28,6 +28,7 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
             **{name: names[name] for name in NAMES[:5]},
             "gpus": _gpus(job.sizes),
             "model": longest(job.models),
+            "framework": longest(job.frameworks),
             "begin": iso(clock.end_of((job.first_hour or 0) - 1)),
             "end": iso(clock.end_of(job.last_hour or 0)),
             "error": error,
@@ -92,6 +93,11 @@ def iso(unix: float) -> str:
     return datetime.datetime.fromtimestamp(unix, datetime.timezone.utc).strftime(
         "%Y-%m-%dT%H:%M:%SZ"
     )
+
+
+def unix(text: str) -> float:
+    """The Unix seconds of what `iso` wrote."""
+    return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z").timestamp()
 
 
 def missing_rows(parts: Sequence[MissingPart]) -> list[MissingRow]:

@@ -3,13 +3,15 @@
 STYLE = """
 :root{--bg:#f6f7f9;--card:#fff;--ink:#171b21;--soft:#56606d;--line:#e1e6ec;--used:#12795a;--mid:#3f86bd;--held:#b3bfcc;
 --idle:#e3e8ee;--bad:#b42318}
-@media(prefers-color-scheme:dark){:root{--bg:#0f1318;--card:#171d24;--ink:#e8ecf1;--soft:#9aa6b4;--line:#2a333d;
+@media screen and (prefers-color-scheme:dark){
+:root{--bg:#0f1318;--card:#171d24;--ink:#e8ecf1;--soft:#9aa6b4;--line:#2a333d;
 --used:#3fb983;--mid:#5a9fd4;--held:#566372;--idle:#27303a;--bad:#ff8f85}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.45 system-ui,"Segoe UI",Roboto,sans-serif;
 font-variant-numeric:tabular-nums}
 main{max-width:80rem;margin:auto;padding:1.4rem 1rem 3rem}
-h1{font-size:1.5rem;margin:0}h2{font-size:1rem;margin:0 0 .6rem}small,.soft{color:var(--soft);font-size:.85em}
+h1{font-size:1.5rem;margin:0}h2{font-size:1rem;margin:0 0 .6rem}
+h3{font-size:.95rem;margin:1rem 0 .3rem}code{overflow-wrap:anywhere}small,.soft{color:var(--soft);font-size:.85em}
 .lead{font-size:1.14rem;max-width:54rem;margin:.5rem 0 1.1rem}
 .card{background:var(--card);border:1px solid var(--line);border-radius:.7rem;padding:.9rem 1.1rem;margin:0 0 1rem;
 overflow-x:auto}
@@ -26,6 +28,11 @@ svg .lab{fill:var(--bad);font-weight:600}.g{stroke:var(--line)}.diag{stroke:var(
 .mfu{fill:none;stroke:var(--bad);stroke-width:1.3;stroke-dasharray:5 3}
 .act{fill:none;stroke:var(--mid);stroke-width:1.1}
 .heat rect{fill:var(--used)}.key b{display:inline-block;width:1.6rem;border-top:3px solid;margin:0 .3rem .25rem 1rem}
+.key .mfu{border-top-style:dashed}.plot path{vector-effect:non-scaling-stroke;stroke-linecap:round}
+.over svg{touch-action:pan-y;cursor:crosshair;user-select:none}.over:focus-visible{outline:2px solid var(--mid)}
+.at{stroke:var(--ink);stroke-width:1}.chosen{fill:var(--mid);opacity:.25}.said{margin:.3rem 0 0;min-height:1.3em}
+.zoom button{font:inherit;font-size:.85em;color:var(--ink);background:var(--bg);border:1px solid var(--line);
+border-radius:.3rem;padding:.1rem .5rem;margin:.3rem .4rem 0 0;cursor:pointer}.zoom button:disabled{opacity:.5}
 table{border-collapse:collapse;width:100%}
 th,td{text-align:left;padding:.3rem .5rem;border-top:1px solid var(--line);font-weight:400;vertical-align:top}
 thead th{border:0;color:var(--soft);font-size:.85em;white-space:nowrap}tbody tr:hover{background:var(--bg)}
@@ -35,8 +42,13 @@ th[aria-sort=ascending] button:after{content:" \\2191"}th[aria-sort=descending] 
 ul{margin:0;padding-left:1.1rem}li{padding:.15rem 0}footer{color:var(--soft);font-size:.85em}
 @media(max-width:52rem){.two{grid-template-columns:1fr}.step{grid-template-columns:1fr auto}
 .track{grid-column:1/-1;order:3}}
-@media print{body{background:#fff}.card{break-inside:avoid;border-color:#ccc}.long{break-inside:auto}
-main{max-width:none;padding:0}}
+@page{margin:12mm}
+@media print{html{font-size:11px}body{background:#fff;font-size:11px}main{max-width:none;padding:0}svg{max-width:none}
+.card{break-inside:avoid;border-color:#ccc;overflow:visible}.long{break-inside:auto}tr,svg{break-inside:avoid}
+h2,h3{break-after:avoid}.two{grid-template-columns:1fr 1fr}.step{grid-template-columns:12rem 1fr 15rem}
+.track{grid-column:auto;order:0}.track,.track i,.key b{print-color-adjust:exact;-webkit-print-color-adjust:exact}
+.zoom,.at,.said{display:none}.heat{max-height:85vh}thead{display:table-header-group;break-inside:avoid}
+table{font-size:9px}th button{display:contents}th,td{padding:.15rem .3rem}}
 """.replace("\n", "")
 SCRIPT = """
 document.querySelectorAll("th button").forEach(function(b){b.addEventListener("click",function(){

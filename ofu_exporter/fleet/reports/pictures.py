@@ -1,4 +1,4 @@
-"""Draws the pictures of reports as SVG: a scatter, a distribution, lines over time, a heat map. A gap stays a gap."""
+"""Draws the pictures of reports as SVG: a scatter, a distribution and a heat map. A gap stays a gap."""
 
 from __future__ import annotations
 
@@ -25,13 +25,6 @@ class Dot(NamedTuple):
     is_flagged: bool
 
 
-class PictureLine(NamedTuple):
-    """A line over time, with the class that it is drawn in."""
-
-    kind: str
-    values: Values
-
-
 def picture(height: float, label: str, *inside: object, kind: str | None = None) -> Markup:
     return tag(
         "svg",
@@ -47,7 +40,7 @@ def scatter(dots: Sequence[Dot]) -> Markup:
     """Reported MFU over OFU with the diagonal. The largest jobs first, so that small ones lie on top."""
     height = 380.0
     shown = sorted(dots, key=lambda dot: (not dot.is_flagged, -dot.gpu_hours))[:MOST_DOTS]
-    top = _round_up(max([0.1, *(max(dot.ofu, dot.mfu) for dot in shown)]))
+    top = round_up(max([0.1, *(max(dot.ofu, dot.mfu) for dot in shown)]))
     scale = _Scale(top, height)
     most = max([1.0, *(dot.gpu_hours for dot in shown)])
     marks = [
@@ -61,7 +54,7 @@ def scatter(dots: Sequence[Dot]) -> Markup:
         )
         for dot in sorted(shown, key=lambda dot: -dot.gpu_hours)
     ]
-    diagonal = _line("diag", scale.x(0), scale.y(0), scale.x(top), scale.y(top))
+    diagonal = line("diag", scale.x(0), scale.y(0), scale.x(top), scale.y(top))
     label = f"Reported MFU over OFU, a dot for each of {len(shown)} jobs; the diagonal is where they agree"
     return picture(height, label, scale.grid(), diagonal, joined(marks), *_labels(shown, scale))
 
@@ -103,11 +96,11 @@ class _Scale(NamedTuple):
         parts: list[Markup] = []
         for value in (step * number for number in range(5)):
             y, x = self.y(value), self.x(value)
-            parts.append(_line("g", LEFT, y, WIDTH - RIGHT, y))
-            parts.append(_text(f"{value:.0%}", LEFT - 6, y + 4, "end"))
-            parts.append(_text(f"{value:.0%}", x, self.height - 18, "middle"))
-        parts.append(_text("OFU", WIDTH - RIGHT, self.height - 4, "end"))
-        parts.append(_text("MFU", 4, 12, "start"))
+            parts.append(line("g", LEFT, y, WIDTH - RIGHT, y))
+            parts.append(text(f"{value:.0%}", LEFT - 6, y + 4, "end"))
+            parts.append(text(f"{value:.0%}", x, self.height - 18, "middle"))
+        parts.append(text("OFU", WIDTH - RIGHT, self.height - 4, "end"))
+        parts.append(text("MFU", 4, 12, "start"))
         return joined(parts)
 
 
@@ -136,62 +129,13 @@ def distribution(values: Sequence[tuple[float, float]]) -> Markup:
         for number, each in enumerate(shown)
     ]
     ticks = [
-        _text(f"{number / bins:.0%}", LEFT + width * number, 168, "middle")
+        text(f"{number / bins:.0%}", LEFT + width * number, 168, "middle")
         for number in range(0, len(shown) + 1, 4)
     ]
-    base = _line("g", LEFT, 150, WIDTH - RIGHT, 150)
-    most_text = _text(f"{most:,.0f} GPU-hours", LEFT, 14, "start")
+    base = line("g", LEFT, 150, WIDTH - RIGHT, 150)
+    most_text = text(f"{most:,.0f} GPU-hours", LEFT, 14, "start")
     return picture(
         height, "GPU-hours by OFU of the job", base, *bars, *ticks, most_text, kind="bars"
-    )
-
-
-def over_time(
-    lines: Sequence[PictureLine], area: Values, ends: tuple[str, str], label: str
-) -> Markup:
-    """Lines of ratios over an area of GPUs, each on a scale of its own; the highest GPUs are named."""
-    height = 190.0
-    known = [value for line in lines for value in line.values if value is not None]
-    top = _round_up(max([0.1, *known]))
-    most = max([1e-9, *(value for value in area if value is not None)])
-    parts = []
-    for number in range(5):
-        y = 150 - 130 * number / 4
-        parts += [
-            _line("g", LEFT, y, WIDTH - RIGHT, y),
-            _text(f"{top * number / 4:.0%}", LEFT - 6, y + 4, "end"),
-        ]
-    parts.append(tag("path", d=_steps(area, most), _class="area"))
-    parts += [tag("path", d=_path(line.values, top), _class=line.kind) for line in lines]
-    parts += [_text(ends[0], LEFT, 168, "start"), _text(ends[1], WIDTH - RIGHT, 168, "end")]
-    parts.append(_text(f"area: GPUs, {most:,.0f} at most", WIDTH - RIGHT, 14, "end"))
-    return picture(height, label, *parts)
-
-
-def _x(number: float, count: int) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * number / max(1, count)
-
-
-def _path(values: Values, top: float) -> str:
-    path, pen_is_up = [], True
-    for number, value in enumerate(values):
-        if value is None:
-            pen_is_up = True
-            continue
-        x, y = _x(number + 0.5, len(values)), 150 - 130 * min(value, top) / top
-        path.append(f"{'M' if pen_is_up else 'L'}{x:.1f},{y:.1f}")
-        if pen_is_up:
-            path.append("h.1")  # so that a single point is seen
-        pen_is_up = False
-    return "".join(path)
-
-
-def _steps(values: Values, most: float) -> str:
-    return "".join(
-        f"M{_x(number, len(values)):.1f},150V{150 - 130 * value / most:.1f}"
-        f"H{_x(number + 1, len(values)):.1f}V150Z"
-        for number, value in enumerate(values)
-        if value
     )
 
 
@@ -199,10 +143,10 @@ def heat_map(rows: Sequence[tuple[str, Values]], label: str) -> Markup:
     """A row of cells for each GPU, darker with more OFU; a cell that is not known is empty."""
     height = 20 + 9.0 * len(rows)
     known = [value for _, values in rows for value in values if value is not None]
-    top = _round_up(max([0.1, *known]))
+    top = round_up(max([0.1, *known]))
     parts: list[Markup] = []
     for number, (name, values) in enumerate(rows):
-        parts.append(_text(name, 0, 9 + 9 * number, "start"))
+        parts.append(text(name, 0, 9 + 9 * number, "start"))
         width = (WIDTH - 110) / max(1, len(values))
         parts += [
             tag(
@@ -221,20 +165,20 @@ def heat_map(rows: Sequence[tuple[str, Values]], label: str) -> Markup:
         height,
         label,
         *parts,
-        _text(f"full colour: {top:.0%}", 110, height - 2, "start"),
+        text(f"full colour: {top:.0%}", 110, height - 2, "start"),
         kind="heat",
     )
 
 
-def _round_up(value: float) -> float:
+def round_up(value: float) -> float:
     """A top of an axis whose quarters are whole percents."""
     return math.ceil(value * 25 - 1e-9) / 25
 
 
-def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
+def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
     place = {"x1": f"{x1:.1f}", "y1": f"{y1:.1f}", "x2": f"{x2:.1f}", "y2": f"{y2:.1f}"}
     return tag("line", _class=kind, **place)
 
 
-def _text(said: str, x: float, y: float, anchor: str) -> Markup:
-    return tag("text", plain(said), x=f"{x:.0f}", y=f"{y:.0f}", text_anchor=anchor)
+def text(said: str, x: float, y: float, anchor: str, kind: str | None = None) -> Markup:
+    return tag("text", plain(said), x=f"{x:.0f}", y=f"{y:.0f}", text_anchor=anchor, _class=kind)

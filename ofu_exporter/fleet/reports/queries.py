@@ -40,7 +40,7 @@ class Quantity(NamedTuple):
         return _JOB_SERIES.sub(rf"\g<0>{{{jobs}}}", self.recorded) if jobs else self.recorded
 
 
-_JOB_SERIES = re.compile(r"\bjob:\w+:\w+")
+_JOB_SERIES = re.compile(r"\bjob(?:_model)?:\w+:\w+")
 
 
 def matcher(label: str, value: str) -> str:
@@ -88,7 +88,7 @@ AGENTS = f"count by (cluster) (count_over_time(ofu_exporter_build_info{WITHIN}))
 """Agents whose own series the server has, by cluster."""
 
 RAW_NAMES = (
-    f"count by ({_JOB}, {', '.join(NAMES)}) (label_replace(count_over_time("
+    f"count by ({_JOB}, {', '.join(NAMES)}, framework) (label_replace(count_over_time("
     'ofu_job_info{CLUSTER}[1h]), "namespace", "$1", "exported_namespace", "(.+)"))'
 )
 
@@ -143,17 +143,21 @@ CAUSE = Quantity(
 )
 """Node-hours for which agents named a cause of a job's divergence as the likeliest."""
 
-JOB_MODELS = (
-    f"sum by ({_JOB}, model) ("
-    f"count_over_time((group by ({_GPU}, job_id, model) (ofu_gpu_info{{JOBS}})){WITHIN}))"
+JOB_MODELS = Quantity(
+    "models of jobs",
+    f"max by ({_JOB}, model) (last_over_time(job_model:ofu_gpu_info:avg1h[59m59s999ms]))",
+    f"sum by ({_JOB}, model) (count_over_time((group by ({_GPU}, job_id, model) "
+    f'(ofu_gpu_info{{job_id!="",CLUSTER}})){WITHIN})) / {LOOKS}',
+    is_always_there=True,
 )
-"""How often a GPU of a model was seen with a job; `JOBS` stands for the jobs' matcher."""
+"""GPUs of each model that a job had. Rules of before lack the series, which is then asked of the agents' own."""
 TARGET = "max(last_over_time(fleet:ofu_target:ratio[1d]))"
-_SIMULATED = (
-    "(last_over_time(cluster:ofu_exporter_simulated:max[1d])"
-    " or last_over_time(ofu_exporter_simulated[1h]))"
+SIMULATED = Quantity(
+    "simulated",
+    f'count_values by (cluster) ("simulated", '
+    f"max_over_time(cluster:ofu_exporter_simulated:max{WITHIN}))",
+    f'count_values by (cluster) ("simulated", '
+    f"max_over_time(ofu_exporter_simulated{{CLUSTER}}{WITHIN}))",
+    is_always_there=True,
 )
-SIMULATED = f"max{_SIMULATED}"
-"""1 where an agent shows simulated values."""
-ALL_SIMULATED = f"min{_SIMULATED}"
-"""0 where another one measures."""
+"""Agents, or clusters, by whether they show simulated values: 0 or 1 in the label `simulated`."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, tables
-from ofu_exporter.fleet.reports.html import Markup, document, joined, tag
-from ofu_exporter.fleet.reports.job_rows import is_flagged
+from ofu_exporter.fleet.reports.html import Markup, document, tag
+from ofu_exporter.fleet.reports.job_rows import is_flagged, unix
 from ofu_exporter.fleet.reports.look import SCRIPT, STYLE
 from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, GroupRow, JobRow, SumsRow
 from ofu_exporter.fleet.reports.text import facts, missing
+from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, over_time
+from ofu_exporter.fleet.reports.zoom import SCRIPT as ZOOM
 
 MOST_JOBS = 600
 MOST_GROUPS = 100
@@ -24,8 +27,8 @@ class TableColumn(NamedTuple):
     is_number: bool = True
 
 
-def page(report: FleetReport) -> str:
-    """The whole file."""
+def page(report: FleetReport, what_changed: Markup | None = None) -> str:
+    """The whole file. `what_changed` stands in it where somebody has looked for that; how to do so, otherwise."""
     time = report.time
     title = f"GPU fleet, {time.start[:10]} to {time.end[:10]}"
     if report.total.ofu is not None:
@@ -36,6 +39,7 @@ def page(report: FleetReport) -> str:
         tag("p", report.headline, _class="lead"),
         card("The funnel", *map(_step, [(step, report.currency) for step in report.funnel])),
         tag("div", *_pictures(report), _class="two"),
+        what_changed or _how_to_see_changes(report),
         *_tables(report),
         *_remarks(report),
         tag(
@@ -43,7 +47,7 @@ def page(report: FleetReport) -> str:
             "OFU is weighted by GPU-hours everywhere. What is not known is shown as - and is no 0.",
         ),
     ]
-    return document(title, STYLE, SCRIPT, tag("main", *body))
+    return document(title, STYLE, SCRIPT + ZOOM, tag("main", *body))
 
 
 def card(title: str, *inside: object, kind: str = "card") -> Markup:
@@ -85,29 +89,16 @@ def _pictures(report: FleetReport) -> Iterator[Markup]:
     others = [tag("h2", "GPU-hours by OFU of the job"), pictures.distribution(known)]
     if report.hours:
         lines = [
-            pictures.PictureLine("ofu", [row.ofu for row in report.hours]),
-            pictures.PictureLine("mfu", [row.mfu for row in report.hours]),
+            PictureLine("ofu", "OFU", [row.ofu for row in report.hours]),
+            PictureLine("mfu", "MFU", [row.mfu for row in report.hours]),
         ]
         gpus = [row.held_gpus for row in report.hours]  # an hour that is not covered is a gap
-        ends = (report.hours[0].end[:16], report.hours[-1].end[:16])
+        axis = TimeAxis(unix(report.hours[0].end) - HOUR, HOUR)
         others += [
             tag("h2", "OFU and reported MFU, hour by hour"),
-            pictures.over_time(lines, gpus, ends, "OFU and reported MFU of all jobs over time"),
-            key(("ofu", "OFU"), ("mfu", "MFU")),
+            over_time(lines, gpus, axis, "OFU and reported MFU of all jobs over time"),
         ]
     yield tag("section", *others, _class="card")
-
-
-_COLOURS = {"ofu": "--used", "mfu": "--bad", "act": "--mid"}
-
-
-def key(*lines: tuple[str, str]) -> Markup:
-    """What the lines of a picture are."""
-    parts = [
-        joined([Markup(f'<b style="border-color:var({_COLOURS[kind]})"></b>'), name])
-        for kind, name in lines
-    ]
-    return tag("div", *parts, _class="key soft")
 
 
 def table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], name: str) -> Markup:
@@ -232,6 +223,21 @@ def _sizes(report: FleetReport) -> Markup:
         for row in report.sizes
     ]
     return card("By size of job", table(heads, rows, "By size of job"))
+
+
+def _how_to_see_changes(report: FleetReport) -> Markup:
+    command = (
+        f"ofu-exporter fleet changes --prometheus {report.server} --since {report.time.hours}h "
+        f"--until {report.time.end} --format json --output changes.json"
+    )
+    said = [
+        "This page was made without it. To have it here, run ",
+        tag("code", command),
+        " and make this page with ",
+        tag("code", "--changes changes.json"),
+        ".",
+    ]
+    return card("What changed", tag("p", *said, _class="soft"))
 
 
 def _remarks(report: FleetReport) -> Iterator[Markup]:

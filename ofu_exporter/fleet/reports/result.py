@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.fleet.reports.agreement import Agreement
 
-By = Literal["user", "account", "partition", "model", "namespace", "cluster", "job"]
+By = Literal["user", "account", "partition", "model", "framework", "namespace", "cluster", "job"]
 
 
 class ResultRow(BaseModel):
@@ -81,6 +81,7 @@ class JobRow(SumsRow):
     namespace: str
     gpus: float | None
     model: str | None = Field(description="Of most of its GPUs.")
+    framework: str | None = Field(description="As its reports say.")
     begin: str = Field(description="The begin of the first hour with data of it, UTC.")
     end: str
     error: float | None = Field(description="MFU - OFU over the same GPU-hours.")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
@@ -32,8 +33,11 @@ def as_csv(kind: type[BaseModel], members: Sequence[BaseModel]) -> str:
     return out.getvalue()
 
 
-def as_parquet(kind: type[BaseModel], members: Sequence[BaseModel]) -> bytes:
-    """The same as Parquet. Raises ConfigError without pyarrow."""
+def as_parquet(report: FleetReport) -> bytes:
+    """The rows as Parquet. Columns have their types and descriptions also where no value is known.
+
+    Raises ConfigError without pyarrow.
+    """
     try:
         import pyarrow  # noqa: PLC0415 - an extra: it is larger than all the rest
         import pyarrow.parquet  # noqa: PLC0415
@@ -41,11 +45,30 @@ def as_parquet(kind: type[BaseModel], members: Sequence[BaseModel]) -> bytes:
         raise ConfigError(
             "Parquet needs the extra parquet: pip install 'ofu-exporter[parquet]'"
         ) from None
-    data = [row.model_dump() for row in members]
-    columns = {name: [row[name] for row in data] for name in kind.model_fields}
+    kind, members = rows(report)
+    types = {int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
+    fields = [
+        pyarrow.field(
+            name,
+            types[_type(each)],
+            metadata=each.description and {"description": each.description},
+        )
+        for name, each in kind.model_fields.items()
+    ]
+    about = {"currency": report.currency, "start": report.time.start, "end": report.time.end}
+    schema = pyarrow.schema(fields, metadata=about)
+    table = pyarrow.Table.from_pylist([row.model_dump() for row in members], schema=schema)
     out = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(pyarrow.table(columns), out)
+    pyarrow.parquet.write_table(table, out)
     return bytes(out.getvalue().to_pybytes())
+
+
+def _type(field: FieldInfo) -> type:
+    """The type of a column, whether its values may be missing or not."""
+    kinds = [each for each in get_args(field.annotation) if each is not type(None)]
+    (kind,) = kinds or [field.annotation]
+    assert isinstance(kind, type)
+    return kind
 
 
 def cell(value: Any) -> Any:

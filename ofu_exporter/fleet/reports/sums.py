@@ -73,6 +73,8 @@ class JobHistory:
     verdicts: dict[str, float] = field(default_factory=dict)
     """Node-hours."""
     causes: dict[str, float] = field(default_factory=dict)
+    frameworks: dict[str, float] = field(default_factory=dict)
+    """By the hours for which it had told them."""
     models: dict[str, float] = field(default_factory=dict)
     first_hour: int | None = None
     last_hour: int | None = None

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
@@ -189,21 +188,15 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class FleetServer(uvicorn.Server):
-    """A server that ends at SIGINT and SIGTERM, and leaves it at that."""
+    """A server that leaves signals to whoever runs it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._end)
         yield
-
-    def _end(self) -> None:
-        self.should_exit = True
 
 
 def serve(app: FleetApp, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM. Raises ConfigError where the address cannot be used."""
+    """Serve for as long as the process runs. Raises ConfigError where the address cannot be used."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=2048)

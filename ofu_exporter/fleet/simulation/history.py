@@ -25,8 +25,8 @@ from ofu_exporter.fleet.simulation.raw_pages import raw_lines
 from ofu_exporter.fleet.simulation.series import RecordedSeries
 from ofu_exporter.fleet.simulation.spec import MINUTE, Level
 from ofu_exporter.fleet.simulation.sum_series import GpuSums, OwnerSums, node_series
+from ofu_exporter.fleet.simulation.whole_file import whole_file
 
-PART = ".part"
 END = "# EOF\n"
 
 
@@ -35,6 +35,8 @@ class Written(NamedTuple):
 
     path: Path
     samples: int
+    go_on: str
+    """The time from which to go on, when this is the last one that was written."""
 
 
 class HistoryError(OfuError):
@@ -54,7 +56,7 @@ def recorded(fleet: SimulatedFleet, begin_unix: float) -> list[RecordedSeries]:
         for series in minutely:
             owners.add(series)
         gpus.add(job.job)
-        hourly = list(hours.job(job.job, job.labels))
+        hourly = list(hours.job(job))
         found += [*minutely, *_baselines(job, minutely, length), *hourly]
     of_owners = list(owners.series())
     found += [*of_owners, *cluster_baselines(of_owners, length), *gpus.series()]
@@ -74,7 +76,7 @@ def _baselines(
 def level_of(name: str) -> Level:
     """The level of the specification that a series belongs to."""
     level = name.partition(":")[0]
-    if name.endswith((":increase1h", "ratio_increase1h", "topk1_1h")):
+    if name.endswith((":increase1h", "ratio_increase1h", "topk1_1h", "info:avg1h")):
         return "hour"
     if level in ("user", "account", "partition", "namespace"):
         return "owner"
@@ -93,41 +95,45 @@ def write(
     series = recorded(fleet, begin_unix)
     step = fleet.spec.history.segment
     end = fleet.spec.length + 1
-    first = int(begin_unix // MINUTE) + begin
-    while first < int(begin_unix // MINUTE) + end:
-        until = min((first // step + 1) * step, int(begin_unix // MINUTE) + end)
-        minutes = (first - int(begin_unix // MINUTE), until - int(begin_unix // MINUTE))
-        name = _stamp(first * MINUTE).replace(":", "")
-        yield _file(folder / f"recorded-{name}.om", _lines(series, minutes, begin_unix), first)
+    start = int(begin_unix // MINUTE)
+    first = start + begin
+    while first < start + end:
+        until = min((first // step + 1) * step, start + end)
+        minutes = (first - start, until - start)
         raw = raw_lines(fleet, begin_unix, minutes)
+        name = stamp(first * MINUTE).replace(":", "")
+        after = first if raw is not None else until
+        lines = _lines(series, minutes, begin_unix)
+        yield _file(folder / f"recorded-{name}.om", lines, (first, after))
         if raw is not None:
-            yield _file(folder / f"raw-{name}.om", raw, first)
+            yield _file(folder / f"raw-{name}.om", raw, (first, until))
         first = until
 
 
-def _stamp(unix: float) -> str:
+def stamp(unix: float) -> str:
+    """A time as --from takes it."""
     return datetime.datetime.fromtimestamp(unix, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
 
 
-def _file(path: Path, lines: Iterable[tuple[str, int]], first: int) -> Written:
-    """Write one file under another name and rename it once it is complete."""
-    part = path.with_name(path.name + PART)
+def _file(path: Path, lines: Iterable[tuple[str, int]], go_on: tuple[int, int]) -> Written:
+    """Write one file.
+
+    `go_on` are the minutes from which to go on without the file, and with it.
+    """
+    without, after = (stamp(minute * MINUTE) for minute in go_on)
     samples = 0
     try:
-        with part.open("w") as file:
+        with whole_file(path) as file:
             for text, count in lines:
                 file.write(text)
                 samples += count
             file.write(END)
-        part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
-        begin = _stamp(first * MINUTE)
         raise HistoryError(
             f"cannot write {path}: {error.strerror or error}; the files before are whole: "
-            f"make room, and go on with --from {begin}"
+            f"make room, and go on with --from {without}"
         ) from error
-    return Written(path, samples)
+    return Written(path, samples, after)
 
 
 def _lines(

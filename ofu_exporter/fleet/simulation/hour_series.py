@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ofu_exporter.fleet.simulation.job_series import GRACE, REMEMBERED, JobSeries
-from ofu_exporter.fleet.simulation.observed import GrowingSum, ObservedJob
+from ofu_exporter.fleet.simulation.observed import GrowingSum
 from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals, divided
 from ofu_exporter.fleet.simulation.sum_series import OWNER, TARGET, GpuSums
 
@@ -36,8 +36,9 @@ class HourSums:
         self._hours = length // HOUR
         self._owners: dict[tuple[str, ...], dict[str, Totals]] = {}
 
-    def job(self, job: ObservedJob, labels: Mapping[str, str]) -> Iterator[RecordedSeries]:
+    def job(self, series: JobSeries) -> Iterator[RecordedSeries]:
         """The hours of one job, which count for its owner."""
+        job, labels = series.job, series.labels
         first = job.start // HOUR + 1
         last = min((job.end + GRACE + REMEMBERED - 1) // HOUR + 1, self._hours)
         if last < first:
@@ -62,8 +63,12 @@ class HourSums:
         values["ofu:ratio_increase1h"] = divided(used, observed)
         if job.reported:
             values["mfu:ratio_increase1h"] = divided(values[HOURLY[4]], values[HOURLY[3]])
-        for name, each in values.items():
-            yield RecordedSeries(f"job:{name}", labels, HOUR * first, each, HOUR)
+        yield from series.models(hours)
+        told = [series.has_told(HOUR * hour - 59, HOUR * hour) for hour in hours]
+        for named, is_wanted in series.named():
+            for name, each in values.items():
+                kept = _where(each, [one == is_wanted for one in told])
+                yield RecordedSeries(f"job:{name}", named, HOUR * first, kept, HOUR)
 
     def series(self) -> Iterator[RecordedSeries]:
         """The hours of owners, of users, accounts, partitions and namespaces, and the MFU of the cluster."""
@@ -126,6 +131,10 @@ class HourSums:
     @staticmethod
     def _hourly(name: str, labels: Mapping[str, str], values: array[float]) -> RecordedSeries:
         return RecordedSeries(name, labels, 0, values, HOUR)
+
+
+def _where(values: array[float], mask: Sequence[bool]) -> array[float]:
+    return array("d", (v if is_kept else ABSENT for v, is_kept in zip(values, mask, strict=True)))
 
 
 def _wasted(observed: array[float], used: array[float]) -> array[float]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from array import array
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from statistics import median
 
 from ofu_exporter.fleet.simulation.agent import SCHEDULER
@@ -54,6 +58,9 @@ class JobSeries:
         self._end = job.end
         reporting = draft.group.report
         self._reports_from = job.start + reporting.every if reporting and job.reported else None
+        self._framework = reporting.framework if reporting else ""
+        self._told = tuple(_told(job)) if self._framework else ()
+        """From when to when the framework is known: from a run's first report to the begin of the next run."""
         self._cut = fleet.spec.length
 
     def _while(self, last: int, value: Values, first: int | None = None) -> array[float]:
@@ -76,14 +83,51 @@ class JobSeries:
 
     def series(self) -> Iterator[RecordedSeries]:
         """Every series that the rules of each minute keep of the job."""
+        yield from self._named()
         for name, values in self._values():
             yield RecordedSeries(name, self.labels, self.first, values)
         if self._reports_from is not None:
             yield from self._verdicts()
 
+    def _named(self) -> Iterator[RecordedSeries]:
+        """The job by its names: without its framework until a run has reported it, and with it from then on."""
+        for labels, is_wanted in self.named():
+            values = self._known(partial(self._one_where, is_wanted))
+            yield RecordedSeries("job:ofu_job_info:topk1", labels, self.first, values)
+
+    def _one_where(self, is_wanted: bool, minute: int) -> float:
+        return 1.0 if self.has_told(minute, minute) == is_wanted else ABSENT
+
+    def named(self) -> Iterator[tuple[Mapping[str, str], bool]]:
+        """The labels of the job, and whether they are those of the time when its framework is known."""
+        yield self.labels, False
+        if self._told:
+            yield {**self.labels, "framework": self._framework}, True
+
+    def has_told(self, first: int, last: int) -> bool:
+        """Whether the framework is known at one of these minutes."""
+        return any(begin <= last and first < end for begin, end in self._told)
+
+    def models(self, hours: range) -> Iterator[RecordedSeries]:
+        """Its devices by model, the mean over each hour by twelve looks."""
+        counts: Counter[str] = Counter()
+        for node, devices in self.job.truth.job.devices.items():
+            counts[self._fleet.nodes[node].model.names[0]] += len(devices)
+        shares = [self._looks(hour) / 12 for hour in hours]
+        for model, count in counts.items():
+            labels = {"cluster": self.labels["cluster"], "job_id": self.labels["job_id"]}
+            values = array("d", (count * share or ABSENT for share in shares))
+            name = "job_model:ofu_gpu_info:avg1h"
+            yield RecordedSeries(name, {**labels, "model": model}, 60 * hours.start, values, 60)
+
+    def _looks(self, hour: int) -> float:
+        """Looks of the hour that see the job, each by the part of it that is on nodes with an agent."""
+        running, start = self.job.truth.is_running, self.job.start
+        minutes = (minute - start for minute in range(60 * hour - 55, 60 * hour + 1, 5))
+        return sum(self.job.present[m] for m in minutes if 0 <= m < len(running) and running[m])
+
     def _values(self) -> Iterator[tuple[str, array[float]]]:
         job = self.job
-        yield "job:ofu_job_info:topk1", self._known(lambda _: 1.0)
         used = self._known(_rate(job.used, SHORT))
         observed = self._known(_rate(job.observed, SHORT))
         yield "job:ofu_job_utilization_seconds:rate5m", used
@@ -243,3 +287,14 @@ class JobSeries:
 def _rate(sums: GrowingSum, minutes: int) -> Values:
     seconds = minutes * MINUTE
     return lambda minute: sums.grown(minute, minutes) / seconds
+
+
+def _told(job: ObservedJob) -> Iterator[tuple[int, float]]:
+    made = [minute for minute, _ in job.reported]
+    runs = job.truth.job.runs
+    for (begin, end), following in zip(
+        runs, [*(run[0] for run in runs[1:]), math.inf], strict=True
+    ):
+        place = bisect_right(made, begin)
+        if place < len(made) and made[place] <= end:
+            yield made[place], following

@@ -13,7 +13,8 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
 from ofu_exporter.fleet.simulation.mistakes import reported_over_right
 from ofu_exporter.fleet.simulation.spec import JobGroup, LengthSpread, ValueSpread
-from ofu_exporter.fleet.simulation.spec_file import Place, SpecFile
+from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.support.checked_yaml import Place
 
 FIRST_ID = 1001
 USUAL_CLOCK = 0.74

@@ -37,6 +37,8 @@ def report_body(
         "precision": reporting.precision,
         "gpus": max(1, round(truth.gpu_shares)),
     }
+    if reporting.framework:
+        body["framework"] = reporting.framework
     if reporting.recompute is not None:
         body["recompute"] = reporting.recompute
     if reporting.model is not None:

@@ -114,6 +114,7 @@ class Reporting(_SpecPart):
     convention: str | None = Field(default=None, description="Counts by it, right or wrong.")
     precision: Literal["tf32", "bf16", "fp16", "fp8", "fp4", "int8", "fp64"] = "bf16"
     recompute: Literal["none", "selective", "full"] | None = None
+    framework: Annotated[str, Field(pattern=r"^[a-z0-9-]*$", max_length=30)] = ""
     noise: float = Field(default=0.003, ge=0.0, le=0.1, description="As a share of the MFU.")
 
     @field_validator("every")

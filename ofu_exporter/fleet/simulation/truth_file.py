@@ -11,6 +11,7 @@ from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.reporting import reported_mfu
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.fleet.simulation.truth import JobTruth
+from ofu_exporter.fleet.simulation.whole_file import whole_file
 
 JOBS, MINUTES, FAULTS = "jobs.jsonl", "minutes.csv", "faults.jsonl"
 HEAD = "unix,job_id,ofu,mfu,reported_mfu\n"
@@ -19,13 +20,13 @@ HEAD = "unix,job_id,ofu,mfu,reported_mfu\n"
 def write(fleet: SimulatedFleet, begin_unix: float, folder: Path) -> None:
     """Write the three files of the truth into a folder. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / JOBS).open("w") as file:
+    with whole_file(folder / JOBS) as file:
         file.writelines(_line(job_facts(truth, fleet, begin_unix)) for truth in fleet.jobs)
-    with (folder / MINUTES).open("w") as file:
+    with whole_file(folder / MINUTES) as file:
         file.write(HEAD)
         for truth in fleet.jobs:
             file.writelines(_minutes(truth, fleet.spec.seed, begin_unix))
-    with (folder / FAULTS).open("w") as file:
+    with whole_file(folder / FAULTS) as file:
         file.writelines(_line(each) for each in _faults(fleet, begin_unix))
 
 

@@ -176,6 +176,8 @@ class Cause:
     hypotheses: Callable[[CauseFacts], Iterator[Hypothesis]]
     needs: tuple[str, ...] = ()
     """Facts without which the cause has no ratio."""
+    meaning: str = field(kw_only=True)
+    """What is wrong, or is rightly left out, whatever the job: what is said where its facts are not known."""
 
 
 class _Module(Protocol):

@@ -65,8 +65,36 @@ def _without_windows(terms: Sequence[Term]) -> Sequence[Term]:
 
 
 CAUSES = (
-    Cause("full_attention_counted", Side.REPORT, 1.5, _full, ("config",)),
-    Cause("causal_half_missing", Side.REPORT, 2.0, _half, ("config",)),
-    Cause("attention_omitted", Side.REPORT, 1.5, _omitted, ("config",)),
-    Cause("sliding_window_ignored", Side.REPORT, 1.5, _unwindowed, ("config",)),
+    Cause(
+        "full_attention_counted",
+        Side.REPORT,
+        1.5,
+        _full,
+        ("config",),
+        meaning="attention is causal, and the count takes every pair of query and key",
+    ),
+    Cause(
+        "causal_half_missing",
+        Side.REPORT,
+        2.0,
+        _half,
+        ("config",),
+        meaning="attention goes in both directions, and the count takes half of the pairs",
+    ),
+    Cause(
+        "attention_omitted",
+        Side.REPORT,
+        1.5,
+        _omitted,
+        ("config",),
+        meaning="the count has the weights (6 per parameter and token) and not the attention cores",
+    ),
+    Cause(
+        "sliding_window_ignored",
+        Side.REPORT,
+        1.5,
+        _unwindowed,
+        ("config",),
+        meaning="layers attend in a sliding window, and the count takes the whole sequence",
+    ),
 )

@@ -43,6 +43,19 @@ def _convention(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 CAUSES = (
-    Cause("wrong_gpu_count", Side.REPORT, 4.0, _gpus),
-    Cause("other_convention", Side.REPORT, 2.0, _convention, ("config",)),
+    Cause(
+        "wrong_gpu_count",
+        Side.REPORT,
+        4.0,
+        _gpus,
+        meaning="the report divides by a wrong number of GPUs",
+    ),
+    Cause(
+        "other_convention",
+        Side.REPORT,
+        2.0,
+        _convention,
+        ("config",),
+        meaning="the count follows another convention",
+    ),
 )

@@ -32,4 +32,12 @@ def _tiles(facts: CauseFacts) -> Iterator[Hypothesis]:
         )
 
 
-CAUSES = (Cause("tile_quantization", Side.HARDWARE, 2.0, _tiles),)
+CAUSES = (
+    Cause(
+        "tile_quantization",
+        Side.HARDWARE,
+        2.0,
+        _tiles,
+        meaning="tiles add FLOPs where shapes do not fit them, which MFU rightly leaves out",
+    ),
+)

@@ -46,7 +46,28 @@ def _without_predictions(step: CountedStep) -> CountedStep:
 
 
 CAUSES = (
-    Cause("embedding_counted", Side.REPORT, 1.5, _embedding, ("config",)),
-    Cause("head_omitted", Side.REPORT, 2.0, _head, ("config",)),
-    Cause("predictions_omitted", Side.REPORT, 1.5, _predictions, ("config",)),
+    Cause(
+        "embedding_counted",
+        Side.REPORT,
+        1.5,
+        _embedding,
+        ("config",),
+        meaning="the embedding is looked up, and the count multiplies it",
+    ),
+    Cause(
+        "head_omitted",
+        Side.REPORT,
+        2.0,
+        _head,
+        ("config",),
+        meaning="the head multiplies the whole vocabulary, and the count leaves it out",
+    ),
+    Cause(
+        "predictions_omitted",
+        Side.REPORT,
+        1.5,
+        _predictions,
+        ("config",),
+        meaning="multi-token-prediction layers are trained, and the count leaves them out",
+    ),
 )

@@ -38,7 +38,8 @@ class Poster:
         """`facts` go into every report. `on_answer` gets the answer to each accepted one, `say` each trouble once."""
         self._channel = channel
         self._token = token
-        self._facts = facts
+        self.facts = dict(facts)
+        """What is sent with every report."""
         self._on_answer = on_answer
         self._say = say
         self._intervals = Intervals(EVERY_SECONDS)
@@ -66,7 +67,7 @@ class Poster:
         self._channel.close()
 
     def _post(self, report: IntervalReport) -> None:
-        body = {**self._facts, **report.values, "start": report.start, "end": report.end}
+        body = {**self.facts, **report.values, "start": report.start, "end": report.end}
         if "mfu" in report.values:  # the framework says what it is: no size makes it a percentage
             body["mfu"] = quantities.written(report.values["mfu"])
         if report.step is not None:

@@ -35,6 +35,7 @@ def _job_info(view: JobView) -> Rows:
         job.scheduler,
         job.array_job_id,
         job.array_task_id,
+        view.reports.framework if view.reports else "",
     )
     return ((labels, 1.0),)
 
@@ -54,8 +55,9 @@ JOB_METRICS: tuple[JobMetric, ...] = (
                 "scheduler",
                 "array_job_id",
                 "array_task_id",
+                "framework",
             ),
-            "1; what the scheduler says of the job.",
+            "1; what the scheduler says of the job, and the name of the framework that its reports say it uses.",
         ),
         _job_info,
     ),

@@ -92,6 +92,16 @@ def test_the_funnel_adds_up_in_gpu_hours_and_money() -> None:
     assert steps["effective"].share == pytest.approx(0.1)
 
 
+def test_jobs_are_added_up_by_framework_and_those_that_name_none_are_not_known() -> None:
+    made = history(HONEST, WRONG, job("9", "eve", JobSums(5, 5, 1), frameworks={"nemo": 1.0}))
+    WRONG.frameworks = {"megatron": 1.0, "nemo": 3.0}
+    try:
+        found = {row.name: row.held_gpu_hours for row in report(made, by="framework").groups}
+    finally:
+        WRONG.frameworks = {}
+    assert found == {"(not known)": 80, "nemo": 45}
+
+
 def test_ratios_are_sums_over_sums_and_gpu_hours_without_ofu_are_no_zero() -> None:
     total = report().total
     assert total.ofu == pytest.approx(40 / 130)

@@ -39,12 +39,15 @@ pytestmark = [
 
 H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
 N1, N2, N3 = (StoredNode("a", f"n{each}:9846", H100, 4) for each in (1, 2, 3))
-M1 = StoredNode("b", "m1:9846", A100, 4, simulated=1.0)
+M1 = StoredNode("b", "m1:9846", A100, 4, simulated=10.0)
 NODES = (N1, N2, N3, M1)
 HOURS = 30
-HONEST = ScheduledJob("1", "alice", (N1, N2), 2, 20, 0.42, 0.40, verdict="agree")
+HONEST = ScheduledJob("1", "alice", (N1, N2), 2, 20, 0.42, 0.40, verdict="agree", framework="nemo")
 WRONG = ScheduledJob(
-    "2", "bob", (N3,), 1.5, 10.25, 0.2, 0.5, verdict="mfu_above_ofu", cause="sparse_peak"
+    *("2", "bob", (N3,), 1.5, 10.25, 0.2, 0.5),
+    verdict="mfu_above_ofu",
+    cause="sparse_peak",
+    framework="megatron",
 )
 IDLE = ScheduledJob("3", "carol", (N3,), 12, 25, 0.0)
 HALF = ScheduledJob("1", "dave", (M1,), 3, 28, 0.3, 0.28, measured=0.5, verdict="agree")
@@ -217,13 +220,28 @@ def test_the_rules_records_are_used_where_they_are(raw: Prometheus, recorded: Pr
     assert with_rules.target == pytest.approx(0.4)
 
 
-def test_a_fleet_with_a_simulated_node_is_known_as_such(
+def test_a_fleet_with_a_node_that_once_was_simulated_is_known_as_such(
     raw: Prometheus, recorded: Prometheus
 ) -> None:
-    for known in (read(raw), read(recorded)):
+    """Its node was simulated in the first ten hours, and is not at the end."""
+    for server in (raw, recorded):
+        known = read(server)
         assert known.is_simulated
         assert known.is_partly_measured
         assert known.mark.startswith("SIMULATED in part")
+        assert read(server, begin=BEGIN + 11 * HOUR).mark == ""
+
+
+def test_the_framework_is_the_one_that_any_node_tells_and_unknown_where_none_does(
+    history: FleetHistory,
+) -> None:
+    told = {key: {*job.frameworks} for key, job in history.jobs.items()}
+    assert told == {
+        JobKey("a", "1"): {"nemo"},
+        JobKey("a", "2"): {"megatron"},
+        JobKey("a", "3"): set(),
+        JobKey("b", "1"): set(),
+    }
 
 
 def test_rules_that_were_loaded_late_are_completed_from_the_pages(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from xml.etree import ElementTree
 
 from hypothesis import given
@@ -12,15 +11,12 @@ from ofu_exporter.fleet.reports.pictures import (
     MOST_DOTS,
     MOST_LABELS,
     Dot,
-    PictureLine,
     distribution,
     heat_map,
-    over_time,
     scatter,
 )
 
 VALUES = st.lists(st.one_of(st.none(), st.floats(0.0, 1.2)), max_size=50)
-ENDS = ("2026-01-01", "2026-01-02")
 
 
 @given(VALUES, VALUES)
@@ -30,7 +26,6 @@ def test_every_picture_is_well_formed_and_has_a_name(
     known = [(value, 2.0) for value in one if value is not None]
     dots = [Dot("a<b", "n&m", value, value / 2, 1.0, value > 0.5) for value, _ in known]
     for drawn in (
-        over_time([PictureLine("ofu", one), PictureLine("mfu", other)], other, ENDS, "lines"),
         heat_map([("n1 0", one), ("n1 1", other)], "GPUs"),
         distribution(known),
         scatter(dots),
@@ -41,9 +36,6 @@ def test_every_picture_is_well_formed_and_has_a_name(
 
 
 def test_a_gap_stays_a_gap() -> None:
-    drawn = over_time([PictureLine("ofu", [0.1, 0.2, None, 0.3])], [8.0] * 4, ENDS, "x")
-    (path,) = re.findall(r'<path d="([^"]*)" class="ofu">', drawn)
-    assert path.count("M") == 2
     cells = heat_map([("gpu", [0.1, None, 0.0])], "x")
     assert cells.count("<rect") == 2
 

@@ -96,6 +96,19 @@ def test_axe_finds_nothing(name: str, look: str, tmp_path: Path) -> None:
 
 @needs_browser
 @pytest.mark.slow
+def test_on_paper_a_hundred_and_fifty_jobs_are_few_pages(tmp_path: Path) -> None:
+    """With the sizes of a screen they were fifteen, the funnel alone one of them."""
+    jobs = [job(f"{n}", f"user{n % 26}", JobSums(1e3, 1e3, 333, 900, 450, 300)) for n in range(150)]
+    path = tmp_path / "page.html"
+    path.write_text(page(report(history(*jobs))))
+    printed = tmp_path / "page.pdf"
+    seen(path, tmp_path / "profile", f"--print-to-pdf={printed}")
+    pages = len(re.findall(rb"/Type /Page\b", printed.read_bytes()))
+    assert 3 <= pages <= 8
+
+
+@needs_browser
+@pytest.mark.slow
 def test_a_head_that_is_pressed_sorts_the_table(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     press = (

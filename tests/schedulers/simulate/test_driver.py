@@ -41,8 +41,8 @@ def test_a_job_ends_and_after_a_pause_the_next_begins() -> None:
     assert job() == ("1008", 5000.0 + short.seconds + PAUSE_SECONDS)
 
 
-def test_the_jobs_that_the_readme_names_run_as_long_as_anybody_reads_it() -> None:
-    text = Path("README.md").read_text()
+def test_the_jobs_that_the_documentation_names_run_as_long_as_anybody_reads_it() -> None:
+    text = Path("README.md").read_text() + Path("docs/start.md").read_text()
     named = set(re.findall(r"(?:job show |job_id\S+?|--job )\"?(1\d\d\d)\b", text)) - {"1234"}
     clock = FakeClock(100.0)
     scheduler = Scheduler(Options(), clock, lambda: 5000.0)

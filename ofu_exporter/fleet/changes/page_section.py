@@ -1,0 +1,53 @@
+"""Shows what changed as a part of a report's page, from the JSON that `fleet changes` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.changes.result import ChangesReport
+from ofu_exporter.fleet.changes.text import MOST_ROWS, facts, remarks, sections
+from ofu_exporter.fleet.reports.html import Markup, tag
+from ofu_exporter.fleet.reports.report_page import TableColumn, card, table
+from ofu_exporter.support.tables import RIGHT
+
+
+def read_changes(path: Path) -> ChangesReport:
+    """What `fleet changes --format json` wrote. Raises ConfigError, which names what cannot be used."""
+    try:
+        return ChangesReport.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"--changes: {path}: {error.strerror or error}") from error
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise ConfigError(
+            f"--changes: {path}: {place}: {first['msg']}; it takes what fleet changes --format json writes"
+        ) from error
+
+
+def page_section(report: ChangesReport) -> Markup:
+    """The part of the page: what matters first, then every table that has rows."""
+    said = list(remarks(report))
+    notes = [tag("ul", *(tag("li", each) for each in said))] if said else []
+    return card(
+        "What changed",
+        tag("p", report.headline),
+        tag("p", " ".join(facts(report)), _class="soft"),
+        *_tables(report),
+        *notes,
+        kind="card long",
+    )
+
+
+def _tables(report: ChangesReport) -> Iterator[Markup]:
+    for section in sections(report, MOST_ROWS):
+        heads = [
+            TableColumn(head.lower(), side == RIGHT)
+            for head, side in zip(section.table.heads, section.table.sides, strict=True)
+        ]
+        yield tag("h3", section.title)
+        yield table(heads, section.table.rows, section.title)

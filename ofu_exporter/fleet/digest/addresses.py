@@ -1,0 +1,71 @@
+"""Finds the mail address of a user or account: in the site's own file, or by its pattern."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.fleet.digest.config_file import ADDRESS, NAME, MailConfig
+from ofu_exporter.support.small_files import read_small
+from ofu_exporter.support.strict_yaml import load
+
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
+"""A name that can be put into an address: it is a label that somebody may have chosen to look like more."""
+
+
+class NoAddressError(OfuError):
+    """A name whose mail would go nowhere, or to somebody else."""
+
+    def __init__(self, text: str, *, is_wish: bool = False) -> None:
+        super().__init__(text)
+        self.is_wish = is_wish
+        """Whether the site says that there shall be no mail."""
+
+
+class AddressBook:
+    """The addresses of a site."""
+
+    def __init__(self, pattern: str | None, known: Mapping[str, str | None]) -> None:
+        self._pattern = pattern
+        self._known = known
+
+    def of(self, name: str) -> str:
+        """The address of a name. Raises NoAddressError."""
+        if name in self._known:
+            if address := self._known[name]:
+                return address
+            raise NoAddressError("the file of addresses has none", is_wish=True)
+        if self._pattern is None:
+            raise NoAddressError("is not in the file of addresses")
+        if not _PLAIN.fullmatch(name):
+            raise NoAddressError(
+                "has characters that are put into no address: give it in `addresses`"
+            )
+        address = self._pattern.replace(NAME, name)
+        if not ADDRESS.fullmatch(address):
+            raise NoAddressError(f"makes no address: {address}")
+        return address
+
+
+def read_addresses(config: MailConfig) -> AddressBook:
+    """The pattern and the file of a configuration. Raises ConfigError."""
+    known = {} if config.addresses is None else _read(config.addresses)
+    return AddressBook(config.to, known)
+
+
+def _read(path: Path) -> dict[str, str | None]:
+    text = read_small(path, "addresses", most_bytes=16 << 20)
+    try:
+        loaded = load(text)
+    except ValueError as error:
+        raise ConfigError(f"addresses {path}: {error}") from error
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"addresses {path}: the top level must be `name: address` lines")
+    for name, address in loaded.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"addresses {path}: {name!r} is no text: put it in quotes")
+        if address is not None and not (isinstance(address, str) and ADDRESS.fullmatch(address)):
+            raise ConfigError(f"addresses {path}: {name!r} has no address such as a@example.org")
+    return loaded

@@ -1,0 +1,143 @@
+"""Says what a user can do about a job, in the words that `explain` and the alerts have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+
+from ofu_exporter.fleet.digest.result import AdviceRow, DigestJob
+from ofu_exporter.fleet.digest.signs import JobSigns
+from ofu_exporter.fleet.reports.job_events import SLOW
+from ofu_exporter.fleet.reports.result import GroupRow, JobRow
+from ofu_exporter.fleet.reports.tables import number, points
+from ofu_exporter.flops.causes import Cause, Side, causes
+from ofu_exporter.support.percent import percent
+from ofu_exporter.values.reported import Verdict
+
+IDLE_SHARE = 0.1
+"""Idle GPU-hours are told from this share of a job's measured ones on."""
+IDLE_HOURS = 1.0
+FEWEST_COMPARED = 3
+"""GPUs of a job of which one can be called slow."""
+_CAUSE_PAGE = "docs/explain.md"
+
+
+def of_job(
+    row: JobRow, signs: JobSigns, target: float | None, low_clock: float
+) -> Iterator[AdviceRow]:
+    """What can be done about one job, what costs most first."""
+    if said := _of_idle(row):
+        yield AdviceRow(kind="idle", said=said)
+    if said := _of_report(row):
+        yield AdviceRow(kind="report", said=said)
+    if signs.has_slow_gpus:
+        yield AdviceRow(kind="slow_gpu", said=_of_slow(signs))
+    if signs.clock is not None and signs.clock < low_clock:
+        yield AdviceRow(kind="low_clock", said=_LOW_CLOCK.format(percent(signs.clock)))
+    if _is_low(row, target):
+        yield AdviceRow(kind="low_ofu", said=_LOW_OFU.format(percent(row.ofu), percent(target)))
+
+
+_LOW_CLOCK = (
+    "While busy, its GPUs ran at {} of their tensor clock: power or heat held them back. Nothing in the job is "
+    "wrong: tell the operators."
+)
+_LOW_OFU = (
+    "OFU {}, where the aim is {}. What usually takes it: loading of data, communication, small batches, work outside "
+    "the tensor pipes. `ofu-exporter fleet job` draws it over time."
+)
+
+
+def _of_slow(signs: JobSigns) -> str:
+    return (
+        f"In {len(signs.slow)} of {len(signs.compared)} hours one or more of its GPUs were below {percent(SLOW)} "
+        "of the median of the job's GPUs. In a job whose ranks wait for each other, one slow GPU holds up all: "
+        "tell the operators. Pipeline stages and expert ranks may differ by design."
+    )
+
+
+def _of_idle(row: JobRow) -> str:
+    idle, observed = row.idle_gpu_hours, row.observed_gpu_hours
+    if idle < IDLE_HOURS or idle < IDLE_SHARE * observed:
+        return ""
+    return (
+        f"It held {number(idle)} GPU-hours and computed nothing in them. It may hang, may have asked for more "
+        "GPUs than it uses, or wait in an interactive session: end it, or ask for fewer GPUs."
+    )
+
+
+def _is_low(row: JobRow, target: float | None) -> bool:
+    """Whether the job was busy and below its target. Most of an idle one is told as idle."""
+    if row.ofu is None or target is None or row.ofu >= target:
+        return False
+    return row.idle_gpu_hours < row.observed_gpu_hours / 2
+
+
+def _of_report(row: JobRow) -> str:
+    """What a verdict means for the one who reports."""
+    if row.mfu is None or row.error is None or row.ofu_compared is None:
+        return ""
+    compared = f"It reports an MFU of {percent(row.mfu)}, {points(abs(row.error))} points"
+    if row.verdict == Verdict.MFU_ABOVE_OFU and row.error > 0:
+        return (
+            f"{compared} above its OFU, which cannot be: the report counts too much. {_cause(row)}"
+        )
+    if row.verdict == Verdict.MFU_BELOW_OFU and row.error < 0:
+        return (
+            f"{compared} below its OFU: the report leaves out work that the GPUs did. {_cause(row)}"
+        )
+    return ""
+
+
+def _cause(row: JobRow) -> str:
+    """The likeliest cause as `explain` words it, and how to ask for the others."""
+    known = [found for slug in (row.cause or "").split("+") if (found := _causes().get(slug))]
+    numbers = f"--mfu {percent(row.mfu)} --ofu {percent(row.ofu_compared)}"
+    ask = f"`ofu-exporter explain {numbers}` with the model's configuration says what fits ({_CAUSE_PAGE})."
+    if not known:
+        return f"No likeliest cause is known. {ask}"
+    said = "; and ".join(cause.meaning for cause in known)
+    if all(cause.side is Side.HARDWARE for cause in known):
+        return f"Likeliest: {said}. Then nothing has to be put right. {ask}"
+    return f"Likeliest: {said}. {ask}"
+
+
+@cache
+def _causes() -> Mapping[str, Cause]:
+    return {cause.slug: cause for cause in causes()}
+
+
+def of_all(jobs: Sequence[DigestJob]) -> Iterator[str]:
+    """What concerns all jobs of a reader that are not exempt."""
+    measured = [job.row for job in jobs if not job.exempt and job.row.observed_gpu_hours > 0]
+    if measured and not any(row.compared_gpu_hours for row in measured):
+        yield (
+            "None of these jobs reports its MFU. A job that does is told when its own number and the hardware "
+            "disagree, and why (docs/reporting.md)."
+        )
+
+
+def remarks(total: GroupRow, jobs: Sequence[DigestJob]) -> Iterator[str]:
+    """What has to be known of the numbers."""
+    if any(job.slow_gpus is None and (job.row.gpus or 0) >= FEWEST_COMPARED for job in jobs):
+        yield "Of some of these jobs no series tells whether one GPU was slower than the others."
+    unmeasured = total.held_gpu_hours - total.observed_gpu_hours
+    if unmeasured > 0.01 * total.held_gpu_hours:
+        share = percent(unmeasured / total.held_gpu_hours)
+        yield f"OFU was not measured in {share} of these GPU-hours; it is not counted as 0."
+    if total.cost is not None and total.priced_ratio is not None and total.priced_ratio < 0.999:
+        yield f"The price of {percent(1 - total.priced_ratio)} of these GPU-hours is not known."
+
+
+def limits(low_clock: float) -> list[str]:
+    """What the words and thresholds of a digest mean."""
+    return [
+        "OFU is the share of the GPUs' peak that their tensor pipes ran, by GPU-hours. MFU is what jobs report.",
+        "Waste is measured GPU-hours x (target - OFU): what the same work would not have needed at the target. "
+        "Below 0 is better than the target.",
+        "A job is idle while its OFU over five minutes is below 0.1%.",
+        "Whether a reported MFU is too high or too low is what the agents say; unless set otherwise, from 2 points "
+        "above OFU on and from 5 points below on, beyond the error.",
+        f"A GPU is slow below {percent(SLOW)} of the median of its job; a clock is low below {percent(low_clock)} of "
+        "the tensor clock.",
+    ]

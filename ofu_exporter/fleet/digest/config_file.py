@@ -1,0 +1,116 @@
+"""Reads what a site wants of its digests from YAML: who is exempt, which targets hold, and how a digest goes out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from ofu_exporter.support import checked_yaml
+from ofu_exporter.support.durations import Seconds
+
+NAME = "{name}"
+"""Stands for the user or account in a pattern of addresses."""
+ADDRESS = re.compile(
+    r"(?=[^@]{1,64}@[^@]{1,253}$)[A-Za-z0-9_][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*"
+    r"@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9][A-Za-z0-9-]*)*"
+)
+"""A narrow part of what RFC 5321 allows: nothing in it means anything to a header or to a mail server."""
+_SAMPLE = "a"
+
+Ratio = Annotated[float, Field(gt=0.0, le=1.0)]
+Pattern = Annotated[str, Field(min_length=1, max_length=200)]
+"""`*` stands for any characters."""
+
+
+def _address(text: str) -> str:
+    if not ADDRESS.fullmatch(text):
+        raise ValueError(f"{text!r} is not an address such as gpu@example.org")
+    return text
+
+
+def _pattern(text: str) -> str:
+    if text.count(NAME) != 1 or not ADDRESS.fullmatch(text.replace(NAME, _SAMPLE)):
+        raise ValueError(f"{text!r} is not a pattern such as {NAME}@example.org")
+    return text
+
+
+class _ConfigPart(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Exemptions(_ConfigPart):
+    """Jobs that nobody is asked to do anything about."""
+
+    partitions: tuple[Pattern, ...] = Field(default=(), description="Interactive ones.")
+    job_names: tuple[Pattern, ...] = ()
+    users: tuple[Pattern, ...] = ()
+    shorter_than: Seconds = Field(default=0.0, ge=0.0, le=30 * 86400.0)
+    dram_busy: Ratio | None = Field(
+        default=None,
+        description="Jobs whose GPUs' memory is at least this busy. Unknown is not busy.",
+    )
+
+
+class MailConfig(_ConfigPart):
+    """How mail goes out, and to whom."""
+
+    host: str = Field(pattern=r"^[A-Za-z0-9.:-]{1,255}$")
+    port: int | None = Field(default=None, ge=1, le=65535, description="587, 465 or 25, by `tls`.")
+    tls: Literal["starttls", "tls", "none"] = "starttls"
+    ca: Path | None = None
+    user: str | None = None
+    password_file: Path | None = None
+    sender: Annotated[str, AfterValidator(_address)] = Field(alias="from")
+    to: Annotated[str, AfterValidator(_pattern)] | None = None
+    addresses: Path | None = Field(default=None, description="YAML, name: address.")
+
+    @model_validator(mode="after")
+    def _fitting(self) -> MailConfig:
+        if self.to is None and self.addresses is None:
+            raise ValueError("needs `to`, a pattern, or `addresses`, a file")
+        if (self.user is None) != (self.password_file is None):
+            raise ValueError("user and password_file belong together")
+        if self.user is not None and self.tls == "none":
+            raise ValueError("a password is not sent without TLS: set tls to starttls or tls")
+        return self
+
+
+class WebhookConfig(_ConfigPart):
+    """Where digests are posted."""
+
+    url: str | None = None
+    url_file: Path | None = Field(default=None, description="For a URL that is a secret itself.")
+    format: Literal["json", "slack"] = "json"
+    ca: Path | None = None
+    token_file: Path | None = Field(default=None, description="Sent as a bearer token.")
+
+    @model_validator(mode="after")
+    def _one_url(self) -> WebhookConfig:
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError("needs one of url and url_file")
+        return self
+
+
+class DigestConfig(_ConfigPart):
+    """What a site wants of its digests."""
+
+    exempt: Exemptions = Exemptions()
+    targets: dict[Pattern, Ratio] = Field(
+        default_factory=dict, description="OFU by partition; the first pattern that fits counts."
+    )
+    low_clock: Ratio = Field(
+        default=0.6, description="SM clock / tensor clock below which a busy job is told."
+    )
+    ranks: bool = Field(default=True, description="Whether a digest says where its reader stands.")
+    most_jobs: int = Field(default=20, ge=1, le=500)
+    contact: str = Field(default="", max_length=500, description="Stands at the end: whom to ask.")
+    mail: MailConfig | None = None
+    webhook: WebhookConfig | None = None
+
+
+def read(path: Path) -> DigestConfig:
+    """The configuration in a file. Raises ConfigError, one line that names the file and the line."""
+    return checked_yaml.read(path, "digest", DigestConfig).content

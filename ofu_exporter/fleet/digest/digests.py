@@ -1,0 +1,149 @@
+"""Makes the digest of every user or account from a report over the fleet, whose numbers it repeats."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from ofu_exporter.fleet.digest import advice
+from ofu_exporter.fleet.digest.config_file import DigestConfig
+from ofu_exporter.fleet.digest.exemptions import exemption
+from ofu_exporter.fleet.digest.result import Digest, DigestBy, DigestJob, Rank
+from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns
+from ofu_exporter.fleet.reports.groups import NOT_SAID
+from ofu_exporter.fleet.reports.job_rows import known_sum
+from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
+from ofu_exporter.fleet.reports.sums import JobKey, ratio
+from ofu_exporter.fleet.reports.text import missing
+
+FEWEST_RANKED = 3
+"""Of fewer, a place would say what another one did."""
+
+
+class DigestSource(NamedTuple):
+    """What digests are made of."""
+
+    report: FleetReport
+    """By user or account."""
+    signs: FleetSigns
+    mark: str
+    """What stands before all that is said of simulated values."""
+
+
+def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Digest]:
+    """One of every name, in the order of the report. Jobs whose user or account is not known have no reader."""
+    jobs: dict[str, list[DigestJob]] = defaultdict(list)
+    for row in source.report.jobs:
+        if name := getattr(row, by):
+            jobs[name].append(_job(row, source, config))
+    totals = {row.name: row for row in source.report.groups if row.name != NOT_SAID}
+    standing = _Standing(jobs) if config.ranks else _Standing({})
+    return [
+        _digest(totals[name], jobs[name], standing, _DigestOptions(source, by, config))
+        for name in totals
+    ]
+
+
+class _DigestOptions(NamedTuple):
+    source: DigestSource
+    by: DigestBy
+    config: DigestConfig
+
+
+def _digest(
+    total: GroupRow, jobs: Sequence[DigestJob], standing: _Standing, wanted: _DigestOptions
+) -> Digest:
+    report, config = wanted.source.report, wanted.config
+    exempt = [job.row for job in jobs if job.exempt]
+    return Digest(
+        name=total.name,
+        by=wanted.by,
+        mark=wanted.source.mark,
+        server=report.server,
+        time=report.time,
+        currency=report.currency,
+        target=report.target,
+        total=total,
+        exempt_gpu_hours=sum(row.held_gpu_hours for row in exempt),
+        exempt_wasted_gpu_hours=known_sum(row.wasted_gpu_hours for row in exempt),
+        rank_by_waste=standing.by_waste(total.name),
+        rank_by_ofu=standing.by_ofu(total.name),
+        jobs=sorted(jobs, key=_by_waste),
+        advice=list(advice.of_all(jobs)),
+        limits=advice.limits(config.low_clock),
+        remarks=[*missing(report), *advice.remarks(total, jobs)],
+        contact=config.contact,
+    )
+
+
+def _by_waste(job: DigestJob) -> tuple[bool, float, float, str]:
+    waste = job.row.wasted_gpu_hours
+    return (job.exempt is not None, -(waste or 0.0), -job.row.held_gpu_hours, job.row.job_id)
+
+
+def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
+    signs = source.signs.jobs.get(JobKey(row.cluster, row.job_id)) or JobSigns()
+    target = _target(row.partition, source, config)
+    exempt = exemption(row, signs, config.exempt)
+    said = () if exempt else advice.of_job(row, signs, target, config.low_clock)
+    return DigestJob(
+        row=row,
+        target=target,
+        exempt=exempt,
+        clock=signs.clock,
+        dram_busy=signs.dram_busy,
+        slow_gpus=signs.has_slow_gpus,
+        advice=list(said),
+    )
+
+
+def _target(partition: str, source: DigestSource, config: DigestConfig) -> float | None:
+    """The target of a partition by the configuration, else by the site's rules, else that of the fleet."""
+    fitting = (
+        target for pattern, target in config.targets.items() if fnmatchcase(partition, pattern)
+    )
+    return next(fitting, source.signs.targets.get(partition, source.report.target))
+
+
+class _Standing:
+    """Where each name stands among all, by its jobs that were measured and are not exempt."""
+
+    def __init__(self, jobs: Mapping[str, Iterable[DigestJob]]) -> None:
+        counted = {
+            name: [job.row for job in each if not job.exempt and job.row.observed_gpu_hours > 0]
+            for name, each in jobs.items()
+        }
+        self._waste = _known(counted, lambda rows: known_sum(_waste(rows)))
+        self._ofu = _known(
+            counted,
+            lambda rows: ratio(
+                sum(row.effective_gpu_hours for row in rows),
+                sum(row.observed_gpu_hours for row in rows),
+            ),
+        )
+
+    def by_waste(self, name: str) -> Rank | None:
+        return _rank(self._waste, name)
+
+    def by_ofu(self, name: str) -> Rank | None:
+        return _rank(self._ofu, name)
+
+
+def _waste(rows: Iterable[JobRow]) -> Iterator[float | None]:
+    return (row.wasted_gpu_hours for row in rows)
+
+
+def _known(
+    counted: Mapping[str, Sequence[JobRow]], value: Callable[[Sequence[JobRow]], float | None]
+) -> dict[str, float]:
+    values = {name: value(rows) for name, rows in counted.items()}
+    return {name: known for name, known in values.items() if known is not None}
+
+
+def _rank(values: Mapping[str, float], name: str) -> Rank | None:
+    """The place from the largest on; equals share one. None where it is not known, or too few are."""
+    if name not in values or len(values) < FEWEST_RANKED:
+        return None
+    return Rank(place=1 + sum(value > values[name] for value in values.values()), of=len(values))

@@ -1,0 +1,46 @@
+"""Writes digests into a folder: a text and a page for each. A file that cannot be written costs no other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.digest.file_names import file_name
+from ofu_exporter.fleet.digest.page import page
+from ofu_exporter.fleet.digest.result import Digest
+from ofu_exporter.fleet.digest.text import text
+
+
+class WrittenFile(NamedTuple):
+    """A file, and why it could not be written."""
+
+    path: Path
+    fault: str | None
+
+
+def write(digests: Iterable[Digest], folder: Path, most_jobs: int) -> Iterator[WrittenFile]:
+    """Write all digests. Raises ConfigError where there can be no such folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output: {folder}: {error.strerror or error}") from error
+    for digest in digests:
+        name = file_name(digest.name)
+        yield _written(folder / f"{name}.txt", text(digest, most_jobs) + "\n")
+        yield _written(folder / f"{name}.html", page(digest, most_jobs))
+
+
+def _written(path: Path, content: str) -> WrittenFile:
+    """Put a whole file in the place of an older one, or of a link that somebody left there."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        new.unlink(missing_ok=True)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            file.write(content.encode(errors="backslashreplace"))
+        new.replace(path)
+    except OSError as error:
+        return WrittenFile(path, error.strerror or str(error))
+    return WrittenFile(path, None)

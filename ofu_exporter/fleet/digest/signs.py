@@ -1,0 +1,218 @@
+"""Reads of every job what a report does not have: its clock, GPUs slower than its others, how busy memory was.
+
+None of these is part of a sum. What no series tells stays unknown, and nothing is made of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from ofu_exporter.fleet.changes.hourly import HourReader
+from ofu_exporter.fleet.changes.peer_hours import CLOCK as GPU_CLOCK
+from ofu_exporter.fleet.changes.peer_hours import WORK as GPU_WORK
+from ofu_exporter.fleet.changes.point import IDLE
+from ofu_exporter.fleet.hours import HOUR, TimeSpan
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.job_events import SLOW, SLOW_HOURS
+from ofu_exporter.fleet.reports.queries import LOOKS, WITHIN, Quantity
+from ofu_exporter.fleet.reports.sums import JobKey, ratio
+
+BUSY = 0.05
+"""Tensor activity from which on a clock counts: an idle GPU may rest."""
+_JOB = "cluster, job_id"
+_GPU = "cluster, instance, uuid, gpu_instance"
+_HELD = f'topk by ({_GPU}) (1, ofu_gpu_info{{job_id!="",CLUSTER}})'
+
+
+def _parts_of_ratio(above: str, below: str) -> str:
+    """Numerator and denominator over an hour, told apart by the label `of`, so that both come or neither."""
+    return f'label_replace({above}, "of", "above", "", "") or label_replace({below}, "of", "below", "", "")'
+
+
+def _rate(counter: str) -> str:
+    return f"sum by ({_JOB}) (rate({counter}{{CLUSTER}}[5m]))"
+
+
+_ACTIVE = (
+    f"avg by ({_JOB}) (avg by ({_GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio{{CLUSTER}}[5m])) "
+    f"* on ({_GPU}) group_left (job_id) {_HELD})"
+)
+_OFU = f"{_rate('ofu_job_utilization_seconds_total')} / ({_rate('ofu_job_gpu_seconds_total')} > 0)"
+_RECORDED_ACTIVE = f"(max by ({_JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY})"
+_RAW_ACTIVE = f"({_ACTIVE} > {BUSY})"
+
+
+def _clock(ofu: str, active: str) -> str:
+    """OFU over activity. Where a job begins or ends, one is known before the other, so their sums are divided."""
+    both = (f"({ofu}) and on ({_JOB}) {active}", f"{active} and on ({_JOB}) ({ofu})")
+    return _parts_of_ratio(*(f"sum_over_time(({each}){WITHIN})" for each in both))
+
+
+CLOCK = Quantity(
+    "clocks of jobs",
+    _clock(f"max by ({_JOB}) (job:ofu:ratio_rate5m)", _RECORDED_ACTIVE),
+    _clock(_OFU, _RAW_ACTIVE),
+)
+"""SM clock / tensor clock of a job while it is busy: OFU is this times the activity."""
+
+
+def _slower(of_gpus: Quantity) -> Quantity:
+    """GPUs of a job below SLOW of its median in an hour, where three or more can be compared."""
+
+    def counted(value: str) -> str:
+        group = f"{_JOB}, gpu_instance"
+        known = f"(({value}) > {IDLE})"
+        return (
+            f"sum by ({group}) ({known} < bool on ({group}) group_left () "
+            f"({SLOW} * quantile by ({group}) (0.5, {known}))) "
+            f"and on ({group}) (count by ({group}) ({known}) > 2)"
+        )
+
+    return Quantity(
+        f"slower {of_gpus.name}", counted(of_gpus.recorded), counted(f"({of_gpus.raw})")
+    )
+
+
+SLOWER = (_slower(GPU_WORK), _slower(GPU_CLOCK))
+
+_DRAM_LABELS = 'DCGM_FI_PROF_DRAM_ACTIVE{GPU_I_ID=""}'
+_BUSY_MEMORY = (
+    f"(avg by ({_JOB}) (max by (cluster, uuid) "
+    f'(label_replace({_DRAM_LABELS}, "uuid", "$1", "UUID", "(.+)")) '
+    f"* on (cluster, uuid) group_left (job_id) topk by (cluster, uuid) "
+    f'(1, max by (cluster, uuid, job_id) (ofu_gpu_info{{job_id!="",gpu_instance=""}})))){WITHIN}'
+)
+DRAM = _parts_of_ratio(f"sum_over_time({_BUSY_MEMORY})", f"count_over_time({_BUSY_MEMORY})")
+"""Share of cycles in which the memory of a job's GPUs was busy, from a dcgm-exporter that serves it beside the agents.
+
+No series of the agents says that. A GPU is found by its uuid; MIG instances are left out.
+"""
+
+
+TARGETS = "max by (partition) (last_over_time(partition:ofu_target:ratio[1d]))"
+"""What deploy/prometheus/rules/partition-targets.yaml records."""
+
+
+class _Ratio(NamedTuple):
+    above: float
+    below: float
+
+    @property
+    def value(self) -> float | None:
+        return ratio(self.above, self.below)
+
+
+@dataclass(slots=True)
+class JobSigns:
+    """What is known of one job beside its sums."""
+
+    clock: float | None = None
+    """SM clock / tensor clock while it was busy."""
+    dram_busy: float | None = None
+    dram_hours: float = 0.0
+    """Hours in which that was seen."""
+    compared: set[int] = field(default_factory=set)
+    """Hours in which its GPUs could be compared."""
+    slow: set[int] = field(default_factory=set)
+    """Of these, hours in which one or more did clearly less than the others."""
+
+    @property
+    def has_slow_gpus(self) -> bool | None:
+        """Whether some GPU was slower than the others most of the time; None where nothing could be compared."""
+        if not self.compared:
+            return None
+        return len(self.slow) >= SLOW_HOURS and 2 * len(self.slow) > len(self.compared)
+
+
+class FleetSigns(NamedTuple):
+    """What is known beside a report."""
+
+    jobs: Mapping[JobKey, JobSigns]
+    targets: Mapping[str, float]
+    """The OFU that rules of the site have partitions aim at."""
+
+
+def read_signs(
+    client: PrometheusClient, reader: PartReader, history: FleetHistory, with_dram: bool
+) -> FleetSigns:
+    """The signs of all jobs and partitions. What cannot be read is in the reader's list of missing parts."""
+    return FleetSigns(
+        _job_signs(client, reader, history, with_dram), _targets(client, reader, history)
+    )
+
+
+def _targets(
+    client: PrometheusClient, reader: PartReader, history: FleetHistory
+) -> dict[str, float]:
+    part = TimeSpan(history.span.end - HOUR, history.span.end)
+    asked = reader.read("targets", part, lambda one: client.instant(TARGETS, one.end))
+    return {
+        one.labels.get("partition", ""): one.points[-1][1]
+        for _, answer in asked
+        for one in answer
+        if one.points
+    }
+
+
+def _job_signs(
+    client: PrometheusClient, reader: PartReader, history: FleetHistory, with_dram: bool
+) -> Mapping[JobKey, JobSigns]:
+    found: dict[JobKey, JobSigns] = defaultdict(JobSigns)
+    hours = HourReader(client, reader, history)
+    for key, clock in _ratios(_parts(hours, client, CLOCK)).items():
+        found[key].clock = clock.value
+    for quantity in SLOWER:
+        for one in _series(_parts(hours, client, quantity)):
+            _compare(found, one, history)
+    if with_dram:
+        asked = reader.read("busy memory", history.span, partial(_steps, client, DRAM))
+        for key, busy in _ratios(answer for _, answer in asked).items():
+            found[key].dram_busy, found[key].dram_hours = busy.value, busy.below / LOOKS
+    return found
+
+
+def _compare(found: dict[JobKey, JobSigns], one: Series, history: FleetHistory) -> None:
+    """Note the hours of a job. GPUs of several models, and parts of a GPU, are not alike."""
+    key = _key(one)
+    job = history.jobs.get(key)
+    if job is None or len(job.models) > 1 or one.labels.get("gpu_instance"):
+        return
+    for time, value in one.points:
+        hour = history.clock.hour_of(time)
+        found[key].compared.add(hour)
+        if value > 0:
+            found[key].slow.add(hour)
+
+
+def _parts(
+    hours: HourReader, client: PrometheusClient, quantity: Quantity
+) -> Iterator[list[Series]]:
+    return hours.parts(
+        quantity.name, partial(_steps, client, quantity.recorded), quantity.of_cluster
+    )
+
+
+def _steps(client: PrometheusClient, expression: str, part: TimeSpan) -> list[Series]:
+    return client.steps(expression, *part, HOUR)
+
+
+def _series(answers: Iterator[list[Series]]) -> Iterator[Series]:
+    for answer in answers:
+        yield from answer
+
+
+def _ratios(answers: Iterator[list[Series]]) -> dict[JobKey, _Ratio]:
+    sums: dict[JobKey, dict[str, float]] = defaultdict(lambda: {"above": 0.0, "below": 0.0})
+    for one in _series(answers):
+        sums[_key(one)][one.labels["of"]] += sum(value for _, value in one.points)
+    return {key: _Ratio(**parts) for key, parts in sums.items()}
+
+
+def _key(one: Series) -> JobKey:
+    return JobKey(one.labels.get("cluster", ""), one.labels.get("job_id", ""))

@@ -1,0 +1,192 @@
+"""Writes a digest as text, and the one line that announces it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ofu_exporter.fleet.digest.result import Digest, DigestJob, Rank
+from ofu_exporter.fleet.reports.tables import NONE, job_name, money, number, points, share
+from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.values.text import shown, shown_lines
+
+LONGEST_NAME = 60
+"""Characters of a name of others that are shown in a line of words."""
+MOST_ADVICE = 12
+"""Pieces of advice in a digest: nobody reads more."""
+DO, STAND, JOBS, MEANING, KNOW = (
+    "What to do",
+    "Where this stands",
+    "Jobs",
+    "What the words mean",
+    "To know",
+)
+"""The titles of the parts."""
+
+
+def subject(digest: Digest) -> str:
+    """One line, without a character that a header or a terminal would obey."""
+    mark = "[SIMULATED] " if digest.mark else ""
+    days = f"{digest.time.start[:10]} to {digest.time.end[:10]}"
+    return f"{mark}GPU use of {cut(digest.name)}, {days}: OFU {share(digest.total.ofu)}"
+
+
+def cut(name: str) -> str:
+    """A name of others, to be shown within words."""
+    safe = shown(name)
+    return safe if len(safe) <= LONGEST_NAME else f"{safe[: LONGEST_NAME - 1]}…"
+
+
+def text(digest: Digest, most_jobs: int) -> str:
+    """The whole digest."""
+    lines = [*facts(digest)]
+    doing = [f"- {job}: {said}" for job, said in to_do(digest)]
+    for title, part in (
+        (DO, [*doing, *(f"- {each}" for each in digest.advice)]),
+        (STAND, [*standing(digest)]),
+    ):
+        lines += ["", f"{title}:", "", *part] if part else []
+    lines = [shown(line) for line in lines]
+    lines += ["", f"{JOBS}:", "", _table(digest, most_jobs).plain(), *more(digest, most_jobs)]
+    for title, part in ((MEANING, digest.limits), (KNOW, digest.remarks)):
+        lines += ["", f"{title}:", "", *(f"- {shown(each)}" for each in part)] if part else []
+    return "\n".join([*lines, *(["", shown_lines(digest.contact)] if digest.contact else [])])
+
+
+def facts(digest: Digest) -> Iterator[str]:
+    """What matters, in sentences."""
+    total, time = digest.total, digest.time
+    covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
+    yield (
+        f"{digest.mark}GPU use of {cut(digest.name)}, {time.start} to {time.end} "
+        f"({time.hours} hours), {covered} of it covered by data."
+    )
+    aim = "" if digest.target is None else f", where the aim is {share(digest.target)}"
+    jobs = "1 job" if total.jobs == 1 else f"{total.jobs} jobs"
+    held = with_cost(total.held_gpu_hours, total.cost, digest.currency)
+    yield f"{jobs} held {held}. OFU {share(total.ofu)}{aim}."
+    yield from _waste(digest)
+    if total.idle_gpu_hours >= 1:
+        idle = with_cost(total.idle_gpu_hours, total.idle_cost, digest.currency)
+        yield f"In {idle} nothing was computed."
+    if total.mfu is not None:
+        yield (
+            f"Where jobs report, MFU is {share(total.mfu)}, and OFU over the same time {share(total.ofu_compared)}."
+        )
+
+
+def _waste(digest: Digest) -> Iterator[str]:
+    total, exempt = digest.total, digest.exempt_wasted_gpu_hours
+    if total.wasted_gpu_hours is None or not total.observed_gpu_hours:
+        return
+    if total.wasted_gpu_hours <= 0:
+        yield f"That is better than the target, by {hours(-total.wasted_gpu_hours)} GPU-hours."
+        return
+    wasted = with_cost(total.wasted_gpu_hours, total.wasted_cost, digest.currency)
+    apart = ""
+    if digest.exempt_gpu_hours:
+        apart = f" Exempt jobs have {hours(exempt)} of them; nobody asks for these."
+    yield f"At the target, {wasted} would not have been needed.{apart}"
+
+
+def hours(value: float | None) -> str:
+    """GPU-hours: of few, a tenth matters."""
+    return number(value, 0 if value is None or abs(value) >= 10 else 1)
+
+
+def with_cost(gpu_hours: float | None, cost: float | None, currency: str) -> str:
+    """GPU-hours, and what they cost where that is known."""
+    paid = "" if cost is None else f" ({money(cost, currency)})"
+    return f"{hours(gpu_hours)} GPU-hours{paid}"
+
+
+def standing(digest: Digest) -> Iterator[str]:
+    """Where the reader stands, and what would change that most."""
+    kind = f"{digest.by}s"
+    if rank := digest.rank_by_waste:
+        yield f"{place(rank)} {kind} by GPU-hours not used at the target (1st: most not used)."
+    if rank := digest.rank_by_ofu:
+        yield f"{place(rank)} {kind} by OFU (1st: highest)."
+    if digest.rank_by_waste and digest.exempt_gpu_hours:
+        yield "Exempt jobs do not count there."
+    largest = next((job for job in digest.jobs if not job.exempt), None)
+    if largest and (largest.row.wasted_gpu_hours or 0.0) >= 1:
+        row = largest.row
+        wasted = with_cost(row.wasted_gpu_hours, row.wasted_cost, digest.currency)
+        yield f"Most is to be had from job {cut(title(largest))}: {wasted}."
+
+
+def place(rank: Rank) -> str:
+    """A rank in words: 3rd of 26."""
+    last, teen = rank.place % 10, rank.place % 100 in (11, 12, 13)
+    ending = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(last, "th")
+    return f"{rank.place}{ending} of {rank.of}"
+
+
+def to_do(digest: Digest) -> list[tuple[str, str]]:
+    """Jobs with what can be done about them, those with most waste first; of jobs of one name, once."""
+    alike: dict[tuple[str, str], list[tuple[DigestJob, str]]] = {}
+    for job in digest.jobs:
+        for each in job.advice:
+            key = (job.row.job_name or title(job), each.kind)
+            alike.setdefault(key, []).append((job, each.said))
+    told = [(_titled(every), every[0][1]) for every in alike.values()]
+    return told[:MOST_ADVICE]
+
+
+def _titled(every: Sequence[tuple[DigestJob, str]]) -> str:
+    first, others = cut(title(every[0][0])), len(every) - 1
+    return f"{first} (and {others} more of this name)" if others else first
+
+
+def title(job: DigestJob) -> str:
+    """A job by its id and its name."""
+    return " ".join(filter(None, [job_name(job.row), job.row.job_name]))
+
+
+def more(digest: Digest, most_jobs: int) -> list[str]:
+    """That not all jobs are shown."""
+    left = len(digest.jobs) - most_jobs
+    return [f"and {left} more, with less waste or exempt."] if left > 0 else []
+
+
+def cells(digest: Digest, job: DigestJob) -> tuple[str, ...]:
+    """The numbers of a job, as HEADS names them."""
+    row = job.row
+    return (
+        number(row.gpus),
+        hours(row.held_gpu_hours),
+        share(row.ofu),
+        share(job.target),
+        share(row.mfu),
+        points(row.error),
+        hours(row.wasted_gpu_hours if row.observed_gpu_hours else None),
+        money(row.wasted_cost if row.observed_gpu_hours else None, digest.currency),
+    )
+
+
+HEADS = ("GPUs", "GPU-hours", "OFU", "aim", "MFU", "MFU - OFU", "wasted", "cost of waste")
+
+
+def verdict(job: DigestJob) -> str:
+    """What is said of a job in a word or two."""
+    return f"exempt: {job.exempt}" if job.exempt else job.row.verdict or NONE
+
+
+def _table(digest: Digest, most_jobs: int) -> TextTable:
+    rows = [
+        (
+            job_name(job.row),
+            job.row.job_name,
+            *_user(digest, job),
+            *cells(digest, job),
+            verdict(job),
+        )
+        for job in digest.jobs[:most_jobs]
+    ]
+    names = ("job", "name", *(("user",) if digest.by == "account" else ()))
+    sides = (*[LEFT] * len(names), *[RIGHT] * len(HEADS), LEFT)
+    return TextTable((*names, *HEADS, "verdict"), sides, rows)
+
+
+def _user(digest: Digest, job: DigestJob) -> tuple[str, ...]:
+    return (job.row.user,) if digest.by == "account" else ()

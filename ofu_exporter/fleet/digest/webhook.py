@@ -1,0 +1,160 @@
+"""Posts digests to a webhook: the whole as JSON for a program of the site's, or a text as Slack's webhooks take it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ofu_exporter.errors import ConfigError, HungError
+from ofu_exporter.fleet.credentials import ServerAccess
+from ofu_exporter.fleet.digest import text
+from ofu_exporter.fleet.digest.config_file import WebhookConfig
+from ofu_exporter.fleet.digest.result import Digest
+from ofu_exporter.fleet.digest.sending import NotSentError
+from ofu_exporter.support.patience import within
+from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.values.text import shown
+
+TIMEOUT_SECONDS = 30.0
+WHOLE_SECONDS = 60.0
+"""For one answer to its end."""
+TRIES = 3
+"""Of a digest for which the server wants to be asked later."""
+LONGEST_PAUSE = 30.0
+_DENIED = (401, 403, 404, 410)
+"""No other digest would be taken either."""
+_PASSED_ON = (502, 504)
+"""Of a proxy, behind which the digest may have arrived."""
+MOST_BYTES = 64 << 10
+"""Of an answer that are read; more of them say nothing."""
+_MOST_SLACK = 3000
+"""Characters of a text: Slack cuts at 40,000, and nobody reads as many."""
+
+
+class WebhookSender:
+    """One URL."""
+
+    name = "webhook"
+
+    def __init__(
+        self,
+        config: WebhookConfig,
+        most_jobs: int,
+        sleep: Callable[[float], None] = time.sleep,
+        seconds: float = WHOLE_SECONDS,
+    ) -> None:
+        """Raises ConfigError for a URL or a file that cannot be used."""
+        import httpx  # noqa: PLC0415 - nothing else here needs it
+
+        self._config = config
+        self._most_jobs = most_jobs
+        self._sleep = sleep
+        self._seconds = seconds
+        self._url = _url(config)
+        access = ServerAccess(bearer_token_file=config.token_file, ca=config.ca)
+        try:
+            self._client = httpx.Client(
+                headers=access.headers({}),
+                verify=access.tls() if self._url.startswith("https") else False,
+                timeout=httpx.Timeout(min(seconds, TIMEOUT_SECONDS)),
+            )
+            self._host = httpx.URL(self._url).host
+        except (httpx.InvalidURL, ValueError) as error:
+            raise ConfigError(f"webhook: the URL cannot be used: {type(error).__name__}") from error
+
+    def to(self, digest: Digest) -> str:  # noqa: ARG002 - all go to one URL
+        """The host alone: the rest of the URL may be a secret."""
+        return self._host
+
+    def send(self, digest: Digest, to: str) -> None:  # noqa: ARG002
+        """Post one digest. Raises NotSentError."""
+        body = self.body(digest)
+        for last in (*[False] * (TRIES - 1), True):
+            pause = self._pause(self._status(body), last)
+            if pause is None:
+                return
+            self._sleep(pause)
+
+    def body(self, digest: Digest) -> dict[str, Any]:
+        """What is posted."""
+        if self._config.format == "slack":
+            return {"text": slack_text(digest)}
+        return {
+            "subject": text.subject(digest),
+            "text": text.text(digest, self._most_jobs),
+            "digest": digest.model_dump(mode="json"),
+        }
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _status(self, body: dict[str, Any]) -> tuple[int, str, str]:
+        """The status of an answer, its Retry-After and its first words."""
+        import httpx  # noqa: PLC0415
+
+        try:
+            return within(self._seconds, f"webhook {self._host}", lambda: self._posted(body))
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
+            raise NotSentError(f"{self._host}: {_words(error)}", is_down=True) from error
+        except HungError as error:
+            raise NotSentError(str(error), is_uncertain=True, is_down=True) from error
+        except (httpx.HTTPError, OSError) as error:
+            raise NotSentError(f"{self._host}: {_words(error)}", is_uncertain=True) from error
+
+    def _posted(self, body: dict[str, Any]) -> tuple[int, str, str]:
+        with self._client.stream("POST", self._url, json=body) as response:
+            said = b""
+            for piece in response.iter_bytes():
+                said += piece
+                if len(said) > MOST_BYTES:
+                    break
+            answer = shown(" ".join(said[:300].decode(errors="replace").split()))
+            return response.status_code, response.headers.get("retry-after", ""), answer
+
+    def _pause(self, answer: tuple[int, str, str], last: bool) -> float | None:
+        """Seconds after which to ask again; None where the digest was taken. Raises NotSentError."""
+        status, retry_after, said = answer
+        if 200 <= status < 300:
+            return None
+        if status in (429, 503) and not last:
+            wanted = float(retry_after) if re.fullmatch(r"\d{1,4}", retry_after) else 1.0
+            return min(wanted, LONGEST_PAUSE)
+        raise NotSentError(
+            f"{self._host}: answers {status}: {said}",
+            is_uncertain=status in _PASSED_ON,
+            is_down=status in _DENIED,
+        )
+
+
+def slack_text(digest: Digest) -> str:
+    """A few lines. `&`, `<` and `>` are escaped as Slack asks, so that no name calls a whole channel."""
+    lines = [*_slack_lines(digest)]
+    safe = "\n".join(shown(line) for line in lines)
+    for letter, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        safe = safe.replace(letter, escape)
+    return safe if len(safe) <= _MOST_SLACK else f"{safe[: _MOST_SLACK - 1]}…"
+
+
+def _slack_lines(digest: Digest) -> Iterator[str]:
+    yield from text.facts(digest)
+    for job, said in text.to_do(digest)[:5]:
+        yield f"• {job}: {said}"
+    yield from text.standing(digest)
+    if digest.contact:
+        yield digest.contact
+
+
+def _url(config: WebhookConfig) -> str:
+    """The URL. Raises ConfigError, which does not quote it."""
+    url = config.url or ""
+    if config.url_file is not None:
+        url = read_secret(config.url_file, "webhook URL file").strip()
+    if not re.fullmatch(r"https?://[^\s@/]+(/\S*)?", url):
+        raise ConfigError("webhook: the URL is not http(s)://HOST[:PORT]/PATH without a password")
+    return url
+
+
+def _words(error: Exception) -> str:
+    return shown(str(error))[:300] or type(error).__name__

@@ -1,0 +1,84 @@
+"""Reads a YAML file into a checked model, and names the line of whatever cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.support import strict_yaml
+from ofu_exporter.support.small_files import read_small
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+Place = Sequence[str | int]
+"""Keys and numbers that lead to a value: ("jobs", 2, "gpus")."""
+
+
+@dataclass(frozen=True)
+class CheckedYaml(Generic[ModelT]):
+    """What a file says, and where each of its values stands."""
+
+    path: Path
+    what: str
+    content: ModelT
+    _root: yaml.Node | None
+
+    def error(self, place: Place, problem: str) -> ConfigError:
+        """An error that names the line of a value, or of the nearest one around it."""
+        return _error(f"{self.what} {self.path}", self._root, place, problem)
+
+
+def read(path: Path, what: str, kind: type[ModelT]) -> CheckedYaml[ModelT]:
+    """Read and check a file; errors call it `what`. Raises ConfigError, one line with the file and the line."""
+    text = read_small(path, what)
+    named = f"{what} {path}"
+    try:
+        loaded = strict_yaml.load(text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except ValueError as error:
+        raise ConfigError(f"{named}: {error}") from error
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{named}: the top level must be `key: value` lines")
+    try:
+        content = kind.model_validate(loaded)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = tuple(first["loc"])
+        raise _error(named, root, place, _problem(first["type"], first["msg"])) from error
+    return CheckedYaml(path, what, content, root)
+
+
+def _problem(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "is not known"
+    return message.removeprefix("Value error, ")
+
+
+def _error(named: str, root: yaml.Node | None, place: Place, problem: str) -> ConfigError:
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    where = f"{named}, line {line_of(root, place)}" if root else named
+    what = f"{key.lstrip('.')}: " if place else ""
+    return ConfigError(f"{where}: {what}{problem}")
+
+
+def line_of(root: yaml.Node, place: Place) -> int:
+    """The line, from 1, of the value at a place, or of the last part on the way there that exists."""
+    node, mark = root, root.start_mark
+    for part in place:
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == str(part)]
+            if not found:
+                continue  # a step of the check itself, such as the name of a validator
+            key, node = found[0]
+            mark = key.start_mark
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            if part >= len(node.value):
+                break
+            node = node.value[part]
+            mark = node.start_mark
+    return int(mark.line) + 1

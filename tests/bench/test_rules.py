@@ -1,0 +1,32 @@
+"""What the rules are measured over has all that they read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.rules import Fleet
+from tests.deploy.promtool import ALERTS, RULES, groups
+from tests.deploy.test_rules import selected
+
+NOT_ON_A_SOUND_NODE = {
+    "ofu_exporter_faults_total",
+    "ofu_exporter_rejected_reports_total",
+    "ofu_exporter_scheduler_rejected_total",
+    "ofu_exporter_scheduler_unavailable",
+    "ofu_exporter_source_unavailable",
+    "ofu_gpu_instance_share_ratio",
+    "ofu_gpu_unavailable",
+    "ofu_job_divergence_cause",
+}
+
+
+@pytest.mark.parametrize("path", [*RULES, *ALERTS], ids=lambda path: path.stem)
+def test_every_series_that_is_read_is_there(path: Path) -> None:
+    fleet = Fleet(2, 8, 0.0)
+    samples = [*fleet.scraped(3600.0), *fleet.recorded(3600.0, 0.0)]
+    there = {series.partition("{")[0] for series, _ in samples}
+    for group in groups(path):
+        for rule in group["rules"]:
+            assert selected(rule["expr"]) - there <= NOT_ON_A_SOUND_NODE, rule["expr"]

@@ -1,0 +1,254 @@
+"""`fleet digest` on a real Prometheus, a real mail server and a real webhook: nothing leaves unless it is told to."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from ofu_exporter.cli import cli
+from ofu_exporter.cli.fleet_digest import digest
+from ofu_exporter.errors import ConfigError, QueryError
+from ofu_exporter.fleet.digest import config_file
+from ofu_exporter.fleet.digest.result import Digest
+from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.simulation import spec_file
+from ofu_exporter.fleet.simulation.fleet import fleet_of
+from tests.doubles.hook_server import HookAnswer, hook_server
+from tests.doubles.mail_server import mail_server
+from tests.helpers import fleet_truth
+from tests.helpers.fleets import BEGIN
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.prometheus,
+    pytest.mark.xdist_group("fleet-digest"),
+]
+
+NODES = [StoredNode("", f"n{each}:9846", "NVIDIA H100 80GB HBM3", 4) for each in range(4)]
+USERS = ("alice", "bob", "../x, all@example.org", "carol")
+JOBS = [
+    ScheduledJob(str(7 + place), user, (node,), 1, 3, 0.1 * place, 0.6, verdict="mfu_above_ofu")
+    for place, (user, node) in enumerate(zip(USERS, NODES, strict=True))
+]
+UNTIL = ("--since", "4h", "--until", "2026-01-05T04:00Z")
+DAY = ("--since", "24h", "--until", "2025-08-28T00:00Z")
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    folder = tmp_path_factory.mktemp("stored")
+    read_in(folder, pages(NODES, JOBS, 4))
+    with stored(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    folder = tmp_path_factory.mktemp("simulated")
+    fleet = fleet_of(spec_file.read(spec_file.SHIPPED / "small.yaml"))
+    fleet_truth.write(fleet, BEGIN, folder)
+    with stored(folder) as running:
+        yield running
+
+
+def run(url: str, *flags: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["fleet", "digest", "--prometheus", url, *map(str, flags)])
+
+
+def mail_config(folder: Path, port: int) -> Path:
+    path = folder / "digest.yaml"
+    path.write_text(
+        "mail:\n  host: 127.0.0.1\n  tls: none\n  from: gpu@example.org\n"
+        f"  to: '{{name}}@example.org'\n  port: {port}\n"
+    )
+    return path
+
+
+def test_alone_it_lists_what_there_is_and_writes_and_sends_nothing(prometheus: Prometheus) -> None:
+    result = run(prometheus.url, *UNTIL)
+    assert result.exit_code == 0, result.output
+    assert "GPU use of alice, 2026-01-05 to 2026-01-05: OFU 0.0%" in result.stdout
+
+
+@pytest.mark.parametrize("by", ["user", "account"])
+def test_its_numbers_are_those_of_the_report(
+    simulated: Prometheus, by: str, tmp_path: Path
+) -> None:
+    asked = ["fleet", "report", "--prometheus", simulated.url, *DAY, "--by", by, "--format", "json"]
+    report = FleetReport.model_validate_json(CliRunner().invoke(cli, asked).stdout)
+    config, sent = tmp_path / "digest.yaml", tmp_path / "sent"
+    with hook_server() as server:
+        config.write_text(json.dumps({"webhook": {"url": server.url}}))  # JSON is YAML
+        flags = ("--by", by, "--config", config, "--send", "--sent", sent)
+        assert run(simulated.url, *DAY, *flags).exit_code == 0
+    found = [Digest.model_validate(each["digest"]) for each in server.got]
+    assert [each.total for each in found] == [
+        row for row in report.groups if row.name != "(not known)"
+    ]
+    rows = {(row.cluster, row.job_id): row for row in report.jobs}
+    told = [job.row for each in found for job in each.jobs]
+    assert len(told) == len(rows) == len({(row.cluster, row.job_id) for row in told})
+    assert all(row == rows[row.cluster, row.job_id] for row in told)
+    assert all(each.mark == "SIMULATED, no GPU was measured. " for each in found)
+
+
+def test_files_of_the_simulated_fleet_say_that_it_is_simulated(
+    simulated: Prometheus, tmp_path: Path
+) -> None:
+    result = run(simulated.url, *DAY, "--output", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    files = sorted((tmp_path / "out").iterdir())
+    assert [path.name for path in files if path.suffix == ".txt"] == [
+        *("ada.txt", "alan.txt", "eve.txt", "grace.txt", "marie.txt")
+    ]
+    assert all("SIMULATED, no GPU was measured." in path.read_text() for path in files)
+    told = (tmp_path / "out" / "marie.txt").read_text()
+    assert "notebook: It held 96 GPU-hours and computed nothing in them." in told
+    told = (tmp_path / "out" / "grace.txt").read_text()
+    assert "attention is causal, and the count takes every pair of query and key" in told
+
+
+def test_a_dry_run_says_who_would_get_what_and_nothing_leaves(
+    prometheus: Prometheus, tmp_path: Path
+) -> None:
+    with mail_server() as server:
+        result = run(prometheus.url, *UNTIL, "--config", mail_config(tmp_path, server.port))
+        assert server.connections == 0
+    assert result.exit_code == 4, "one user has no address"
+    assert result.stdout.startswith("A dry run: nothing was sent.")
+    assert "would be sent: mail to alice@example.org: GPU use of alice" in result.stdout
+    assert "all@example.org: not sent by mail to nobody: has characters" in result.stderr
+    assert server.taken == []
+
+
+def test_who_fails_is_named_and_a_repeated_run_sends_only_to_them(
+    prometheus: Prometheus, tmp_path: Path
+) -> None:
+    with mail_server() as server:
+        flags = ("--config", mail_config(tmp_path, server.port), "--send", "--sent", tmp_path / "s")
+        server.refused["bob@example.org"] = "450 4.2.0 try later"
+        first = run(prometheus.url, *UNTIL, *flags)
+        assert first.exit_code == 4
+        assert "bob: not sent by mail to bob@example.org: refused: 450 4.2.0" in first.stderr
+        assert {to for mail in server.taken for to in mail.to} == {
+            "alice@example.org",
+            "carol@example.org",
+        }
+        server.refused.clear()
+        second = run(prometheus.url, *UNTIL, *flags)
+        assert "sent: mail to bob@example.org" in second.stdout
+        assert "sent before: mail to alice@example.org" in second.stdout
+        assert [mail.to for mail in server.taken[2:]] == [["bob@example.org"]]
+        third = run(prometheus.url, *UNTIL, *flags)
+        assert len(server.taken) == 3
+        assert "bob" not in third.stderr
+
+
+def test_mail_and_webhook_go_out_side_by_side(prometheus: Prometheus, tmp_path: Path) -> None:
+    with mail_server() as server, hook_server() as hook:
+        hook.answers = [HookAnswer(400, b"no")]
+        config = mail_config(tmp_path, server.port)
+        config.write_text(config.read_text() + f"webhook: {{url: '{hook.url}', format: slack}}\n")
+        flags = ("--config", config, "--send", "--sent", tmp_path / "s", "--only", "alice")
+        result = run(prometheus.url, *UNTIL, *flags)
+        assert result.exit_code == 4
+        assert (
+            "alice: not sent by webhook to 127.0.0.1: 127.0.0.1: answers 400: no" in result.stderr
+        )
+        assert len(server.taken) == len(hook.got) == 1
+        assert run(prometheus.url, *UNTIL, *flags).exit_code == 0
+        assert (len(server.taken), len(hook.got)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (("--send",), "--send needs --sent FILE"),
+        (("--send", "--sent", "s"), "--send needs `mail` or `webhook`"),
+        (("--config", "/nonexistent"), "digest /nonexistent: No such file"),
+        (("--only", "nobody"), "--only: no job of nobody in this time"),
+        (("--output", "/dev/null/x"), "--output: /dev/null/x: Not a directory"),
+        (("--prices", "/nonexistent"), "prices /nonexistent"),
+    ],
+)
+def test_flags_that_cannot_be_used_are_refused(
+    flags: tuple[str, ...], why: str, prometheus: Prometheus
+) -> None:
+    result = run(prometheus.url, *UNTIL, *flags)
+    assert isinstance(result.exception, ConfigError), result.output
+    assert why in str(result.exception)
+
+
+def test_a_configuration_that_cannot_be_used_is_refused_before_anything_is_asked(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "digest.yaml"
+    path.write_text("ranks: yes\nmial: {}\n")
+    result = run("http://127.0.0.1:1", "--config", path)
+    assert isinstance(result.exception, ConfigError)
+    assert "line 2: mial: is not known" in str(result.exception)
+
+
+def test_a_time_without_data_is_said_and_nobody_is_told(
+    prometheus: Prometheus, tmp_path: Path
+) -> None:
+    with mail_server() as server:
+        flags = ("--config", mail_config(tmp_path, server.port), "--send", "--sent", tmp_path / "s")
+        result = run(prometheus.url, "--since", "4h", "--until", "2020-01-01", *flags)
+        assert (result.exit_code, server.connections) == (3, 0)
+    assert "has no series of ofu-exporter" in result.stderr
+
+
+def test_a_prometheus_that_is_away_is_one_line() -> None:
+    result = run("http://127.0.0.1:1")
+    assert isinstance(result.exception, QueryError)
+
+
+def test_a_week_is_the_usual_time() -> None:
+    assert "[default: 7d]" in CliRunner().invoke(cli, ["fleet", "digest", "--help"]).stdout
+
+
+def blocks(kind: str) -> list[str]:
+    """What the page shows in a language."""
+    page = (Path(__file__).parents[2] / "docs/fleet-digest.md").read_text()
+    return re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)
+
+
+def test_the_configuration_of_the_page_can_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "digest.yaml"
+    path.write_text(blocks("yaml")[0])
+    found = config_file.read(path)
+    assert found.exempt.dram_busy == 0.6
+    assert found.mail is not None
+    assert found.webhook is not None
+
+
+def test_the_cron_job_of_the_page_is_one_and_has_flags_that_exist() -> None:
+    kubernetes = pytest.importorskip("kubernetes_validate", reason="tests/run installs it")
+    made = yaml.safe_load(blocks("yaml")[1])
+    kubernetes.validate(made, kubernetes.latest_version().rpartition(".")[0], strict=True)
+    (container,) = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    known = {flag for each in digest.params for flag in each.opts}
+    assert {each for each in container["args"] if each.startswith("--")} <= known
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_the_units_of_the_page_are_what_systemd_takes(tmp_path: Path) -> None:
+    for name, text in zip(("service", "timer"), blocks("ini"), strict=True):
+        (tmp_path / f"ofu-digest.{name}").write_text(
+            text.replace("/usr/local/bin/ofu-exporter", "/bin/true")
+        )
+    verify = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "ofu-digest.timer")]
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ofu-digest" not in done.stderr

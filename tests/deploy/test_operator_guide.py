@@ -1,0 +1,182 @@
+"""What the operator's guide shows is accepted by what it is for, and says what it is said to say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import textwrap
+import urllib.request
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.deploy.monitoring import alertmanager
+from tests.deploy.promtool import ORDER, ROOT, RULES, read_yaml
+from tests.helpers.agent import until
+from tests.helpers.prometheus_server import Prometheus
+
+GUIDE = ROOT / "docs" / "operator.md"
+TARGETS = ROOT / "deploy" / "prometheus" / "rules" / "partition-targets.yaml"
+
+
+def blocks(begin: str) -> list[dict[str, Any]]:
+    """The YAML documents of the guide that begin with this key."""
+    found = re.findall(r"(?:^(?: {4}.*)?\n)+", GUIDE.read_text(), re.MULTILINE)
+    texts = [textwrap.dedent(text).strip() for text in found]
+    return [yaml.safe_load(text) for text in texts if text.startswith(f"{begin}:")]
+
+
+def jobs(scraped: float, used: float, partition: str, job: str) -> list[dict[str, str]]:
+    """A job on four GPUs for a day and a half: GPU-seconds a minute that are measured, and that are used."""
+    labels = f'{{cluster="c",instance="n{job}",job_id="{job}"'
+    return [
+        {
+            "series": f'ofu_job_info{labels},user="ada",partition="{partition}"}}',
+            "values": "1x2000",
+        },
+        {"series": f"ofu_job_gpu_seconds_total{labels}}}", "values": f"0+{scraped}x2000"},
+        {"series": f"ofu_job_held_gpu_seconds_total{labels}}}", "values": f"0+{scraped}x2000"},
+        {"series": f"ofu_job_utilization_seconds_total{labels}}}", "values": f"0+{used}x2000"},
+    ]
+
+
+def verdict(test: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
+    document = {
+        "rule_files": [str(path) for path in (*RULES, TARGETS)],
+        "evaluation_interval": "1m",
+        "group_eval_order": [*ORDER, "ofu-partition-targets"],
+        "tests": [{"interval": "1m", **test}],
+    }
+    path = folder / "test.yaml"
+    path.write_text(json.dumps(document))  # JSON is YAML
+    command = ["promtool", "test", "rules", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.prometheus
+@pytest.mark.slow
+def test_a_partition_is_held_to_its_own_target(tmp_path: Path) -> None:
+    """OFU 0.3 in both: below the 0.45 of `batch`, above the 0.10 of `interactive`; `other` has no target.
+
+    promtool evaluates rules of hours every minute, so waste is compared as a share of the hours.
+    """
+    series = [
+        *jobs(240, 72, "batch", "1"),
+        *jobs(240, 72, "interactive", "2"),
+        *jobs(240, 2.4, "other", "3"),
+    ]
+    (alert,) = (rule for rule in read_yaml(TARGETS)["groups"][0]["rules"] if "alert" in rule)
+    told = {
+        "exp_labels": {"cluster": "c", "partition": "batch", "severity": "info"},
+        "exp_annotations": {
+            "summary": "The jobs of partition batch had an OFU of 30% in the last day, which is below its target.",
+            "description": alert["annotations"]["description"],
+        },
+    }
+    hours = "sum by (cluster, partition) (sum_over_time(owner:observed_gpu_hours:increase1h[1d]))"
+    test = {
+        "input_series": series,
+        "alert_rule_test": [
+            {"eval_time": "30h", "alertname": alert["alert"], "exp_alerts": [told]},
+        ],
+        "promql_expr_test": [
+            {
+                "expr": f"round(partition:wasted_gpu_hours:sum1d / {hours}, 0.001)",
+                "eval_time": "30h",
+                "exp_samples": [
+                    {"labels": '{cluster="c", partition="batch"}', "value": 0.15},
+                    {"labels": '{cluster="c", partition="interactive"}', "value": -0.2},
+                ],
+            }
+        ],
+    }
+    done = verdict(test, tmp_path)
+    assert done.returncode == 0, done.stdout
+    test["alert_rule_test"][0]["exp_alerts"] = []
+    assert verdict(test, tmp_path).returncode != 0
+
+
+@pytest.mark.prometheus
+def test_prometheus_takes_the_configuration_of_a_pair(tmp_path: Path) -> None:
+    (pair,) = blocks("global")
+    check(pair, tmp_path)
+    (rule,) = pair["alerting"]["alert_relabel_configs"]
+    assert rule["action"] == "labeldrop"
+    assert re.fullmatch(rule["regex"], *set(pair["global"]["external_labels"]) - {"cluster"})
+
+
+ALWAYS = {
+    "groups": [
+        {"name": "g", "interval": "1s", "rules": [{"alert": "Always", "expr": "vector(1)"}]},
+    ]
+}
+
+
+RESENT = ("--rules.alert.resend-delay=1s",)
+"""The first is lost where Prometheus has not yet discovered the Alertmanager."""
+
+
+@pytest.mark.prometheus
+@pytest.mark.slow
+@pytest.mark.parametrize(("relabelled", "alerts"), [(True, 1), (False, 2)])
+def test_a_pair_sends_one_alert_because_the_replica_is_taken_off(
+    relabelled: bool, alerts: int, tmp_path: Path
+) -> None:
+    (pair,) = blocks("global")
+    rules = tmp_path / "always.yaml"
+    rules.write_text(json.dumps(ALWAYS))
+    receiver = {"route": {"receiver": "none"}, "receivers": [{"name": "none"}]}
+    with contextlib.ExitStack() as stack:
+        manager = stack.enter_context(alertmanager(tmp_path / "alertmanager", receiver))
+        alerting = {"alertmanagers": [{"static_configs": [{"targets": [manager]}]}]}
+        if relabelled:
+            alerting["alert_relabel_configs"] = pair["alerting"]["alert_relabel_configs"]
+        for replica in "ab":
+            (tmp_path / replica).mkdir()
+            labels = {**pair["global"]["external_labels"], "replica": replica}
+            sections = {"global": {"external_labels": labels}, "rule_files": [str(rules)]}
+            one = Prometheus(tmp_path / replica, {}, RESENT, alerting=alerting, **sections)
+            stack.callback(one.stop)
+            until(partial(has_sent, one.port))
+        with urllib.request.urlopen(f"http://{manager}/api/v2/alerts", timeout=10) as answer:
+            found = [alert["labels"] for alert in json.load(answer)]
+    assert len(found) == alerts
+    assert all(
+        labels["cluster"] == pair["global"]["external_labels"]["cluster"] for labels in found
+    )
+
+
+def has_sent(port: int) -> bool:
+    """Whether this Prometheus has delivered an alert."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return False
+    sent = re.findall(r"^prometheus_notifications_sent_total\{.*\} (\S+)$", text, re.MULTILINE)
+    return any(float(one) > 0 for one in sent)
+
+
+@pytest.mark.prometheus
+def test_prometheus_takes_what_the_collector_is_told_to_scrape(tmp_path: Path) -> None:
+    """The receiver's `config` is a Prometheus' own; a dollar sign would have to be written twice."""
+    (collector,) = blocks("receivers")
+    scraped = collector["receivers"]["prometheus"]["config"]
+    check(scraped, tmp_path)
+    assert "$" not in json.dumps(scraped)
+    (pipeline,) = collector["service"]["pipelines"].values()
+    assert pipeline["receivers"] == ["prometheus"]
+    assert {*pipeline["exporters"]} == {*collector["exporters"]}
+
+
+def check(config: dict[str, Any], folder: Path) -> None:
+    path = folder / "prometheus.yml"
+    path.write_text(json.dumps(config))
+    command = ["promtool", "check", "config", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,74 @@
+"""A server that digests are posted to: answers as it is told, and remembers what came."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+
+class HookAnswer(NamedTuple):
+    """An answer to give."""
+
+    status: int
+    body: bytes = b"ok"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+HANGS_UP = HookAnswer(0)
+"""The connection ends without an answer."""
+
+
+@dataclass
+class HookServer:
+    """Where it is, what it answers next, and what it got."""
+
+    url: str = ""
+    answers: list[HookAnswer] = field(default_factory=list)
+    """200 when there is none left."""
+    got: list[dict[str, Any]] = field(default_factory=list)
+    tokens: list[str | None] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def hook_server(tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
+    server = HookServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            server.got.append(json.loads(body))
+            server.tokens.append(self.headers["Authorization"])
+            server.paths.append(self.path)
+            answer = server.answers.pop(0) if server.answers else HookAnswer(200)
+            if answer is HANGS_UP:
+                self.close_connection = True
+                return
+            self.send_response(answer.status)
+            for name, value in answer.headers:
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        if tls is not None:
+            http.socket = tls.wrap_socket(http.socket, server_side=True)
+        scheme = "http" if tls is None else "https"
+        server.url = f"{scheme}://127.0.0.1:{http.server_address[1]}/hooks/s3cret"
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            http.shutdown()
+            thread.join()

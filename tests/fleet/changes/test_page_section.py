@@ -1,0 +1,78 @@
+"""What changed can stand in a report's page, from the file that the other command wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.changes.page_section import page_section, read_changes
+from ofu_exporter.fleet.reports.report_page import page
+from tests.fleet.changes.test_text import change, report, slow
+from tests.fleet.reports.test_fleet_report import report as fleet_report
+from tests.helpers.browser import BROWSER, violations
+from tests.helpers.screenshots import LOOKS
+
+FOUND = report([change(), change(sure=False, direction="improvement")], [slow()])
+
+
+def test_the_page_has_every_change_and_slow_gpu_with_the_time_that_they_are_of() -> None:
+    shown = page(fleet_report(), page_section(FOUND))
+    for said in (
+        FOUND.headline,
+        FOUND.time.start,
+        "Sure changes (1)",
+        "Possible changes (1)",
+        "n7",
+    ):
+        assert said in shown
+    assert "fleet changes --prometheus" not in shown
+
+
+def test_without_it_the_page_names_the_command_for_the_same_server_and_time() -> None:
+    shown = page(fleet_report())
+    command = "ofu-exporter fleet changes --prometheus http://prometheus:9090 --since 48h --until "
+    assert command + "2024-10-06T00:00:00Z --format json" in shown
+
+
+def test_names_of_others_are_text() -> None:
+    hostile = change(
+        labels={"cluster": "", "job_name": "<script>x</script>", "user": "", "model": ""}
+    )
+    assert "<script>" not in page_section(report([hostile], []))
+
+
+def test_the_file_is_the_other_commands_json(tmp_path: Path) -> None:
+    path = tmp_path / "changes.json"
+    path.write_text(FOUND.model_dump_json())
+    assert read_changes(path) == FOUND
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "the file: Invalid JSON"),
+        ('{"schema_version": 1}', "server: Field required"),
+        (
+            FOUND.model_dump_json().replace('"schema_version":1', '"schema_version":2'),
+            "schema_version",
+        ),
+        (None, "No such file"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_by_what_is_wrong_with_it(
+    content: str | None, why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "changes.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match=why):
+        read_changes(path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium, which tests/run installs")
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing(look: str, tmp_path: Path) -> None:
+    assert violations(page(fleet_report(), page_section(FOUND)), tmp_path, look) == []

@@ -1,0 +1,75 @@
+"""A rank sum's probability is that of counting every order, whatever the values are."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import combinations
+
+import pytest
+
+from ofu_exporter.fleet.changes.ranks import EXACT, by_order, rank_tail
+from ofu_exporter.fleet.changes.split import Step
+
+
+def counted(values: list[float], start: int, end: int) -> float:
+    """The two-sided probability by trying every set of places."""
+    ranks = {
+        place: rank
+        for rank, place in enumerate(sorted(range(len(values)), key=lambda i: values[i]), 1)
+    }
+    total = sum(ranks[place] for place in range(start, end))
+    sums = [sum(chosen) for chosen in combinations(range(1, len(values) + 1), end - start)]
+    low = sum(each <= total for each in sums) / len(sums)
+    high = sum(each >= total for each in sums) / len(sums)
+    return min(1.0, 2 * min(low, high))
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 3), (7, 10), (3, 6), (2, 9), (0, 7), (4, 5)])
+def test_it_is_the_share_of_orders_with_as_extreme_a_sum(start: int, end: int) -> None:
+    rng = random.Random(start)
+    for _ in range(20):
+        values = [rng.gauss(0, 1) + 2 * (start <= place < end) for place in range(10)]
+        found, exact = rank_tail(values, start, end), counted(values, start, end)
+        assert found == pytest.approx(exact) or exact < found <= 1.1 * exact + 0.1
+
+
+def test_how_far_off_a_value_is_does_not_matter() -> None:
+    values = [float(number % 7) + number / 100 for number in range(40)]
+    far = [value**9 for value in values]
+    assert rank_tail(values, 30, 40) == rank_tail(far, 30, 40)
+
+
+def test_the_lowest_three_of_two_hundred_in_a_row_are_one_order_of_very_many() -> None:
+    values = [float(number) for number in range(200, 0, -1)]
+    assert rank_tail(values, 197, 200) == pytest.approx(2 / math.comb(200, 3))
+    assert rank_tail(values, 0, 197) == pytest.approx(2 / math.comb(200, 3))
+
+
+def test_many_points_are_judged_by_the_normal_approximation_that_is_near() -> None:
+    rng = random.Random(3)
+    values = [rng.gauss(0, 1) - 0.8 * (place >= 60) for place in range(80)]
+    points = 20
+    assert points > EXACT
+    found = rank_tail(values, 60, 80)
+    ranks = sorted(range(80), key=values.__getitem__)
+    total = sum(rank for rank, place in enumerate(ranks, 1) if place >= 60)
+    tries = 20_000
+    as_low = sum(sum(rng.sample(range(1, 81), points)) <= total for _ in range(tries)) / tries
+    assert found / 2 == pytest.approx(as_low, rel=0.3, abs=0.002)
+
+
+def test_two_odd_points_are_no_level_by_their_order() -> None:
+    """Two of five points that are far off carry any sum; the ranks of the other three say otherwise."""
+    noise = [math.sin(7.0 * place) for place in range(60)]
+    odd = [value - 30.0 * (place in (56, 58)) for place, value in enumerate(noise)]
+    level = [value - 2.0 * (place >= 55) for place, value in enumerate(noise)]
+    step = Step(55, 60, 0.0)
+
+    def chance(values: list[float]) -> float:
+        inside, rest = values[55:], values[:55]
+        left = [v - sum(rest) / 55 for v in rest] + [v - sum(inside) / 5 for v in inside]
+        return by_order(values, left, step, 0.0)
+
+    assert chance(level) < 1e-4
+    assert chance(odd) > 100 * chance(level)

@@ -1,0 +1,106 @@
+"""What is said to do about a job follows from what is known of it, in the words of `explain` and the alerts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.fleet.digest import advice
+from ofu_exporter.fleet.digest.signs import JobSigns
+from ofu_exporter.fleet.reports.sums import JobSums
+from ofu_exporter.flops.causes import Cause, Side, causes
+from tests.fleet.reports.test_fleet_report import history, job, report
+
+NOTHING = JobSigns()
+FINE = JobSums(80, 80, 40, 80, 40, 40)
+"""OFU and MFU of 50 %, and the aim is 40 %."""
+
+
+def said(
+    sums: JobSums, signs: JobSigns = NOTHING, target: float | None = 0.4, **known: object
+) -> dict[str, str]:
+    (row,) = report(history(job("1", "ada", sums, **known))).jobs
+    return {each.kind: each.said for each in advice.of_job(row, signs, target, 0.6)}
+
+
+def test_of_a_job_that_does_well_nothing_is_said() -> None:
+    assert said(FINE, JobSigns(clock=0.74, compared={1, 2, 3}), verdicts={"agree": 1.0}) == {}
+
+
+def test_a_job_that_holds_gpus_and_computes_nothing_is_told_so_and_no_more() -> None:
+    found = said(JobSums(80, 80, 0, idle=80))
+    assert set(found) == {"idle"}
+    assert found["idle"].startswith("It held 80 GPU-hours and computed nothing in them.")
+
+
+@pytest.mark.parametrize(("idle", "is_told"), [(0.0, False), (7.9, False), (8.0, True)])
+def test_a_little_idle_time_is_no_matter(idle: float, is_told: bool) -> None:
+    assert ("idle" in said(JobSums(80, 80, 40, idle=idle))) == is_told
+
+
+def test_words_on_idle_jobs_are_those_of_the_alert() -> None:
+    alert = Path(__file__).parents[3] / "helm/ofu-exporter/files/alerts/gpus-idle.yaml"
+    words = " ".join(alert.read_text().split())
+    common = "may have asked for more GPUs than it uses, or wait in an interactive session"
+    assert common in words
+    assert common in said(JobSums(80, 80, 0, idle=80))["idle"]
+
+
+@pytest.mark.parametrize("cause", causes(), ids=lambda cause: cause.slug)
+def test_a_cause_is_told_in_its_own_words(cause: Cause) -> None:
+    above = cause.side is Side.REPORT
+    sums = JobSums(80, 80, 40, 80, 64 if above else 20, 40)
+    verdict = "mfu_above_ofu" if above else "mfu_below_ofu"
+    (found,) = said(sums, verdicts={verdict: 1.0}, causes={cause.slug: 1.0}).values()
+    assert cause.meaning in found
+    assert ("Then nothing has to be put right" in found) != above
+    assert f"`ofu-exporter explain --mfu {'80.0%' if above else '25.0%'} --ofu 50.0%`" in found
+
+
+def test_two_causes_are_told_both_and_an_unknown_one_is_not_made_up() -> None:
+    sums, verdicts = JobSums(80, 80, 40, 80, 64, 40), {"mfu_above_ofu": 1.0}
+    both = said(sums, verdicts=verdicts, causes={"sparse_peak+activation_recompute": 1.0})["report"]
+    assert "2:4 sparse matrices" in both
+    assert "recompute activations" in both
+    for cause in ("none", "of_another_version", "<b>"):
+        found = said(sums, verdicts=verdicts, causes={cause: 1.0})["report"]
+        assert "No likeliest cause is known" in found
+        assert cause not in found or cause == "none"
+
+
+def test_a_verdict_that_the_sums_of_the_whole_time_contradict_is_not_told() -> None:
+    sums = JobSums(80, 80, 40, 80, 39, 40)
+    assert said(sums, verdicts={"mfu_above_ofu": 1.0}) == {}
+
+
+@pytest.mark.parametrize(
+    ("ofu", "target", "is_told"), [(20, 0.4, True), (40, 0.4, False), (20, None, False)]
+)
+def test_a_low_ofu_is_told_where_an_aim_is_known(
+    ofu: float, target: float | None, is_told: bool
+) -> None:
+    assert ("low_ofu" in said(JobSums(80, 80, ofu), target=target)) == is_told
+
+
+def test_what_was_not_measured_is_not_low() -> None:
+    assert said(JobSums(80)) == {}
+
+
+@pytest.mark.parametrize(("clock", "is_told"), [(0.59, True), (0.6, False), (None, False)])
+def test_a_low_clock_is_told(clock: float | None, is_told: bool) -> None:
+    assert ("low_clock" in said(FINE, JobSigns(clock=clock))) == is_told
+
+
+@pytest.mark.parametrize(
+    ("slow", "compared", "is_told"),
+    [(2, 3, True), (1, 1, False), (2, 4, False), (0, 9, False), (0, 0, False)],
+)
+def test_slow_gpus_are_told_when_it_is_most_of_the_time(
+    slow: int, compared: int, is_told: bool
+) -> None:
+    signs = JobSigns(slow=set(range(slow)), compared=set(range(compared)))
+    found = said(FINE, signs)
+    assert ("slow_gpu" in found) == is_told
+    if is_told:
+        assert found["slow_gpu"].startswith("In 2 of 3 hours")

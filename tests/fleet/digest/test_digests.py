@@ -1,0 +1,150 @@
+"""The digests repeat the numbers of `fleet report --by user`, and each has its own user's jobs alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ofu_exporter.fleet.digest.config_file import DigestConfig
+from ofu_exporter.fleet.digest.digests import DigestSource, digests
+from ofu_exporter.fleet.digest.result import Digest, Rank
+from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns
+from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
+from tests.fleet.reports.test_fleet_report import ALL, history, job, report
+from tests.helpers.digests import NO_SIGNS, of
+
+
+def config(**wanted: object) -> DigestConfig:
+    return DigestConfig.model_validate(wanted)
+
+
+def by_name(found: list[Digest]) -> dict[str, Digest]:
+    return {each.name: each for each in found}
+
+
+@pytest.mark.parametrize("by", ["user", "account"])
+def test_totals_are_the_reports_rows_and_jobs_add_up_to_them(by: str) -> None:
+    whole = report(ALL, by=by)  # type: ignore[arg-type]
+    found = digests(DigestSource(whole, NO_SIGNS, ""), by, DigestConfig())  # type: ignore[arg-type]
+    assert [each.total for each in found] == whole.groups
+    assert sorted(j.row.job_id for each in found for j in each.jobs) == ["1", "2", "3", "4"]
+    for each in found:
+        assert {getattr(j.row, by) for j in each.jobs} == {each.name}
+        assert sum(j.row.held_gpu_hours for j in each.jobs) == pytest.approx(
+            each.total.held_gpu_hours
+        )
+
+
+def test_jobs_of_nobody_known_have_no_reader_and_nobody_poses_as_that() -> None:
+    unknown = job("9", "x", JobSums(8, 8, 2))
+    unknown.names = {}
+    assert [each.name for each in of(unknown, job("1", "ada", JobSums(8, 8, 2)))] == ["ada"]
+    assert of(unknown, job("2", "(not known)", JobSums(8, 8, 2))) == []
+
+
+def three(*more: JobHistory) -> tuple[JobHistory, ...]:
+    """Waste at 40 %: ada 16, bob 30, eve -8."""
+    return (
+        job("1", "ada", JobSums(80, 80, 16)),
+        job("2", "bob", JobSums(80, 80, 2)),
+        job("3", "eve", JobSums(80, 80, 40)),
+        *more,
+    )
+
+
+def test_places_are_by_waste_and_by_ofu() -> None:
+    found = by_name(of(*three()))
+    assert {name: (each.rank_by_waste, each.rank_by_ofu) for name, each in found.items()} == {
+        "ada": (Rank(place=2, of=3), Rank(place=2, of=3)),
+        "bob": (Rank(place=1, of=3), Rank(place=3, of=3)),
+        "eve": (Rank(place=3, of=3), Rank(place=1, of=3)),
+    }
+
+
+def test_equals_share_a_place_and_who_was_not_measured_has_none() -> None:
+    same = job("4", "fay", JobSums(80, 80, 16))
+    found = by_name(of(*three(same, job("5", "gus", JobSums(80)))))
+    assert found["ada"].rank_by_waste == found["fay"].rank_by_waste == Rank(place=2, of=4)
+    assert found["eve"].rank_by_ofu == Rank(place=1, of=4)
+    assert (found["gus"].rank_by_waste, found["gus"].rank_by_ofu) == (None, None)
+
+
+def test_of_two_no_place_is_told_as_it_would_tell_of_the_other() -> None:
+    for each in of(*three()[:2]):
+        assert (each.rank_by_waste, each.rank_by_ofu) == (None, None)
+
+
+def test_a_site_can_have_no_places() -> None:
+    assert {each.rank_by_waste for each in of(*three(), config=config(ranks=False))} == {None}
+
+
+def test_exempt_jobs_stay_in_the_totals_and_count_for_no_place_and_no_advice() -> None:
+    exempt = job("4", "ada", JobSums(200, 200, 0, idle=200))
+    exempt.names = {("notebook", "ada", "lab", "interactive", "", "slurm", ""): 3}
+    found = by_name(of(*three(exempt), config=config(exempt={"partitions": ["interactive"]})))
+    ada = found["ada"]
+    assert ada.total.held_gpu_hours == 280
+    assert ada.exempt_gpu_hours == 200
+    assert ada.exempt_wasted_gpu_hours == pytest.approx(80)
+    assert ada.rank_by_waste == Rank(place=2, of=3)
+    assert [(j.row.job_id, bool(j.exempt), bool(j.advice)) for j in ada.jobs] == [
+        ("1", False, True),
+        ("4", True, False),
+    ]
+
+
+def test_the_target_of_a_partition_decides_about_its_jobs_and_not_about_waste() -> None:
+    plain, easy = (
+        by_name(of(*three(), config=config(targets=targets)))["ada"]
+        for targets in ({"other": 0.1}, {"g*": 0.15})
+    )
+    assert (plain.jobs[0].target, easy.jobs[0].target) == (0.4, 0.15)
+    assert [each.kind for each in plain.jobs[0].advice] == ["low_ofu"]
+    assert easy.jobs[0].advice == []
+    assert plain.total == easy.total
+
+
+def test_a_target_is_the_configurations_else_the_rules_else_the_fleets() -> None:
+    rules = FleetSigns({}, {"gpu": 0.2, "other": 0.9})
+    for wanted, target in (({}, 0.2), ({"targets": {"g*": 0.1}}, 0.1)):
+        found = by_name(of(*three(), config=config(**wanted), signs=rules))
+        assert found["ada"].jobs[0].target == target
+    assert by_name(of(*three(), signs=FleetSigns({}, {"x": 0.9})))["ada"].jobs[0].target == 0.4
+
+
+def test_signs_are_those_of_the_job() -> None:
+    signs = FleetSigns({JobKey("a", "1"): JobSigns(clock=0.5, dram_busy=0.25)}, {})
+    found = by_name(of(*three(), signs=signs))
+    assert (found["ada"].jobs[0].clock, found["ada"].jobs[0].dram_busy) == (0.5, 0.25)
+    assert "low_clock" in {each.kind for each in found["ada"].jobs[0].advice}
+    assert found["bob"].jobs[0].clock is None
+
+
+def test_a_digest_survives_json_and_names_nobody_else() -> None:
+    for each in of(*three()):
+        assert Digest.model_validate_json(each.model_dump_json()) == each
+        others = {"ada", "bob", "eve"} - {each.name}
+        assert not [name for name in others if name in each.model_dump_json()]
+
+
+NAMES = st.sampled_from(["ada", "bob", "eve", "fay", ""])
+SUMS = st.builds(
+    lambda held, measured, ofu: JobSums(held, held * measured, held * measured * ofu),
+    st.floats(0.1, 1e5),
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 1.0),
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(NAMES, SUMS), max_size=12))
+def test_for_any_jobs_digests_are_the_reports_rows(jobs: list[tuple[str, JobSums]]) -> None:
+    made = [job(str(number), name, sums) for number, (name, sums) in enumerate(jobs)]
+    whole = report(history(*made))
+    found = digests(DigestSource(whole, NO_SIGNS, ""), "user", DigestConfig())
+    assert [each.total for each in found] == [
+        row for row in whole.groups if row.name != "(not known)"
+    ]
+    places = [each.rank_by_waste.place for each in found if each.rank_by_waste]
+    assert not places or min(places) == 1

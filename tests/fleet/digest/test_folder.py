@@ -1,0 +1,45 @@
+"""Digests in a folder: a text and a page of each, in files that are nobody else's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.digest.folder import write
+from tests.helpers.digests import many
+
+
+def test_everybody_has_a_text_and_a_page(tmp_path: Path) -> None:
+    files = list(write(many("ada", "../eve"), tmp_path / "new" / "out", 20))
+    assert [each.fault for each in files] == [None] * 4
+    found = sorted(path.name for path in (tmp_path / "new" / "out").iterdir())
+    assert [name for name in found if name.startswith("ada")] == ["ada.html", "ada.txt"]
+    assert len(found) == 4
+    assert not (tmp_path / "new" / "eve.txt").exists()
+    assert (tmp_path / "new" / "out" / "ada.txt").read_text().startswith("GPU use of ada, ")
+
+
+def test_a_link_that_somebody_left_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / "out").mkdir()
+    for name in ("ada.txt", ".ada.txt.new"):
+        (tmp_path / "out" / name).symlink_to(precious)
+    assert [each.fault for each in write(many("ada"), tmp_path / "out", 20)] == [None, None]
+    assert precious.read_text() == "mine"
+    assert not (tmp_path / "out" / "ada.txt").is_symlink()
+
+
+def test_a_file_that_cannot_be_written_costs_no_other(tmp_path: Path) -> None:
+    (tmp_path / "ada.txt").mkdir()
+    files = {each.path.name: each.fault for each in write(many("ada", "bob"), tmp_path, 20)}
+    assert files.pop("ada.txt")
+    assert files == {"ada.html": None, "bob.txt": None, "bob.html": None}
+
+
+def test_a_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"--output: .*file"):
+        list(write(many("ada"), tmp_path / "file" / "out", 20))

@@ -1,0 +1,158 @@
+"""Clocks, slow GPUs and busy memory of jobs, from a real Prometheus; what no series tells stays unknown."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.fleet.changes import peer_hours
+from ofu_exporter.fleet.digest import signs
+from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, read_signs
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.reports.sums import JobKey
+from tests.helpers import fleet_truth, fleets, uneven_fleet
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    HOUR,
+    SCRAPE,
+    ScheduledJob,
+    StoredNode,
+    labelled,
+    pages,
+    read_in,
+    record,
+    stored,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("digest-signs")]
+
+N1, N2, N3 = (StoredNode("a", f"n{each}:9846", "H100", 4) for each in (1, 2, 3))
+EVEN = ScheduledJob("1", "alice", (N1,), 1, 6, 0.42)
+SLOW = ScheduledJob("2", "bob", (N2,), 1, 6, 0.3, slow_gpu=2)
+IDLE = ScheduledJob("3", "carol", (N3,), 1, 6, 0.0)
+STORED_HOURS = 7
+TARGETS = {"batch": 0.45, "interactive": 0.1}
+DEPLOYED = Path(__file__).parents[3] / "deploy/prometheus/rules"
+DRAM_BUSY = {N1.name: 0.75, N2.name: 0.2}
+
+
+def read_all(url: str, hours: float, with_dram: bool, at_once: int = 24) -> FleetSigns:
+    client, reader = PrometheusClient(url), PartReader(hours_at_once=at_once)
+    try:
+        history = read_history(client, reader, BEGIN, BEGIN + hours * HOUR)
+        found = read_signs(client, reader, history, with_dram)
+    finally:
+        client.close()
+    assert reader.missing == []
+    return found
+
+
+def read(url: str, hours: float, with_dram: bool, at_once: int = 24) -> Mapping[JobKey, JobSigns]:
+    return read_all(url, hours, with_dram, at_once).jobs
+
+
+def busy_memory() -> Iterator[str]:
+    """As dcgm-exporter serves it: a share 0..1 by `UUID`, https://docs.nvidia.com/datacenter/dcgm/ field 1005."""
+    yield "# TYPE DCGM_FI_PROF_DRAM_ACTIVE gauge"
+    for node, value in DRAM_BUSY.items():
+        for gpu in range(4):
+            labels = labelled(cluster="a", instance="dcgm", UUID=f"GPU-{node}-{gpu}", gpu=str(gpu))
+            for step in range(round(STORED_HOURS * HOUR / SCRAPE) + 1):
+                yield f"DCGM_FI_PROF_DRAM_ACTIVE{labels} {value} {BEGIN + SCRAPE * step:.3f}"
+
+
+def targets() -> Iterator[str]:
+    """What the rules of deploy/prometheus/rules/partition-targets.yaml record."""
+    name = "partition:ofu_target:ratio"
+    assert f"- record: {name}\n" in (DEPLOYED / "partition-targets.yaml").read_text()
+    yield f"# TYPE {name} gauge"
+    for partition, value in TARGETS.items():
+        for step in range(round(STORED_HOURS * HOUR / SCRAPE) + 1):
+            yield f'{name}{{partition="{partition}"}} {value} {BEGIN + SCRAPE * step:.3f}'
+
+
+@pytest.fixture(scope="module")
+def even(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetSigns]:
+    folder = tmp_path_factory.mktemp("even")
+    text = pages((N1, N2, N3), (EVEN, SLOW, IDLE), STORED_HOURS).replace("# EOF\n", "")
+    read_in(folder, "\n".join([text.rstrip("\n"), *busy_memory(), *targets(), "# EOF", ""]))
+    with stored(folder) as prometheus:
+        yield read_all(prometheus.url, STORED_HOURS, True)
+
+
+def test_a_slow_gpu_is_seen_in_its_job_alone(even: FleetSigns) -> None:
+    assert even.jobs[JobKey("a", "2")].has_slow_gpus is True
+    assert even.jobs[JobKey("a", "1")].has_slow_gpus is False
+    assert even.jobs[JobKey("a", "3")].has_slow_gpus is None, "a job that idles has no slow GPU"
+
+
+def test_busy_memory_is_that_of_the_jobs_own_gpus(even: FleetSigns) -> None:
+    for job, node in ((EVEN, N1), (SLOW, N2)):
+        found = even.jobs[JobKey("a", job.job_id)]
+        assert found.dram_busy == pytest.approx(DRAM_BUSY[node.name])
+        assert found.dram_hours == pytest.approx(5, abs=0.2)
+    assert even.jobs[JobKey("a", "3")].dram_busy is None
+
+
+def test_the_targets_of_partitions_are_those_that_rules_record(even: FleetSigns) -> None:
+    assert even.targets == TARGETS
+
+
+def test_a_clock_that_nobody_tells_is_not_known(even: FleetSigns) -> None:
+    assert {each.clock for each in even.jobs.values()} == {None}
+
+
+@pytest.fixture(scope="module", params=["raw", "recorded"])
+def uneven(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    read_in(folder, uneven_fleet.pages())
+    if request.param == "recorded":
+        asked = [inspect.getsource(module) for module in (queries, peer_hours, signs)]
+        hourly = [each.recorded for each in (*queries.JOB_HOURS, *queries.MODEL_HOURS)]
+        record(folder, BEGIN, BEGIN + uneven_fleet.HOURS * HOUR, " ".join([*asked, *hourly]))
+    with stored(folder) as prometheus:
+        yield prometheus.url
+
+
+def test_clock_and_slow_gpus_are_the_same_with_the_rules_and_without(uneven: str) -> None:
+    found = read(uneven, uneven_fleet.HOURS, False)
+    gpus = uneven_fleet.NODES * uneven_fleet.GPUS
+    usual = uneven_fleet.OFU * 1.83e9 / uneven_fleet.CLOCK_HZ
+    active = usual * (gpus - 2 + 1 / 0.8 + 0.75) / gpus
+    for job in uneven_fleet.JOBS:
+        one = found[JobKey("c", job)]
+        assert one.clock == pytest.approx(uneven_fleet.OFU / active, abs=0.02), "to a job's ends"
+        assert one.has_slow_gpus is True
+        assert one.dram_busy is None
+
+
+def test_the_signs_are_the_same_however_the_time_is_cut(uneven: str) -> None:
+    whole = read(uneven, uneven_fleet.HOURS, False)
+    for key, one in read(uneven, uneven_fleet.HOURS, False, 3).items():
+        assert one.clock == pytest.approx(whole[key].clock)
+        assert (one.slow, one.compared) == (whole[key].slow, whole[key].compared)
+
+
+def test_the_clock_of_a_simulated_job_is_the_one_that_it_was_given(tmp_path: Path) -> None:
+    made = fleets.fleet(
+        "length: 4h\n" + fleets.NODES + "jobs:\n"
+        "  - {name: throttled, users: [ada], gpus: 4, ofu: 0.3, clock_mhz: 900, start: 30m, lasts: 2h}\n"
+        "  - {name: usual, users: [bob], gpus: 4, ofu: 0.3, clock_mhz: 1650, start: 30m}\n",
+        tmp_path,
+    )
+    truth = fleet_truth.write(made, BEGIN, tmp_path)
+    with stored(tmp_path) as prometheus:
+        found = {key.job_id: each for key, each in read(prometheus.url, 4, False).items()}
+    wanted = {"throttled": 900 / 1830, "usual": 1650 / 1830}
+    names = {job: each["name"] for job, each in truth.items()}
+    assert {names[job]: each.clock for job, each in found.items()} == {
+        name: pytest.approx(clock, abs=0.02) for name, clock in wanted.items()
+    }

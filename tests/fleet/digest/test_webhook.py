@@ -1,0 +1,148 @@
+"""Digests are posted to a real HTTP server: as JSON, or as a text that calls nobody's channel."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.digest.config_file import WebhookConfig
+from ofu_exporter.fleet.digest.result import Digest
+from ofu_exporter.fleet.digest.sending import NotSentError
+from ofu_exporter.fleet.digest.webhook import WebhookSender, slack_text
+from tests.doubles.hook_server import HANGS_UP, HookAnswer, hook_server
+from tests.helpers.certificates import Certificates
+from tests.helpers.digests import digest
+
+
+def sender(
+    slept: list[float] | None = None, seconds: float = 20.0, **config: object
+) -> WebhookSender:
+    pauses = [] if slept is None else slept
+    return WebhookSender(WebhookConfig.model_validate(config), 20, pauses.append, seconds)
+
+
+def send(by: WebhookSender, one: Digest | None = None) -> None:
+    one = one or digest()
+    try:
+        by.send(one, by.to(one))
+    finally:
+        by.close()
+
+
+def fault(by: WebhookSender) -> NotSentError:
+    with pytest.raises(NotSentError) as raised:
+        send(by)
+    assert "s3cret" not in str(raised.value)
+    return raised.value
+
+
+def test_json_is_the_whole_digest_with_its_name_and_text() -> None:
+    one = digest(mark="SIMULATED, no GPU was measured. ")
+    with hook_server() as server:
+        send(sender(url=server.url), one)
+    (got,) = server.got
+    assert Digest.model_validate(got["digest"]) == one
+    assert got["digest"]["name"] == "ada"
+    assert got["subject"].startswith("[SIMULATED] ")
+    assert got["text"].startswith("SIMULATED")
+    assert server.paths == ["/hooks/s3cret"]
+
+
+def test_slack_gets_a_text_and_nothing_else() -> None:
+    with hook_server() as server:
+        send(sender(url=server.url, format="slack"))
+    (got,) = server.got
+    assert set(got) == {"text"}
+    assert "GPU use of ada" in got["text"]
+
+
+@pytest.mark.parametrize("name", ["<!channel>", "<@U1>", "a&b", "x\n\n*all*", "y" * 9000])
+def test_no_name_calls_a_channel_or_fills_it(name: str) -> None:
+    said = slack_text(digest(name))
+    assert "<" not in said
+    assert ">" not in said
+    assert len(said) <= 3000
+    assert "x\n" not in said
+
+
+def test_a_url_and_a_token_from_files(tmp_path: Path) -> None:
+    with hook_server() as server:
+        for file, text in (("url", server.url), ("token", "t0ken")):
+            (tmp_path / file).touch(0o600)
+            (tmp_path / file).write_text(f"{text}\n")
+        by = sender(url_file=tmp_path / "url", token_file=tmp_path / "token")
+        assert by.to(digest()) == "127.0.0.1"
+        send(by)
+    assert server.tokens == ["Bearer t0ken"]
+
+
+def test_a_server_with_tls_is_believed_by_its_authority_alone(tmp_path: Path) -> None:
+    made = Certificates(tmp_path / "made")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.cert, made.key)
+    with hook_server(context) as server:
+        send(sender(url=server.url, ca=made.ca))
+        assert "certificate verify failed" in str(fault(sender(url=server.url)))
+    assert len(server.got) == 1
+
+
+def test_a_server_that_is_busy_is_asked_again_when_it_says() -> None:
+    slept: list[float] = []
+    with hook_server() as server:
+        server.answers = [HookAnswer(429, headers=(("Retry-After", "7"),)), HookAnswer(503)]
+        send(sender(slept, url=server.url))
+    assert slept == [7.0, 1.0]
+    assert len(server.got) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "why", "is_uncertain", "is_down"),
+    [
+        (HookAnswer(429, headers=(("Retry-After", "9999"),)), "answers 429", False, False),
+        (HookAnswer(400, b"no_text\x1b[31m"), "answers 400: no_text\\x1b[31m", False, False),
+        (HookAnswer(404, b"no_service"), "answers 404", False, True),
+        (
+            HookAnswer(302, headers=(("Location", "http://elsewhere/"),)),
+            "answers 302",
+            False,
+            False,
+        ),
+        (HookAnswer(504), "answers 504", True, False),
+        (HANGS_UP, "without sending a response", True, False),
+    ],
+)
+def test_whatever_is_no_success_says_why_and_what_is_known(
+    answer: HookAnswer, why: str, is_uncertain: bool, is_down: bool
+) -> None:
+    with hook_server() as server:
+        server.answers = [answer] * 3
+        error = fault(sender(url=server.url))
+    assert why in str(error)
+    assert (error.is_uncertain, error.is_down) == (is_uncertain, is_down)
+
+
+def test_nobody_there_is_known_not_to_have_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    error = fault(sender(url=f"http://127.0.0.1:{port}/hooks/s3cret"))
+    assert (error.is_uncertain, error.is_down) == (False, True)
+
+
+def test_a_server_that_never_answers_takes_limited_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        error = fault(sender(seconds=0.5, url=f"http://127.0.0.1:{port}/hooks/s3cret"))
+    assert error.is_uncertain
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x/s3cret", "x", "http://", "http://a:s3cret@h/", "http://h h/s3cret"]
+)
+def test_a_url_that_cannot_be_used_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        sender(url=url)
+    assert "s3cret" not in str(raised.value)

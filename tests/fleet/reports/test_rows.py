@@ -1,0 +1,43 @@
+"""Rows for other programs: Parquet has the values, types and meanings of the report, also where nothing is known."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from ofu_exporter.fleet.reports.result import By, FleetReport
+from ofu_exporter.fleet.reports.rows import as_parquet, rows
+from tests.fleet.reports.test_fleet_report import UNMEASURED, history, report
+
+parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow, which tests/run installs")
+
+
+def read(found: FleetReport) -> Any:
+    return parquet.read_table(io.BytesIO(as_parquet(found)))
+
+
+@pytest.mark.parametrize("by", ["job", "user"])
+def test_what_is_read_back_is_what_was_written_and_unknown_is_null(by: By) -> None:
+    found = report(by=by)
+    assert read(found).to_pylist() == [row.model_dump() for row in rows(found)[1]]
+
+
+@pytest.mark.parametrize("by", ["job", "user"])
+def test_columns_have_the_same_types_whether_anything_is_known_or_not(by: By) -> None:
+    """Files of many weeks are read together."""
+    full, unknown, empty = (
+        read(report(each, by)) for each in (history(UNMEASURED), history(), history(installed=0.0))
+    )
+    assert full.schema.equals(unknown.schema)
+    assert full.schema.equals(empty.schema)
+    kinds = {str(column.type) for column in full.schema}
+    assert kinds <= {"string", "double", "int64"}
+
+
+def test_columns_say_what_they_are_and_the_file_its_currency_and_time() -> None:
+    table = read(report(by="job"))
+    assert table.schema.field("error").metadata[b"description"].startswith(b"MFU - OFU")
+    assert table.schema.metadata[b"currency"] == b"USD"
+    assert table.schema.metadata[b"start"] == b"2024-10-04T00:00:00Z"

@@ -1,0 +1,75 @@
+"""Reads a Markdown file as the host of a repository shows it: headings' anchors, links, words of prose, blocks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+READER = MarkdownIt("commonmark").enable("table")
+GENERATED = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
+BLOCKS = {
+    "bullet_list_open": "ul",
+    "code_block": "pre",
+    "fence": "pre",
+    "heading_open": "heading",
+    "list_item_open": "li",
+    "ordered_list_open": "ol",
+    "table_open": "table",
+    "tr_open": "tr",
+}
+
+
+def tokens(page: Path) -> list[Token]:
+    return READER.parse(page.read_text())
+
+
+def anchors(page: Path) -> list[str]:
+    """Of each heading, in order; what is said twice has a number at its second end."""
+    found: list[str] = []
+    seen: Counter[str] = Counter()
+    parsed = tokens(page)
+    for before, token in pairwise(parsed):
+        if before.type == "heading_open":
+            text = "".join(
+                each.content
+                for each in token.children or []
+                if each.type in {"text", "code_inline"}
+            )
+            slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+            found.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+            seen[slug] += 1
+    return found
+
+
+def links(page: Path) -> Iterator[str]:
+    """Targets of links and pictures, of Markdown and of the HTML in it."""
+    for token in tokens(page):
+        for each in [token, *(token.children or [])]:
+            for name in ("href", "src"):
+                target = each.attrGet(name)
+                if target is not None:
+                    yield str(target)
+            if each.type in {"html_block", "html_inline"}:
+                yield from re.findall(r'\b(?:href|src|srcset)="([^"]+)"', each.content)
+
+
+def blocks(page: Path) -> Counter[str]:
+    """How many lists, entries, tables, rows, headings and blocks of code there are."""
+    return Counter(BLOCKS[token.type] for token in tokens(page) if token.type in BLOCKS)
+
+
+def prose_words(page: Path) -> int:
+    """Words of prose: without tables, blocks of code, targets of links and what is generated."""
+    counted = 0
+    tables = 0
+    for token in READER.parse(GENERATED.sub("", page.read_text())):
+        tables += {"table_open": 1, "table_close": -1}.get(token.type, 0)
+        if token.type == "inline" and not tables:
+            counted += len(re.sub(r"\]\([^)]*\)", "]", token.content).split())
+    return counted
