@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import platform
 import signal
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ from ofu_exporter.agent.pause_file import PauseFile
 from ofu_exporter.agent.reloads import Reloads
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.agent.web_renewal import WebRenewal
-from ofu_exporter.errors import ConfigError, DriverReplacedError, HungError, OfuError
+from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import resumed
@@ -45,7 +45,6 @@ from ofu_exporter.settings import Configured, Settings, host_and_port
 from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging, dropped_lines
 from ofu_exporter.support.patience import soon
-from ofu_exporter.support.small_files import READ_SECONDS
 from ofu_exporter.support.systemd import Notifier
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import Reason
@@ -177,6 +176,7 @@ class Daemon:
         self._sampler.start()
         if self._state_writer is not None:
             self._state_writer.start()
+        threading.Thread(target=self._watch_pause, name="ofu-pause", daemon=True).start()
         self._run_feeds()
         serving = asyncio.create_task(self._server.serve())
         tending = [
@@ -184,7 +184,6 @@ class Daemon:
             for task in (
                 self._reloads.run(),
                 self._reloads.watch(),
-                self._watch_pause(),
                 self._feed_watchdog(),
             )
         ]
@@ -285,12 +284,11 @@ class Daemon:
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
 
-    async def _watch_pause(self) -> None:
-        while True:
-            await asyncio.sleep(PAUSE_CHECK_SECONDS)
-            with contextlib.suppress(HungError):  # it stays as it is, and is looked at again
-                paused = await soon(READ_SECONDS, "pause file", self._pause_file.paused)
-                self._sampler.set_paused(paused)
+    def _watch_pause(self) -> None:
+        """Look at the file on a thread of its own: where a look hangs it stays as it was."""
+        while not self._stop.is_set():
+            time.sleep(PAUSE_CHECK_SECONDS)
+            self._sampler.set_paused(self._pause_file.paused())
 
     async def _feed_watchdog(self) -> None:
         """Tell systemd about each new snapshot: it shows that the sampler works, and this task that the loop does."""

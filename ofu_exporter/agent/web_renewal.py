@@ -32,6 +32,9 @@ class WebRenewal:
         self._server = server
         self._count = count
         self._renewing = asyncio.Lock()
+        self._watch: FileWatch | None = None
+        """None before the start."""
+        self._is_watched = False
 
     def start(self, settings: Callable[[], Settings]) -> None:
         """Watch the files from now on; for the event loop that runs."""
@@ -45,7 +48,14 @@ class WebRenewal:
             else:
                 asyncio.run_coroutine_threadsafe(self._take(settings(), web), loop)
 
-        FileWatch(lambda: self._web.files, changed).start()
+        self._watch = FileWatch(lambda: self._web.files, changed)
+        self._watch_files()
+
+    def _watch_files(self) -> None:
+        """Begin the thread of the watch once there is a file to be watched."""
+        if self._watch is not None and self._web.files and not self._is_watched:
+            self._is_watched = True
+            self._watch.start()
 
     async def renew(self, settings: Settings) -> None:
         """Read everything anew. Raises ConfigError, and then keeps what was good."""
@@ -71,3 +81,4 @@ class WebRenewal:
             await self._server.renew(settings, web)
             self._reading.renew(web)
             self._web = web
+            self._watch_files()

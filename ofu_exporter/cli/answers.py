@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +46,8 @@ def print_answer(
 
 def csv_text(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
     """Rows as CSV under their own names; an unknown value is an empty cell, a list or an object is JSON."""
+    import csv  # a hook of Slurm's loads this file, and prints none
+
     names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")

@@ -13,7 +13,7 @@ from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import load, setting_flags, start_logging
 from ofu_exporter.sources.replay import recording
-from ofu_exporter.support.malloc_arenas import share_one_heap
+from ofu_exporter.support.malloc_settings import keep_heap_small
 
 DEMO = {
     "source": Given("simulate", "demo"),
@@ -38,7 +38,7 @@ REPLAY = {
 def run(**flags: Any) -> None:
     """Sample this node's GPUs and serve their OFU to Prometheus."""
     configured = load(flags)
-    share_one_heap()
+    keep_heap_small()
     start_logging(configured)
     Daemon(configured, lambda: load(flags)).run()
 
@@ -50,7 +50,7 @@ def demo(**flags: Any) -> None:
     path = flags.get("path")
     preset = REPLAY if path else DEMO
     configured = load(flags, preset)
-    share_one_heap()
+    keep_heap_small()
     start_logging(configured)
     if path:
         recording.read(Path(path))  # raises for a file that is no recording

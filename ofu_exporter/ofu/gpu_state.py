@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ofu_exporter.hardware import unrated
 from ofu_exporter.hardware.gpu_models import GpuModel
@@ -72,36 +73,38 @@ def take_reading(
     if refused is not None:
         return refused, None
     verdict = plausibility.judge(state.suspicion, reading)
-    state = replace(state, suspicion=verdict.suspicion)
     if verdict.rejection is not None:
-        return _disbelieve(state, verdict.rejection, verdict.detail), None
+        suspected = replace(state, suspicion=verdict.suspicion)
+        return _disbelieve(suspected, verdict.rejection, verdict.detail), None
     gap = state.sampled_at is None or reading.start > state.sampled_at + OVERLAP_SECONDS
     trust = CycleTrust() if gap else state.trust
     outcome = measure(reading, state.rating, trust, state.clock_variance)
     known = outcome.clock_variance if outcome.clock_variance is not None else state.clock_variance
-    state = reject(replace(state, trust=outcome.trust, clock_variance=known), outcome.rejected)
+    changes: dict[str, Any] = {
+        "suspicion": verdict.suspicion,
+        "trust": outcome.trust,
+        "clock_variance": known,
+        "rejected": _counted(state.rejected, outcome.rejected),
+        "window": None,
+        "reason": outcome.reason,
+        "detail": outcome.detail,
+    }
     if outcome.window is None:
-        return replace(state, window=None, reason=outcome.reason, detail=outcome.detail), None
+        return replace(state, **changes), None
     window = replace(outcome.window, share=state.share.ratio)
-    reason, detail = outcome.reason, outcome.detail
-    if reason is not None:
-        reason, detail = unrated.explain(state.gpu, reason, detail)
-    state = replace(
-        state,
-        window=window,
-        reason=reason,
-        detail=detail,
-        fresh_until=window.end + 2.5 * max(interval, window.seconds, reading.pace) + 1.0,
-    )
+    if outcome.reason is not None:
+        reason, detail = unrated.explain(state.gpu, outcome.reason, outcome.detail)
+        changes.update(reason=reason, detail=detail)
+    longest = max(interval, window.seconds, reading.pace)
+    changes.update(window=window, fresh_until=window.end + 2.5 * longest + 1.0)
     if window.utilization is None or not reading.counts:
-        return state, None
-    counted = replace(
-        state,
+        return replace(state, **changes), None
+    changes.update(
         utilization_seconds=state.utilization_seconds + window.utilization * window.gpu_seconds,
         observed_seconds=state.observed_seconds + window.gpu_seconds,
         sampled_at=window.end,
     )
-    return counted, window
+    return replace(state, **changes), window
 
 
 def _refused(state: GpuState, reading: Reading) -> GpuState | None:
@@ -124,11 +127,15 @@ def _disbelieve(state: GpuState, why: Rejection, detail: str) -> GpuState:
 
 def reject(state: GpuState, rejections: Sequence[Rejection]) -> GpuState:
     """Count values that were not believed."""
+    return replace(state, rejected=_counted(state.rejected, rejections)) if rejections else state
+
+
+def _counted(before: Mapping[str, int], rejections: Sequence[Rejection]) -> Mapping[str, int]:
     if not rejections:
-        return state
-    counts = Counter(state.rejected)
+        return before
+    counts = Counter(before)
     counts.update(rejection.value for rejection in rejections)
-    return replace(state, rejected=dict(counts))
+    return dict(counts)
 
 
 def expire(state: GpuState, now: float) -> GpuState:

@@ -120,18 +120,20 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     def share(activity: Iterable[float]) -> float:
         return math.fsum(a * n for a, n in zip(activity, elapsed, strict=True)) / math.fsum(elapsed)
 
-    weights = [
-        Weighed(part.start, part.end, _per_hz(part.tensor_active, part.pipes, rating))
-        for part in parts
-    ]
+    per_hz = [_per_hz(part.tensor_active, part.pipes, rating) for part in parts]
     seconds = reading.end - reading.start
-    every_hz = [Weighed(reading.start, reading.end, 1.0)]
+    cycles_error = clock.error([Weighed(reading.start, reading.end, 1.0)])
+    if len(parts) == 1:  # all cycles weigh the same
+        error = None if cycles_error is None else cycles_error * per_hz[0]
+    else:
+        weights = zip(parts, per_hz, strict=True)
+        error = clock.error([Weighed(part.start, part.end, weight) for part, weight in weights])
     polled = Polled(
         tensor_active=share(part.tensor_active for part in parts),
         pipes={name: share(part.pipes[name] for part in parts) for name in believed},
         hz=_mean_hz(clock, reading),
-        hz_error=_over(clock.error(every_hz), seconds),
-        error=_over(clock.error(weights), seconds),
+        hz_error=_over(cycles_error, seconds),
+        error=_over(error, seconds),
     )
     return polled, refused
 

@@ -22,8 +22,8 @@ from ofu_exporter.reports.entry import Entry, Policy
 from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
-from ofu_exporter.reports.owner import Owner, owner_of
-from ofu_exporter.reports.stated import Hardware, Stated, hardware_of, stated_mfu
+from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
+from ofu_exporter.reports.stated import Hardware, Stated, stated_mfu
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Job, JobKey, is_another_run
@@ -74,6 +74,7 @@ class ReportBook:
         unix: Callable[[], float] = time.time,
     ) -> None:
         self._snapshot = snapshot
+        self._owners = KnownOwners(None)
         self._clock = clock
         self._unix = unix
         self._lock = threading.Lock()
@@ -133,14 +134,14 @@ class ReportBook:
         """Take in a report, quickly. Raises ReportError, which is counted."""
         owner: Owner | None = None
         try:
-            owner = self._owner(report.job_id)
+            owner, hardware = self._owner(report.job_id)
             permission(owner.view.job if owner.view else None)
             _check_effect(report, owner)
             with self._lock:
                 self._check_pace(owner.key)
                 known = self._entry_of(owner)
                 facts = known.facts if known else None
-            taken = _taken(report, facts, owner)  # it may count a model: not under the lock
+            taken = _taken(report, facts, hardware)  # it may count a model: not under the lock
             with self._lock:
                 return self._take(report, owner, taken)
         except ReportError as error:
@@ -160,18 +161,18 @@ class ReportBook:
             error.retry_after = wait
             raise error
 
-    def _owner(self, job_id: str) -> Owner:
-        """The job of this id, or of the pod with this name. Raises ReportError when it is not here, and has to be."""
-        snapshot = self._snapshot()
-        views = snapshot.jobs if snapshot else ()
-        found = [view for view in views if job_id in (view.job.job_id, *view.job.aliases)]
-        if snapshot is None or not found:
-            if self.policy.unowned:
-                return Owner((UNOWNED, job_id))
-            detail = f"{job_id!r} holds no GPU that this agent measures"
-            raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
-        view = max(found, key=lambda each: (each.ended is None, each.updated))
-        return owner_of(view, snapshot)
+    def _owner(self, job_id: str) -> tuple[Owner, Hardware]:
+        """The job of this id and its GPUs' hardware. Raises ReportError when it is not here, and has to be."""
+        owners, snapshot = self._owners, self._snapshot()
+        if owners.snapshot is not snapshot:
+            owners = self._owners = KnownOwners(snapshot)
+        found = owners.of(job_id)
+        if found is not None:
+            return found
+        if self.policy.unowned:
+            return Owner((UNOWNED, job_id)), Hardware()
+        detail = f"{job_id!r} holds no GPU that this agent measures"
+        raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
 
     def _take(self, report: MfuReport, owner: Owner, taken: _TakenReport) -> Receipt:
         now = Instant(self._clock(), self._unix())
@@ -179,7 +180,7 @@ class ReportBook:
         facts, hardware, stated = taken
         interval = None
         if stated.mfu is not None:
-            began = owner.view.runs[-1].began if owner.view else None
+            began = owner.view.current_began if owner.view else None
             until = entry.coverage.reported_until
             interval = interval_of(report, until, began, now, entry.at)
             entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
@@ -327,10 +328,9 @@ def _check_effect(report: MfuReport, owner: Owner) -> None:
         raise ReportError(ReportRejection.ENDED, "job_id", f"{report.job_id!r} has ended")
 
 
-def _taken(report: MfuReport, facts: MfuReport | None, owner: Owner) -> _TakenReport:
+def _taken(report: MfuReport, facts: MfuReport | None, hardware: Hardware) -> _TakenReport:
     """A report with earlier facts, and the MFU that it comes to. Raises ReportError."""
     whole = report if facts is None else report.with_facts(facts)
-    hardware = hardware_of(owner.gpus, owner.present)
     stated = stated_mfu(whole, hardware)
     if report.model is not None and (problem := model_count.problem(report.model)):
         # The report's MFU needs no model: it is compared all the same.

@@ -47,6 +47,8 @@ class Coverage:
     """The sums of every span that is settled."""
     settled: int = 0
     """How many of the spans, from the first on, are settled and part of `life`."""
+    settled_sums: Compared = NOTHING
+    """The sums of these spans, which a report need not add up again."""
     reported_until: float | None = None
     """Seconds on the monotonic clock, up to which the job has reported."""
 
@@ -78,16 +80,20 @@ def summed(
 
     Without `anew` only the last span is summed up: the usage is the same as at the last call.
     """
-    done = [span for span in coverage.spans[: coverage.settled] if span.end > now - horizon]
+    before = coverage.spans[: coverage.settled]
     waiting = list(coverage.spans[coverage.settled :])
     for place in range(0 if anew else max(len(waiting) - 1, 0), len(waiting)):
         span = waiting[place]
         waiting[place] = replace(span, sums=sums_of(span.mfu, span.start, span.end, usage))
-    life = coverage.life
+    is_over = bool(before) and before[0].end <= now - horizon
+    if not (is_over or (waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS)):
+        return replace(coverage, spans=(*before, *waiting))
+    life, done = coverage.life, [span for span in before if span.end > now - horizon]
     while waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS:
         life = life.plus(waiting[0].sums)
         _append(done, waiting.pop(0), max(GRAIN_SECONDS, horizon / PARTS))
-    return replace(coverage, spans=(*done, *waiting), life=life, settled=len(done))
+    kept = _sum(span.sums for span in done if span.end > now - horizon)
+    return Coverage((*done, *waiting), life, len(done), kept, coverage.reported_until)
 
 
 def _append(done: list[Span], span: Span, longest: float) -> None:
@@ -113,8 +119,11 @@ def sums_of(mfu: float, start: float, end: float, usage: Iterable[GpuUsage]) -> 
 
 
 def recent(coverage: Coverage, now: float, horizon: float) -> Compared:
-    """The sums over the horizon."""
-    return _sum(span.sums for span in coverage.spans if span.end > now - horizon)
+    """The sums over the horizon of a coverage that was summed up for the same time."""
+    waiting = coverage.spans[coverage.settled :]
+    return _sum(
+        [coverage.settled_sums, *(each.sums for each in waiting if each.end > now - horizon)]
+    )
 
 
 def _sum(sums: Iterable[Compared]) -> Compared:

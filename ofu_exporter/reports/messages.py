@@ -44,6 +44,9 @@ FACTS = (
 )
 """Fields that hold until the job reports another value."""
 
+PLAIN: dict[str, object] = {}
+"""The context of a validation whose text is known to be without half a surrogate pair."""
+
 
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,8 +83,8 @@ class MfuReport(_Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _is_text(cls, value: object) -> object:
-        return checked_text(value)
+    def _is_text(cls, value: object, info: ValidationInfo) -> object:
+        return value if info.context is PLAIN else checked_text(value)
 
     job_id: Annotated[Text, Field(min_length=1, max_length=256)] = Field(
         description="SLURM_JOB_ID, or namespace/name of a workload or a pod."
@@ -188,6 +191,7 @@ class MfuReport(_Body):
 
         A peak belongs to a precision, so a new precision ends it. In the same way a new overhead ends its bound.
         """
+        own = self.facts()
         earlier = dict(zip(FACTS, before.facts(), strict=True))
         if self.precision not in (None, before.precision):
             earlier["peak_tflops"] = None
@@ -195,9 +199,12 @@ class MfuReport(_Body):
             earlier["tile_overhead_bound"] = None
         if self.recompute is None and self.model is not None and self.model.forward_only:
             earlier["recompute"] = None
-        return self.model_copy(
-            update={name: fact for name, fact in earlier.items() if getattr(self, name) is None}
-        )
+        update = {
+            name: fact
+            for (name, fact), now in zip(earlier.items(), own, strict=True)
+            if now is None and fact is not None
+        }
+        return self.model_copy(update=update) if update else self
 
     def shares(self) -> dict[str, float] | None:
         """The share of the FLOPs in each precision; None where the report has none."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ofu_exporter.reports.stated import Hardware, hardware_of
 from ofu_exporter.values.job import GpuUsage, JobKey
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 
@@ -42,3 +43,26 @@ def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
     else:
         gpus = tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
     return Owner(view.job.key, view, gpus, frozenset(gpu.gpu.name for gpu in snapshot.gpus))
+
+
+class KnownOwners:
+    """The owners of reports in one snapshot: each is looked for once, though a job may report 200 times a second."""
+
+    def __init__(self, snapshot: Snapshot | None) -> None:
+        self.snapshot = snapshot
+        self._found: dict[str, tuple[Owner, Hardware]] = {}
+
+    def of(self, job_id: str) -> tuple[Owner, Hardware] | None:
+        """The job of this id, or of the pod with this name, and its GPUs' hardware; None where it is not here."""
+        known = self._found.get(job_id)
+        if known is None and (owner := self._owner(job_id)) is not None:
+            known = self._found[job_id] = owner, hardware_of(owner.gpus, owner.present)
+        return known
+
+    def _owner(self, job_id: str) -> Owner | None:
+        views = self.snapshot.jobs if self.snapshot else ()
+        found = [view for view in views if job_id in (view.job.job_id, *view.job.aliases)]
+        if self.snapshot is None or not found:
+            return None
+        view = max(found, key=lambda each: (each.ended is None, each.updated))
+        return owner_of(view, self.snapshot)

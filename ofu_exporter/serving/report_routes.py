@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.reports.book import UNOWNED, ReportBook
-from ofu_exporter.reports.messages import MfuAnswer, MfuReport
+from ofu_exporter.reports.messages import PLAIN, MfuAnswer, MfuReport
 from ofu_exporter.serving.access import Access, Writer
 from ofu_exporter.serving.guard import WRITER, refusal
 from ofu_exporter.serving.routes import Described, HttpAnswer, Request, Route, json_answer
@@ -21,6 +21,8 @@ from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
 PATH = "/v1/mfu"
+MOST_AT_WORK = 2
+"""Most models that are counted at once: more of them take no less time in all, and each holds memory."""
 MOST_PROBLEMS = 10
 MOST_CHARS = 500
 """Most problems of a body that an answer names, and most characters of each."""
@@ -60,7 +62,7 @@ class MalformedError(Exception):
 
 def report_routes(reports: ReportBook, access: Access) -> list[Route]:
     """The route POST /v1/mfu of an application behind a `Guard`."""
-    threads = WorkerThreads()
+    threads = WorkerThreads(MOST_AT_WORK)
 
     async def mfu(request: Request) -> HttpAnswer:
         try:
@@ -93,15 +95,17 @@ def read_report(body: bytes) -> MfuReport:
     """The report that a body is. Raises MalformedError."""
     if not body:
         raise MalformedError([_as_problem(["body"], "Field required")])
+    # Half a surrogate pair comes by an escape, or by bytes that are no ASCII.
+    is_plain = body.isascii() and b"\\u" not in body
     try:
-        found = json.loads(body)
+        found = json.loads(body.decode() if is_plain else body)
     except json.JSONDecodeError as error:
         raise MalformedError([_as_problem(["body", error.pos], "JSON decode error")]) from error
     except (ValueError, RecursionError) as error:  # no UTF-8, a number too long, nesting too deep
         problem = _as_problem(["body"], "is not JSON that can be read")
         raise MalformedError([problem]) from error
     try:
-        return MfuReport.model_validate(found)
+        return MfuReport.model_validate(found, context=PLAIN if is_plain else None)
     except ValidationError as error:
         items = error.errors(include_url=False, include_context=False, include_input=False)
         raise MalformedError([_problem(item) for item in items[:MOST_PROBLEMS]]) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 PREFIX = 64
 """Bits of an IPv6 address that name its network (RFC 4291, 2.5.4): one machine may have all that share them."""
@@ -22,11 +23,13 @@ def is_address(text: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=256)  # each request asks, mostly about the same address
 def is_loopback(text: str) -> bool:
     """Whether a text is an address of this machine that no other can send from."""
     return is_address(text) and parsed(text).is_loopback
 
 
+@lru_cache(maxsize=256)
 def client_network(text: str) -> str:
     """What counts as one client: an address of IPv4, or the /64 of one of IPv6. Other texts stay as they are."""
     if ":" not in text or not is_address(text):

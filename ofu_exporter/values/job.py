@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.text import show, shown
+
+if TYPE_CHECKING:  # a hook of Slurm's needs a job, and no GPU
+    from ofu_exporter.values.gpu import GpuKey
 
 JobKey = tuple[str, str]
 """(scheduler, job id): what identifies a job on this node."""

@@ -85,10 +85,14 @@ class JobView:
     """Unix time at which the current run was first seen here; None = with the job."""
 
     @property
+    def current_began(self) -> float:
+        """Unix time at which the current run was first seen here."""
+        return self.began if self.run_began is None else self.run_began
+
+    @property
     def runs(self) -> tuple[Run, ...]:
         """Every run, the current one last."""
-        began = self.began if self.run_began is None else self.run_began
-        lasted = (began, self.ended)
+        lasted = (self.current_began, self.ended)
         return (*self.earlier, current_run(self.job.uid, lasted, self.usage, self.earlier))
 
     @property

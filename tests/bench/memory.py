@@ -1,12 +1,14 @@
 """Measures the memory of the agent step by step, and where it goes: `python -m tests.bench.memory`.
 
-Every endpoint is used once, jobs report, and Slurm's files are read. The second table is of 8 GPUs at the end of that.
+Every endpoint is used once, jobs report, and Slurm's files are read; the GPUs are simulated, or those of the page of a
+dcgm-exporter that answers at once. The second table is of 8 simulated GPUs at the end of that.
 The third one imports, in an interpreter of its own, what the agent rests on, one library after the other.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -15,7 +17,7 @@ from pathlib import Path
 
 from tests.bench.process import mapped_mib, resident_mib, threads
 from tests.bench.reports import give
-from tests.helpers.agent import Agent, agent, until
+from tests.helpers.agent import Agent, agent, page_server, until
 
 PATHS = ("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/history", "/readyz", "/nope")
 LIBRARIES = (
@@ -37,16 +39,45 @@ for names in json.loads(sys.argv[1]):
 print(json.dumps(found))
 """
 SMALLEST_MIB = 0.5
+PAGE = Path(__file__).parents[1] / "pages" / "new-names.prom"
 
 
-def used(gpus: int) -> None:
+def page(gpus: int) -> str:
+    """A page in the form of dcgm-exporter's, with this many GPUs and other values each time."""
+    lines = []
+    for line in PAGE.read_text().splitlines():
+        series, _, value = line.rpartition(" ")
+        if line.startswith("#"):
+            lines.append(line)
+            continue
+        for gpu in range(gpus):
+            own = series.replace('gpu="0"', f'gpu="{gpu}"').replace(
+                "00000002-bbbb", f"{gpu:08}-bbbb"
+            )
+            lines.append(f"{own} {float(value) * random.uniform(0.9, 1.0)}")
+    return "\n".join(lines) + "\n"
+
+
+def simulated(gpus: int) -> None:
+    """A row of simulated GPUs."""
+    used(gpus, f"{gpus}", "--source", "simulate", "--simulated-gpus", str(gpus))
+
+
+def of_page(gpus: int) -> None:
+    """A row of GPUs that a dcgm-exporter measures."""
+    with page_server(lambda: page(gpus)) as url:
+        source = ("--source", "dcgm-exporter", "--url", url, "--collect-interval", "1s")
+        used(gpus, f"{gpus}, a dcgm-exporter's", *source)
+
+
+def used(gpus: int, name: str, *source: str) -> None:
     """One agent from its start to the end, one row."""
     with tempfile.TemporaryDirectory() as folder:
         jobs = Path(folder) / "jobs"
         jobs.mkdir(mode=0o755)
         give(jobs)
         flags = [
-            *("run", "--source", "simulate", "--simulated-gpus", str(gpus)),
+            *("run", *source),
             *("--scheduler", "slurm", "--job-dir", str(jobs)),
             *("--state-file", str(Path(folder) / "state.sqlite"), "--interval", "1s"),
         ]
@@ -65,8 +96,8 @@ def used(gpus: int) -> None:
                 ask(running, "/v1/mfu", {"job_id": str(number), "mfu": 0.9, "precision": "bf16"})
             steps.append(resident_mib(pid))
             shown = " | ".join(f"{step:.1f}" for step in steps)
-            print(f"| {gpus} | {shown} | {threads(pid)} |", flush=True)
-            if gpus == 8:
+            print(f"| {name} | {shown} | {threads(pid)} |", flush=True)
+            if name == "8":
                 MAPPED.update(mapped_mib(pid))
 
 
@@ -86,8 +117,9 @@ def ask(running: Agent, path: str, body: object = None, accept: str = "*/*") -> 
 def main() -> None:
     print("| GPUs | first windows MiB | scraped | every endpoint | reports | threads |")
     print("|---|---|---|---|---|---|")
-    for gpus in (8, 72):
-        used(gpus)
+    simulated(8)
+    simulated(72)
+    of_page(8)
     print("\n| what | MiB |\n|---|---|")
     large = {name: mib for name, mib in MAPPED.items() if mib >= SMALLEST_MIB}
     for name, mib in sorted(large.items(), key=lambda each: -each[1]):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import socket
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,12 +12,8 @@ MIB = 1 << 20
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of the threads that live, to the nanosecond."""
-    total = 0.0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            total += int((task / "schedstat").read_text().split()[0]) / 1e9
-    return total
+    """CPU time of its threads, those that have ended too, to the nanosecond."""
+    return time.clock_gettime((~pid << 3) | 2)  # the clock that clock_getcpuclockid(3) gives
 
 
 def resident_mib(pid: int, field: str = "VmRSS") -> float:

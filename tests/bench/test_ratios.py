@@ -17,9 +17,18 @@ def test_the_median_and_half_the_distance_of_the_quartiles() -> None:
 
 @pytest.mark.parametrize(
     ("now", "noise", "is_lost"),
-    [(1.0, 0.0, False), (1.14, 0.0, False), (1.16, 0.0, True), (1.3, 0.2, False), (1.5, 0.2, True)],
+    [
+        (1.0, 0.0, False),
+        (1.14, 0.0, False),
+        (1.16, 0.0, True),
+        (1.2, 0.1, False),
+        (1.5, 0.14, True),
+        (9.0, 0.91, False),
+    ],
 )
-def test_a_loss_is_beyond_the_limit_and_the_noise(now: float, noise: float, is_lost: bool) -> None:
+def test_a_loss_is_beyond_the_limit_and_the_noise_of_a_machine_that_is_quiet_enough(
+    now: float, noise: float, is_lost: bool
+) -> None:
     assert losses({"scrape": Ratio(now, noise)}, {"scrape": 1.0}) == ["scrape"] * is_lost
 
 

@@ -150,6 +150,7 @@ def test_the_hooks_do_not_wait_for_the_agents_libraries(hook: Hook) -> None:
     loaded = set(done.stdout.split())
     assert "ofu_exporter.schedulers.slurm.hooks" in loaded
     assert not loaded & {"pydantic", "fastapi", "uvicorn", "prometheus_client", "httpx", "yaml"}
+    assert not loaded & {"csv", "subprocess", "ofu_exporter.values.gpu"}, "not used by this hook"
 
 
 def test_every_command_is_where_it_is_said_to_be() -> None:

@@ -260,3 +260,24 @@ def test_memory_is_bounded_however_often_a_job_reports(horizon: float, gap: floa
     covered = (now - LATER - GRAIN_SECONDS) * seconds / (seconds + gap)
     assert account.life.gpu_seconds == pytest.approx(covered, rel=0.01)
     assert account.life.mfu == pytest.approx(0.4)
+
+
+@given(
+    st.lists(st.floats(0.1, 90.0), min_size=1, max_size=60),
+    st.floats(10.0, 300.0),
+    st.randoms(use_true_random=False),
+)
+def test_the_horizon_is_the_sum_of_its_spans_as_they_come_settle_and_go(
+    pauses: list[float], horizon: float, chance: random.Random
+) -> None:
+    account, now = Coverage(), 0.0
+    usage = [used((0, 90.0 * 60, 0.4))]
+    for pause in pauses:
+        if chance.random() < 0.7:
+            account = extended(account, now, now + pause, chance.uniform(0.1, 0.6))
+        now += pause
+        account = summed(account, usage, now, horizon, chance.random() < 0.5)
+        shown = [span.sums for span in account.spans if span.end > now - horizon]
+        assert recent(account, now, horizon) == pytest.approx(
+            [math.fsum(each) for each in zip(Compared(), *shown, strict=True)]
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.reports.owner import Owner, owner_of
+from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
@@ -38,3 +38,25 @@ def test_a_job_that_ended_has_those_it_had_whoever_holds_them_now() -> None:
 def test_a_job_without_a_gpu_here_has_none_and_no_run() -> None:
     owner = Owner(("", "9"))
     assert (owner.run, owner.usage, owner.gpus) == ("", (), ())
+
+
+def test_a_job_is_found_by_its_own_id_and_by_those_of_its_pods() -> None:
+    view = replace(VIEW, job=replace(MINE, aliases=("ns/pod-0",)))
+    owners = KnownOwners(replace(PAGE, jobs=(view,)))
+    found = owners.of("1")
+    assert found is not None
+    assert found[0].view is view
+    assert owners.of("ns/pod-0") == found
+    assert owners.of("1") is found, "it was looked for once"
+    assert owners.of("2") is None
+
+
+def test_of_two_runs_of_one_id_the_one_that_runs_is_meant() -> None:
+    ended, runs = replace(VIEW, ended=8.0, updated=9.5), replace(VIEW, began=8.0)
+    found = KnownOwners(replace(PAGE, jobs=(ended, runs))).of("1")
+    assert found is not None
+    assert found[0].view is runs
+
+
+def test_before_the_first_snapshot_nobody_is_known() -> None:
+    assert KnownOwners(None).of("1") is None

@@ -22,7 +22,7 @@ FOLDER = ".ended"
 MOST_KEPT = 256
 """Files above this number are removed, those of the first jobs that ended first."""
 
-_NAME = re.compile(r"(0|[1-9][0-9]{0,18})-([0-9]{1,11})\.json")
+_NAME = r"(0|[1-9][0-9]{0,18})-([0-9]{1,11})\.json"
 
 
 class EndedName(NamedTuple):
@@ -36,7 +36,7 @@ class EndedName(NamedTuple):
 
 def parse_name(name: str) -> EndedName | None:
     """What a file's name says; None for any other file."""
-    match = _NAME.fullmatch(name)
+    match = re.fullmatch(_NAME, name)
     return EndedName(float(match[2]), match[1], name) if match else None
 
 

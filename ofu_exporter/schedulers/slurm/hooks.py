@@ -28,9 +28,10 @@ JUST_NOW_SECONDS = 60.0
 Ask = Callable[[str], SqueueJob | None]
 """Asks Slurm about a job; returns None when Slurm cannot be asked."""
 
-_UUID = re.compile(r"(?:GPU|MIG)-\S+")
-_NUMBERS = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
-_INFORMATION = re.compile(r"^(GPU UUID|Device Minor):\s*(\S+)\s*$", re.MULTILINE)
+_UUID = r"(?:GPU|MIG)-\S+"
+_NUMBERS = r"(\d{1,4})(?:-(\d{1,4}))?"
+_INFORMATION = r"(?m)^(GPU UUID|Device Minor):\s*(\S+)\s*$"
+"""Patterns that `re` compiles when they are used."""
 
 
 class Node(NamedTuple):
@@ -213,7 +214,7 @@ def devices(environ: Mapping[str, str], driver: Path = DRIVER) -> tuple[str, ...
     where Slurm constrains devices by cgroup.
     """
     visible = _words(environ.get("CUDA_VISIBLE_DEVICES", ""))
-    if visible and all(_UUID.fullmatch(word) for word in visible):
+    if visible and all(re.fullmatch(_UUID, word) for word in visible):
         return tuple(dict.fromkeys(visible))
     given = environ.get("SLURM_JOB_GPUS")
     words = visible if given is None else _words(given)
@@ -225,12 +226,12 @@ def devices(environ: Mapping[str, str], driver: Path = DRIVER) -> tuple[str, ...
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in re.split(r"[\s,]+", text) if word]
+    return text.replace(",", " ").split()
 
 
 def _numbers(word: str) -> Iterator[int]:
     """The numbers in `3`, `0-3`, `gpu:0` or `gpu:h100:0-3`; none in `NoDevFiles` and the like."""
-    if match := _NUMBERS.fullmatch(word.rpartition(":")[2]):
+    if match := re.fullmatch(_NUMBERS, word.rpartition(":")[2]):
         first, last = int(match[1]), int(match[2] or match[1])
         yield from range(first, min(last, first + MAX_GPUS) + 1)
 
@@ -242,8 +243,8 @@ def uuids_by_minor(driver: Path = DRIVER) -> dict[int, str]:
         for folder in driver.iterdir():
             with suppress(OSError, UnicodeDecodeError):
                 lines = (folder / "information").read_text(encoding="utf-8")
-                facts = dict(_INFORMATION.findall(lines))
+                facts = dict(re.findall(_INFORMATION, lines))
                 uuid, minor = facts.get("GPU UUID", ""), facts.get("Device Minor", "")
-                if minor.isdecimal() and _UUID.fullmatch(uuid) and "?" not in uuid:
+                if minor.isdecimal() and re.fullmatch(_UUID, uuid) and "?" not in uuid:
                     found[int(minor)] = uuid
     return found

@@ -31,9 +31,10 @@ MAX_GPUS = 1024
 STALE_SECONDS = 60.0
 """A temporary file older than this was left by a writer that was killed."""
 
-_JOB_ID = re.compile(r"0|[1-9][0-9]{0,18}")
-_TEMPORARY = re.compile(r"\.[0-9]+\.[0-9a-f]+\.tmp")
-_SHA256 = re.compile(r"(?:[0-9a-f]{64})?")
+_JOB_ID = r"0|[1-9][0-9]{0,18}"
+_TEMPORARY = r"\.[0-9]+\.[0-9a-f]+\.tmp"
+_SHA256 = r"(?:[0-9a-f]{64})?"
+"""Patterns that `re` compiles when they are used: a hook uses few of them."""
 _TEXTS = ("name", "user", "account", "partition", "array_job_id", "array_task_id", "nodes")
 
 
@@ -50,7 +51,7 @@ class JobFile(NamedTuple):
 
 def is_job_id(text: str) -> bool:
     """Whether this is one of Slurm's job ids."""
-    return _JOB_ID.fullmatch(text) is not None
+    return re.fullmatch(_JOB_ID, text) is not None
 
 
 def clean(text: str) -> str:
@@ -122,7 +123,7 @@ def remove_temporaries(directory: Path, now: float) -> None:
     """Remove temporary files of writers that were killed. Raises OSError and SchedulerError."""
     with suppress(FileNotFoundError), opened(directory) as folder:
         for name in os.listdir(folder):
-            if _TEMPORARY.fullmatch(name):
+            if re.fullmatch(_TEMPORARY, name):
                 remove_stale(folder, name, now)
 
 
@@ -204,7 +205,7 @@ def _check(value: object, key: str) -> None:
 
 def _sha256(content: dict[str, Any]) -> str:
     value = content.get("token_sha256", "")
-    if not isinstance(value, str) or not _SHA256.fullmatch(value):
+    if not isinstance(value, str) or not re.fullmatch(_SHA256, value):
         raise Refused(ClaimRejection.MALFORMED, "token_sha256 is no SHA-256")
     return value
 

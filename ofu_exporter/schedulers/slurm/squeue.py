@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -87,7 +85,7 @@ class Squeue:
         )
         try:
             code, output, errors = self._run(command, seconds)
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except OSError as error:
             self.problem = f"Slurm was not asked: {error}"
             return None
         if "Invalid job id" in errors:
@@ -98,34 +96,12 @@ class Squeue:
         return answer
 
     def _run(self, command: Sequence[str], seconds: float) -> tuple[int, str, str]:
+        from ofu_exporter.schedulers.slurm import short_command  # noqa: PLC0415 - says why itself
+
         environ = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}  # times as Unix seconds
         if self._conf:
             environ["SLURM_CONF"] = self._conf
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environ,
-            start_new_session=True,
-        )
-        try:
-            output, errors = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            # The whole group is killed: where squeue is a script, its children hold the pipes.
-            os.killpg(process.pid, signal.SIGKILL)
-            _let_go(process)
-            raise
-        return process.returncode, output.decode(errors="replace"), errors.decode(errors="replace")
-
-
-def _let_go(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipes of a killed process, and wait only a moment for its end."""
-    for pipe in (process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(0.1)
+        return short_command.run(command, environ, seconds)
 
 
 def parse(text: str, mark: str, job_id: str) -> SqueueJob | None:

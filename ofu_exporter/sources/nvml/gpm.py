@@ -6,6 +6,8 @@ time without a gap.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,6 +65,7 @@ class GpmSeries:
         self._metric_ids = METRICS if target.instance is None else INSTANCE_METRICS
         self._query = nvml.c_nvmlGpmMetricsGet_t()
         self._query.version = nvml.NVML_GPM_METRICS_GET_VERSION
+        self._entries = _entries(self._query)
         # The sample that began the window, and the one that will end it; the two take turns.
         self._samples: list[Any] = []
         self._start = math.nan
@@ -168,7 +171,7 @@ class GpmSeries:
         self._ask_driver()
         answers = [
             (id_, metric.nvmlReturn, metric.value)
-            for id_, metric in zip(self._metric_ids, self._query.metrics, strict=False)
+            for id_, metric in zip(self._metric_ids, self._entries, strict=False)
         ]
         values = {id_: value for id_, code, value in answers if code == SUCCESS}
         if not values:
@@ -184,7 +187,7 @@ class GpmSeries:
         query = self._query
         query.sample1, query.sample2 = self._samples
         query.numMetrics = len(self._metric_ids)
-        for metric, id_ in zip(query.metrics, self._metric_ids, strict=False):
+        for metric, id_ in zip(self._entries, self._metric_ids, strict=False):
             # An entry that the driver leaves untouched must not repeat the last window's value.
             metric.metricId, metric.nvmlReturn, metric.value = id_, SUCCESS, math.nan
         try:
@@ -195,6 +198,18 @@ class GpmSeries:
             # A driver older than the cycle counters may refuse the whole call because of their ids.
             self._metric_ids = tuple(id_ for id_ in self._metric_ids if id_ not in CYCLES)
             self._ask_driver()
+
+
+def _entries(query: ctypes.Structure) -> Any:
+    """The metrics of a query as plain structures in the same memory: pynvml's run Python code at each access."""
+    own = query.metrics
+    return (_plain(own._type_) * len(own)).from_buffer(query, type(query).metrics.offset)
+
+
+@functools.lru_cache(maxsize=4)
+def _plain(structure: type[ctypes.Structure]) -> type[ctypes.Structure]:
+    """A structure of the same fields."""
+    return type(structure.__name__, (ctypes.Structure,), {"_fields_": structure._fields_})
 
 
 def _ratio(values: Mapping[int, float], id_: int) -> float | None:
