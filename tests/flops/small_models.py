@@ -279,21 +279,62 @@ COMPOSED += [
         },
         PATCHES,
     ),
+]
+SEEN: dict[str, Any] = {
+    **FREE,
+    "head_dim": 8,
+    "num_key_value_heads": 4,
+    "position_embedding_size": 50,
+}
+HEARD: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+HEARD |= {"subsampling_conv_channels": [12, 6], "output_proj_dims": 40, "conv_kernel_size": 3}
+HEARD |= {"attention_chunk_size": 6, "attention_context_left": 5, "attention_context_right": 2}
+GEMMA_4: dict[str, Any] = {"text_config": GEMMA, "image_token_id": 300, "audio_token_id": 301}
+GEMMA_4 |= {"vision_config": SEEN}
+COMPOSED += [
+    Small("Gemma4ForConditionalGeneration", GEMMA_4, {"tokens": 64, "image": 36}),
     Small(
         "Gemma4ForConditionalGeneration",
-        {
-            "text_config": GEMMA,
-            "vision_config": {
-                **FREE,
-                "head_dim": 8,
-                "num_key_value_heads": 4,
-                "position_embedding_size": 50,
-            },
-            "image_token_id": 300,
-        },
-        {"tokens": 64, "image": 36},
+        {**GEMMA_4, "audio_config": HEARD},
+        {"tokens": 64, "image": 36, "audio": 101},
+        variant="sound",
+    ),
+    composed(
+        "VideoLlava",
+        "llama",
+        CLIP,
+        video_token_index=301,
+        streams={"tokens": 128, "images": 1, "frames": 3},
     ),
 ]
+HEARD_3N: dict[str, Any] = {"hidden_size": 32, "vocab_size": 9, "sscp_conv_channel_size": [12, 6]}
+HEARD_3N |= {"input_feat_size": 20, "conf_num_attention_heads": 4, "conf_num_hidden_layers": 2}
+HEARD_3N |= {"conf_attention_chunk_size": 6, "conf_attention_context_left": 5}
+HEARD_3N |= {"conf_attention_context_right": 2, "conf_conv_kernel_size": 3}
+GEMMA_3N: dict[str, Any] = {
+    "text_config": {**GEMMA, "laurel_rank": 12, "vocab_size": 600},
+    "audio_config": {**HEARD_3N, "vocab_offset": 511},
+    "vision_config": {"vocab_size": 11, "vocab_offset": 500},
+    "image_token_id": 400,
+    "audio_token_id": 401,
+    "audio_soft_tokens_per_image": 30,
+}
+MOBILE: list[Small] = [
+    Small(
+        "Gemma3nForConditionalGeneration",
+        GEMMA_3N,
+        {"tokens": 320, "images": 1, "audio": 101},
+        fixed=(*GEMMA_3N, "vision_soft_tokens_per_image"),
+    ),
+    Small(
+        "Gemma3nForConditionalGeneration",
+        GEMMA_3N,
+        {"tokens": 64, "audio": 101},
+        variant="sound",
+        fixed=("audio_soft_tokens_per_image", "vision_config", "vision_soft_tokens_per_image"),
+    ),
+]
+"""Models whose vision tower is one of timm, which has one size."""
 WHISPER: dict[str, Any] = {
     **BART,
     "num_mel_bins": 10,
@@ -353,6 +394,8 @@ V3: dict[str, Any] = {
 }
 V3 |= {"share_att_key": True, "norm_rel_ebd": "layer_norm", "position_biased_input": False}
 V3 |= {"type_vocab_size": 0, "max_position_embeddings": 64}
+V1: dict[str, Any] = {**ENCODER, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+V1 |= {"max_position_embeddings": 64, "position_biased_input": False, "type_vocab_size": 0}
 PAIRS: list[Small] = [
     Small(
         "CLIPModel",
@@ -378,6 +421,11 @@ PAIRS: list[Small] = [
         variant="c2p",
     ),
     Small("DebertaV2Model", V3, PAIR),
+    *(
+        Small(name, {**V1, "max_relative_positions": span}, PAIR, variant=f"to {span}")
+        for name in ("DebertaForMaskedLM", "DebertaModel")
+        for span in (7, 24)
+    ),
     Small("ElectraForPreTraining", {**ENCODER, "embedding_size": 24}, PAIR),
     Small("ElectraForMaskedLM", {**ENCODER, "embedding_size": 24}, PAIR),
     Small("ElectraModel", {**ENCODER, "embedding_size": 32}, PAIR),
@@ -401,4 +449,4 @@ PAIRS: list[Small] = [
     ),
 ]
 
-SMALL: list[Small] = [*TEXT, *TOWERS, *COMPOSED, *SPEECH, *PAIRS]
+SMALL: list[Small] = [*TEXT, *TOWERS, *COMPOSED, *MOBILE, *SPEECH, *PAIRS]

@@ -119,7 +119,7 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
             sdpa_kernel(SDPBackend.MATH),
             mode,
             uncounted,
-            torch.set_grad_enabled(backward),
+            contextlib.nullcontext() if backward else _without_gradients(module),
         ):
             stack.enter_context(context)
         if on_meta:
@@ -136,6 +136,20 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
         trained=sum(each.numel() for each in module.parameters() if each.requires_grad),
         warnings=tuple(_warnings(uncounted, shapes)),
     )
+
+
+@contextlib.contextmanager
+def _without_gradients(module: Any) -> Iterator[None]:
+    """No parameter wants a gradient: torch's counter looks for one behind views of those that do."""
+    wanting = [each for each in module.parameters() if each.requires_grad]
+    for each in wanting:
+        each.requires_grad_(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for each in wanting:
+            each.requires_grad_(True)
 
 
 def _counts(mode: Any) -> Counter[str]:
