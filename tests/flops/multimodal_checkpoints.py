@@ -1,6 +1,6 @@
 """Sizes of public checkpoints that read more than text, with the parameters that their safetensors index sums to.
 
-As in tests/flops/checkpoints.py; a row that fails is to be compared with its card first.
+As in tests/flops/checkpoints.py, which says what was compared; a row that fails is to be compared with its card first.
 """
 
 from __future__ import annotations
