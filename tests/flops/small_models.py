@@ -329,7 +329,8 @@ MOBILE: list[Small] = [
     Small(
         "Gemma3nForConditionalGeneration",
         GEMMA_3N,
-        {"tokens": 64, "audio": 101},
+        {"tokens": 64, "images": 0, "audio": 101},
+        given={"tokens": 64, "audio": 101},
         variant="sound",
         fixed=("audio_soft_tokens_per_image", "vision_config", "vision_soft_tokens_per_image"),
     ),
