@@ -3,9 +3,9 @@
 Either tower's output is normalised and projected to the language model's width. Tokens of the text that stand for
 images and sounds come from two small tables; the model class projects a row of each for every token of the text, and
 the count has what is executed. Sources: Universal Speech Model (arXiv:2303.01037), MobileNetV4 (arXiv:2404.10518),
-Gemma 3n (model card), and the model classes in Hugging Face transformers. Streams: `tokens` is the whole sequence of the
-language model, an image's 256 and a sound's 188 tokens included; `images` are images of 768 x 768 pixels, `audio` the
-frames of a sound's spectrogram; a text without them says 0 of them. The towers `vision`, `sound` and
+Gemma 3n (model card), and the model classes in Hugging Face transformers. Streams: `tokens` is the whole sequence of
+the language model, an image's 256 and a sound's 188 tokens included; `images` are images of 768 x 768 pixels, `audio`
+the frames of a sound's spectrogram; a text without them has 0 of them. The towers `vision`, `sound` and
 `language` can be frozen apart.
 """
 
