@@ -51,11 +51,13 @@ class Attention(NamedTuple):
 Block = Edge | Inverted | Attention
 NARROW = Inverted(0, expansion=2)
 THIRD = (Inverted(5, 5, 2, 6), *[Inverted(5)] * 7, Inverted(0, expansion=1))
+FINE: tuple[Block, ...] = (Attention(12, 64, 2), NARROW)
+COARSE: tuple[Block, ...] = (Attention(16, 96, 1), NARROW)
 STAGES: tuple[tuple[int, tuple[Block, ...]], ...] = (
     (128, (Edge(2), Edge(1), Edge(1))),
     (256, (Inverted(3, 5, 2, 6), *[Inverted(5), Inverted(3)] * 2)),
-    (640, (*THIRD, *[Attention(12, 64, 2), NARROW] * 14)),
-    (1280, (Inverted(5, 5, 2, 6), *[Attention(16, 96, 1), NARROW] * 19)),
+    (640, (*THIRD, *FINE * 14)),
+    (1280, (Inverted(5, 5, 2, 6), *COARSE * 19)),
 )
 """The channels of each stage, and its blocks."""
 

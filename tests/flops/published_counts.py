@@ -67,6 +67,7 @@ CHECKED: dict[str, tuple[int, str]] = {
     "google/gemma-3-4b-pt": (4_300_079_472, HUB),
     "google/gemma-3-12b-pt": (12_187_079_280, f"{KERAS}/gemma3"),
     "google/gemma-3-27b-pt": (27_432_062_576, f"{KERAS}/gemma3"),
+    "google/gemma-4-E2B-it": (5_123_178_051, HUB),
     "google/paligemma-3b-pt-224": (2_923_335_408, f"{KERAS}/pali_gemma"),
     "meta-llama/Llama-4-Scout-17B-16E": (108_641_793_536, HUB),
     "mistralai/Mistral-Small-3.1-24B-Base-2503": (24_011_361_280, f"{KERAS}/mistral3"),
@@ -85,6 +86,10 @@ OTHERWISE: dict[str, tuple[int, str]] = {
     "Qwen/Qwen3-0.6B": (151936 * 1024, "the head is stored beside the embedding that it is"),
     "google/gemma-3-12b-pt": (-64 * 3840, "Keras leaves out 64 rows of the vocabulary"),
     "google/gemma-3-27b-pt": (-64 * 5376, "Keras leaves out 64 rows of the vocabulary"),
+    "google/gemma-4-E2B-it": (
+        16 * (2 * 1536 * 256 + 256) + 4 * (2 * 1536 * 512 + 512) + 35,
+        "keys and values that the last 20 layers do not use are stored, and a scale of each layer",
+    ),
     "google/paligemma-3b-pt-224": (-64 * 2048, "Keras leaves out 64 rows of the vocabulary"),
     "openai/clip-vit-large-patch14": (257, "Keras stores the numbers of 257 positions"),
     "openai/clip-vit-base-patch32": (50, "Keras stores the numbers of 50 positions"),
