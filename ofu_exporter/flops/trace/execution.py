@@ -27,6 +27,8 @@ PRODUCTS = listed(
     """
 )
 """Words in the names of operators that multiply; one of these that torch's counter doesn't know is named."""
+WHOLE = "Global"
+"""What torch's counter calls the sum over all modules."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,21 @@ class Uncounted(TorchDispatchMode):
         if func._overloadpacket not in self.known and _multiplies(func):
             self.names.add(str(func._overloadpacket))
         return func(*args, **(kwargs or {}))
+
+
+class Untracked:
+    """Stands in the place of torch's tracker of modules: everything belongs to the whole.
+
+    The tracker fails at parts of parameters that are handed to a module in a forward pass alone (DeBERTa).
+    """
+
+    parents = frozenset({WHOLE})
+
+    def __enter__(self) -> None:
+        """Watch no module."""
+
+    def __exit__(self, *error: object) -> None:
+        """There is nothing to undo."""
 
 
 def _multiplies(func: Any) -> bool:
@@ -111,6 +128,7 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     """
     args, named = ((), inputs) if isinstance(inputs, Mapping) else (tuple(inputs), {})
     mode = FlopCounterMode(display=False, custom_mapping=MORE)
+    mode.mod_tracker = Untracked()
     uncounted, shapes = Uncounted(mode.flop_registry), ShapesOnly()
     tensors = [*module.parameters(), *pytree.tree_leaves((args, named))]
     on_meta = any(isinstance(each, torch.Tensor) and each.is_meta for each in tensors)
@@ -119,7 +137,7 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
             sdpa_kernel(SDPBackend.MATH),
             mode,
             uncounted,
-            contextlib.nullcontext() if backward else _without_gradients(module),
+            torch.set_grad_enabled(backward),
         ):
             stack.enter_context(context)
         if on_meta:
@@ -138,22 +156,8 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     )
 
 
-@contextlib.contextmanager
-def _without_gradients(module: Any) -> Iterator[None]:
-    """No parameter wants a gradient: torch's counter looks for one behind views of those that do."""
-    wanting = [each for each in module.parameters() if each.requires_grad]
-    for each in wanting:
-        each.requires_grad_(False)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for each in wanting:
-            each.requires_grad_(True)
-
-
 def _counts(mode: Any) -> Counter[str]:
-    found = mode.get_flop_counts().get("Global", {})
+    found = mode.get_flop_counts().get(WHOLE, {})
     return Counter({str(operator).removeprefix("aten."): int(n) for operator, n in found.items()})
 
 
