@@ -6,7 +6,6 @@ makes the count wrong. An unknown field whose name and value say that it can't (
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -207,6 +206,8 @@ class Fields:
         return harmless + [name for inner in inside for name in inner.finish()]
 
     def _unknown(self, name: str) -> ConfigError:
+        import difflib  # noqa: PLC0415 - only for a field that is not known
+
         near = difflib.get_close_matches(name, self._read, 1)
         hint = f"; did you mean {near[0]}?" if near else "."
         return ConfigError(

@@ -48,7 +48,8 @@ class Lengths:
         not determine.
         """
         if extent.per is Per.STEP:
-            return 1
+            longest = self.longest(extent.stream)
+            return min(longest, 1 if extent.most is None else extent.most)
         if extent.per is Per.SAMPLES:
             return self.sequences(extent.stream) ** 2
         if self.moments is not None:

@@ -37,7 +37,7 @@ class Model:
     terms: tuple[Term, ...] = ()
     """The terms of everything that is not in the shape, in the order in which data flows."""
     towers: tuple[str, ...] = ("model",)
-    """The parts that can be frozen as one, in the order in which data flows."""
+    """The parts that can be frozen as one: the last is behind the others, which stand side by side."""
     layers: int = 0
     """How many repeated layers the model has."""
     counted: tuple[str, ...] = (TOKENS,)

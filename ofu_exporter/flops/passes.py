@@ -101,8 +101,8 @@ def plan(
 ) -> list[TermPasses]:
     """The passes of a step over each term, adapters included.
 
-    `towers` are all towers in the order in which data flows, `layers` is the number of the model's layers. With
-    `recompute_all` full recomputation runs the whole forward pass again, not only the layers.
+    `towers` are all towers: the last is behind the others, which stand side by side. `layers` is the number of the
+    model's layers. With `recompute_all` full recomputation runs the whole forward pass again, not only the layers.
 
     Raises ConfigError for a tower, a target or a number of layers that the model does not have.
     """
@@ -135,9 +135,8 @@ def _recomputed(run: TermPasses, passes: Passes, share: Fraction, everything: bo
 
 
 def _reached(towers: tuple[str, ...], trained: set[str]) -> set[str]:
-    """Towers that a gradient passes through: from the first trained one on."""
-    first = min((towers.index(tower) for tower in trained), default=len(towers))
-    return {*towers[first:]}
+    """Towers that a gradient passes through: the trained ones, and the last, which is behind all the others."""
+    return {*trained, towers[-1]} if trained else set()
 
 
 def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:

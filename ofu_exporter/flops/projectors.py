@@ -246,8 +246,8 @@ def lfm(seen: Seen) -> Projected:
 
 def gemma_4(seen: Seen) -> Projected:
     """Gemma 4: the mean over neighbouring patches, taken as a product with a matrix of ones, and one matrix."""
-    if seen.vision.flag("use_clipped_linears", default=False):
-        raise seen.vision.error("use_clipped_linears", "true is not known; known: false")
+    for unused in ("attention_bias", "global_head_dim"):  # the class does not look at these
+        seen.vision.has(unused)
     merged = seen.vision.size("pooling_kernel_size") ** 2
     extent = Extent(Per.PAIR, "image", merged=merged)
     mean = Term("projector.mean", Part.CORE, extent, flops=2 * seen.hidden, in_layers=False)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions, families
-from ofu_exporter.flops.config_file import read_configuration
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.lengths import Lengths
 from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
@@ -138,6 +137,10 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
 
 def read_file(path: Path, ignore: Iterable[str] = ()) -> Model:
     """The model of a configuration in a JSON file, a folder or the local cache. Raises ConfigError, which names it."""
+    from ofu_exporter.flops.config_file import (  # noqa: PLC0415 - json takes milliseconds
+        read_configuration,
+    )
+
     return read(read_configuration(path), ignore)
 
 

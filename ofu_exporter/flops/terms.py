@@ -57,7 +57,7 @@ class Per(str, Enum):
     SAMPLES = "samples"
     """Every pair of two samples of the step, each with itself, too (contrastive losses)."""
     STEP = "step"
-    """Once, whatever the samples: at least that, because each micro-batch does it anew."""
+    """Once where any sample has the stream: at least that, because each micro-batch does it anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,9 @@ class Extent:
     convolved: tuple[tuple[int, int], ...] = ()
     """Kernel and stride of the convolutions that shorten the stream before (sound)."""
     most: int | None = None
-    """PAIR: every query sees as many keys as the sequence has, but at most this many: a window, roughly (verl)."""
+    """PAIR: every query sees as many keys as the sequence has, but at most this many: a window, roughly (verl).
+    STEP: as often as the longest sequence has tokens, but at most this often.
+    """
 
 
 PER_TOKEN = Extent()

@@ -24,7 +24,7 @@ TLS_SECONDS = 10.0
 """How long the files of certificates and keys may take at a reload."""
 GRACE_SECONDS = 1
 """How long what is being answered may take at a stop."""
-READ_SECONDS = 0.8
+READ_SECONDS = 0.5
 """How long a client may take for its answer at a stop; below the grace, or uvicorn logs it as an error of ours."""
 
 

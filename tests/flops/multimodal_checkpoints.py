@@ -1,6 +1,6 @@
 """Sizes of public checkpoints that read more than text, with the parameters that their safetensors index sums to.
 
-As in tests/flops/checkpoints.py; a row that fails is to be compared with its card first.
+As in tests/flops/checkpoints.py, which says what was compared; a row that fails is to be compared with its card first.
 """
 
 from __future__ import annotations
@@ -130,6 +130,34 @@ SOUND: dict[str, Any] = {**BASE, "intermediate_size": 3072, "vocab_size": 32, "c
 SOUND |= {"conv_kernel": [10, 3, 3, 3, 3, 2, 2], "conv_stride": [5, 2, 2, 2, 2, 2, 2]}
 SOUND |= {"num_conv_pos_embeddings": 128, "num_conv_pos_embedding_groups": 16}
 
+SEEN: dict[str, Any] = {**BASE, "model_type": "gemma4_vision", "num_hidden_layers": 16}
+SEEN |= {"intermediate_size": 3072, "num_key_value_heads": 12, "head_dim": 64, "patch_size": 16}
+SEEN |= {"pooling_kernel_size": 3, "position_embedding_size": 10240, "use_clipped_linears": True}
+HEARD: dict[str, Any] = {"hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads": 8}
+HEARD |= {"subsampling_conv_channels": [128, 32], "conv_kernel_size": 5, "output_proj_dims": 1536}
+HEARD |= {"attention_chunk_size": 12, "attention_context_left": 13, "attention_context_right": 0}
+EDGE: dict[str, Any] = {"hidden_size_per_layer_input": 256, "vocab_size_per_layer_input": 262144}
+EDGE |= {"head_dim": 256, "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 7}
+EDGE |= {"sliding_window": 512}
+GEMMA_4: dict[str, Any] = {
+    "vision_config": SEEN,
+    "audio_config": HEARD,
+    "text_config": _text("gemma4_text", (1536, 6144, 35, 8, 1, 262144), **EDGE)
+    | {"num_kv_shared_layers": 20, "use_double_wide_mlp": True, "global_head_dim": 512},
+}
+CONFORMER: dict[str, Any] = {f"conf_{name}": size for name, size in HEARD.items() if "att" in name}
+CONFORMER |= {"conf_num_hidden_layers": 12, "conf_conv_kernel_size": 5, "conf_reduction_factor": 4}
+CONFORMER |= {"hidden_size": 1536, "input_feat_size": 128, "sscp_conv_channel_size": [128, 32]}
+CONFORMER |= {"sscp_conv_kernel_size": [[3, 3]] * 2, "sscp_conv_stride_size": [[2, 2]] * 2}
+GEMMA_3N: dict[str, Any] = {
+    "vision_config": {"hidden_size": 2048, "vocab_size": 128},
+    "audio_config": {**CONFORMER, "vocab_size": 128},
+    "text_config": _text("gemma3n_text", (2048, 16384, 35, 8, 2, 262400), **EDGE)
+    | {"num_kv_shared_layers": 15, "laurel_rank": 64, "altup_num_inputs": 4},
+}
+UNUSED_3N = 15 * (2 * 2048 * 512 + 256)
+"""Keys and values of the last 15 layers, which the checkpoint stores and no model class of today has."""
+
 CONDITIONAL = "ForConditionalGeneration"
 CHECKPOINTS: list[tuple[str, str, dict[str, Any], int]] = [
     (
@@ -150,6 +178,8 @@ CHECKPOINTS: list[tuple[str, str, dict[str, Any], int]] = [
         _gemma_3(5376, 21504, 62, 32, 16, head_dim=128),
         27_432_406_640,
     ),
+    ("google/gemma-4-E2B-it", f"Gemma4{CONDITIONAL}", GEMMA_4, 5_104_297_504),
+    ("google/gemma-3n-E4B-it", f"Gemma3n{CONDITIONAL}", GEMMA_3N, 7_849_978_192 - UNUSED_3N),
     (
         "llava-hf/llava-1.5-7b-hf",
         f"Llava{CONDITIONAL}",

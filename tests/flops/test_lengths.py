@@ -78,6 +78,19 @@ def test_samples_add_up(one: list[int], other: list[int]) -> None:
     assert both.of(SQUARE) == flops.packed([*one, *other]).of(SQUARE)
 
 
+@given(
+    longest=st.lists(st.integers(1, 99), min_size=1, max_size=5),
+    most=st.none() | st.integers(1, 99),
+)
+def test_what_is_done_once_per_step_is_done_where_the_stream_is(
+    longest: list[int], most: int | None
+) -> None:
+    """Once, or as often as the longest sequence has tokens up to a limit; never for a stream that nobody has."""
+    lengths = flops.packed(longest)
+    assert lengths.of(flops.Extent(flops.Per.STEP, most=most)) == min(max(longest), most or 1)
+    assert lengths.of(flops.Extent(flops.Per.STEP, "audio", most=most)) == 0
+
+
 def test_packing_is_neither_the_longest_nor_one_long_sequence() -> None:
     model = flops.read(config("llama-3-8b"))
     lengths = [8192, 1024, 1024, 1024]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -258,3 +260,19 @@ def test_the_papers_anchors() -> None:
     pace = Pace(step_seconds=1.0)
     half = used(count(inflated, "megatron"), pace).mfu
     assert half / (wrong / right) < half / 2
+
+
+def test_a_count_alone_imports_no_table_of_gpus() -> None:
+    """What only some need is imported when they ask for it: a training script pays for what it uses."""
+    code = (
+        "import sys; from ofu_exporter import flops; late = {'json', 'difflib', 'ofu_exporter.hardware'};"
+        "assert not late & set(sys.modules), late & set(sys.modules);"
+        "flops.Pace; assert 'ofu_exporter.hardware' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_is_there() -> None:
+    assert {name for name in flops.__all__ if not hasattr(flops, name)} == set()
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        flops.nothing  # noqa: B018 - the look-up is the test

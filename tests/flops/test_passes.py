@@ -12,6 +12,7 @@ from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Passes, Recompute
 from tests.flops.counting import NAMES, config, count, ratio
+from tests.flops.executions import recorded
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -114,6 +115,18 @@ def test_a_frozen_language_model_still_passes_gradients_to_the_encoder() -> None
     weights = {line.term.name: line for line in counted.lines if line.term.tower == "language"}
     assert weights["mlp.up_proj"].backward == weights["mlp.up_proj"].forward
     assert weights["attention.core"].backward == 2 * weights["attention.core"].forward
+
+
+def test_a_frozen_tower_beside_a_trained_one_runs_forward_only() -> None:
+    """Image and sound stand side by side: no gradient of one passes through the other."""
+    sound = next(each for each in recorded() if each.name == "Gemma4ForConditionalGeneration sound")
+    model = flops.read(sound.config)
+    assert model.towers == ("vision", "sound", "language")
+    for frozen, trained in (("sound", "vision"), ("vision", "sound")):
+        how = flops.How(passes=Passes(frozen=frozenset({frozen})))
+        counted = flops.count(model, flops.fixed(1, **sound.streams), how)
+        assert costs(counted, frozen) == 1
+        assert costs(counted, trained) == costs(counted, "language") == 3
 
 
 def test_what_runs_forward_only_is_not_recomputed() -> None:

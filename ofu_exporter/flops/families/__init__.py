@@ -32,7 +32,7 @@ class Family(Protocol):
 
 WAYS_ON = (
     "Three ways on: --executed counts what torch executes of it (pip install 'ofu-exporter[trace]'); "
-    'a list of its layers, {"architectures": ["Modules"], ...} (docs/flops.md); a family of your own '
+    'a list of its layers, {"architectures": ["Modules"], ...} (docs/flops-own.md); a family of your own '
     "in ten lines (docs/adding.md). `ofu-exporter list architectures` prints those that are known."
 )
 """What to do about a model that no family reads."""

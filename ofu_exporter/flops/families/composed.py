@@ -9,16 +9,18 @@ Kimi K2.5, Llama 4 and Mistral Small 3.1 (model cards), and the model classes in
 
 Streams: `tokens` is the whole sequence of the language model, an image's tokens included. Where the configuration fixes
 the size of an image, `images` is how many a sample has (each tile of a large one counts); else `image` are the
-patches of one. The towers `vision` and `language` can be frozen apart.
+patches of one. `frames` are those of a video (Video-LLaVA, which has a tower for them), `audio` the frames of a sound's
+spectrogram (Gemma 4). The towers `vision`, `sound` and `language` can be frozen apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from ofu_exporter.flops import families, projectors
+from ofu_exporter.flops import families, projectors, sound_tower
+from ofu_exporter.flops.encoder_stack import useful
 from ofu_exporter.flops.families import vit
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.lengths import fixed
@@ -26,20 +28,25 @@ from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.projectors import FEATURES, Projector, Seen
 from ofu_exporter.flops.shapes import rms_norm
-from ofu_exporter.flops.terms import TOKENS, Extent, Per, Term
+from ofu_exporter.flops.terms import TOKENS, Extent, Part, Per, Term
 
-VISION, LANGUAGE, IMAGES = "vision", "language", "images"
+VISION, SOUND, LANGUAGE = "vision", "sound", "language"
+IMAGES, FRAMES = "images", "frames"
 CAUSAL = "ForCausalLM"
 
-NEUTRAL = vit.NEUTRAL | listed(
-    """
-        adapter_layer_norm_eps boi_token_index eoi_token_index hidden_size image_grid_pinpoints image_seq_length
-        layer_scale_init_value max_image_size multi_modal_projector_bias multimodal_projector_bias num_image_tokens
-        out_hidden_size pos_emb_time projection_layer_norm_eps projector_dropout projector_hidden_act
+NEUTRAL = (
+    vit.NEUTRAL
+    | sound_tower.NEUTRAL
+    | listed(
+        """
+        adapter_layer_norm_eps boi_token_index default_output_length eoi_token_index hidden_size image_grid_pinpoints
+        image_seq_length layer_scale_init_value max_image_size multi_modal_projector_bias multimodal_projector_bias
+        num_image_tokens out_hidden_size pos_emb_time projection_layer_norm_eps projector_dropout projector_hidden_act
         projector_layernorm_eps spatial_pool_mode spatial_pool_stride standardize use_cache
         use_image_newline_parameter use_mean_pooling vision_aspect_ratio video_seq_length vision_feature_layer
         vision_feature_select_strategy vocab_size
         """
+    )
 )
 
 
@@ -60,6 +67,10 @@ class Composition(NamedTuple):
     """Whether images have any size."""
     prefixed: bool = False
     """Whether image and prompt attend to each other in both directions."""
+    video: bool = False
+    """Whether frames of videos have a tower of their own, whose special tokens are read, too."""
+    sound: bool = False
+    """Whether there may be a sound tower."""
 
 
 GLM = vit.VitPlan(
@@ -106,7 +117,6 @@ TOWERS: dict[str, vit.VitPlan] = {
         layer_norms=4,
         gated=True,
         bias=False,
-        bias_field="attention_bias",
         head_norms=True,
         position_rows=lambda vision: 2 * vision.size("position_embedding_size"),
     ),
@@ -120,6 +130,7 @@ ARCHITECTURES = {
     "LlavaNextForConditionalGeneration": Composition(projectors.llava_next),
     "LlavaNextVideoForConditionalGeneration": Composition(projectors.llava_next),
     "LlavaOnevisionForConditionalGeneration": Composition(projectors.llava_next),
+    "VideoLlavaForConditionalGeneration": Composition(projectors.llava, video=True),
     "VipLlavaForConditionalGeneration": Composition(projectors.vip_llava),
     "PaliGemmaForConditionalGeneration": Composition(projectors.pali_gemma, prefixed=True),
     "Gemma3ForConditionalGeneration": Composition(projectors.gemma_3),
@@ -134,52 +145,91 @@ ARCHITECTURES = {
     "Glm4vMoeForConditionalGeneration": Composition(projectors.glm, free=True),
     "Kimi_K25ForConditionalGeneration": Composition(projectors.kimi, free=True),
     "Lfm2VlForConditionalGeneration": Composition(projectors.lfm, free=True),
-    "Gemma4ForConditionalGeneration": Composition(projectors.gemma_4, free=True),
+    "Gemma4ForConditionalGeneration": Composition(projectors.gemma_4, free=True, sound=True),
 }
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A vision tower before a language model."""
+    """Towers before a language model."""
     plan = ARCHITECTURES[architecture]
+    language = language_model(fields, plan.prefixed)
+    assert language.shape is not None
+    seen, heard = Side((), 0, ()), Side((), 0, ())
+    if fields.has("vision_config"):  # Gemma 4 may be a text model alone
+        seen = _vision(fields, plan, language.shape.hidden)
     if fields.has("audio_config"):
-        raise fields.error("audio_config", "is not known; --executed counts the sound's tower, too")
-    language = _language(fields, plan.prefixed)
-    shape = language.shape
-    assert shape is not None
-    if not fields.has("vision_config"):  # Gemma 4 may be a text model alone
-        return replace(language, family="composed", architecture=architecture)
-    vision = fields.inner("vision_config")
-    kind = vision.word("model_type", TOWERS)
-    tower = vit.tower(vision, replace(TOWERS[kind], colours=RGB), plan.free)
-    projected = plan.projector(
-        Seen(fields, vision, tower.hidden, tower.patches, tower.special, shape.hidden)
-    )
-    terms = (*(_named(term) for term in tower.terms), *projected.terms)
-    if plan.free:
-        placed = (_of_patches(term, projected.merged) for term in terms)
-    else:
-        counts = {
-            vit.IMAGE: tower.patches + tower.special,
-            vit.PATCHES: tower.patches,
-            FEATURES: projected.tokens,
-        }
-        placed = (_of_image(term, counts) for term in terms)
+        heard = _sound(fields, plan, language.shape.hidden)
+    towers = [name for name, side in ((VISION, seen), (SOUND, heard)) if side.terms]
     return Model(
         "composed",
         architecture,
-        shape,
-        (
-            *(replace(term, tower=VISION) for term in placed),
-            *(replace(term, tower=LANGUAGE) for term in language.terms),
-        ),
-        towers=(VISION, LANGUAGE),
-        layers=tower.layers + language.layers,
-        streams=(TOKENS, vit.IMAGE if plan.free else IMAGES),
+        language.shape,
+        (*seen.terms, *heard.terms, *in_tower(language.terms, LANGUAGE if towers else "model")),
+        towers=(*towers, LANGUAGE) if towers else ("model",),
+        layers=seen.layers + heard.layers + language.layers,
+        streams=(TOKENS, *seen.streams, *heard.streams),
         notes=(PREFIX,) if plan.prefixed else (),
     )
 
 
-def _language(fields: Fields, prefixed: bool) -> Model:
+class Side(NamedTuple):
+    """A tower beside the language model, with its projector."""
+
+    terms: tuple[Term, ...]
+    layers: int
+    streams: tuple[str, ...]
+
+
+def in_tower(terms: Iterable[Term], tower: str, named: str = "") -> tuple[Term, ...]:
+    """The terms as those of a tower; `named` stands before their names."""
+    return tuple(replace(term, tower=tower, name=f"{named}{term.name}") for term in terms)
+
+
+def _vision(fields: Fields, plan: Composition, out: int) -> Side:
+    vision = fields.inner("vision_config")
+    kind = vision.word("model_type", TOWERS)
+    tower = vit.tower(vision, replace(TOWERS[kind], colours=RGB), plan.free)
+    projected = plan.projector(
+        Seen(fields, vision, tower.hidden, tower.patches, tower.special, out)
+    )
+    terms = (*in_tower(tower.terms, VISION, "vision."), *in_tower(projected.terms, VISION))
+    if plan.free:
+        merged = tuple(_of_patches(term, projected.merged) for term in terms)
+        return Side(merged, tower.layers, (vit.IMAGE,))
+    tokens = tower.patches + tower.special
+    counts = {vit.IMAGE: tokens, vit.PATCHES: tower.patches, FEATURES: projected.tokens}
+    images = tuple(_of_image(term, counts, IMAGES) for term in terms)
+    if not plan.video:
+        return Side(images, tower.layers, (IMAGES,))
+    # The projector is shared, and reads every token of a frame.
+    shared = tuple(replace(term, parameters=0, active=0) for term in projected.terms)
+    both = (
+        *in_tower(tower.terms, VISION, "video."),
+        *in_tower(shared, VISION, "video."),
+    )
+    frames = tuple(_of_image(term, {**counts, FEATURES: tokens}, FRAMES) for term in both)
+    return Side((*images, *useful(frames)), 2 * tower.layers, (IMAGES, FRAMES))
+
+
+def _sound(fields: Fields, plan: Composition, out: int) -> Side:
+    if not plan.sound:
+        raise fields.error("audio_config", "is not known; --executed counts the sound's tower, too")
+    audio = fields.inner("audio_config")
+    tower, wide = sound_tower.gemma_4(audio), audio.size("output_proj_dims")
+    ends = (("sound.output_proj", tower.hidden, wide, True), ("sound.projector", wide, out, False))
+    terms = (
+        *in_tower(tower.terms, SOUND, "sound."),
+        *(
+            sound_tower.frame_linear(
+                name, Part.PROJECTION, inputs, outputs, tower.frames, bias=bias, in_layers=False
+            )
+            for name, inputs, outputs, bias in ends
+        ),
+    )
+    return Side(in_tower(terms, SOUND), tower.layers, (sound_tower.AUDIO,))
+
+
+def language_model(fields: Fields, prefixed: bool = False) -> Model:
     """The language model, read by its own family, with the head of the whole."""
     text = fields.inner("text_config")
     if prefixed:
@@ -206,18 +256,14 @@ def language_of(model_type: str) -> str:
     return families.family_of(model_type)
 
 
-def _named(term: Term) -> Term:
-    return replace(term, name=f"vision.{term.name}")
-
-
-def _of_image(term: Term, counts: Mapping[str, int]) -> Term:
+def _of_image(term: Term, counts: Mapping[str, int], stream: str) -> Term:
     """The term per image: an image is as many tokens, patches or features as the configuration fixes."""
     if term.flops == 0:
         return term
     lengths = fixed(1, **{name: number for name, number in counts.items() if number})
     times = int(lengths.of(term.extent))
     linear = term.linear and replace(term.linear, used=term.linear.used * times)
-    return replace(term, flops=term.flops * times, linear=linear, extent=Extent(stream=IMAGES))
+    return replace(term, flops=term.flops * times, linear=linear, extent=Extent(stream=stream))
 
 
 def _of_patches(term: Term, merged: int) -> Term:

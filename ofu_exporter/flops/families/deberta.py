@@ -1,14 +1,15 @@
-"""DeBERTa v2 and v3: encoders whose attention has terms for the distance of two tokens beside their contents.
+"""DeBERTa 1, 2 and 3: encoders whose attention has terms for the distance of two tokens beside their contents.
 
 Per layer beside 4 h^2 + 2 h f per token and 2 h per pair: each query meets the 2 S relative positions (c2p) and each
 relative position each key (p2c), 2 S h per token each. The table of positions goes through the matrices of queries and
-keys in every layer, once per pass over a micro-batch whatever its samples are; the count has it once per step. Sources:
-DeBERTa (arXiv:2006.03654), DeBERTaV3 (arXiv:2111.09543), and the model classes in Hugging Face transformers.
+keys in every layer, once per pass over a micro-batch whatever its samples are; the count has it once per step. In the
+first version S is the sequence's own length, at most max_relative_positions. Sources: DeBERTa (arXiv:2006.03654),
+DeBERTaV3 (arXiv:2111.09543), and the model classes in Hugging Face transformers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ofu_exporter.flops.encoder_stack import stack, useful
@@ -19,26 +20,33 @@ from ofu_exporter.flops.products import embedding, linear, vector
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
-ARCHITECTURES = ("DebertaV2ForMaskedLM", "DebertaV2Model")
-
-NEUTRAL = listed("conv_act legacy pooler_hidden_act pooler_hidden_size tie_word_embeddings")
+NEUTRAL = listed(
+    "conv_act legacy padding_idx pooler_hidden_act pooler_hidden_size tie_word_embeddings"
+)
 STEP = Extent(Per.STEP)
+SIDES = (("c2p", "key"), ("p2c", "query"))
+"""The two terms of distances, and whose matrix the table of positions goes through."""
 
 
 def read(fields: Fields, architecture: str) -> Model:
     """An encoder with relative positions."""
+    make_positions, key_bias = ARCHITECTURES[architecture]
+    if fields.flag("talking_head", default=False):
+        raise fields.error("talking_head", "true is not known; known: false")
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     heads = fields.size("num_attention_heads")
     head_dim = fields.size("attention_head_size", default=hidden // heads)
     if heads * head_dim != hidden:
         raise fields.contradiction("the heads must fill", "hidden_size", "num_attention_heads")
-    mixer = GroupedAttention(heads, heads, head_dim, qkv_bias=True, out_bias=True)
+    mixer = GroupedAttention(
+        heads, heads, head_dim, qkv_bias=True, out_bias=True, key_bias=key_bias
+    )
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
     layer = Layer(mixer, block, 2 * layer_norm(hidden))
     terms = [
         *_embeddings(fields, hidden),
         *stack(hidden, (layer,) * number),
-        *_positions(fields, hidden, number),
+        *make_positions(fields, hidden, number),
         *_convolution(fields, hidden),
     ]
     if architecture.endswith("MaskedLM"):
@@ -57,13 +65,49 @@ def _embeddings(fields: Fields, hidden: int) -> Iterator[Term]:
     yield vector("embed_norm", layer_norm(hidden), in_layers=False)
 
 
+def _span(fields: Fields) -> int:
+    """The largest distance that the table of positions has."""
+    span = fields.integer("max_relative_positions", -1)
+    return fields.size("max_position_embeddings") if span < 1 else span
+
+
+def _kinds(fields: Fields) -> tuple[str, ...]:
+    """Which terms of distances there are: a list, or words with | between them."""
+    known = tuple(kind for kind, _ in SIDES)
+    if fields.is_list("pos_att_type"):
+        return fields.words("pos_att_type", known)
+    return fields.choices("pos_att_type", known)
+
+
+def _positions_of_the_first(fields: Fields, hidden: int, number: int) -> Iterator[Term]:
+    """The same of the first version: matrices of its own in each layer, and as many positions as the text is long."""
+    span, kinds = _span(fields), _kinds(fields)
+    if not fields.flag("relative_attention", default=False):
+        return
+    yield embedding("embed_distances", 2 * span, hidden)
+    for kind, name in SIDES:
+        if kind not in kinds:
+            continue
+        once = linear(
+            f"distances.{name}_proj",
+            Part.PROJECTION,
+            hidden,
+            hidden,
+            times=number,
+            bias=kind == "p2c",
+            extent=Extent(Per.STEP, most=span),
+        )
+        yield replace(once, flops=2 * once.flops, linear=None)
+        # Every token meets the distances to the others on both sides.
+        pairs = Extent(Per.PAIR, most=span)
+        yield Term(f"attention.{kind}", Part.CORE, pairs, flops=2 * 2 * hidden * number)
+
+
 def _positions(fields: Fields, hidden: int, number: int) -> Iterator[Term]:
     """The table of relative positions, its projections, and its products with queries and keys."""
-    span = fields.integer("max_relative_positions", -1)
-    span = fields.size("max_position_embeddings") if span < 1 else span
+    span, kinds = _span(fields), _kinds(fields)
     buckets = fields.integer("position_buckets", -1)
     span = buckets if buckets > 0 else span
-    kinds = fields.words("pos_att_type", ("c2p", "p2c")) if fields.has("pos_att_type") else ()
     normed = "layer_norm" in fields.choices("norm_rel_ebd", ("none", "layer_norm"))
     shared = fields.flag("share_att_key", default=False)
     if not fields.flag("relative_attention", default=False):
@@ -71,7 +115,7 @@ def _positions(fields: Fields, hidden: int, number: int) -> Iterator[Term]:
     rows = 2 * span
     yield embedding("embed_distances", rows, hidden)
     yield vector("distances.norm", normed * layer_norm(hidden), in_layers=False)
-    for kind, name in (("c2p", "key"), ("p2c", "query")):
+    for kind, name in SIDES:
         if kind not in kinds:
             continue
         once = linear(
@@ -101,4 +145,20 @@ def _head(fields: Fields, hidden: int) -> Iterator[Term]:
     yield linear("lm_head.dense", Part.HEAD, hidden, hidden, bias=True, in_layers=False)
     yield vector("lm_head.norm", layer_norm(hidden), in_layers=False)
     head = linear("lm_head", Part.HEAD, hidden, vocab, bias=True, in_layers=False)
-    yield replace(head, parameters=vocab, active=vocab) if tied else head
+    if tied:
+        yield replace(head, parameters=vocab, active=vocab)
+        return
+    yield head
+    yield vector("lm_head.second_bias", vocab, in_layers=False)
+
+
+Positions = Callable[[Fields, int, int], Iterator[Term]]
+FIRST: tuple[Positions, bool] = (_positions_of_the_first, False)
+LATER: tuple[Positions, bool] = (_positions, True)
+ARCHITECTURES: dict[str, tuple[Positions, bool]] = {
+    "DebertaForMaskedLM": FIRST,
+    "DebertaModel": FIRST,
+    "DebertaV2ForMaskedLM": LATER,
+    "DebertaV2Model": LATER,
+}
+"""Who makes the terms of positions, and whether keys have biases."""

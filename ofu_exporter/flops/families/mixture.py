@@ -138,12 +138,15 @@ def hunyuan(fields: Fields, number: int) -> list[FeedForward]:
 
 def ernie(fields: Fields, number: int) -> list[FeedForward]:
     """Every moe_layer_interval-th layer from moe_layer_start_index to moe_layer_end_index is sparse."""
-    width, dense = fields.size("moe_intermediate_size"), Mlp(fields.size("intermediate_size"), True)
+    width, bias = fields.size("moe_intermediate_size"), fields.flag("use_bias", default=False)
+    dense = Mlp(fields.size("intermediate_size"), True, bias)
     experts, used = fields.size("moe_num_experts"), fields.size("moe_k")
     if used > experts:
         raise fields.contradiction("more experts than there are", "moe_num_experts", "moe_k")
     shared = fields.size("moe_num_shared_experts", default=0, least=0)
-    sparse = Experts(experts, used, width, True, shared * width, correction_bias=True)
+    sparse = Experts(
+        experts, used, width, True, shared * width, outer_bias=bias, correction_bias=True
+    )
     every, start = (
         fields.size("moe_layer_interval", default=1),
         fields.size("moe_layer_start_index", least=0),
@@ -200,7 +203,9 @@ def read(fields: Fields, architecture: str) -> Model:
         tied=fields.flag("tie_word_embeddings", default=plan.tied),
         layers=layers,
         final_norm_parameters=plan.norm(hidden),
-        head_bias=fields.flag("lm_head_bias", default=False),
+        head_bias=fields.flag(
+            "lm_head_bias", default=plan.block is ernie and fields.flag("use_bias", default=False)
+        ),
         predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
     )
     return Model("mixture", architecture, shape, layers=number)

@@ -1,4 +1,4 @@
-"""Makes the images of one sample for a model of transformers, as each class wants them: pixels, patches or tiles."""
+"""Makes the images and videos of one sample for a model of transformers: pixels, patches or tiles, as it wants them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import torch
 
 from ofu_exporter.errors import ConfigError
 
-TOKENS, IMAGE, IMAGES = "tokens", "image", "images"
+USUAL = 224
+"""Pixels to a side of an image where nothing says it."""
+TOKENS, IMAGE, IMAGES, FRAMES = "tokens", "image", "images", "frames"
 
 
 def length(given: Mapping[str, int], stream: str) -> int:
@@ -35,7 +37,14 @@ def pixels(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
         return _tiles(config, vision)
     if "image_sizes" in names and hasattr(config, "spatial_merge_size"):
         return _sized(config, vision, given)
-    return _plain(config, vision, names, given)
+    return _plain(config, vision, names, given, _timm_size(module))
+
+
+def _timm_size(module: Any) -> Any:
+    """Height and width of the images that a tower of timm is made for (Gemma 3n)."""
+    tower = getattr(getattr(module, "model", module), "vision_tower", module)
+    of_timm = getattr(tower, "timm_model", None)
+    return USUAL if of_timm is None else of_timm.pretrained_cfg["input_size"]
 
 
 def _sized(config: Any, vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
@@ -45,9 +54,11 @@ def _sized(config: Any, vision: Any, given: Mapping[str, int]) -> dict[str, Any]
     return {"pixel_values": image, "image_sizes": torch.tensor([[height, width]], device="cpu")}
 
 
-def _plain(config: Any, vision: Any, names: set[str], given: Mapping[str, int]) -> dict[str, Any]:
-    """Images of the configuration's size."""
-    size = getattr(vision, "image_size", None) or getattr(config, "image_size", None) or 224
+def _plain(
+    config: Any, vision: Any, names: set[str], given: Mapping[str, int], timm_size: Any = USUAL
+) -> dict[str, Any]:
+    """Images of the configuration's size, or of the size that a model of timm is made for."""
+    size = getattr(vision, "image_size", None) or getattr(config, "image_size", None) or timm_size
     height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
     number = given.get(IMAGES, 1)
     shape = (number, _channels(vision), height, width)
@@ -155,11 +166,17 @@ MAKERS: dict[str, Callable[[Any, Mapping[str, int]], dict[str, Any]]] = {
 """Who makes the images of a class, by an argument that only such classes take."""
 
 
-def image_tokens(module: Any, inputs: Mapping[str, Any]) -> int:
-    """How many features the model makes of its images, by running the part that makes them."""
-    maker = getattr(module, "get_image_features", None) or getattr(
-        module.model, "get_image_features", None
-    )
+def video(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
+    """One video of frames of the configuration's size."""
+    vision = module.config.vision_config
+    shape = (1, given[FRAMES], _channels(vision), vision.image_size, vision.image_size)
+    return {"pixel_values_videos": torch.zeros(shape, device="meta")}
+
+
+def features_of(module: Any, inputs: Mapping[str, Any], kind: str) -> int:
+    """How many features the model makes of its images, videos or sounds, by running the part that makes them."""
+    name = f"get_{kind}_features"
+    maker = getattr(module, name, None) or getattr(module.model, name, None)
     if maker is None:  # the text attends to images that are not in it
         return 1
     wanted = inspect.signature(maker).parameters

@@ -9,17 +9,29 @@ from typing import Any
 import torch
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.trace.image_inputs import IMAGE, IMAGES, image_tokens, length, pixels
+from ofu_exporter.flops.trace.image_inputs import (
+    FRAMES,
+    IMAGE,
+    IMAGES,
+    features_of,
+    length,
+    pixels,
+    video,
+)
 
 TOKENS, SOURCE, TARGET, AUDIO = "tokens", "source", "target", "audio"
+BINS = ("num_mel_bins", "feature_size", "input_size", "input_feat_size")
+"""Fields that say the width of a spectrogram."""
+KINDS = ("image", "video", "audio")
+"""What tokens of a text may stand for, in the order of transformers' mm_token_type_ids."""
 
 
 def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, Any]:
     """The inputs of one sample.
 
-    Streams: `tokens` of a text (images in it included), or `source` and `target`; `images` that a text has, or
-    `image` patches of one image where its size is free; `audio` samples or frames. Raises ConfigError, which names
-    a stream that is missing.
+    Streams: `tokens` of a text (images, videos and sounds in it included), or `source` and `target`; `images` that a
+    text has, or `image` patches of one image where its size is free; `frames` of a video; `audio` samples or frames.
+    Raises ConfigError, which names a stream that is missing.
     """
     names, config = inspect.signature(module.forward).parameters, module.config
     given = dict(lengths)
@@ -30,6 +42,8 @@ def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, 
         inputs["input_values"] = torch.zeros(1, length(given, AUDIO), device="meta")
     if "pixel_values" in names and ("input_ids" not in names or IMAGE in given or IMAGES in given):
         inputs |= pixels(module, given)
+    if "pixel_values_videos" in names and FRAMES in given:
+        inputs |= video(module, given)
     if "input_ids" in names:
         main = SOURCE if config.is_encoder_decoder and SOURCE in given else TOKENS
         ids, images = _text(module, length(given, main), inputs)
@@ -46,13 +60,17 @@ def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, 
 def _features(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
     """A spectrogram of as many frames as the configuration or the user says."""
     config = getattr(module.config, "audio_config", None) or module.config
-    sizes = [getattr(config, name, None) for name in ("num_mel_bins", "feature_size", "input_size")]
-    bins = next(filter(None, sizes), None)
+    bins = next(filter(None, (getattr(config, name, None) for name in BINS)), None)
+    if bins is None and hasattr(config, "subsampling_conv_channels"):
+        bins = config.subsampling_conv_channels[0]  # Gemma 4
     if bins is None:
         raise ConfigError("executed: the configuration says no width of its spectrogram")
     frames = 2 * getattr(config, "max_source_positions", 0) or length(given, AUDIO)
     layout = (1, bins, frames) if hasattr(config, "max_source_positions") else (1, frames, bins)
-    return {"input_features": torch.zeros(layout, device="meta")}
+    features = {"input_features": torch.zeros(layout, device="meta")}
+    if "input_features_mask" in inspect.signature(module.forward).parameters:
+        features["input_features_mask"] = torch.ones(1, frames, dtype=torch.bool, device="cpu")
+    return features
 
 
 def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -61,17 +79,31 @@ def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any
     special = {value for each in _with_inner(config) for value in _token_ids(each)}
     plain = next(number for number in range(3, 10**6) if number not in special)
     ids, images = torch.full((1, length), plain, device="cpu"), torch.zeros(1, length, device="cpu")
-    named = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
-    token = next(filter(None, named), None)
-    if "pixel_values" in inputs and token is not None:
-        number = image_tokens(module, inputs)
-        if number >= length:
+    last = 1
+    for kind, number in _soft_tokens(module, inputs):
+        named = (getattr(config, f"{kind}_token_{name}", None) for name in ("id", "index"))
+        token = next(filter(None, named), None)
+        if token is None:
+            continue
+        if last + number > length:
             raise ConfigError(
-                f"executed: an image alone has {number} tokens; --seq-len {length} is not longer"
+                f"executed: {kind} alone has {number} tokens; --seq-len {length} is not longer"
             )
-        ids[0, 1 : number + 1] = token
-        images[0, 1 : number + 1] = 1
+        ids[0, last : last + number] = token
+        images[0, last : last + number] = KINDS.index(kind) + 1
+        last += number
     return ids, images.int()
+
+
+def _soft_tokens(module: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """How many tokens of the text are an image's, a video's, a sound's: as many as the model makes features of them."""
+    for kind, given in zip(
+        KINDS, ("pixel_values", "pixel_values_videos", "input_features"), strict=True
+    ):
+        if given in inputs:
+            fixed = getattr(module.config, "audio_soft_tokens_per_image", None)
+            number = fixed if kind == "audio" and fixed else features_of(module, inputs, kind)
+            yield kind, number
 
 
 def _with_inner(config: Any) -> Iterator[Any]:

@@ -50,6 +50,27 @@ def test_a_frozen_layer_has_no_gradient_of_its_weights() -> None:
     assert found.trained == found.parameters - 64
 
 
+def test_a_parameter_that_a_layer_takes_a_part_of_is_counted_forward_only() -> None:
+    """As in DeBERTa's table of positions; the parameters want their gradients afterwards as before."""
+
+    class Positions(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Parameter(torch.randn(6, 8))
+            self.frozen = torch.nn.Parameter(torch.randn(8), requires_grad=False)
+            self.linear = torch.nn.Linear(8, 8, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            return x @ self.linear(self.table[1:4]).T + self.frozen[:3]
+
+    module = Positions()
+    found = flops.executed(module, (torch.randn(5, 8),), backward=False)
+    assert found.forward_flops == 2 * (3 * 8 * 8 + 5 * 8 * 3)
+    assert [each.requires_grad for each in module.parameters()] == [True, False, True]
+    assert not torch.is_inference_mode_enabled()
+    assert torch.is_grad_enabled()
+
+
 def test_an_operator_that_the_counter_does_not_know_is_named() -> None:
     module = torch.nn.Linear(4, 4)
 

@@ -1,0 +1,98 @@
+"""Numbers of parameters that others print of public checkpoints, and where.
+
+They were read in public copies of these pages, not in the pages themselves. HUB is `safetensors.total` that the Hub's
+API (https://huggingface.co/api/models/ID) gives, as two public lists of September and October 2026 quote it; where the
+list has the checkpoint tuned for instructions, its base has the same sizes. KERAS is `params` in a `*_presets.py` of
+keras-team/keras-hub, which its authors take from the converted weights. What is not here was found nowhere.
+"""
+
+from __future__ import annotations
+
+HUB = "https://huggingface.co/api/models"
+KERAS = "https://github.com/keras-team/keras-hub/blob/master/keras_hub/src/models"
+PYTHIA = "https://huggingface.co/EleutherAI/pythia-12b, table of total params"
+BLOOM = "https://huggingface.co/bigscience/bloom, model card"
+VISION = (
+    "https://github.com/pytorch/vision/blob/main/torchvision/models/swin_transformer.py, num_params"
+)
+TENSORS = "https://huggingface.co/docs/safetensors/metadata_parsing, parameters of F32"
+
+CHECKED: dict[str, tuple[int, str]] = {
+    "meta-llama/Llama-2-7b-hf": (6_738_415_616, f"{KERAS}/llama"),
+    "meta-llama/Llama-2-13b-hf": (13_015_866_880, HUB),
+    "meta-llama/Llama-2-70b-hf": (68_976_653_312, HUB),
+    "meta-llama/Llama-3.2-1B": (1_235_814_400, HUB),
+    "meta-llama/Llama-3.2-3B": (3_212_749_824, HUB),
+    "meta-llama/Llama-3.1-405B": (405_853_388_800, HUB),
+    "HuggingFaceTB/SmolLM2-135M": (134_515_008, HUB),
+    "HuggingFaceTB/SmolLM2-360M": (361_821_120, HUB),
+    "HuggingFaceTB/SmolLM2-1.7B": (1_711_376_384, HUB),
+    "HuggingFaceTB/SmolLM3-3B": (3_075_098_624, HUB),
+    "Qwen/Qwen2.5-0.5B": (494_032_768, HUB),
+    "Qwen/Qwen2.5-1.5B": (1_543_714_304, HUB),
+    "Qwen/Qwen2.5-3B": (3_085_938_688, HUB),
+    "Qwen/Qwen2.5-32B": (32_763_876_352, f"{KERAS}/qwen"),
+    "Qwen/Qwen2.5-72B": (72_706_203_648, f"{KERAS}/qwen"),
+    "Qwen/Qwen3-0.6B": (751_632_384, HUB),
+    "Qwen/Qwen3-4B": (4_022_468_096, HUB),
+    "Qwen/Qwen3-14B": (14_768_307_200, f"{KERAS}/qwen3"),
+    "Qwen/Qwen3-32B": (32_762_123_264, HUB),
+    "Qwen/Qwen3-235B-A22B": (235_093_634_560, f"{KERAS}/qwen3_moe"),
+    "mistralai/Mistral-Small-24B-Base-2501": (
+        23_572_403_200,
+        f"{HUB}/sarvamai/sarvam-m, which is this model trained further",
+    ),
+    "google/gemma-2b": (2_506_172_416, f"{KERAS}/gemma"),
+    "google/gemma-2-2b": (2_614_341_888, HUB),
+    "google/gemma-2-27b": (27_227_128_320, f"{KERAS}/gemma"),
+    "google/gemma-3-1b-pt": (999_885_952, HUB),
+    "microsoft/Phi-3-mini-4k-instruct": (3_821_079_552, HUB),
+    "microsoft/phi-4": (14_659_507_200, HUB),
+    "allenai/OLMo-2-1124-7B": (7_298_617_344, HUB),
+    "EleutherAI/pythia-70m": (70_426_624, PYTHIA),
+    "EleutherAI/pythia-160m": (162_322_944, PYTHIA),
+    "EleutherAI/pythia-410m": (405_334_016, PYTHIA),
+    "EleutherAI/pythia-1b": (1_011_781_632, PYTHIA),
+    "EleutherAI/pythia-1.4b": (1_414_647_808, PYTHIA),
+    "EleutherAI/pythia-2.8b": (2_775_208_960, PYTHIA),
+    "EleutherAI/pythia-6.9b": (6_857_302_016, PYTHIA),
+    "EleutherAI/pythia-12b": (11_846_072_320, PYTHIA),
+    "openai-community/gpt2-medium": (354_823_168, f"{KERAS}/gpt2"),
+    "openai-community/gpt2-large": (774_030_080, f"{KERAS}/gpt2"),
+    "openai-community/gpt2-xl": (1_557_611_200, f"{KERAS}/gpt2"),
+    "bigscience/bloom-560m": (559_214_592, f"{KERAS}/bloom"),
+    "bigscience/bloom": (176_247_271_424, BLOOM),
+    "google-t5/t5-small": (60_506_624, f"{KERAS}/t5"),
+    "FacebookAI/roberta-base": (124_697_433, TENSORS),
+    "google/gemma-3-4b-pt": (4_300_079_472, HUB),
+    "google/gemma-3-12b-pt": (12_187_079_280, f"{KERAS}/gemma3"),
+    "google/gemma-3-27b-pt": (27_432_062_576, f"{KERAS}/gemma3"),
+    "google/gemma-4-E2B-it": (5_123_178_051, HUB),
+    "google/paligemma-3b-pt-224": (2_923_335_408, f"{KERAS}/pali_gemma"),
+    "meta-llama/Llama-4-Scout-17B-16E": (108_641_793_536, HUB),
+    "mistralai/Mistral-Small-3.1-24B-Base-2503": (24_011_361_280, f"{KERAS}/mistral3"),
+    "openai/whisper-large-v3": (1_543_490_560, HUB),
+    "openai/clip-vit-large-patch14": (427_616_770, f"{KERAS}/clip"),
+    "openai/clip-vit-base-patch32": (151_277_363, f"{KERAS}/clip"),
+    "google/siglip-base-patch16-224": (203_156_230, f"{KERAS}/siglip"),
+    "microsoft/swin-tiny-patch4-window7-224": (28_288_354, VISION),
+    "microsoft/deberta-v3-base": (183_831_552, f"{KERAS}/deberta_v3"),
+}
+"""The number that is printed of a checkpoint, and where."""
+
+OTHERWISE: dict[str, tuple[int, str]] = {
+    "meta-llama/Llama-2-13b-hf": (40 * 64, "64 rotary frequencies per layer are stored"),
+    "meta-llama/Llama-2-70b-hf": (80 * 64, "64 rotary frequencies per layer are stored"),
+    "Qwen/Qwen3-0.6B": (151936 * 1024, "the head is stored beside the embedding that it is"),
+    "google/gemma-3-12b-pt": (-64 * 3840, "Keras leaves out 64 rows of the vocabulary"),
+    "google/gemma-3-27b-pt": (-64 * 5376, "Keras leaves out 64 rows of the vocabulary"),
+    "google/gemma-4-E2B-it": (
+        16 * (2 * 1536 * 256 + 256) + 4 * (2 * 1536 * 512 + 512) + 35,
+        "keys and values that the last 20 layers do not use are stored, and a scale of each layer",
+    ),
+    "google/paligemma-3b-pt-224": (-64 * 2048, "Keras leaves out 64 rows of the vocabulary"),
+    "openai/clip-vit-large-patch14": (257, "Keras stores the numbers of 257 positions"),
+    "openai/clip-vit-base-patch32": (50, "Keras stores the numbers of 50 positions"),
+    "google/siglip-base-patch16-224": (196 + 64, "Keras stores the numbers of 260 positions"),
+}
+"""What is printed more than the model has parameters, and why."""
