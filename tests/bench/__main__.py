@@ -1,10 +1,11 @@
 """Makes every number of docs/benchmarks.md anew: `python -m tests.bench [NAME...]`, in about half an hour.
 
-With names, such as `scrape` or `memory`, only those tables.
+With names, such as `scrape` or `memory`, only those tables. A measurement that fails leaves its table as it was.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 from tests.bench.numbers_page import PAGE, measured, sections
@@ -12,6 +13,12 @@ from tests.bench.numbers_page import PAGE, measured, sections
 asked = sys.argv[1:] or [
     section.command[0].rpartition(".")[2] for section in sections(PAGE.read_text().splitlines())
 ]
+failed = []
 for name in asked:  # one after the other: what is measured stays where a later one fails
     print(name, flush=True)
-    PAGE.write_text(measured(PAGE.read_text(), [name]))
+    try:
+        PAGE.write_text(measured(PAGE.read_text(), [name]))
+    except subprocess.CalledProcessError:
+        failed.append(name)
+if failed:
+    raise SystemExit(f"not measured, and as they were: {', '.join(failed)}")
