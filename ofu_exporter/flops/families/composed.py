@@ -43,7 +43,7 @@ NEUTRAL = (
         image_seq_length layer_scale_init_value max_image_size multi_modal_projector_bias multimodal_projector_bias
         num_image_tokens out_hidden_size pos_emb_time projection_layer_norm_eps projector_dropout projector_hidden_act
         projector_layernorm_eps spatial_pool_mode spatial_pool_stride standardize use_cache
-        use_image_newline_parameter use_mean_pooling vision_aspect_ratio video_seq_length vision_feature_layer
+        use_image_newline_parameter vision_aspect_ratio video_seq_length vision_feature_layer
         vision_feature_select_strategy vocab_size
         """
     )

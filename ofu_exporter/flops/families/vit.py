@@ -156,10 +156,12 @@ def tower(fields: Fields, plan: VitPlan, free: bool = False) -> Tower:
     special = plan.special + fields.size("num_register_tokens", default=0, least=0)
     rows = _position_rows(fields, plan, patches)
     masked = fields.flag("use_mask_token", default=plan.mask)
+    # InternVL's tower normalises at the end where its tokens are not averaged.
+    behind = plan.post_norm or not fields.flag("use_mean_pooling", default=True)
     terms = (
         patch_embedding(fields, plan, hidden),
         vector("embeddings", (special + rows + masked) * hidden, in_layers=False),
-        vector("norms", (plan.post_norm + plan.pre_norm) * plan.norm(hidden), in_layers=False),
+        vector("norms", (behind + plan.pre_norm) * plan.norm(hidden), in_layers=False),
         *stack(hidden, (layer,) * number, IMAGE),
         *_pool(fields, plan, hidden, layer),
     )
