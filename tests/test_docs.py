@@ -237,7 +237,7 @@ def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(at), target
 
 
-@pytest.mark.parametrize("page", DOCS.rglob("*.md"), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
 def test_a_page_is_read_in_six_minutes(page: Path) -> None:
     """At 250 words a minute; tables, examples and generated parts are looked up, not read."""
     assert prose_words(page) <= 1500
