@@ -1,9 +1,10 @@
 """Numbers of parameters that others print of public checkpoints, and where.
 
 They were read in public copies of these pages, not in the pages themselves. HUB is `safetensors.total` that the Hub's
-API (https://huggingface.co/api/models/ID) gives, as two public lists of September and October 2026 quote it; where the
-list has the checkpoint tuned for instructions, its base has the same sizes. KERAS is `params` in a `*_presets.py` of
-keras-team/keras-hub, which its authors take from the converted weights. What is not here was found nowhere.
+API (https://huggingface.co/api/models/ID) gives, as two public lists of September and October 2026 quote it; KVFIT and
+GIMMICK are two more lists that say they took it from there. Where a list has the checkpoint tuned for instructions, its
+base has the same sizes. KERAS is `params` in a `*_presets.py` of keras-team/keras-hub, which its authors take from the
+converted weights. Of the rest no exact number was found in a place that can be named.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ BLOOM = "https://huggingface.co/bigscience/bloom, model card"
 VISION = (
     "https://github.com/pytorch/vision/blob/main/torchvision/models/swin_transformer.py, num_params"
 )
-TENSORS = "https://huggingface.co/docs/safetensors/metadata_parsing, parameters of F32"
+SAFETENSORS = "https://github.com/huggingface/safetensors"
+TENSORS = f"{SAFETENSORS}, docs/source/metadata_parsing.mdx, parameters of F32"
+TABLE = f"{SAFETENSORS}, temp.md (commit 01b9ce0), parameters of F32"
+KVFIT = "https://github.com/debaditc/kvfit, scripts/build_registry.py"
+GIMMICK = "https://github.com/floschne/gimmick, src/gimmick/models/__init__.py"
+CALFLOPS = "https://github.com/MrYxJ/calculate-flops.pytorch, README.md, Params(Total)"
+PRUNER = "https://github.com/horseee/LLM-Pruner, more_results/README.md, #Param before"
+ROCM = "https://github.com/ROCm/rocm-blogs, blogs/artificial-intelligence/mamba/README.md"
+MOE = "https://github.com/A3S-Lab/MoE, docs/validation.md, parameterCount"
 
 CHECKED: dict[str, tuple[int, str]] = {
     "meta-llama/Llama-2-7b-hf": (6_738_415_616, f"{KERAS}/llama"),
@@ -24,6 +33,7 @@ CHECKED: dict[str, tuple[int, str]] = {
     "meta-llama/Llama-3.2-1B": (1_235_814_400, HUB),
     "meta-llama/Llama-3.2-3B": (3_212_749_824, HUB),
     "meta-llama/Llama-3.1-405B": (405_853_388_800, HUB),
+    "TinyLlama/TinyLlama-1.1B": (1_100_048_384, PRUNER),
     "HuggingFaceTB/SmolLM2-135M": (134_515_008, HUB),
     "HuggingFaceTB/SmolLM2-360M": (361_821_120, HUB),
     "HuggingFaceTB/SmolLM2-1.7B": (1_711_376_384, HUB),
@@ -38,6 +48,7 @@ CHECKED: dict[str, tuple[int, str]] = {
     "Qwen/Qwen3-14B": (14_768_307_200, f"{KERAS}/qwen3"),
     "Qwen/Qwen3-32B": (32_762_123_264, HUB),
     "Qwen/Qwen3-235B-A22B": (235_093_634_560, f"{KERAS}/qwen3_moe"),
+    "mistralai/Mistral-Nemo-Base-2407": (12_247_782_400, KVFIT),
     "mistralai/Mistral-Small-24B-Base-2501": (
         23_572_403_200,
         f"{HUB}/sarvamai/sarvam-m, which is this model trained further",
@@ -49,6 +60,7 @@ CHECKED: dict[str, tuple[int, str]] = {
     "microsoft/Phi-3-mini-4k-instruct": (3_821_079_552, HUB),
     "microsoft/phi-4": (14_659_507_200, HUB),
     "allenai/OLMo-2-1124-7B": (7_298_617_344, HUB),
+    "allenai/OLMoE-1B-7B-0924": (6_919_161_856, MOE),
     "EleutherAI/pythia-70m": (70_426_624, PYTHIA),
     "EleutherAI/pythia-160m": (162_322_944, PYTHIA),
     "EleutherAI/pythia-410m": (405_334_016, PYTHIA),
@@ -61,31 +73,49 @@ CHECKED: dict[str, tuple[int, str]] = {
     "openai-community/gpt2-large": (774_030_080, f"{KERAS}/gpt2"),
     "openai-community/gpt2-xl": (1_557_611_200, f"{KERAS}/gpt2"),
     "bigscience/bloom-560m": (559_214_592, f"{KERAS}/bloom"),
+    "bigscience/bloom-7b1": (7_069_016_064, CALFLOPS),
     "bigscience/bloom": (176_247_271_424, BLOOM),
-    "google-t5/t5-small": (60_506_624, f"{KERAS}/t5"),
+    "facebook/opt-125m": (125_237_760, f"{KERAS}/opt"),
+    "facebook/opt-1.3b": (1_315_753_984, f"{KERAS}/opt"),
+    "state-spaces/mamba-2.8b-hf": (2_768_345_600, ROCM),
+    "google-t5/t5-small": (60_506_880, TABLE),
+    "google-t5/t5-base": (222_903_936, TABLE),
+    "google-t5/t5-large": (737_668_608, TABLE),
     "FacebookAI/roberta-base": (124_697_433, TENSORS),
+    "FacebookAI/roberta-large": (355_412_057, TENSORS),
     "google/gemma-3-4b-pt": (4_300_079_472, HUB),
-    "google/gemma-3-12b-pt": (12_187_079_280, f"{KERAS}/gemma3"),
-    "google/gemma-3-27b-pt": (27_432_062_576, f"{KERAS}/gemma3"),
+    "google/gemma-3-12b-pt": (12_187_325_040, KVFIT),
+    "google/gemma-3-27b-pt": (27_432_406_640, KVFIT),
     "google/gemma-4-E2B-it": (5_123_178_051, HUB),
     "google/paligemma-3b-pt-224": (2_923_335_408, f"{KERAS}/pali_gemma"),
+    "meta-llama/Llama-3.2-11B-Vision": (10_670_220_835, GIMMICK),
     "meta-llama/Llama-4-Scout-17B-16E": (108_641_793_536, HUB),
     "mistralai/Mistral-Small-3.1-24B-Base-2503": (24_011_361_280, f"{KERAS}/mistral3"),
+    "openai/whisper-tiny": (37_760_640, f"{KERAS}/whisper"),
     "openai/whisper-large-v3": (1_543_490_560, HUB),
     "openai/clip-vit-large-patch14": (427_616_770, f"{KERAS}/clip"),
     "openai/clip-vit-base-patch32": (151_277_363, f"{KERAS}/clip"),
     "google/siglip-base-patch16-224": (203_156_230, f"{KERAS}/siglip"),
+    "facebook/wav2vec2-base-960h": (94_395_552, TABLE),
+    "facebook/dinov2-base": (87_632_640, f"{KERAS}/dinov2"),
+    "facebook/dinov2-giant": (1_138_585_088, f"{KERAS}/dinov2"),
     "microsoft/swin-tiny-patch4-window7-224": (28_288_354, VISION),
+    "microsoft/swin-base-patch4-window7-224": (87_768_224, VISION),
     "microsoft/deberta-v3-base": (183_831_552, f"{KERAS}/deberta_v3"),
 }
 """The number that is printed of a checkpoint, and where."""
+
+UNUSED_BIAS = "relative positions of the first cross-attention are stored, which no class uses"
 
 OTHERWISE: dict[str, tuple[int, str]] = {
     "meta-llama/Llama-2-13b-hf": (40 * 64, "64 rotary frequencies per layer are stored"),
     "meta-llama/Llama-2-70b-hf": (80 * 64, "64 rotary frequencies per layer are stored"),
     "Qwen/Qwen3-0.6B": (151936 * 1024, "the head is stored beside the embedding that it is"),
-    "google/gemma-3-12b-pt": (-64 * 3840, "Keras leaves out 64 rows of the vocabulary"),
-    "google/gemma-3-27b-pt": (-64 * 5376, "Keras leaves out 64 rows of the vocabulary"),
+    "facebook/opt-125m": (-2 * 768, "Keras leaves out the two positions of padding"),
+    "facebook/opt-1.3b": (-2 * 2048, "Keras leaves out the two positions of padding"),
+    "google-t5/t5-small": (32 * 8, UNUSED_BIAS),
+    "google-t5/t5-base": (32 * 12, UNUSED_BIAS),
+    "google-t5/t5-large": (32 * 16, UNUSED_BIAS),
     "google/gemma-4-E2B-it": (
         16 * (2 * 1536 * 256 + 256) + 4 * (2 * 1536 * 512 + 512) + 35,
         "keys and values that the last 20 layers do not use are stored, and a scale of each layer",
@@ -93,6 +123,12 @@ OTHERWISE: dict[str, tuple[int, str]] = {
     "google/paligemma-3b-pt-224": (-64 * 2048, "Keras leaves out 64 rows of the vocabulary"),
     "openai/clip-vit-large-patch14": (257, "Keras stores the numbers of 257 positions"),
     "openai/clip-vit-base-patch32": (50, "Keras stores the numbers of 50 positions"),
+    "facebook/wav2vec2-base-960h": (-768, "the vector of masked frames is not stored"),
+    "facebook/dinov2-base": (1370 * 768, "Keras stores the positions a second time, interpolated"),
+    "facebook/dinov2-giant": (
+        1370 * 1536,
+        "Keras stores the positions a second time, interpolated",
+    ),
     "google/siglip-base-patch16-224": (196 + 64, "Keras stores the numbers of 260 positions"),
 }
 """What is printed more than the model has parameters, and why."""
