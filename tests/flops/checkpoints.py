@@ -2,8 +2,8 @@
 
 The sizes are those of each model's own card (`config.json` under its id), the number is that of its safetensors
 index, or of the table in the card or paper. A head that is stored twice, once as the embedding, counts once. They
-were noted down from memory: what checks a row is that sizes and number, noted apart, agree to the last digit. Of three
-quarters of them the number was compared with what is printed elsewhere: tests/flops/published_counts.py says where.
+were noted down from memory: what checks a row is that sizes and number, noted apart, agree to the last digit. Of nine
+in ten the number was compared with what is printed elsewhere: tests/flops/published_counts.py says where.
 The sizes were not compared with the cards, nor the numbers of the rest. A row that fails is to be compared first.
 """
 

@@ -198,7 +198,18 @@ CHECKPOINTS: list[tuple[str, str, dict[str, Any], int]] = [
         },
         2_923_466_480,
     ),
-    ("meta-llama/Llama-3.2-11B-Vision", f"Mllama{CONDITIONAL}", LLAMA_VISION, 10_670_220_835),
+    (
+        "meta-llama/Llama-3.2-11B-Vision",
+        f"Mllama{CONDITIONAL}",
+        {**LLAMA_VISION, "vision_config": {**LLAMA_VISION["vision_config"], "image_size": 448}},
+        10_642_941_475,
+    ),
+    (
+        "meta-llama/Llama-3.2-11B-Vision-Instruct",
+        f"Mllama{CONDITIONAL}",
+        LLAMA_VISION,
+        10_670_220_835,
+    ),
     ("meta-llama/Llama-4-Scout-17B-16E", f"Llama4{CONDITIONAL}", SCOUT, 108_641_793_536),
     (
         "mistralai/Mistral-Small-3.1-24B-Base-2503",

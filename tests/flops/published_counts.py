@@ -1,10 +1,11 @@
 """Numbers of parameters that others print of public checkpoints, and where.
 
 They were read in public copies of these pages, not in the pages themselves. HUB is `safetensors.total` that the Hub's
-API (https://huggingface.co/api/models/ID) gives, as two public lists of September and October 2026 quote it; KVFIT and
-GIMMICK are two more lists that say they took it from there. Where a list has the checkpoint tuned for instructions, its
-base has the same sizes. KERAS is `params` in a `*_presets.py` of keras-team/keras-hub, which its authors take from the
-converted weights. Of the rest no exact number was found in a place that can be named.
+API (https://huggingface.co/api/models/ID) gives, as two public lists of September and October 2026 quote it; LLMFIT,
+KVFIT and GIMMICK are lists that were taken from there too. LLMFIT also has rows written by hand, without downloads:
+none of these is here. Where a list has only the checkpoint tuned for instructions, its base has the same sizes, or
+OTHERWISE says what differs. KERAS is `params` in a `*_presets.py` of keras-team/keras-hub, which its authors take from
+the converted weights. Of the rest no exact number was found in a place that can be named.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ VISION = (
 SAFETENSORS = "https://github.com/huggingface/safetensors"
 TENSORS = f"{SAFETENSORS}, docs/source/metadata_parsing.mdx, parameters of F32"
 TABLE = f"{SAFETENSORS}, temp.md (commit 01b9ce0), parameters of F32"
+LLMFIT = "https://github.com/AlexsJones/llmfit, data/hf_models.json, parameters_raw"
 KVFIT = "https://github.com/debaditc/kvfit, scripts/build_registry.py"
 GIMMICK = "https://github.com/floschne/gimmick, src/gimmick/models/__init__.py"
 CALFLOPS = "https://github.com/MrYxJ/calculate-flops.pytorch, README.md, Params(Total)"
@@ -41,6 +43,7 @@ CHECKED: dict[str, tuple[int, str]] = {
     "Qwen/Qwen2.5-0.5B": (494_032_768, HUB),
     "Qwen/Qwen2.5-1.5B": (1_543_714_304, HUB),
     "Qwen/Qwen2.5-3B": (3_085_938_688, HUB),
+    "Qwen/Qwen2.5-14B": (14_770_033_664, LLMFIT),
     "Qwen/Qwen2.5-32B": (32_763_876_352, f"{KERAS}/qwen"),
     "Qwen/Qwen2.5-72B": (72_706_203_648, f"{KERAS}/qwen"),
     "Qwen/Qwen3-0.6B": (751_632_384, HUB),
@@ -53,14 +56,24 @@ CHECKED: dict[str, tuple[int, str]] = {
         23_572_403_200,
         f"{HUB}/sarvamai/sarvam-m, which is this model trained further",
     ),
+    "mistralai/Mixtral-8x22B-v0.1": (140_630_071_296, LLMFIT),
     "google/gemma-2b": (2_506_172_416, f"{KERAS}/gemma"),
     "google/gemma-2-2b": (2_614_341_888, HUB),
     "google/gemma-2-27b": (27_227_128_320, f"{KERAS}/gemma"),
     "google/gemma-3-1b-pt": (999_885_952, HUB),
+    "microsoft/phi-1_5": (1_418_270_720, LLMFIT),
     "microsoft/Phi-3-mini-4k-instruct": (3_821_079_552, HUB),
     "microsoft/phi-4": (14_659_507_200, HUB),
+    "bigcode/starcoder2-3b": (3_030_371_328, LLMFIT),
+    "bigcode/starcoder2-7b": (7_173_923_840, LLMFIT),
+    "allenai/OLMo-1B-hf": (1_176_764_416, LLMFIT),
     "allenai/OLMo-2-1124-7B": (7_298_617_344, HUB),
     "allenai/OLMoE-1B-7B-0924": (6_919_161_856, MOE),
+    "tiiuae/falcon-7b": (7_217_189_760, LLMFIT),
+    "CohereForAI/c4ai-command-r7b-12-2024": (8_028_033_024, LLMFIT),
+    "stabilityai/stablelm-3b-4e1t": (2_795_443_200, LLMFIT),
+    "stabilityai/stablelm-2-1_6b": (1_644_515_328, LLMFIT),
+    "swiss-ai/Apertus-8B-2509": (8_053_338_176, LLMFIT),
     "EleutherAI/pythia-70m": (70_426_624, PYTHIA),
     "EleutherAI/pythia-160m": (162_322_944, PYTHIA),
     "EleutherAI/pythia-410m": (405_334_016, PYTHIA),
@@ -87,8 +100,11 @@ CHECKED: dict[str, tuple[int, str]] = {
     "google/gemma-3-12b-pt": (12_187_325_040, KVFIT),
     "google/gemma-3-27b-pt": (27_432_406_640, KVFIT),
     "google/gemma-4-E2B-it": (5_123_178_051, HUB),
-    "google/paligemma-3b-pt-224": (2_923_335_408, f"{KERAS}/pali_gemma"),
-    "meta-llama/Llama-3.2-11B-Vision": (10_670_220_835, GIMMICK),
+    "google/gemma-3n-E4B-it": (7_849_978_192, f"{LLMFIT} of lmstudio-community/...-MLX-bf16"),
+    "llava-hf/llava-1.5-7b-hf": (7_063_427_072, LLMFIT),
+    "google/paligemma-3b-pt-224": (2_923_466_480, f"{LLMFIT} of paligemma-3b-mix-224"),
+    "meta-llama/Llama-3.2-11B-Vision": (10_642_941_475, LLMFIT),
+    "meta-llama/Llama-3.2-11B-Vision-Instruct": (10_670_220_835, GIMMICK),
     "meta-llama/Llama-4-Scout-17B-16E": (108_641_793_536, HUB),
     "mistralai/Mistral-Small-3.1-24B-Base-2503": (24_011_361_280, f"{KERAS}/mistral3"),
     "openai/whisper-tiny": (37_760_640, f"{KERAS}/whisper"),
@@ -102,6 +118,7 @@ CHECKED: dict[str, tuple[int, str]] = {
     "microsoft/swin-tiny-patch4-window7-224": (28_288_354, VISION),
     "microsoft/swin-base-patch4-window7-224": (87_768_224, VISION),
     "microsoft/deberta-v3-base": (183_831_552, f"{KERAS}/deberta_v3"),
+    "LiquidAI/LFM2-1.2B": (1_170_340_608, LLMFIT),
 }
 """The number that is printed of a checkpoint, and where."""
 
@@ -111,6 +128,8 @@ OTHERWISE: dict[str, tuple[int, str]] = {
     "meta-llama/Llama-2-13b-hf": (40 * 64, "64 rotary frequencies per layer are stored"),
     "meta-llama/Llama-2-70b-hf": (80 * 64, "64 rotary frequencies per layer are stored"),
     "Qwen/Qwen3-0.6B": (151936 * 1024, "the head is stored beside the embedding that it is"),
+    "mistralai/Mixtral-8x22B-v0.1": (2 * 768 * 6144, "the tuned one has 768 more words"),
+    "tiiuae/falcon-7b": (65024 * 4544, "the head is stored beside the embedding that it is"),
     "facebook/opt-125m": (-2 * 768, "Keras leaves out the two positions of padding"),
     "facebook/opt-1.3b": (-2 * 2048, "Keras leaves out the two positions of padding"),
     "google-t5/t5-small": (32 * 8, UNUSED_BIAS),
@@ -120,7 +139,10 @@ OTHERWISE: dict[str, tuple[int, str]] = {
         16 * (2 * 1536 * 256 + 256) + 4 * (2 * 1536 * 512 + 512) + 35,
         "keys and values that the last 20 layers do not use are stored, and a scale of each layer",
     ),
-    "google/paligemma-3b-pt-224": (-64 * 2048, "Keras leaves out 64 rows of the vocabulary"),
+    "google/gemma-3n-E4B-it": (
+        15 * (2 * 2048 * 512 + 256),
+        "keys and values that the last 15 layers do not use are stored",
+    ),
     "openai/clip-vit-large-patch14": (257, "Keras stores the numbers of 257 positions"),
     "openai/clip-vit-base-patch32": (50, "Keras stores the numbers of 50 positions"),
     "facebook/wav2vec2-base-960h": (-768, "the vector of masked frames is not stored"),

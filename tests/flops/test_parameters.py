@@ -92,7 +92,7 @@ def test_at_least_sixty_checkpoints_are_held_to_their_published_number() -> None
     assert len({name for name, *_ in CHECKPOINTS}) == len(CHECKPOINTS) >= 60
 
 
-def test_three_quarters_of_the_checkpoints_were_compared_with_what_others_print() -> None:
+def test_nine_of_ten_checkpoints_were_compared_with_what_others_print() -> None:
     """A difference is written beside its reason: what is stored twice, or is no parameter."""
     noted = {
         name: number for name, _, _, number in (*CHECKPOINTS, *multimodal_checkpoints.CHECKPOINTS)
@@ -102,7 +102,7 @@ def test_three_quarters_of_the_checkpoints_were_compared_with_what_others_print(
     for name, (printed, where) in CHECKED.items():
         more = OTHERWISE.get(name, (0, ""))[0]
         assert noted[name] + more == printed, f"{name}: {where}"
-    assert len(CHECKED) >= len(noted) * 3 / 4
+    assert len(CHECKED) >= len(noted) * 0.9
 
 
 @pytest.mark.parametrize(
