@@ -20,11 +20,12 @@ VISION = (
 SAFETENSORS = "https://github.com/huggingface/safetensors"
 TENSORS = f"{SAFETENSORS}, docs/source/metadata_parsing.mdx, parameters of F32"
 TABLE = f"{SAFETENSORS}, temp.md (commit 01b9ce0), parameters of F32"
-LLMFIT = "https://github.com/AlexsJones/llmfit, data/hf_models.json, parameters_raw"
+LLMFIT = (
+    "https://github.com/AlexsJones/llmfit, data/hf_models.json (commit 4d3ab0e), parameters_raw"
+)
 KVFIT = "https://github.com/debaditc/kvfit, scripts/build_registry.py"
 GIMMICK = "https://github.com/floschne/gimmick, src/gimmick/models/__init__.py"
 CALFLOPS = "https://github.com/MrYxJ/calculate-flops.pytorch, README.md, Params(Total)"
-PRUNER = "https://github.com/horseee/LLM-Pruner, more_results/README.md, #Param before"
 ROCM = "https://github.com/ROCm/rocm-blogs, blogs/artificial-intelligence/mamba/README.md"
 MOE = "https://github.com/A3S-Lab/MoE, docs/validation.md, parameterCount"
 
@@ -35,7 +36,7 @@ CHECKED: dict[str, tuple[int, str]] = {
     "meta-llama/Llama-3.2-1B": (1_235_814_400, HUB),
     "meta-llama/Llama-3.2-3B": (3_212_749_824, HUB),
     "meta-llama/Llama-3.1-405B": (405_853_388_800, HUB),
-    "TinyLlama/TinyLlama-1.1B": (1_100_048_384, PRUNER),
+    "TinyLlama/TinyLlama-1.1B": (1_100_048_384, f"{LLMFIT} of TinyLlama-1.1B-Chat-v1.0"),
     "HuggingFaceTB/SmolLM2-135M": (134_515_008, HUB),
     "HuggingFaceTB/SmolLM2-360M": (361_821_120, HUB),
     "HuggingFaceTB/SmolLM2-1.7B": (1_711_376_384, HUB),
@@ -90,6 +91,7 @@ CHECKED: dict[str, tuple[int, str]] = {
     "bigscience/bloom": (176_247_271_424, BLOOM),
     "facebook/opt-125m": (125_237_760, f"{KERAS}/opt"),
     "facebook/opt-1.3b": (1_315_753_984, f"{KERAS}/opt"),
+    "state-spaces/mamba-130m-hf": (129_135_360, LLMFIT),
     "state-spaces/mamba-2.8b-hf": (2_768_345_600, ROCM),
     "google-t5/t5-small": (60_506_880, TABLE),
     "google-t5/t5-base": (222_903_936, TABLE),
