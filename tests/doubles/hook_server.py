@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
@@ -18,6 +19,10 @@ class HookAnswer(NamedTuple):
     status: int
     body: bytes = b"ok"
     headers: tuple[tuple[str, str], ...] = ()
+    drips: bool = False
+    """The body comes a byte at a time, until nobody listens."""
+    drips_head: bool = False
+    """The same of the status line and headers, which never end."""
 
 
 HANGS_UP = HookAnswer(0)
@@ -39,6 +44,7 @@ class HookServer:
 @contextmanager
 def hook_server(tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
     server = HookServer()
+    ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -50,12 +56,27 @@ def hook_server(tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
             if answer is HANGS_UP:
                 self.close_connection = True
                 return
+            if answer.drips_head:
+                self._drip(itertools.repeat(b"H"))
+                return
             self.send_response(answer.status)
             for name, value in answer.headers:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
-            self.wfile.write(answer.body)
+            if answer.drips:
+                self._drip(bytes([each]) for each in answer.body)
+            else:
+                self.wfile.write(answer.body)
+
+        def _drip(self, content: Iterable[bytes]) -> None:
+            """Send a byte now and then, as long as somebody takes them and the server is wanted."""
+            self.close_connection = True
+            with suppress(OSError):
+                for each in content:
+                    self.wfile.write(each)
+                    if ended.wait(0.05):
+                        return
 
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""
@@ -70,5 +91,6 @@ def hook_server(tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
         try:
             yield server
         finally:
+            ended.set()
             http.shutdown()
             thread.join()

@@ -119,7 +119,11 @@ class MailSender:
         except (smtplib.SMTPException, OSError, ValueError, HungError) as error:
             attempt.give_up()
             said = f"{self._config.host}:{self._port}: {_words(error)}"
-            raise NotSentError(said, is_uncertain=attempt.is_under_way) from error
+            raise NotSentError(
+                said,
+                is_uncertain=attempt.is_under_way,
+                is_down=_is_slow(error),
+            ) from error
 
     def close(self) -> None:
         server, self._server = self._server, None
@@ -185,6 +189,13 @@ def answer(code: int, said: bytes | str) -> str:
     """What a server said, as one line that no terminal obeys."""
     decoded = said.decode(errors="replace") if isinstance(said, bytes) else said
     return f"refused: {code} {shown(' '.join(decoded.split()))[:_LONGEST]}"
+
+
+def _is_slow(error: BaseException) -> bool:
+    """Whether a wait ended it. The next mail would wait as long. smtplib hides a timeout behind an error of its own."""
+    return isinstance(error, (TimeoutError, HungError)) or isinstance(
+        error.__context__, TimeoutError
+    )
 
 
 def _words(error: BaseException) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,7 @@ def test_without_an_answer_to_the_mail_nobody_knows_and_the_next_goes_on(how: st
         by = sender(server, seconds=1.0)
         error = fault(by, "eve")
         assert error.is_uncertain
+        assert error.is_down == (how == "silent")
         send(by, "ada")
         by.close()
     assert server.taken[-1].to == ["ada@example.org"]
@@ -197,6 +200,24 @@ def test_a_server_that_never_says_a_word_takes_limited_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         error = fault(sender(MailServer(port=silent.getsockname()[1]), seconds=0.5))
     assert not error.is_uncertain
+
+
+def test_a_greeting_that_comes_byte_by_byte_for_ever_ends_the_trying() -> None:
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as slow:
+
+        def drip() -> None:
+            connection, _ = slow.accept()
+            with connection, suppress(OSError):
+                while not ended.wait(0.05):
+                    connection.send(b"2")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        error = fault(sender(MailServer(port=slow.getsockname()[1]), seconds=0.5))
+        ended.set()
+        thread.join()
+    assert (error.is_uncertain, error.is_down) == (False, True)
 
 
 def test_a_hostile_name_that_has_an_address_sends_one_plain_mail(tmp_path: Path) -> None:
