@@ -41,6 +41,31 @@ class HookServer:
     paths: list[str] = field(default_factory=list)
 
 
+def _give(to: BaseHTTPRequestHandler, answer: HookAnswer, ended: threading.Event) -> None:
+    if answer.drips_head:
+        _drip(to, itertools.repeat(b"H"), ended)
+        return
+    to.send_response(answer.status)
+    for name, value in answer.headers:
+        to.send_header(name, value)
+    to.send_header("Content-Length", str(len(answer.body)))
+    to.end_headers()
+    if answer.drips:
+        _drip(to, (bytes([each]) for each in answer.body), ended)
+    else:
+        to.wfile.write(answer.body)
+
+
+def _drip(to: BaseHTTPRequestHandler, content: Iterable[bytes], ended: threading.Event) -> None:
+    """Send a byte now and then, while somebody takes them and the server is wanted."""
+    to.close_connection = True
+    with suppress(OSError):
+        for each in content:
+            to.wfile.write(each)
+            if ended.wait(0.05):
+                return
+
+
 @contextmanager
 def hook_server(tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
     server = HookServer()
@@ -56,27 +81,7 @@ def hook_server(tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
             if answer is HANGS_UP:
                 self.close_connection = True
                 return
-            if answer.drips_head:
-                self._drip(itertools.repeat(b"H"))
-                return
-            self.send_response(answer.status)
-            for name, value in answer.headers:
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
-            if answer.drips:
-                self._drip(bytes([each]) for each in answer.body)
-            else:
-                self.wfile.write(answer.body)
-
-        def _drip(self, content: Iterable[bytes]) -> None:
-            """Send a byte now and then, as long as somebody takes them and the server is wanted."""
-            self.close_connection = True
-            with suppress(OSError):
-                for each in content:
-                    self.wfile.write(each)
-                    if ended.wait(0.05):
-                        return
+            _give(self, answer, ended)
 
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""

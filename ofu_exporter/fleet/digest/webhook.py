@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -132,13 +132,11 @@ class WebhookSender:
                 is_uncertain=True,
                 is_down=isinstance(error, httpx.TimeoutException),
             ) from error
-        except (httpx.InvalidURL, ValueError) as error:  # such as a host that is no name
-            said = f"{self._host}: the URL cannot be used: {type(error).__name__}"
-            raise NotSentError(said, is_down=True) from error
+        except (httpx.InvalidURL, ValueError) as error:  # a host that is no name, half a surrogate
+            said = f"{self._host}: cannot be posted: {type(error).__name__}"
+            raise NotSentError(said) from error
 
-    def _posted(
-        self, body: dict[str, Any], is_under_way: threading.Event
-    ) -> tuple[int, str, str]:
+    def _posted(self, body: dict[str, Any], is_under_way: threading.Event) -> tuple[int, str, str]:
         is_under_way.set()
         with self._client.stream("POST", self._url, json=body) as response:
             # what follows a success changes nothing, and may never end
@@ -168,23 +166,26 @@ class WebhookSender:
 
 
 def _first(response: httpx.Response) -> str:
-    """The first words of an answer, however slowly they come."""
+    """The first words of an answer; none where they do not come soon: half of a secret could not be found in them."""
     import httpx  # noqa: PLC0415
 
     said, end = b"", time.monotonic() + WORDS_SECONDS
     with suppress(httpx.HTTPError):  # the status is known, and these are words about it
         for piece in response.iter_bytes():
             said += piece
-            if len(said) > MOST_BYTES or time.monotonic() > end:
+            if len(said) > MOST_BYTES:
                 break
-    return said[:MOST_BYTES].decode(errors="replace")
+            if time.monotonic() > end:
+                return ""
+        return said[:MOST_BYTES].decode(errors="replace")
+    return ""
 
 
 def _secrets(url: str, authorization: str) -> list[str]:
     """What of a URL and a header nobody may read, the longest first."""
     rest = re.sub(r"^https?://[^/]+", "", url)
     parts = {*re.split(r"[/?&=#]+", rest), *authorization.split()[1:]}
-    known = {form for part in parts for form in (part, unquote(part), escape(part))}
+    known = {form for part in parts for form in (part, unquote(part), html.escape(part))}
     return sorted((each for each in known if len(each) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 

@@ -152,7 +152,7 @@ def test_words_that_never_end_change_nothing_of_what_the_status_says(
             send(by)
         else:
             error = fault(by)
-            assert "answers 500: n" in str(error)
+            assert "answers 500" in str(error)
             assert not error.is_uncertain
     assert len(server.got) == 1
 
@@ -175,8 +175,8 @@ def test_a_digest_that_waited_for_another_in_vain_is_known_not_to_be_sent() -> N
 
 def test_a_host_that_is_no_name_is_a_fault_and_no_fall() -> None:
     error = fault(sender(url="http://a..b/hooks/s3cret"))
-    assert "a..b: the URL cannot be used" in str(error)
-    assert (error.is_uncertain, error.is_down) == (False, True)
+    assert "a..b: cannot be posted" in str(error)
+    assert not error.is_uncertain
 
 
 def test_a_server_that_repeats_the_path_and_the_token_does_not_betray_them(tmp_path: Path) -> None:
