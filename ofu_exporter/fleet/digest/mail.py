@@ -114,7 +114,7 @@ class MailSender:
             within(self._mail_seconds, f"mail to {to}", lambda: self._sent(mail, to, attempt))
             self._server = attempt.server
         except smtplib.SMTPResponseException as error:
-            self._server = _after_refusal(attempt, error.smtp_code)
+            self._server = _after_refusal(attempt, error.smtp_code, self._answer_seconds)
             raise NotSentError(answer(error.smtp_code, error.smtp_error)) from error
         except (smtplib.SMTPException, OSError, ValueError, HungError) as error:
             attempt.give_up()
@@ -128,8 +128,9 @@ class MailSender:
     def close(self) -> None:
         server, self._server = self._server, None
         if server is not None:
-            with suppress(smtplib.SMTPException, OSError):
-                server.quit()
+            with suppress(smtplib.SMTPException, OSError, HungError):
+                within(self._answer_seconds, "the end of mail", server.quit)
+            _drop(server)
 
     def _sent(self, mail: EmailMessage, to: str, attempt: _MailAttempt) -> None:
         if attempt.server is None:
@@ -168,12 +169,13 @@ class MailSender:
         return server
 
 
-def _after_refusal(attempt: _MailAttempt, code: int) -> smtplib.SMTP | None:
+def _after_refusal(attempt: _MailAttempt, code: int, seconds: float) -> smtplib.SMTP | None:
     """The connection, ready for the next mail; None where it is no more."""
-    if attempt.server is not None and code != _SERVICE_GONE:
-        with suppress(smtplib.SMTPException, OSError):
-            _accepted(attempt.server.rset())
-            return attempt.server
+    server = attempt.server
+    if server is not None and code != _SERVICE_GONE:
+        with suppress(smtplib.SMTPException, OSError, HungError):
+            _accepted(within(seconds, "mail after a refusal", server.rset))
+            return server
     attempt.give_up()
     return None
 
