@@ -28,7 +28,7 @@ _NEEDED: Mapping[Kind, Set[str]] = {
 
 def read_changes(path: Path) -> ChangesReport:
     """What `fleet changes --format json` wrote. Raises ConfigError, which names what cannot be used."""
-    content = read_small(path, "--changes", MOST_BYTES)
+    content = read_small(path, "--changes:", MOST_BYTES)
     try:
         report = ChangesReport.model_validate_json(content)
     except ValidationError as error:
