@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 from collections.abc import Iterator, MutableMapping
 from typing import NamedTuple
@@ -51,8 +52,10 @@ def given_sockets(
 
 
 def _descriptors(count: str, first: int) -> Iterator[int]:
-    if not count.isascii() or not count.isdigit() or int(count) > MOST:
-        raise ConfigError(f"LISTEN_FDS is {count!r}, which is no number of sockets up to {MOST}")
+    if not re.fullmatch(r"[0-9]{1,4}", count) or int(count) > MOST:
+        raise ConfigError(
+            f"LISTEN_FDS is {count[:20]!r}, which is no number of sockets up to {MOST}"
+        )
     yield from range(first, first + int(count))
 
 

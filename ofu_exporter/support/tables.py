@@ -35,6 +35,11 @@ class TextTable(NamedTuple):
         return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
 
 
+def markdown_words(words: str) -> str:
+    """Words of a sentence in Markdown, in which no name of others is an element or a link."""
+    return shown(words).replace("<", "&lt;").replace("[", "\\[")
+
+
 def _of_markdown(cell: str) -> str:
     safe = shown(cell).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
     return safe.replace("*", "\\*").replace("_", "\\_").replace("`", "\\`").replace("[", "\\[")

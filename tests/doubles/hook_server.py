@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
@@ -18,6 +19,10 @@ class HookAnswer(NamedTuple):
     status: int
     body: bytes = b"ok"
     headers: tuple[tuple[str, str], ...] = ()
+    drips: bool = False
+    """The body comes a byte at a time, until nobody listens."""
+    drips_head: bool = False
+    """The same of the status line and headers, which never end."""
 
 
 HANGS_UP = HookAnswer(0)
@@ -36,9 +41,35 @@ class HookServer:
     paths: list[str] = field(default_factory=list)
 
 
+def _give(to: BaseHTTPRequestHandler, answer: HookAnswer, ended: threading.Event) -> None:
+    if answer.drips_head:
+        _drip(to, itertools.repeat(b"H"), ended)
+        return
+    to.send_response(answer.status)
+    for name, value in answer.headers:
+        to.send_header(name, value)
+    to.send_header("Content-Length", str(len(answer.body)))
+    to.end_headers()
+    if answer.drips:
+        _drip(to, (bytes([each]) for each in answer.body), ended)
+    else:
+        to.wfile.write(answer.body)
+
+
+def _drip(to: BaseHTTPRequestHandler, content: Iterable[bytes], ended: threading.Event) -> None:
+    """Send a byte now and then, while somebody takes them and the server is wanted."""
+    to.close_connection = True
+    with suppress(OSError):
+        for each in content:
+            to.wfile.write(each)
+            if ended.wait(0.05):
+                return
+
+
 @contextmanager
 def hook_server(tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
     server = HookServer()
+    ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -50,12 +81,7 @@ def hook_server(tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
             if answer is HANGS_UP:
                 self.close_connection = True
                 return
-            self.send_response(answer.status)
-            for name, value in answer.headers:
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
-            self.wfile.write(answer.body)
+            _give(self, answer, ended)
 
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""
@@ -70,5 +96,6 @@ def hook_server(tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
         try:
             yield server
         finally:
+            ended.set()
             http.shutdown()
             thread.join()

@@ -162,7 +162,7 @@ def test_no_child_is_told_of_the_sockets() -> None:
     found.address.close()
 
 
-@pytest.mark.parametrize("count", ["x", "-1", "1.5", "\u0663", str(MOST + 1)])
+@pytest.mark.parametrize("count", ["x", "-1", "1.5", "\u0663", str(MOST + 1), "9" * 5000])
 def test_a_number_of_sockets_that_is_none_is_named(count: str) -> None:
     with pytest.raises(
         ConfigError, match=r"^LISTEN_FDS is .*, which is no number of sockets up to 64"

@@ -7,6 +7,7 @@ test that trusts sizes. Its ranks are those of any other noise.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from ofu_exporter.fleet.changes.split import Step
@@ -28,18 +29,22 @@ def by_order(residuals: Sequence[float], noise: Sequence[float], step: Step, ali
 
 
 def rank_tail(values: Sequence[float], start: int, end: int) -> float:
-    """Two-sided probability that a stretch of independent values is as low, or as high, by the sum of its ranks."""
+    """Two-sided probability that a stretch of independent values is as low, or as high, by the sum of its ranks.
+
+    Equal values have no order. They get the one that makes the stretch least remarkable.
+    """
     count, points = len(values), end - start
     if 2 * points > count:  # the rest says the same, and is fewer
         values, start, end, points = _turned(values, start, end), 0, count - points, count - points
-    order = sorted(range(count), key=values.__getitem__)
-    total = sum(rank for rank, place in enumerate(order, 1) if start <= place < end)
-    lowest = points * (points + 1) // 2
-    above = min(total - lowest, points * (count - points) - (total - lowest))
+    inside, outside = values[start:end], sorted([*values[:start], *values[end:]])
+    fewest = sum(bisect_left(outside, value) for value in inside)
+    most = sum(bisect_right(outside, value) for value in inside)
+    pairs = points * (count - points)
+    above = min(most, pairs - fewest, pairs // 2)
     if points <= EXACT:
-        return min(1.0, 2 * _orders(points, above) / math.comb(count, points))
+        return min(1.0, 2 * _orders(points, count - points, above) / math.comb(count, points))
     spread = math.sqrt(points * (count - points) * (count + 1) / 12)
-    distance = points * (count - points) / 2 - above - 0.5
+    distance = pairs / 2 - above - 0.5
     return math.erfc(max(distance, 0.0) / spread / math.sqrt(2))
 
 
@@ -48,10 +53,15 @@ def _turned(values: Sequence[float], start: int, end: int) -> list[float]:
     return [*values[:start], *values[end:], *values[start:end]]
 
 
-def _orders(points: int, above: int) -> int:
-    """Sets of so few ranks whose sum is at most this much above the lowest possible: partitions, counted."""
+def _orders(points: int, others: int, above: int) -> int:
+    """Sets of ranks whose sum is at most this much above the lowest possible.
+
+    They are partitions into at most `others` parts of at most `points`, which the Gaussian binomial coefficient counts.
+    """
     ways = [1] + [0] * above
     for part in range(1, points + 1):
         for total in range(part, above + 1):
             ways[total] += ways[total - part]
+        for total in range(above, others + part - 1, -1):
+            ways[total] -= ways[total - others - part]
     return sum(ways)

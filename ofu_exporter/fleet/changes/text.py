@@ -12,7 +12,7 @@ from ofu_exporter.fleet.changes.result import (
     SlowRow,
 )
 from ofu_exporter.fleet.reports.tables import ReportSection, number, share
-from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.support.tables import LEFT, RIGHT, TextTable, markdown_words
 from ofu_exporter.values.text import shown
 
 MOST_ROWS = 20
@@ -21,7 +21,7 @@ COMPARED = {"ofu": "OFU", "sm_clock": "SM clock"}
 
 def text(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
     """The report as text."""
-    lines = [report.headline, *map(shown, facts(report))]
+    lines = [*map(shown, (report.headline, *facts(report)))]
     for section in sections(report, most_rows):
         lines += ["", f"{section.title}:", "", section.table.plain()]
     said = list(remarks(report))
@@ -32,12 +32,13 @@ def text(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
 
 def markdown(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
     """The report in Markdown."""
-    lines = ["# What changed", "", f"**{report.headline}**", "", " ".join(facts(report))]
+    headline, looked_at = map(markdown_words, (report.headline, " ".join(facts(report))))
+    lines = ["# What changed", "", f"**{headline}**", "", looked_at]
     for section in sections(report, most_rows):
         lines += ["", f"## {section.title}", "", section.table.markdown()]
     said = list(remarks(report))
     if said:
-        lines += ["", "## To know", "", *(f"- {shown(remark)}" for remark in said)]
+        lines += ["", "## To know", "", *(f"- {markdown_words(remark)}" for remark in said)]
     return "\n".join(lines)
 
 

@@ -114,18 +114,23 @@ class MailSender:
             within(self._mail_seconds, f"mail to {to}", lambda: self._sent(mail, to, attempt))
             self._server = attempt.server
         except smtplib.SMTPResponseException as error:
-            self._server = _after_refusal(attempt, error.smtp_code)
+            self._server = _after_refusal(attempt, error.smtp_code, self._answer_seconds)
             raise NotSentError(answer(error.smtp_code, error.smtp_error)) from error
         except (smtplib.SMTPException, OSError, ValueError, HungError) as error:
             attempt.give_up()
             said = f"{self._config.host}:{self._port}: {_words(error)}"
-            raise NotSentError(said, is_uncertain=attempt.is_under_way) from error
+            raise NotSentError(
+                said,
+                is_uncertain=attempt.is_under_way,
+                is_down=_is_slow(error),
+            ) from error
 
     def close(self) -> None:
         server, self._server = self._server, None
         if server is not None:
-            with suppress(smtplib.SMTPException, OSError):
-                server.quit()
+            with suppress(smtplib.SMTPException, OSError, HungError):
+                within(self._answer_seconds, "the end of mail", server.quit)
+            _drop(server)
 
     def _sent(self, mail: EmailMessage, to: str, attempt: _MailAttempt) -> None:
         if attempt.server is None:
@@ -164,12 +169,13 @@ class MailSender:
         return server
 
 
-def _after_refusal(attempt: _MailAttempt, code: int) -> smtplib.SMTP | None:
+def _after_refusal(attempt: _MailAttempt, code: int, seconds: float) -> smtplib.SMTP | None:
     """The connection, ready for the next mail; None where it is no more."""
-    if attempt.server is not None and code != _SERVICE_GONE:
-        with suppress(smtplib.SMTPException, OSError):
-            _accepted(attempt.server.rset())
-            return attempt.server
+    server = attempt.server
+    if server is not None and code != _SERVICE_GONE:
+        with suppress(smtplib.SMTPException, OSError, HungError):
+            _accepted(within(seconds, "mail after a refusal", server.rset))
+            return server
     attempt.give_up()
     return None
 
@@ -185,6 +191,13 @@ def answer(code: int, said: bytes | str) -> str:
     """What a server said, as one line that no terminal obeys."""
     decoded = said.decode(errors="replace") if isinstance(said, bytes) else said
     return f"refused: {code} {shown(' '.join(decoded.split()))[:_LONGEST]}"
+
+
+def _is_slow(error: BaseException) -> bool:
+    """Whether a wait ended it. The next mail would wait as long. smtplib hides a timeout behind an error of its own."""
+    return isinstance(error, (TimeoutError, HungError)) or isinstance(
+        error.__context__, TimeoutError
+    )
 
 
 def _words(error: BaseException) -> str:

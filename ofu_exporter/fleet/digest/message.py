@@ -17,13 +17,21 @@ def message(digest: Digest, sender: str, to: str, most_jobs: int) -> EmailMessag
     mail = EmailMessage(policy=SMTP)
     mail["From"] = sender
     mail["To"] = to
-    mail["Subject"] = subject(digest)
+    mail["Subject"] = _undecoded(subject(digest))
     mail["Date"] = formatdate(localtime=False, usegmt=True)
     mail["Message-ID"] = f"<{_told(digest, to)}@{sender.rpartition('@')[2]}>"
     mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's absence answers it
     mail.set_content(_utf8(text(digest, most_jobs)) + "\n", cte="quoted-printable")
     mail.add_alternative(_utf8(page(digest, most_jobs)), subtype="html", cte="quoted-printable")
     return mail
+
+
+def _undecoded(header: str) -> str:
+    """A header without a start of an encoded word (RFC 2047).
+
+    The email package decodes those of a value that is set. A line break and another header can be in one.
+    """
+    return header.replace("=?", "= ?")
 
 
 def _utf8(content: str) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from ofu_exporter.errors import ConfigError, HungError
 from ofu_exporter.fleet.credentials import ServerAccess
@@ -17,6 +21,9 @@ from ofu_exporter.support.patience import within
 from ofu_exporter.support.secret_files import read_secret
 from ofu_exporter.values.text import shown
 
+if TYPE_CHECKING:
+    import httpx
+
 TIMEOUT_SECONDS = 30.0
 WHOLE_SECONDS = 60.0
 """For one answer to its end."""
@@ -26,9 +33,16 @@ LONGEST_PAUSE = 30.0
 _DENIED = (401, 403, 404, 410)
 """No other digest would be taken either."""
 _PASSED_ON = (502, 504)
-"""Of a proxy, behind which the digest may have arrived."""
+"""Of a proxy, behind which the digest may have arrived. It would answer so to any other."""
 MOST_BYTES = 64 << 10
 """Of an answer that are read; more of them say nothing."""
+WORDS_SECONDS = 5.0
+"""After which no more of an answer is waited for, once its status is known."""
+HIDDEN = "..."
+_HIGHEST_PORT = 65535
+_SHORTEST_SECRET = 6
+"""Shorter parts of a URL are words."""
+_MOST_WORDS = 300
 _MOST_SLACK = 3000
 """Characters of a text: Slack cuts at 40,000, and nobody reads as many."""
 
@@ -54,15 +68,20 @@ class WebhookSender:
         self._seconds = seconds
         self._url = _url(config)
         access = ServerAccess(bearer_token_file=config.token_file, ca=config.ca)
+        headers = access.headers({})
+        self._secrets = _secrets(self._url, headers.get("Authorization", ""))
         try:
             self._client = httpx.Client(
-                headers=access.headers({}),
+                headers=headers,
                 verify=access.tls() if self._url.startswith("https") else False,
                 timeout=httpx.Timeout(min(seconds, TIMEOUT_SECONDS)),
             )
-            self._host = httpx.URL(self._url).host
+            whole = httpx.URL(self._url)
+            self._host = whole.host
         except (httpx.InvalidURL, ValueError) as error:
             raise ConfigError(f"webhook: the URL cannot be used: {type(error).__name__}") from error
+        if (whole.port or 0) > _HIGHEST_PORT:  # the resolver would take another one for it
+            raise ConfigError(f"webhook: the URL has port {whole.port}")
 
     def to(self, digest: Digest) -> str:  # noqa: ARG002 - all go to one URL
         """The host alone: the rest of the URL may be a secret."""
@@ -94,24 +113,42 @@ class WebhookSender:
         """The status of an answer, its Retry-After and its first words."""
         import httpx  # noqa: PLC0415
 
+        is_under_way = threading.Event()
         try:
-            return within(self._seconds, f"webhook {self._host}", lambda: self._posted(body))
+            return within(
+                self._seconds,
+                f"webhook {self._host}",
+                lambda: self._posted(body, is_under_way),
+            )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
             raise NotSentError(f"{self._host}: {_words(error)}", is_down=True) from error
         except HungError as error:
-            raise NotSentError(str(error), is_uncertain=True, is_down=True) from error
+            raise NotSentError(
+                str(error), is_uncertain=is_under_way.is_set(), is_down=True
+            ) from error
         except (httpx.HTTPError, OSError) as error:
-            raise NotSentError(f"{self._host}: {_words(error)}", is_uncertain=True) from error
+            raise NotSentError(
+                f"{self._host}: {_words(error)}",
+                is_uncertain=True,
+                is_down=isinstance(error, httpx.TimeoutException),
+            ) from error
+        except (httpx.InvalidURL, ValueError) as error:  # a host that is no name, half a surrogate
+            said = f"{self._host}: cannot be posted: {type(error).__name__}"
+            raise NotSentError(said) from error
 
-    def _posted(self, body: dict[str, Any]) -> tuple[int, str, str]:
+    def _posted(self, body: dict[str, Any], is_under_way: threading.Event) -> tuple[int, str, str]:
+        is_under_way.set()
         with self._client.stream("POST", self._url, json=body) as response:
-            said = b""
-            for piece in response.iter_bytes():
-                said += piece
-                if len(said) > MOST_BYTES:
-                    break
-            answer = shown(" ".join(said[:300].decode(errors="replace").split()))
+            # what follows a success changes nothing, and may never end
+            said = "" if response.is_success else self._without_secrets(_first(response))
+            answer = shown(" ".join(said.split())[:_MOST_WORDS])
             return response.status_code, response.headers.get("retry-after", ""), answer
+
+    def _without_secrets(self, said: str) -> str:
+        """Servers repeat the path that they do not know, and it may be a secret."""
+        for secret in self._secrets:
+            said = said.replace(secret, HIDDEN)
+        return said
 
     def _pause(self, answer: tuple[int, str, str], last: bool) -> float | None:
         """Seconds after which to ask again; None where the digest was taken. Raises NotSentError."""
@@ -124,8 +161,32 @@ class WebhookSender:
         raise NotSentError(
             f"{self._host}: answers {status}: {said}",
             is_uncertain=status in _PASSED_ON,
-            is_down=status in _DENIED,
+            is_down=status in _DENIED or status in _PASSED_ON,
         )
+
+
+def _first(response: httpx.Response) -> str:
+    """The first words of an answer; none where they do not come soon: half of a secret could not be found in them."""
+    import httpx  # noqa: PLC0415
+
+    said, end = b"", time.monotonic() + WORDS_SECONDS
+    with suppress(httpx.HTTPError):  # the status is known, and these are words about it
+        for piece in response.iter_bytes():
+            said += piece
+            if len(said) > MOST_BYTES:
+                break
+            if time.monotonic() > end:
+                return ""
+        return said[:MOST_BYTES].decode(errors="replace")
+    return ""
+
+
+def _secrets(url: str, authorization: str) -> list[str]:
+    """What of a URL and a header nobody may read, the longest first."""
+    rest = re.sub(r"^https?://[^/]+", "", url)
+    parts = {*re.split(r"[/?&=#]+", rest), *authorization.split()[1:]}
+    known = {form for part in parts for form in (part, unquote(part), html.escape(part))}
+    return sorted((each for each in known if len(each) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
 def slack_text(digest: Digest) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.reports.tables import number, sections, share
+from ofu_exporter.support.tables import markdown_words
 from ofu_exporter.values.text import shown
 
 MOST_ROWS = 20
@@ -13,7 +14,7 @@ MOST_ROWS = 20
 
 def text(report: FleetReport, most_rows: int = MOST_ROWS) -> str:
     """The report as text."""
-    lines = [report.headline, *map(shown, facts(report))]
+    lines = [*map(shown, (report.headline, *facts(report)))]
     for section in sections(report, most_rows):
         lines += ["", f"{section.title}:", "", section.table.plain()]
     remarks = [*missing(report), *report.notes]
@@ -27,15 +28,15 @@ def markdown(report: FleetReport, most_rows: int = MOST_ROWS) -> str:
     lines = [
         "# Where the GPU-hours went",
         "",
-        f"**{report.headline}**",
+        f"**{markdown_words(report.headline)}**",
         "",
-        " ".join(facts(report)),
+        markdown_words(" ".join(facts(report))),
     ]
     for section in sections(report, most_rows):
         lines += ["", f"## {section.title}", "", section.table.markdown()]
     remarks = [*missing(report), *report.notes]
     if remarks:
-        lines += ["", "## To know", "", *(f"- {shown(remark)}" for remark in remarks)]
+        lines += ["", "## To know", "", *(f"- {markdown_words(remark)}" for remark in remarks)]
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,8 @@ def test_the_file_is_the_other_commands_json(tmp_path: Path) -> None:
             FOUND.model_dump_json().replace('"schema_version":1', '"schema_version":2'),
             "schema_version",
         ),
+        (FOUND.model_dump_json().replace('"user":', '"owner":'), "changes.0.labels: no user"),
+        ("[" * 100_000, "recursion limit"),
         (None, "No such file"),
     ],
 )
@@ -68,6 +71,20 @@ def test_a_file_that_is_none_is_refused_by_what_is_wrong_with_it(
     if content is not None:
         path.write_text(content)
     with pytest.raises(ConfigError, match=why):
+        read_changes(path)
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "changes")
+    with pytest.raises(ConfigError, match="is not a file"):
+        read_changes(tmp_path / "changes")
+
+
+def test_a_file_that_is_huge_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "changes.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(ConfigError, match="is larger than 65536 KiB"):
         read_changes(path)
 
 

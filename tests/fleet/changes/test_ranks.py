@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from itertools import combinations
+from collections.abc import Sequence
+from itertools import combinations, permutations
 
 import pytest
 
@@ -12,7 +13,7 @@ from ofu_exporter.fleet.changes.ranks import EXACT, by_order, rank_tail
 from ofu_exporter.fleet.changes.split import Step
 
 
-def counted(values: list[float], start: int, end: int) -> float:
+def counted(values: Sequence[float], start: int, end: int) -> float:
     """The two-sided probability by trying every set of places."""
     ranks = {
         place: rank
@@ -30,8 +31,26 @@ def test_it_is_the_share_of_orders_with_as_extreme_a_sum(start: int, end: int) -
     rng = random.Random(start)
     for _ in range(20):
         values = [rng.gauss(0, 1) + 2 * (start <= place < end) for place in range(10)]
-        found, exact = rank_tail(values, start, end), counted(values, start, end)
-        assert found == pytest.approx(exact) or exact < found <= 1.1 * exact + 0.1
+        assert rank_tail(values, start, end) == pytest.approx(counted(values, start, end))
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 3), (3, 5), (2, 7), (0, 4)])
+def test_equal_values_get_the_order_that_is_least_remarkable(start: int, end: int) -> None:
+    rng = random.Random(end)
+    for _ in range(20):
+        values = [float(rng.randrange(3)) for _ in range(7)]
+        orders = (
+            [value + place / 100 for value, place in zip(values, order, strict=True)]
+            for order in permutations(range(7))
+        )
+        least = max(counted(order, start, end) for order in {tuple(each) for each in orders})
+        assert rank_tail(values, start, end) == pytest.approx(least)
+
+
+@pytest.mark.parametrize("points", [3, EXACT, 20])
+def test_values_that_are_all_equal_have_no_step(points: int) -> None:
+    assert rank_tail([0.0] * 60, 60 - points, 60) == 1.0
+    assert rank_tail([0.0] * 60, 0, 60 - points) == 1.0
 
 
 def test_how_far_off_a_value_is_does_not_matter() -> None:

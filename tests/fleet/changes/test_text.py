@@ -128,6 +128,15 @@ def test_a_name_cannot_write_to_the_terminal() -> None:
     assert "\\|x" in markdown(report([evil], []))
 
 
+def test_no_sentence_of_a_file_is_obeyed_by_a_terminal_or_is_an_element_of_a_page() -> None:
+    evil = "\x1b[31m<script>x</script> [a](javascript:x)"
+    found = report([], []).model_copy(update={"headline": evil, "notes": [evil]})
+    found = found.model_copy(update={"time": found.time.model_copy(update={"start": evil})})
+    assert "\x1b" not in text(found) + markdown(found)
+    assert "<script" not in markdown(found)
+    assert " [a](" not in markdown(found)
+
+
 @pytest.mark.parametrize(
     ("kind", "labels", "words"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,7 @@ def test_without_an_answer_to_the_mail_nobody_knows_and_the_next_goes_on(how: st
         by = sender(server, seconds=1.0)
         error = fault(by, "eve")
         assert error.is_uncertain
+        assert error.is_down == (how == "silent")
         send(by, "ada")
         by.close()
     assert server.taken[-1].to == ["ada@example.org"]
@@ -197,6 +200,59 @@ def test_a_server_that_never_says_a_word_takes_limited_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         error = fault(sender(MailServer(port=silent.getsockname()[1]), seconds=0.5))
     assert not error.is_uncertain
+
+
+def test_a_greeting_that_comes_byte_by_byte_for_ever_ends_the_trying() -> None:
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as slow:
+
+        def drip() -> None:
+            connection, _ = slow.accept()
+            with connection, suppress(OSError):
+                while not ended.wait(0.05):
+                    connection.send(b"2")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        error = fault(sender(MailServer(port=slow.getsockname()[1]), seconds=0.5))
+        ended.set()
+        thread.join()
+    assert (error.is_uncertain, error.is_down) == (False, True)
+
+
+@pytest.mark.parametrize(("refused", "slow_at"), [(True, b"RSET"), (False, b"QUIT")])
+def test_an_answer_that_never_ends_after_the_mail_holds_up_nothing(
+    refused: bool, slow_at: bytes
+) -> None:
+    """A timeout of the socket alone would wait anew for each byte."""
+    ended, reached = threading.Event(), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rb") as lines, suppress(OSError):
+                connection.sendall(b"220 hi\r\n")
+                for line in lines:
+                    if line.upper().startswith(slow_at):
+                        reached.set()
+                        while not ended.wait(0.05):
+                            connection.sendall(b"2")
+                        return
+                    starts = {b"RCPT": b"550" if refused else b"250", b"DATA": b"354"}
+                    if line[:4].upper() in (b"EHLO", b"MAIL", b"RCPT", b"DATA", b".\r\n"):
+                        connection.sendall(starts.get(line[:4].upper(), b"250") + b" x\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        by = sender(MailServer(port=listener.getsockname()[1]), seconds=1.0)
+        if refused:
+            assert "refused: 550" in str(fault(by))
+        else:
+            send(by)
+        by.close()
+        assert reached.is_set()
+        ended.set()
+        thread.join()
 
 
 def test_a_hostile_name_that_has_an_address_sends_one_plain_mail(tmp_path: Path) -> None:

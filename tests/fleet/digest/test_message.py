@@ -60,6 +60,21 @@ def test_a_hostile_name_makes_no_header_and_no_element(name: str) -> None:
     assert "<script" not in html.get_content()
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        "=?utf-8?q?=0d=0aBcc:_eve@example.org?=",
+        "=?utf-8?b?DQpCY2M6IGV2ZUBleGFtcGxlLm9yZw==?=",
+        "==?utf-8?q?=0aReply-To:_eve@example.org=0a=0aPay_here?=",
+        "x =?utf-8?q?=0d=0a?= =?utf-8?q?Bcc:_eve@example.org?=",
+    ],
+)
+def test_an_encoded_word_in_a_name_stays_what_it_is(word: str) -> None:
+    mail = arrived(digest(word))
+    assert set(mail.keys()) == HEADERS
+    assert word.replace("=?", "= ?")[:50] in mail["Subject"]
+
+
 @settings(max_examples=30)
 @given(st.text())
 def test_no_name_at_all_makes_a_header(name: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.digest import webhook
 from ofu_exporter.fleet.digest.config_file import WebhookConfig
 from ofu_exporter.fleet.digest.result import Digest
 from ofu_exporter.fleet.digest.sending import NotSentError
@@ -111,7 +112,7 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says() -> None:
             False,
             False,
         ),
-        (HookAnswer(504), "answers 504", True, False),
+        (HookAnswer(504), "answers 504", True, True),
         (HANGS_UP, "without sending a response", True, False),
     ],
 )
@@ -136,11 +137,70 @@ def test_a_server_that_never_answers_takes_limited_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         error = fault(sender(seconds=0.5, url=f"http://127.0.0.1:{port}/hooks/s3cret"))
-    assert error.is_uncertain
+    assert (error.is_uncertain, error.is_down) == (True, True)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_words_that_never_end_change_nothing_of_what_the_status_says(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "WORDS_SECONDS", 0.2)
+    with hook_server() as server:
+        server.answers = [HookAnswer(status, b"no" * 100, drips=True)]
+        by = sender(url=server.url)
+        if status == 200:
+            send(by)
+        else:
+            error = fault(by)
+            assert "answers 500" in str(error)
+            assert not error.is_uncertain
+    assert len(server.got) == 1
+
+
+def test_a_digest_that_waited_for_another_in_vain_is_known_not_to_be_sent() -> None:
+    with hook_server() as server:
+        server.answers = [HookAnswer(200, drips_head=True)]
+        by = sender(url=server.url, seconds=1.0)
+        errors: list[NotSentError] = []
+        for _ in range(2):
+            with pytest.raises(NotSentError) as raised:
+                by.send(digest(), by.to(digest()))
+            errors.append(raised.value)
+        by.close()
+    first, second = errors
+    assert (first.is_uncertain, first.is_down) == (True, True)
+    assert (second.is_uncertain, second.is_down) == (False, True)
+    assert len(server.got) == 1, "the second never left"
+
+
+def test_a_host_that_is_no_name_is_a_fault_and_no_fall() -> None:
+    error = fault(sender(url="http://a..b/hooks/s3cret"))
+    assert "a..b: cannot be posted" in str(error)
+    assert not error.is_uncertain
+
+
+def test_a_server_that_repeats_the_path_and_the_token_does_not_betray_them(tmp_path: Path) -> None:
+    (tmp_path / "token").touch(0o600)
+    (tmp_path / "token").write_text("t0ken&more\n")
+    said = b"Cannot POST /hooks/s3cret. " + b"x" * 250 + b" /hooks/s3cret t0ken&amp;more t0ken&more"
+    with hook_server() as server:
+        server.answers = [HookAnswer(400, said)]
+        error = fault(sender(url=server.url, token_file=tmp_path / "token"))
+    assert "answers 400: Cannot POST /hooks/..." in str(error)
+    assert "t0k" not in str(error)
+    assert "s3c" not in str(error)
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://x/s3cret", "x", "http://", "http://a:s3cret@h/", "http://h h/s3cret"]
+    "url",
+    [
+        "ftp://x/s3cret",
+        "x",
+        "http://",
+        "http://a:s3cret@h/",
+        "http://h h/s3cret",
+        "http://h:65536/s3cret",
+    ],
 )
 def test_a_url_that_cannot_be_used_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(ConfigError) as raised:
