@@ -166,11 +166,17 @@ def test_vmalert_over_victoriametrics(one_prometheus: Answer, end: float, tmp_pa
         text = "".join(steady_fleet.pages(begin_of(end)))
         url = f"{data.url}/api/v1/import/prometheus"
         urllib.request.urlopen(url, text.encode(), timeout=120).close()
-        for layer in layers(TEXT):
-            flush(data)
-            replay(data, layer, (begin_of(end), end), tmp_path)
         flush(data)
-        check_same(answer_of(data.query(f'{{__name__=~".+:.+"}} @ {end:.0f}')), one_prometheus)
+        until(lambda: data.query(f"ofu_gpu_info @ {end:.0f}"), seconds=60)
+        for layer in layers(TEXT):
+            replay(data, layer, (begin_of(end), end), tmp_path)
+            flush(data)
+
+        def recorded() -> Answer:
+            return answer_of(data.query(f'{{__name__=~".+:.+"}} @ {end:.0f}'))
+
+        until(lambda: len(recorded()) >= len(one_prometheus), seconds=60)
+        check_same(recorded(), one_prometheus)
 
 
 def flush(data: VictoriaMetrics) -> None:

@@ -51,7 +51,8 @@ def simulating(text: str, folder: Path, *flags: str) -> Iterator[subprocess.Pope
     spec = folder / "fleet.yaml"
     spec.write_text(text)
     with subprocess.Popen(
-        [*COMMAND, "fleet", "simulate", str(spec), *flags],
+        # What a shell runs in its background ignores SIGINT, and so would all that it starts.
+        ["env", "--default-signal=INT", *COMMAND, "fleet", "simulate", str(spec), *flags],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
