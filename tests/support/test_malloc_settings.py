@@ -59,14 +59,14 @@ before = mib()
 large, small = [], []
 for _ in range(200):
     large.append(b"x" * 250_000)
-    small.append(b"x" * 2000)  # stays above it in the heap
+    small.append(b"x" * 20_000)  # stays above it in the heap: all of them are more than lies free there
 del large
 print(mib() - before)
 """
 
 
 def left(how: str) -> float:
-    """MiB that large blocks leave behind where a small one lies above each."""
+    """MiB that large blocks leave behind where a small one lies above each, with the 4 MiB of these."""
     done = subprocess.run(
         [sys.executable, "-c", HOLES, how], capture_output=True, text=True, timeout=60, check=True
     )
@@ -75,5 +75,5 @@ def left(how: str) -> float:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
 def test_large_blocks_leave_no_holes_behind() -> None:
-    assert left("settings") < 5
+    assert left("settings") < 10
     assert left("none") > 20
