@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, NAMES_OF, say_nothing_found
+from ofu_exporter.cli.fleet_report import (
+    EXIT_INCOMPLETE,
+    NAMES_OF,
+    PRICES,
+    TARGET,
+    say_nothing_found,
+)
 from ofu_exporter.cli.fleet_server import (
     ProgressLine,
     asked_time,
@@ -17,7 +23,6 @@ from ofu_exporter.cli.fleet_server import (
     open_client,
     server_options,
 )
-from ofu_exporter.cli.quantities import RATIO
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.result import DigestBy
 from ofu_exporter.values.text import shown
@@ -42,13 +47,8 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--config", type=_FILE, metavar="FILE", help="YAML: exemptions, targets, mail, webhook."
 )
-@click.option("--prices", type=_FILE, help="YAML: price of a GPU-hour by model.")
-@click.option(
-    "--target",
-    metavar="RATIO",
-    callback=RATIO,
-    help="OFU that waste is counted against; default: the recording rules' own.",
-)
+@PRICES
+@TARGET
 @click.option(
     "--only", metavar="NAME", multiple=True, help="Only these users or accounts. Repeatable."
 )

@@ -24,6 +24,15 @@ FOR_PEOPLE = ("text", "html", "markdown")
 NAMES_OF = {"agents": "ofu-exporter", "dcgm-exporter": "dcgm-exporter"}
 EXIT_INCOMPLETE = 4
 EXIT_NOTHING = 3
+PRICES = click.option(
+    "--prices", type=click.Path(path_type=Path), help="YAML: price of a GPU-hour by model."
+)
+TARGET = click.option(
+    "--target",
+    metavar="RATIO",
+    callback=RATIO,
+    help="OFU that waste is counted against; default: the recording rules' own.",
+)
 
 
 @click.command()
@@ -37,15 +46,8 @@ EXIT_NOTHING = 3
     help="Whose series to read.",
 )
 @click.option("--by", type=click.Choice(get_args(By)), default="user", show_default=True)
-@click.option(
-    "--prices", type=click.Path(path_type=Path), help="YAML: price of a GPU-hour by model."
-)
-@click.option(
-    "--target",
-    metavar="RATIO",
-    callback=RATIO,
-    help="OFU that waste is counted against; default: the recording rules' own.",
-)
+@PRICES
+@TARGET
 @click.option(
     "--changes",
     type=click.Path(path_type=Path),

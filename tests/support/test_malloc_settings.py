@@ -30,11 +30,16 @@ all_there.wait(20)
 """
 
 
-def heaps(how: str) -> int:
+def printed(program: str, how: str) -> float:
+    """The number that a process of its own prints."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program, how], capture_output=True, text=True, timeout=60, check=True
     )
-    return int(done.stdout)
+    return float(done.stdout)
+
+
+def heaps(how: str) -> float:
+    return printed(PROGRAM, how)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
@@ -67,10 +72,7 @@ print(mib() - before)
 
 def left(how: str) -> float:
     """MiB that large blocks leave behind where a small one lies above each, with the 4 MiB of these."""
-    done = subprocess.run(
-        [sys.executable, "-c", HOLES, how], capture_output=True, text=True, timeout=60, check=True
-    )
-    return float(done.stdout)
+    return printed(HOLES, how)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")

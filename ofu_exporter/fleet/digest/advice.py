@@ -133,8 +133,8 @@ def limits(low_clock: float) -> list[str]:
     """What the words and thresholds of a digest mean."""
     return [
         "OFU is the share of the GPUs' peak that their tensor pipes ran, by GPU-hours. MFU is what jobs report.",
-        "Waste is measured GPU-hours x (target - OFU): what the same work would not have needed at the target. "
-        "Below 0 is better than the target.",
+        "Waste is measured GPU-hours x (target - OFU): how far jobs fell short of the target, in GPU-hours at "
+        "the full peak. Below 0 is better than the target.",
         "A job is idle while its OFU over five minutes is below 0.1%.",
         "Whether a reported MFU is too high or too low is what the agents say; unless set otherwise, from 2 points "
         "above OFU on and from 5 points below on, beyond the error.",

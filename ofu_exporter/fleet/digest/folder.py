@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -42,5 +43,7 @@ def _written(path: Path, content: str) -> WrittenFile:
             file.write(content.encode(errors="backslashreplace"))
         new.replace(path)
     except OSError as error:
+        with contextlib.suppress(OSError):  # half a file would take the room of a whole one
+            new.unlink(missing_ok=True)
         return WrittenFile(path, error.strerror or str(error))
     return WrittenFile(path, None)

@@ -78,11 +78,12 @@ class SentFile:
         found: dict[SentKey, State] = {}
         content = self._path.read_bytes()
         lines = content.split(b"\n")
-        if lines[
-            -1
-        ]:  # cut off while it was written: what it says was not done yet, or is not known
-            os.ftruncate(self._file, len(content) - len(lines[-1]))
-        for number, line in enumerate(lines[:-1], start=1):
+        cut_off = (
+            lines.pop()
+        )  # while it was written: what it says was not done yet, or is not known
+        if cut_off:
+            os.ftruncate(self._file, len(content) - len(cut_off))
+        for number, line in enumerate(lines, start=1):
             self._take(found, line, number)
         return found
 

@@ -85,7 +85,7 @@ def _waste(digest: Digest) -> Iterator[str]:
     apart = ""
     if digest.exempt_gpu_hours:
         apart = f" Exempt jobs have {hours(exempt)} of them; nobody asks for these."
-    yield f"At the target, {wasted} would not have been needed.{apart}"
+    yield f"They fell {wasted} short of the target.{apart}"
 
 
 def hours(value: float | None) -> str:
@@ -103,7 +103,7 @@ def standing(digest: Digest) -> Iterator[str]:
     """Where the reader stands, and what would change that most."""
     kind = f"{digest.by}s"
     if rank := digest.rank_by_waste:
-        yield f"{place(rank)} {kind} by GPU-hours not used at the target (1st: most not used)."
+        yield f"{place(rank)} {kind} by GPU-hours short of the target (1st: most)."
     if rank := digest.rank_by_ofu:
         yield f"{place(rank)} {kind} by OFU (1st: highest)."
     if digest.rank_by_waste and digest.exempt_gpu_hours:

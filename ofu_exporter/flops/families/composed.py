@@ -154,7 +154,7 @@ def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]
     language = language_model(fields, plan.prefixed)
     assert language.shape is not None
-    seen, heard = Side((), 0, ()), Side((), 0, ())
+    seen, heard = SideTower((), 0, ()), SideTower((), 0, ())
     if fields.has("vision_config"):  # Gemma 4 may be a text model alone
         seen = _vision(fields, plan, language.shape.hidden)
     if fields.has("audio_config"):
@@ -172,7 +172,7 @@ def read(fields: Fields, architecture: str) -> Model:
     )
 
 
-class Side(NamedTuple):
+class SideTower(NamedTuple):
     """A tower beside the language model, with its projector."""
 
     terms: tuple[Term, ...]
@@ -185,7 +185,7 @@ def in_tower(terms: Iterable[Term], tower: str, named: str = "") -> tuple[Term, 
     return tuple(replace(term, tower=tower, name=f"{named}{term.name}") for term in terms)
 
 
-def _vision(fields: Fields, plan: Composition, out: int) -> Side:
+def _vision(fields: Fields, plan: Composition, out: int) -> SideTower:
     vision = fields.inner("vision_config")
     kind = vision.word("model_type", TOWERS)
     tower = vit.tower(vision, replace(TOWERS[kind], colours=RGB), plan.free)
@@ -195,12 +195,12 @@ def _vision(fields: Fields, plan: Composition, out: int) -> Side:
     terms = (*in_tower(tower.terms, VISION, "vision."), *in_tower(projected.terms, VISION))
     if plan.free:
         merged = tuple(_of_patches(term, projected.merged) for term in terms)
-        return Side(merged, tower.layers, (vit.IMAGE,))
+        return SideTower(merged, tower.layers, (vit.IMAGE,))
     tokens = tower.patches + tower.special
     counts = {vit.IMAGE: tokens, vit.PATCHES: tower.patches, FEATURES: projected.tokens}
     images = tuple(_of_image(term, counts, IMAGES) for term in terms)
     if not plan.video:
-        return Side(images, tower.layers, (IMAGES,))
+        return SideTower(images, tower.layers, (IMAGES,))
     # The projector is shared, and reads every token of a frame.
     shared = tuple(replace(term, parameters=0, active=0) for term in projected.terms)
     both = (
@@ -208,10 +208,10 @@ def _vision(fields: Fields, plan: Composition, out: int) -> Side:
         *in_tower(shared, VISION, "video."),
     )
     frames = tuple(_of_image(term, {**counts, FEATURES: tokens}, FRAMES) for term in both)
-    return Side((*images, *useful(frames)), 2 * tower.layers, (IMAGES, FRAMES))
+    return SideTower((*images, *useful(frames)), 2 * tower.layers, (IMAGES, FRAMES))
 
 
-def _sound(fields: Fields, plan: Composition, out: int) -> Side:
+def _sound(fields: Fields, plan: Composition, out: int) -> SideTower:
     if not plan.sound:
         raise fields.error("audio_config", "is not known; --executed counts the sound's tower, too")
     audio = fields.inner("audio_config")
@@ -226,7 +226,7 @@ def _sound(fields: Fields, plan: Composition, out: int) -> Side:
             for name, inputs, outputs, bias in ends
         ),
     )
-    return Side(in_tower(terms, SOUND), tower.layers, (sound_tower.AUDIO,))
+    return SideTower(in_tower(terms, SOUND), tower.layers, (sound_tower.AUDIO,))
 
 
 def language_model(fields: Fields, prefixed: bool = False) -> Model:

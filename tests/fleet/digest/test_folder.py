@@ -37,6 +37,7 @@ def test_a_file_that_cannot_be_written_costs_no_other(tmp_path: Path) -> None:
     files = {each.path.name: each.fault for each in write(many("ada", "bob"), tmp_path, 20)}
     assert files.pop("ada.txt")
     assert files == {"ada.html": None, "bob.txt": None, "bob.html": None}
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["ada.txt", *files])
 
 
 def test_a_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
