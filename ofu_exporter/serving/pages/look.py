@@ -40,8 +40,8 @@ th[aria-sort=descending] button::after{content:" \\2193"}
 .key{display:flex;flex-wrap:wrap;gap:0 1.1rem;margin:0 0 .5rem}.key svg{width:.8em;height:.8em;margin-right:.35em}
 .chip{display:inline-block;border-radius:1em;padding:.08em .7em;background:var(--idle)}
 .chip.good{background:var(--good-back)}.chip.bad{background:var(--bad-back);color:var(--bad);font-weight:600}
-.card{overflow-wrap:break-word}.wrap,.job{overflow-wrap:anywhere}.job{min-width:4.4rem}
-@media(max-width:64rem){.num small{display:block;white-space:normal}thead th{white-space:normal}}
+.card{overflow-wrap:break-word}.wrap,.job{overflow-wrap:anywhere}.job{min-width:7.5rem}
+@media(max-width:64rem){.job{min-width:4.4rem}.num small{display:block;white-space:normal}thead th{white-space:normal}}
 @media(max-width:46rem){nav{margin-left:0}.phone{display:none}main{padding:.7rem .5rem 2rem}.card{padding:.7rem .5rem}
 th,td{padding:.38rem .25rem}.bar{min-width:3rem}}
 @media print{nav,th button::after{display:none}.card{break-inside:avoid}}
