@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ofu_exporter.serving.access import CERTIFIED
 from ofu_exporter.serving.arrivals import Arrival
 from ofu_exporter.serving.connection_limit import READ_BYTES, ConnectionLimit, RequestPhase
+from ofu_exporter.serving.exchange import Exchange
 from ofu_exporter.serving.request_queue import TurnKind, lane_of
 from ofu_exporter.serving.tls import WriterContext
 from ofu_exporter.support.peers import peer_uid
@@ -32,6 +33,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
 
     def __init__(self, limit: ConnectionLimit, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
+        self.conn = Exchange(READ_BYTES)  # type: ignore[assignment]
         self.peer = ""
         self._limit = limit
         self._accepted: socket.socket | None = None
