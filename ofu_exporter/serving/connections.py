@@ -129,6 +129,20 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         else:
             super().handle_events()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, or the rest of one: its application is told that the client has left.
+
+        An answer that has begun is the last one, so the connection just ends.
+        """
+        may_answer = self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if may_answer:
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
     def _wait(self, lane: TurnKind) -> None:
         self._unset_keepalive_if_required()
         self.transport.pause_reading()

@@ -11,6 +11,7 @@ JOINED_BYTES = 64 << 10
 _BODILESS = frozenset({204, 304})
 _NOT_PLAIN = frozenset({b"connection", b"transfer-encoding"})
 _REQUEST = b"%b / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+State = type[object]
 Event = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
 
 
@@ -18,7 +19,8 @@ class Exchange:
     """Takes the place of the `h11.Connection` of a server, with its methods, events and states.
 
     What `plain_head` does not know, and any answer that has no length or ends the connection, is left to h11, until
-    the next request begins. So h11 alone judges whatever could be read in two ways.
+    the next request begins. So h11 alone judges whatever could be read in two ways. But a request with two ends is
+    refused here.
     """
 
     def __init__(self, most_incomplete_bytes: int) -> None:
@@ -29,18 +31,18 @@ class Exchange:
 
     def _begin(self) -> None:
         self._h11: h11.Connection | None = None
-        self._their_state: type[h11.Sentinel] = h11.IDLE
-        self._our_state: type[h11.Sentinel] = h11.IDLE
+        self._their_state: State = h11.IDLE
+        self._our_state: State = h11.IDLE
         self._method = b""
         self._to_read = self._to_send = 0
         self._head = b""
 
     @property
-    def their_state(self) -> type[h11.Sentinel]:
+    def their_state(self) -> State:
         return self._their_state if self._h11 is None else self._h11.their_state
 
     @property
-    def our_state(self) -> type[h11.Sentinel]:
+    def our_state(self) -> State:
         return self._our_state if self._h11 is None else self._h11.our_state
 
     @property
@@ -59,7 +61,7 @@ class Exchange:
 
     def next_event(self) -> Event:
         if self._h11 is not None:
-            return self._h11.next_event()
+            return _with_one_end(self._h11.next_event())
         if self._their_state is h11.IDLE:
             return self._request() if self._received else h11.NEED_DATA
         if self._their_state is h11.SEND_BODY:
@@ -69,7 +71,7 @@ class Exchange:
     def _request(self) -> Event:
         head = plain_head(self._received)
         if head is None:
-            return self._handed_over().next_event()
+            return _with_one_end(self._handed_over().next_event())
         self._received = self._received[head.size :]
         self._method, self._to_read = head.request.method, head.body_bytes
         self._their_state, self._our_state = h11.SEND_BODY, h11.SEND_RESPONSE
@@ -103,13 +105,14 @@ class Exchange:
             return self._h11.send(event)
         if self._our_state is h11.SEND_BODY:
             return self._answer(event)
+        if self._our_state is h11.SEND_RESPONSE and isinstance(event, h11.Response):
+            length = self._plain_length(event)
+            if length is not None:
+                return self._answer_head(event, length)
         if self._our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            if isinstance(event, h11.Response) and self._our_state is h11.SEND_RESPONSE:
-                length = self._plain_length(event)
-                if length is not None:
-                    return self._answer_head(event, length)
             return self._handed_over().send(event)
-        return self._end(event)
+        self._close(event)
+        return None
 
     def _plain_length(self, answer: h11.Response) -> int | None:
         """The bytes of its body; None where h11 has to find the end of the answer."""
@@ -141,7 +144,7 @@ class Exchange:
         self._our_state = h11.ERROR
         raise h11.LocalProtocolError("the answer has not the length that it says")
 
-    def _end(self, event: h11.Event) -> None:
+    def _close(self, event: h11.Event) -> None:
         if not isinstance(event, h11.ConnectionClosed) or self._our_state is h11.ERROR:
             self._our_state = h11.ERROR
             raise h11.LocalProtocolError("the answer was complete")
@@ -153,6 +156,19 @@ class Exchange:
         if self._h11 is not None:
             self._h11.start_next_cycle()
             self._received = self._h11.trailing_data[0]
-        elif (self.their_state, self.our_state) != (h11.DONE, h11.DONE):
+        elif (self._their_state, self._our_state) != (h11.DONE, h11.DONE):
             raise h11.LocalProtocolError("a request or its answer is not complete")
         self._begin()
+
+
+def _with_one_end(event: Event) -> Event:
+    """The event. Raises RemoteProtocolError for a request that says its end in two ways.
+
+    h11 goes by the chunks and keeps the connection, which is to be closed then (RFC 9112, 6.1): a proxy may have gone
+    by the length, and takes what follows for another request.
+    """
+    if isinstance(event, h11.Request):
+        names = {name for name, _ in event.headers}
+        if {b"content-length", b"transfer-encoding"} <= names:
+            raise h11.RemoteProtocolError("both a length and chunks")
+    return event

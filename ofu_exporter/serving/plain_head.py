@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import h11
 
+MOST_BYTES = 16 << 10
+"""A longer head is not plain."""
 _HEAD = re.compile(
     rb"(GET|HEAD|POST) (/[!-~]*) HTTP/1\.1\r\n"
     rb"((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+: (?! )[ -~]+(?<! )\r\n)+)\r\n"
@@ -34,7 +36,7 @@ def plain_head(received: bytes) -> PlainHead | None:
 
     None is no refusal. Whoever gets None asks a parser of all HTTP.
     """
-    found = _HEAD.match(received)
+    found = _HEAD.match(received, 0, MOST_BYTES)
     if found is None:
         return None
     method, target, lines = found.groups()
@@ -45,6 +47,8 @@ def plain_head(received: bytes) -> PlainHead | None:
     length = told.get(b"content-length", b"0")
     if not _HOW_LONG.fullmatch(length) or told.get(b"connection", _KEPT).lower() != _KEPT:
         return None
-    # h11 examines what was found once more.
-    request = h11.Request(method=method, target=target, headers=headers)
+    try:
+        request = h11.Request(method=method, target=target, headers=headers)
+    except h11.LocalProtocolError:  # h11 examines what was found, and may know better
+        return None
     return PlainHead(request, found.end(), int(length))
