@@ -43,10 +43,15 @@ def call(*args: str, env: Mapping[str, str] | None = None) -> subprocess.Complet
 class Agent:
     """A running `ofu-exporter run` or `demo`."""
 
-    def __init__(self, args: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
         self.log: list[str] = []
         self.process = subprocess.Popen(
-            [*COMMAND, *args],
+            [*command, *args],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -115,8 +120,10 @@ class Agent:
 
 
 @contextlib.contextmanager
-def agent(*args: str, env: Mapping[str, str] | None = None) -> Iterator[Agent]:
-    running = Agent([*args, "--listen", "127.0.0.1:0"], env)
+def agent(
+    *args: str, env: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND
+) -> Iterator[Agent]:
+    running = Agent([*args, "--listen", "127.0.0.1:0"], env, command)
     try:
         yield running
     finally:
