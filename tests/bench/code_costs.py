@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,10 +113,8 @@ def starts(codes: Sequence[Code]) -> Found:
         code = codes[place]
         jobs = job_folder(code, "noted")
         with blamed(code):
-            found["--version"][place] += of_children(lambda code=code: call(code, "--version"))
-            found["job start"][place] += of_children(
-                lambda code=code, jobs=jobs: start_job(code, jobs)
-            )
+            found["--version"][place] += of_children(partial(call, code, "--version"))
+            found["job start"][place] += of_children(partial(start_job, code, jobs))
     return found
 
 
@@ -160,7 +159,11 @@ def wait_for_gpus(codes: Sequence[Code], running: Sequence[Agent]) -> None:
     """Until every page shows every GPU; this is the first scrape."""
     for code, each in zip(codes, running, strict=True):
         with blamed(code):
-            until(lambda each=each: len(each.values("ofu_gpu_utilization_ratio")) == GPUS)
+            until(partial(shows_gpus, each))
+
+
+def shows_gpus(running: Agent) -> bool:
+    return len(running.values("ofu_gpu_utilization_ratio")) == GPUS
 
 
 def served(codes: Sequence[Code]) -> Found:
@@ -223,3 +226,5 @@ def warm_up(codes: Sequence[Code]) -> None:
 
 
 SITTINGS: tuple[Sitting, ...] = (starts, pages, windows, served)
+ROWS = ("--version", "job start", "page", "window", "scrape", "packed scrape", "report", "memory")
+"""What all sittings measure."""

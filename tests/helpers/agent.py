@@ -59,7 +59,11 @@ class Agent:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.url = until(self._serving)
+        try:
+            self.url = until(self._serving)
+        except AssertionError:
+            self.kill()
+            raise
 
     def _read(self) -> None:
         assert self.process.stdout is not None
