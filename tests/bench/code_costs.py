@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -73,9 +72,9 @@ def blamed(code: Code) -> Iterator[None]:
 
 
 def call(code: Code, *words: str, **environment: str) -> str:
-    """What a command prints; `words` are the command's, or a Python file and its arguments."""
+    """What a command prints; `words` are the command's, or a program's and its arguments."""
     done = subprocess.run(
-        words if words[0] == sys.executable else (*code.command, *words),
+        (*code.command, *words),
         capture_output=True,
         text=True,
         check=True,
@@ -123,9 +122,8 @@ def pages(codes: Sequence[Code]) -> Found:
     found = [0.0] * len(codes)
     for place in there_and_back(codes, 2):
         code = codes[place]
-        program = shutil.copy(page_cost.__file__, code.folder)
         with blamed(code):
-            found[place] += float(call(code, sys.executable, str(program), str(RECORDING)))
+            found[place] += float(call(code, page_cost.__file__, str(RECORDING)))
     return {"page": found}
 
 

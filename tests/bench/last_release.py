@@ -16,12 +16,21 @@ ROOT = Path(__file__).parents[2]
 PARTS = ("ofu_exporter", "tests")
 """The package, and the tests' helpers that know how to call it."""
 PROGRAM = """import sys
+sys.meta_path[:] = [each for each in sys.meta_path if "__editable__" not in str(each.__module__)]
 import ofu_exporter
-from ofu_exporter.__main__ import main
 assert ofu_exporter.__file__.startswith(sys.path[0]), ofu_exporter.__file__
-main()
+if sys.argv[1].endswith(".py"):
+    import runpy
+    del sys.argv[0]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+else:
+    from ofu_exporter.__main__ import main
+    main()
 """
-"""What `python FOLDER` runs: the code in that folder and no other."""
+"""What `python FOLDER` runs: the command, or a program that imports the code, of that folder and no other.
+
+Where the package is installed as editable, what a folder lacks would come from the working tree.
+"""
 
 
 class NoReleaseError(Exception):

@@ -1,8 +1,8 @@
 """CPU seconds of pages of metrics that are rendered and packed anew, of a recording that was played.
 
-    python page_cost.py RECORDING
+    python FOLDER page_cost.py RECORDING
 
-A copy of this file stands in the folder of the code that it measures, and finds that code there.
+FOLDER is one that tests/bench/last_release.py made: the page and the helper that plays the recording are that code's.
 """
 
 from __future__ import annotations

@@ -110,6 +110,13 @@ def test_a_page_that_is_called_in_another_way_is_named(code: Code) -> None:
 
 
 @pytest.mark.slow
+def test_what_a_code_lacks_is_not_taken_from_elsewhere(code: Code) -> None:
+    (code.folder / PAGE).unlink()
+    with pytest.raises(CannotRunError, match=r"No module named 'ofu_exporter.serving.page'"):
+        pages([code])
+
+
+@pytest.mark.slow
 def test_a_command_is_that_of_the_folder(code: Code) -> None:
     path = code.folder / "ofu_exporter" / "__init__.py"
     path.write_text(path.read_text().replace("__version__ =", '__version__ = "9.9.9"  #'))

@@ -146,8 +146,9 @@ def test_a_folder_without_code_runs_no_other(tmp_path: Path, repository: Reposit
     repository.commit("released")
     lay_out_today(repository.root, tmp_path / "today")
     shutil.rmtree(tmp_path / "today" / "ofu_exporter")
-    with pytest.raises(subprocess.CalledProcessError):
+    with pytest.raises(subprocess.CalledProcessError) as caught:
         ran(tmp_path / "today")
+    assert "No module named 'ofu_exporter'" in caught.value.stderr
 
 
 def test_a_release_that_is_not_there_is_none(repository: Repository, tmp_path: Path) -> None:
@@ -157,5 +158,5 @@ def test_a_release_that_is_not_there_is_none(repository: Repository, tmp_path: P
 
 
 def ran(folder: Path) -> str:
-    command = (sys.executable, str(folder))
+    command = (sys.executable, str(folder), "--version")
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
