@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -242,3 +243,16 @@ def test_a_client_that_leaves_the_line_takes_nobody_with_it() -> None:
             leaving.socket.close()
         for writer in (first, *others):
             assert writer.answer()[0] == 200
+
+
+def test_each_answer_has_the_time_at_which_it_was_given(
+    listeners: Listeners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(listeners) as client:
+        for unix, date in (
+            (784111777.9, "Sun, 06 Nov 1994 08:49:37 GMT"),  # RFC 9110, 5.6.7
+            (784111778.0, "Sun, 06 Nov 1994 08:49:38 GMT"),
+        ):
+            monkeypatch.setattr(time, "time", lambda unix=unix: unix)
+            client.send(GET)
+            assert client.answer()[1]["date"] == date
