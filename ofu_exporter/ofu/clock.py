@@ -11,7 +11,6 @@ import math
 import statistics
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ofu_exporter.values.reading import ClockSample
@@ -35,19 +34,27 @@ class Weighed(NamedTuple):
     weight: float
 
 
+class BlindSpan(NamedTuple):
+    """Time that is too far from any read, and the clock that is taken for it."""
+
+    start: float
+    end: float
+    hz: float
+
+
 class _Integral:
     """The integral of a value that is constant in each of some stretches of time, which are in order."""
 
     def __init__(self, stretches: Iterable[tuple[float, float, float]]) -> None:
         self._stretches = list(stretches)
         self._starts = [start for start, _, _ in self._stretches]
-        areas = (value * (end - start) for start, end, value in self._stretches)
+        areas = [value * (end - start) for start, end, value in self._stretches]
         self._before = [0.0, *itertools.accumulate(areas)]
 
     def over(self, start: float, end: float) -> float:
-        return self._until(end) - self._until(start)
+        return self.until(end) - self.until(start)
 
-    def _until(self, time: float) -> float:
+    def until(self, time: float) -> float:
         index = bisect_right(self._starts, time) - 1
         if index < 0:
             return 0.0
@@ -55,49 +62,38 @@ class _Integral:
         return self._before[index] + value * (min(time, end) - start)
 
 
-class _Cell(NamedTuple):
-    """The time inside the window that one read stands for."""
+class ClockCurve(NamedTuple):
+    """The SM clock over one window, which is divided into cells: the time that each read stands for."""
 
-    start: float
-    end: float
-    hz: float
-    variance: float
-    """Variance of the clock about this read, from its difference to the reads beside it."""
-    blind: tuple[tuple[float, float], ...]
-    """Time that is too far from any read."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClockCurve:
-    """The SM clock over one window."""
-
-    cells: tuple[_Cell, ...]
-    reads: int
+    reads: Sequence[ClockSample]
+    """In the order of time."""
+    bounds: Sequence[float]
+    """Where the cells begin, and where the last one ends."""
+    variances: Sequence[float]
+    """Variance of the clock about each read, from its difference to the reads beside it."""
+    blind: Sequence[BlindSpan]
     highest_hz: float
     """The highest clock that is believed of the card."""
     variance: float
     """Variance of a read, in this window and in those before."""
     remembered: int = 0
-    """How many reads of earlier windows are in the variances of the cells too."""
+    """How many reads of earlier windows are in the variances about the reads too."""
 
     def cycles(self, spans: Iterable[tuple[float, float]]) -> list[float]:
         """The cycles that elapsed in each of these stretches of the window."""
-        elapsed = _Integral((cell.start, cell.end, cell.hz) for cell in self.cells)
+        hz = (read.hz for read in self.reads)
+        elapsed = _Integral(zip(self.bounds, self.bounds[1:], hz, strict=False))
         return [elapsed.over(*span) for span in spans]
 
     def error(self, stretches: Sequence[Weighed]) -> float | None:
         """Standard error of the weighed sum of cycles; None with one read, which shows no spread."""
-        if self.reads < 2:
+        if len(self.reads) < 2:
             return None
         weight = _Integral(stretches)
-        noise = math.fsum(
-            weight.over(cell.start, cell.end) ** 2 * cell.variance for cell in self.cells
-        )
-        unseen = math.fsum(
-            weight.over(*blind) * self._unknown_hz(cell.hz)
-            for cell in self.cells
-            for blind in cell.blind
-        )
+        until = [weight.until(bound) for bound in self.bounds]
+        inside = [after - before for before, after in itertools.pairwise(until)]
+        noise = math.fsum([w**2 * v for w, v in zip(inside, self.variances, strict=True)])
+        unseen = math.fsum([weight.over(a, b) * self._unknown_hz(hz) for a, b, hz in self.blind])
         return math.sqrt(self._small_sample() ** 2 * noise + unseen**2)
 
     def _unknown_hz(self, taken_hz: float) -> float:
@@ -111,8 +107,8 @@ class ClockCurve:
         The spread is that of neighbours' differences, which tell as much as two thirds as many independent reads
         (von Neumann 1941).
         """
-        lengths = [cell.end - cell.start for cell in self.cells]
-        count = math.fsum(lengths) ** 2 / math.fsum(length**2 for length in lengths)
+        lengths = [end - start for start, end in itertools.pairwise(self.bounds)]
+        count = math.fsum(lengths) ** 2 / math.fsum([length**2 for length in lengths])
         freedom = max(1.0, 2 / 3 * (count - 1 + self.remembered))
         return 1 + 1.21 / freedom + 1.44 / freedom**2 + 1.3 / freedom**3
 
@@ -129,22 +125,31 @@ def clock_curve(
     if not reads or end <= start:
         return None
     own = _variances(reads)
-    usual = statistics.fmean(own)
+    usual = math.fsum(own) / len(own)
     known = usual if remembered is None else remembered
-    variances = [_pooled(variance, len(reads), known) for variance in own]
     middles = [(a.at + b.at) / 2 for a, b in itertools.pairwise(reads)]
-    bounds = itertools.pairwise([-math.inf, *middles, math.inf])
+    bounds = [start, *[min(max(middle, start), end) for middle in middles], end]
+    return ClockCurve(
+        reads=reads,
+        bounds=bounds,
+        variances=[_pooled(variance, len(own), known) for variance in own],
+        blind=_blind(reads, bounds),
+        highest_hz=highest_hz,
+        variance=known + FORGETTING * (usual - known),
+        remembered=0 if remembered is None else REMEMBERED_READS,
+    )
+
+
+def _blind(reads: Sequence[ClockSample], bounds: Sequence[float]) -> list[BlindSpan]:
+    """The time of each cell that is farther from its read than the clock is known."""
     reach = max(BLIND_SECONDS, _usual_gap(reads))
-    cells = []
-    for read, variance, bound in zip(reads, variances, bounds, strict=True):
-        left, right = max(bound[0], start), min(bound[1], end)
-        if right > left:
-            sides = ((left, min(right, read.at - reach)), (max(left, read.at + reach), right))
-            blind = tuple(side for side in sides if side[1] > side[0])
-            cells.append(_Cell(left, right, read.hz, variance, blind))
-    variance = known + FORGETTING * (usual - known)
-    before = 0 if remembered is None else REMEMBERED_READS
-    return ClockCurve(tuple(cells), len(reads), highest_hz, variance, before)
+    found = []
+    for (at, hz), left, right in zip(reads, bounds, bounds[1:], strict=False):
+        if left < at - reach:
+            found.append(BlindSpan(left, min(right, at - reach), hz))
+        if at + reach < right:
+            found.append(BlindSpan(max(left, at + reach), right, hz))
+    return [each for each in found if each.end > each.start]
 
 
 def _pooled(variance: float, reads: int, remembered: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -85,23 +86,19 @@ def measure(
 
 def _incomplete(reading: Reading, clock: ClockCurve | None, refused: list[Rejection]) -> Outcome:
     """A window with what was measured, and the reason why that makes no OFU."""
+    span = reading.start, reading.end
     window = Window(
         start=reading.start,
         end=reading.end,
         tensor_active=reading.tensor_active,
         pipes=_believable_pipes(reading)[0],
-        sm_clock_hz=_mean_hz(clock, reading) if clock else None,
+        sm_clock_hz=clock.cycles([span])[0] / (reading.end - reading.start) if clock else None,
         clock_limits=reading.clock_limits,
     )
     reason = Reason.UNKNOWN_MODEL if clock else Reason.NO_CLOCK
     if reading.tensor_active is None:
         reason = Reason.NO_TENSOR_COUNTER
     return Outcome(window, CycleTrust(reading.cycles), reason, rejected=tuple(refused))
-
-
-def _mean_hz(clock: ClockCurve, reading: Reading) -> float:
-    (cycles,) = clock.cycles([(reading.start, reading.end)])
-    return cycles / (reading.end - reading.start)
 
 
 def clock_limit_hz(reading: Reading, rating: Rating | None) -> float:
@@ -115,13 +112,14 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     """What activity and polled clock say: each part of the window is multiplied by the clock of its own time."""
     believed, refused = _believable_pipes(reading)
     parts = _parts(reading, believed)
-    elapsed = clock.cycles(part[:2] for part in parts)
+    seconds = reading.end - reading.start
+    *elapsed, cycles = clock.cycles([*(part[:2] for part in parts), (reading.start, reading.end)])
+    all_parts = math.fsum(elapsed)
 
     def share(activity: Iterable[float]) -> float:
-        return math.fsum(a * n for a, n in zip(activity, elapsed, strict=True)) / math.fsum(elapsed)
+        return math.fsum(map(operator.mul, activity, elapsed)) / all_parts
 
     per_hz = [_per_hz(part.tensor_active, part.pipes, rating) for part in parts]
-    seconds = reading.end - reading.start
     cycles_error = clock.error([Weighed(reading.start, reading.end, 1.0)])
     if len(parts) == 1:  # all cycles weigh the same
         error = None if cycles_error is None else cycles_error * per_hz[0]
@@ -129,9 +127,9 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
         weights = zip(parts, per_hz, strict=True)
         error = clock.error([Weighed(part.start, part.end, weight) for part, weight in weights])
     polled = Polled(
-        tensor_active=share(part.tensor_active for part in parts),
-        pipes={name: share(part.pipes[name] for part in parts) for name in believed},
-        hz=_mean_hz(clock, reading),
+        tensor_active=share([part.tensor_active for part in parts]),
+        pipes={name: share([part.pipes[name] for part in parts]) for name in believed},
+        hz=cycles / seconds,
         hz_error=_over(cycles_error, seconds),
         error=_over(error, seconds),
     )
@@ -140,12 +138,11 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
 
 def _parts(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
     """The parts of a window, with the pipes that are believed. Parts that leave some of it out are not used."""
-    whole = ActivitySample(reading.start, reading.end, reading.tensor_active or 0.0, reading.pipes)
-    covered = math.fsum(part.end - part.start for part in reading.parts)
-    tiled = abs(covered - (reading.end - reading.start)) <= TILED_SECONDS
+    covered = math.fsum([part.end - part.start for part in reading.parts])
+    if abs(covered - (reading.end - reading.start)) > TILED_SECONDS:
+        return [ActivitySample(reading.start, reading.end, reading.tensor_active or 0.0, believed)]
     return [
-        part._replace(pipes={name: part.pipes[name] for name in believed})
-        for part in (reading.parts if tiled else (whole,))
+        part._replace(pipes={name: part.pipes[name] for name in believed}) for part in reading.parts
     ]
 
 
@@ -213,11 +210,9 @@ def _length_rejection(reading: Reading) -> Rejection | None:
 
 
 def _ratio_rejection(value: float | None) -> Rejection | None:
-    if value is None:
+    if value is None or 0.0 <= value <= MAX_RATIO:
         return None
-    if not math.isfinite(value):
-        return Rejection.NOT_A_NUMBER
-    return None if 0.0 <= value <= MAX_RATIO else Rejection.TENSOR_OUT_OF_RANGE
+    return Rejection.TENSOR_OUT_OF_RANGE if math.isfinite(value) else Rejection.NOT_A_NUMBER
 
 
 def _activity_rejection(reading: Reading) -> Rejection | None:
@@ -246,10 +241,11 @@ def _believable_clocks(
     kept: list[ClockSample] = []
     refused: list[Rejection] = []
     for sample in samples:
-        if not (math.isfinite(sample.hz) and math.isfinite(sample.at)):
-            refused.append(Rejection.NOT_A_NUMBER)
-        elif not LOWEST_CLOCK_HZ <= sample.hz <= limit_hz:
+        at, hz = sample
+        if LOWEST_CLOCK_HZ <= hz <= limit_hz and math.isfinite(at):
+            kept.append(sample)
+        elif math.isfinite(hz) and math.isfinite(at):
             refused.append(Rejection.CLOCK_OUT_OF_RANGE)
         else:
-            kept.append(sample)
+            refused.append(Rejection.NOT_A_NUMBER)
     return kept, refused
