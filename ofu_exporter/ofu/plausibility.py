@@ -23,7 +23,6 @@ The windows before a counter was found to stand still have been counted; that ca
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ
@@ -61,8 +60,7 @@ Span = tuple[float, float]
 NOTHING = (math.inf, -math.inf)
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
+class Suspicion(NamedTuple):
     """What has made one GPU's counters suspicious until now."""
 
     activity: tuple[float, ...] = ()
@@ -126,8 +124,7 @@ def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
     engine = (reading.evidence or Evidence()).graphics_active
     # A read that is no clock says nothing of the work: a clock that comes back has not changed.
     clocks = [sample.hz for sample in reading.clocks if 0 < sample.hz <= ABSURD_CLOCK_HZ]
-    return replace(
-        suspicion,
+    return suspicion._replace(
         windows=suspicion.windows + 1,
         graphics=_wider(suspicion.graphics, engine),
         clock_hz=_wider(suspicion.clock_hz, math.fsum(clocks) / len(clocks) if clocks else None),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ofu_exporter.ofu import cycles, formula
 from ofu_exporter.ofu.clock import ClockCurve, Weighed, clock_curve
-from ofu_exporter.ofu.cycles import CycleTrust, Expected
+from ofu_exporter.ofu.cycles import CycleTrust, CycleVerdict, Expected
 from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ, LOWEST_CLOCK_HZ, Rating
 from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,
@@ -31,8 +31,7 @@ TILED_SECONDS = 1e-3
 _ACCEPTED_SECONDS = (0.9 * SHORTEST_WINDOW_SECONDS, 2 * LONGEST_WINDOW_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(NamedTuple):
     """What the activity and the polled clock say of a window."""
 
     tensor_active: float
@@ -44,8 +43,7 @@ class Polled:
     error: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The result of one reading: a window, why it has no OFU, and every value that was not believed."""
 
     window: Window | None
@@ -58,12 +56,17 @@ class Outcome:
 
 
 def measure(
-    reading: Reading, rating: Rating | None, trust: CycleTrust, clock_variance: float | None = None
+    reading: Reading,
+    rating: Rating | None,
+    trust: CycleTrust,
+    clock_variance: float | None = None,
+    share: float = 1.0,
 ) -> Outcome:
     """Check every value of a reading and compute its OFU, which needs a rating.
 
     An impossible value is never clamped or replaced: it is named in `rejected`, and the window is
-    refused when nothing believable is left of what it needs. `clock_variance` is what the last outcome said.
+    refused when nothing believable is left of what it needs. `clock_variance` is what the last outcome said,
+    `share` the part of a whole GPU that the device counts as.
     """
     length = _length_rejection(reading)
     if length is not None:
@@ -77,14 +80,22 @@ def measure(
     if clock is None and refused:
         return _refused(reading, refused)
     if reading.tensor_active is None or clock is None or rating is None:
-        return _incomplete(reading, clock, refused)
+        return _incomplete(reading, clock, refused, share)
     polled, refused_pipes = _polled(reading, rating, clock)
-    outcome = _computed(reading, rating, trust, polled)
-    rejected = (*refused, *refused_pipes, *outcome.rejected)
-    return replace(outcome, rejected=rejected, clock_variance=clock.variance)
+    verdict = cycles.judge(trust, reading.cycles, _expected(reading, rating, polled, limit_hz))
+    if verdict.implausible:
+        refused_pipes.append(Rejection.CYCLES_IMPLAUSIBLE)
+    return Outcome(
+        window=_window(reading, rating, polled, verdict, share),
+        trust=verdict.trust,
+        rejected=(*refused, *refused_pipes),
+        clock_variance=clock.variance,
+    )
 
 
-def _incomplete(reading: Reading, clock: ClockCurve | None, refused: list[Rejection]) -> Outcome:
+def _incomplete(
+    reading: Reading, clock: ClockCurve | None, refused: list[Rejection], share: float
+) -> Outcome:
     """A window with what was measured, and the reason why that makes no OFU."""
     span = reading.start, reading.end
     window = Window(
@@ -93,6 +104,7 @@ def _incomplete(reading: Reading, clock: ClockCurve | None, refused: list[Reject
         tensor_active=reading.tensor_active,
         pipes=_believable_pipes(reading)[0],
         sm_clock_hz=clock.cycles([span])[0] / (reading.end - reading.start) if clock else None,
+        share=share,
         clock_limits=reading.clock_limits,
     )
     reason = Reason.UNKNOWN_MODEL if clock else Reason.NO_CLOCK
@@ -156,22 +168,28 @@ def _per_hz(tensor_active: float, pipes: Mapping[str, float], rating: Rating) ->
     return formula.utilization_over_domains(domains, 1.0, rating.tensor_clock_hz)
 
 
-def _computed(reading: Reading, rating: Rating, trust: CycleTrust, polled: Polled) -> Outcome:
-    expected = Expected(
+def _expected(reading: Reading, rating: Rating, polled: Polled, limit_hz: float) -> Expected:
+    """What the cycle counters are compared with."""
+    return Expected(
         seconds=reading.end - reading.start,
         tensor_active=polled.tensor_active,
         sm_clock_hz=polled.hz,
         clock_error_hz=polled.hz_error,
-        clock_limit_hz=clock_limit_hz(reading, rating),
+        clock_limit_hz=limit_hz,
         sm_count=reading.gpu.sm_count or (None if reading.gpu.instance else rating.sm_count),
     )
-    verdict = cycles.judge(trust, reading.cycles, expected)
+
+
+def _window(
+    reading: Reading, rating: Rating, polled: Polled, verdict: CycleVerdict, share: float
+) -> Window:
+    """The window, by the cycle counters where these are believed."""
     hz, active = polled.hz, polled.tensor_active
     method, stderr = "point" if polled.error is None else "polled", polled.error
     if verdict.sm_clock_hz is not None and verdict.tensor_active is not None:
         hz, active = verdict.sm_clock_hz, verdict.tensor_active
         method, stderr = "cycles", 0.0
-    window = Window(
+    return Window(
         start=reading.start,
         end=reading.end,
         tensor_active=active,
@@ -180,10 +198,9 @@ def _computed(reading: Reading, rating: Rating, trust: CycleTrust, polled: Polle
         utilization=_per_hz(active, polled.pipes, rating) * hz,
         stderr=stderr,
         clock_method=method,
+        share=share,
         clock_limits=reading.clock_limits,
     )
-    refused = (Rejection.CYCLES_IMPLAUSIBLE,) if verdict.implausible else ()
-    return Outcome(window, verdict.trust, rejected=refused)
 
 
 def _refused(reading: Reading, rejected: list[Rejection]) -> Outcome:
