@@ -17,6 +17,8 @@ from ofu_exporter.values.reading import ClockSample
 
 CLOCK_STEP_HZ = 15e6
 """The driver sets the SM clock in steps of this size (`nvidia-smi -q -d SUPPORTED_CLOCKS`): no read is more exact."""
+ROUNDING = CLOCK_STEP_HZ**2 / 12
+"""Variance of a read that is rounded to such a step."""
 BLIND_SECONDS = 2.5
 """Where the next read is farther away than this, the clock can have been anything the card can do."""
 REMEMBERED_READS = 5
@@ -65,8 +67,8 @@ class _Integral:
 class ClockCurve(NamedTuple):
     """The SM clock over one window, which is divided into cells: the time that each read stands for."""
 
-    reads: Sequence[ClockSample]
-    """In the order of time."""
+    hz: Sequence[float]
+    """What was read, in the order of time."""
     bounds: Sequence[float]
     """Where the cells begin, and where the last one ends."""
     variances: Sequence[float]
@@ -81,13 +83,12 @@ class ClockCurve(NamedTuple):
 
     def cycles(self, spans: Iterable[tuple[float, float]]) -> list[float]:
         """The cycles that elapsed in each of these stretches of the window."""
-        hz = (read.hz for read in self.reads)
-        elapsed = _Integral(zip(self.bounds, self.bounds[1:], hz, strict=False))
+        elapsed = _Integral(zip(self.bounds, self.bounds[1:], self.hz, strict=False))
         return [elapsed.over(*span) for span in spans]
 
     def error(self, stretches: Sequence[Weighed]) -> float | None:
         """Standard error of the weighed sum of cycles; None with one read, which shows no spread."""
-        if len(self.reads) < 2:
+        if len(self.hz) < 2:
             return None
         weight = _Integral(stretches)
         until = [weight.until(bound) for bound in self.bounds]
@@ -124,50 +125,55 @@ def clock_curve(
     reads = sorted(samples)
     if not reads or end <= start:
         return None
-    own = _variances(reads)
+    ats, hz = zip(*reads, strict=True)
+    own = _variances(hz)
     usual = math.fsum(own) / len(own)
     known = usual if remembered is None else remembered
-    middles = [(a.at + b.at) / 2 for a, b in itertools.pairwise(reads)]
+    count, before = len(own), REMEMBERED_READS * known
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(ats)]
     bounds = [start, *[min(max(middle, start), end) for middle in middles], end]
     return ClockCurve(
-        reads=reads,
+        hz=hz,
         bounds=bounds,
-        variances=[_pooled(variance, len(own), known) for variance in own],
-        blind=_blind(reads, bounds),
+        variances=[(count * variance + before) / (count + REMEMBERED_READS) for variance in own],
+        blind=_blind(ats, hz, bounds),
         highest_hz=highest_hz,
         variance=known + FORGETTING * (usual - known),
         remembered=0 if remembered is None else REMEMBERED_READS,
     )
 
 
-def _blind(reads: Sequence[ClockSample], bounds: Sequence[float]) -> list[BlindSpan]:
+def _blind(ats: Sequence[float], hz: Sequence[float], bounds: Sequence[float]) -> list[BlindSpan]:
     """The time of each cell that is farther from its read than the clock is known."""
-    reach = max(BLIND_SECONDS, _usual_gap(reads))
-    found = []
-    for (at, hz), left, right in zip(reads, bounds, bounds[1:], strict=False):
-        if left < at - reach:
-            found.append(BlindSpan(left, min(right, at - reach), hz))
-        if at + reach < right:
-            found.append(BlindSpan(max(left, at + reach), right, hz))
-    return [each for each in found if each.end > each.start]
+    far = [
+        cell
+        for cell in zip(ats, hz, bounds, bounds[1:], strict=False)
+        if cell[0] - BLIND_SECONDS > cell[2] or cell[0] + BLIND_SECONDS < cell[3]
+    ]
+    reach = max(BLIND_SECONDS, _usual_gap(ats)) if far else BLIND_SECONDS
+    sides = [
+        side
+        for at, clock_hz, left, right in far
+        for side in (
+            BlindSpan(left, min(right, at - reach), clock_hz),
+            BlindSpan(max(left, at + reach), right, clock_hz),
+        )
+    ]
+    return [side for side in sides if side.end > side.start]
 
 
-def _pooled(variance: float, reads: int, remembered: float) -> float:
-    return (reads * variance + REMEMBERED_READS * remembered) / (reads + REMEMBERED_READS)
-
-
-def _variances(reads: Sequence[ClockSample]) -> list[float]:
+def _variances(hz: Sequence[float]) -> list[float]:
     """The variance about each read: half of the squared difference to the reads beside it. It is never 0.
 
     Noise makes such differences, and a slow drift hardly does.
     """
-    squares = [(b.hz - a.hz) ** 2 / 2 for a, b in itertools.pairwise(reads)]
+    squares = [(b - a) ** 2 / 2 for a, b in itertools.pairwise(hz)]
     first, last = (squares[0], squares[-1]) if squares else (0.0, 0.0)
     beside = zip([first, *squares], [*squares, last], strict=True)
-    return [(left + right) / 2 + CLOCK_STEP_HZ**2 / 12 for left, right in beside]
+    return [(left + right) / 2 + ROUNDING for left, right in beside]
 
 
-def _usual_gap(reads: Sequence[ClockSample]) -> float:
+def _usual_gap(ats: Sequence[float]) -> float:
     """The time that usually lies between two reads; 0 where there are too few to say."""
-    gaps = [b.at - a.at for a, b in itertools.pairwise(reads)]
+    gaps = [b - a for a, b in itertools.pairwise(ats)]
     return statistics.median_low(gaps) if len(gaps) > 1 else 0.0

@@ -117,8 +117,7 @@ def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
             dead_windows=suspicion.dead_windows + 1 if _is_dead(reading) else 0,
             contradicted_since=_contradicted_since(suspicion, reading),
         )
-    pipes = (reading.pipes[pipe] for pipe in sorted(reading.pipes))
-    activity = (reading.tensor_active, *pipes)
+    activity = (reading.tensor_active, *[reading.pipes[pipe] for pipe in sorted(reading.pipes)])
     if not _same(activity, suspicion.activity):
         suspicion = Suspicion(activity, reading.end)
     engine = (reading.evidence or Evidence()).graphics_active
