@@ -234,7 +234,7 @@ def _ratio_rejection(value: float | None) -> Rejection | None:
 
 def _activity_rejection(reading: Reading) -> Rejection | None:
     """Why the tensor activity cannot be true, of the window or of any part of it."""
-    values = (reading.tensor_active, *(part.tensor_active for part in reading.parts))
+    values = [reading.tensor_active, *[part.tensor_active for part in reading.parts]]
     return next(filter(None, map(_ratio_rejection, values)), None)
 
 
@@ -242,7 +242,7 @@ def _believable_pipes(reading: Reading) -> tuple[dict[str, float], list[Rejectio
     """The pipes whose ratios can be true, and a rejection for each other pipe: a bad pipe does not cost the window."""
     kept, refused = {}, []
     for pipe, value in reading.pipes.items():
-        values = (value, *(part.pipes.get(pipe, math.nan) for part in reading.parts))
+        values = [value, *[part.pipes.get(pipe, math.nan) for part in reading.parts]]
         rejection = next(filter(None, map(_ratio_rejection, values)), None)
         if rejection is None:
             kept[pipe] = value
