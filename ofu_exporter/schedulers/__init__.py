@@ -29,6 +29,10 @@ class Scheduler(Protocol):
         """How long to wait between two questions."""
 
     @property
+    def told(self) -> int | None:
+        """A file descriptor that becomes readable when the answer may be another; None where nothing tells."""
+
+    @property
     def rejected(self) -> Mapping[str, int]:
         """Everything of its answers that was not believed, counted by `ClaimRejection`."""
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import time
 from asyncio import sslproto
+from email.utils import formatdate
+from functools import lru_cache
 from typing import Any
 
 import h11
@@ -157,6 +160,8 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         self._queued = False
+        own = self.config.encoded_headers
+        self.server_state.default_headers = [(b"date", _date(int(time.time()))), *own]
         data, self._held = self._held, b""
         if data:
             super().data_received(data)
@@ -212,3 +217,9 @@ def _is_certified(transport: asyncio.BaseTransport) -> bool:
 def _peer(own_end: socket.socket) -> int | None:
     """The user at the other end of the Unix socket; None of an address."""
     return peer_uid(own_end) if own_end.family == socket.AF_UNIX else None
+
+
+@lru_cache(maxsize=1)
+def _date(unix: int) -> bytes:
+    """The time as HTTP writes it (RFC 9110, 5.6.7)."""
+    return formatdate(unix, usegmt=True).encode()

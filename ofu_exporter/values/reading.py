@@ -107,8 +107,7 @@ class Fault:
         show(self, ("detail",))
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """What was measured on one GPU in one window, and its OFU where both inputs were measured."""
 
     start: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -289,3 +290,16 @@ def test_a_body_that_is_none_ends_a_connection_whose_answer_has_begun(
         assert client.is_closed()
         until(lambda: done)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_each_answer_has_the_time_at_which_it_was_given(
+    listeners: Listeners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(listeners) as client:
+        for unix, date in (
+            (784111777.9, "Sun, 06 Nov 1994 08:49:37 GMT"),  # RFC 9110, 5.6.7
+            (784111778.0, "Sun, 06 Nov 1994 08:49:38 GMT"),
+        ):
+            monkeypatch.setattr(time, "time", lambda unix=unix: unix)
+            client.send(GET)
+            assert client.answer()[1]["date"] == date
