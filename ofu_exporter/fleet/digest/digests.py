@@ -12,7 +12,6 @@ from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.exemptions import exemption
 from ofu_exporter.fleet.digest.result import Digest, DigestBy, DigestJob, Rank
 from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns
-from ofu_exporter.fleet.reports.groups import NOT_SAID
 from ofu_exporter.fleet.reports.job_rows import known_sum
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from ofu_exporter.fleet.reports.sums import JobKey, ratio
@@ -38,7 +37,7 @@ def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Di
     for row in source.report.jobs:
         if name := getattr(row, by):
             jobs[name].append(_job(row, source, config))
-    totals = {row.name: row for row in source.report.groups if row.name != NOT_SAID}
+    totals = {row.name: row for row in source.report.groups if row.is_named}
     standing = _Standing(jobs) if config.ranks else _Standing({})
     return [
         _digest(totals[name], jobs[name], standing, _DigestOptions(source, by, config))

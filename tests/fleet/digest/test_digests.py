@@ -36,11 +36,15 @@ def test_totals_are_the_reports_rows_and_jobs_add_up_to_them(by: str) -> None:
         )
 
 
-def test_jobs_of_nobody_known_have_no_reader_and_nobody_poses_as_that() -> None:
-    unknown = job("9", "x", JobSums(8, 8, 2))
+@pytest.mark.parametrize("name", ["ada", "(not known)", "all jobs"])
+def test_jobs_of_nobody_known_have_no_reader_whatever_others_are_called(name: str) -> None:
+    unknown = job("9", "x", JobSums(80, 80, 20))
     unknown.names = {}
-    assert [each.name for each in of(unknown, job("1", "ada", JobSums(8, 8, 2)))] == ["ada"]
-    assert of(unknown, job("2", "(not known)", JobSums(8, 8, 2))) == []
+    (found,) = of(unknown, job("1", name, JobSums(8, 8, 2)))
+    assert found.name == name
+    assert found.total.held_gpu_hours == 8
+    assert [each.row.job_id for each in found.jobs] == ["1"]
+    assert of(unknown) == []
 
 
 def three(*more: JobHistory) -> tuple[JobHistory, ...]:
@@ -143,8 +147,9 @@ def test_for_any_jobs_digests_are_the_reports_rows(jobs: list[tuple[str, JobSums
     made = [job(str(number), name, sums) for number, (name, sums) in enumerate(jobs)]
     whole = report(history(*made))
     found = digests(DigestSource(whole, NO_SIGNS, ""), "user", DigestConfig())
-    assert [each.total for each in found] == [
-        row for row in whole.groups if row.name != "(not known)"
+    assert [each.total for each in found] == [row for row in whole.groups if row.is_named]
+    assert [each.name for each in found] == [
+        name for name in (row.name for row in whole.groups) if name in {name for name, _ in jobs}
     ]
     places = [each.rank_by_waste.place for each in found if each.rank_by_waste]
     assert not places or min(places) == 1
