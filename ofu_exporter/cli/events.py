@@ -9,6 +9,7 @@ import time
 
 import click
 
+from ofu_exporter.cli.answers import csv_text, format_option, json_flag
 from ofu_exporter.client.agent_url import default_url
 from ofu_exporter.errors import OfuError
 from ofu_exporter.serving.event_routes import EventJson, EventsJson
@@ -37,20 +38,23 @@ POLL_SECONDS = 2.0
     type=click.IntRange(min=0),
     help="Only events with a higher number.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def events(agent: str | None, follow: bool, after: int, as_json: bool) -> None:
+@format_option
+@json_flag
+def events(agent: str | None, follow: bool, after: int, format_: str) -> None:
     """Show what has happened on this node: jobs, verdicts, GPUs lost and back, sources, pauses.
 
     The agent remembers the last thousand events since it began. With --follow an agent that is away is
-    waited for, and a new one is read from its first event on.
+    waited for, and a new one is read from its first event on. JSON is one object a line.
     """
+    if format_ == "csv":
+        click.echo(csv_text([], [*EventJson.model_fields]))
     reader = _Reader(agent or default_url(), after)
     for event in reader.ask():
-        _print(event, as_json)
+        _print(event, format_)
     while follow:
         time.sleep(POLL_SECONDS)
         for event in reader.ask_patiently():
-            _print(event, as_json)
+            _print(event, format_)
 
 
 class _Reader:
@@ -100,9 +104,12 @@ class _Reader:
         click.echo(f"ofu-exporter: {shown(text)}", err=True)
 
 
-def _print(event: EventJson, as_json: bool) -> None:
-    if as_json:
+def _print(event: EventJson, format_: str) -> None:
+    if format_ == "json":
         click.echo(json.dumps(event.model_dump(mode="json")))
+    elif format_ == "csv":
+        _, _, row = csv_text([event.model_dump(mode="json")]).partition("\n")
+        click.echo(row)
     else:
         at = datetime.datetime.fromtimestamp(event.unix).astimezone().isoformat(" ", "seconds")
         click.echo(shown(f"{at}  {event.kind.value:<14}  {event.sentence}"))

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from ofu_exporter.cli.answers import FORMATS, csv_text, json_flag
 from ofu_exporter.cli.help import SubjectCommand, SubjectOption
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
@@ -53,7 +54,13 @@ TEXTUAL = "the screen needs textual: pip install 'ofu-exporter[top]'; `ofu-expor
 @click.option("--port", default=9846, metavar="N", help="Port of the agents of --hosts: 9846.")
 @click.option("--https", is_flag=True, help="The agents of --hosts serve TLS.")
 @click.option("--once", is_flag=True, help="Print one page of text, and end.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and end.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    help="Print one page, and end.",
+)
+@json_flag
 @click.option(
     "--view",
     type=click.Choice([*VIEWS]),
@@ -101,7 +108,7 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
     port: int,
     https: bool,
     once: bool,
-    as_json: bool,
+    format_: str | None,
     view: str,
     words: str,
     sort: str | None,
@@ -115,7 +122,7 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
     By default the agent of this node is asked. Where there is none, or a setting of a source is
     given, this command samples by itself, as `check` does; --path plays a recording. It ends no process.
     """
-    is_screen = not (once or as_json)
+    is_screen = not (once or format_)
     colours = theme or ("monochrome" if os.environ.get("NO_COLOR") else "dark")
     if is_screen:
         _check_screen()
@@ -130,7 +137,7 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
         scene = feed.complete(seconds)
     finally:
         feed.stop()
-    _print(scene, choice, as_json, width, THEMES[colours] if _is_coloured(color) else None)
+    _print(scene, choice, format_, width, THEMES[colours] if _is_coloured(color) else None)
     if not any(node.gpus for node in scene.nodes):
         sys.exit(EXIT_SOURCE)
 
@@ -195,7 +202,7 @@ def _check_screen() -> None:
     except ModuleNotFoundError as error:
         raise ConfigError(TEXTUAL) from error
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        raise ConfigError("the screen needs a terminal: use --once or --json")
+        raise ConfigError("the screen needs a terminal: use --once or --format")
 
 
 def _run_screen(feed: Feed, choice: Choice, colours: str) -> None:
@@ -214,10 +221,13 @@ def _is_coloured(color: str) -> bool:
 
 
 def _print(
-    scene: Scene, choice: Choice, as_json: bool, width: int | None, theme: Theme | None
+    scene: Scene, choice: Choice, format_: str | None, width: int | None, theme: Theme | None
 ) -> None:
-    if as_json:
+    if format_ == "json":
         click.echo(json.dumps(scene.as_data(), indent=1))
+        return
+    if format_ == "csv":
+        click.echo(csv_text(scene.gpu_rows(), ("node", "gpu")))
         return
     text = page(scene, choice, width or shutil.get_terminal_size((100, 24)).columns, theme)
     click.echo(for_encoding(text, sys.stdout.encoding or "ascii"), color=True)

@@ -123,7 +123,7 @@ def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
     activity = (reading.tensor_active, *pipes)
     if not _same(activity, suspicion.activity):
         suspicion = Suspicion(activity, reading.end)
-    engine = (reading.evidence or Evidence()).graphics_active
+    engine = (reading.evidence or Evidence()).busy_ratio
     # A read that is no clock says nothing of the work: a clock that comes back has not changed.
     clocks = [sample.hz for sample in reading.clocks if 0 < sample.hz <= ABSURD_CLOCK_HZ]
     return replace(
@@ -171,9 +171,9 @@ def _same(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 def _is_dead(reading: Reading) -> bool:
     """Whether the other counters show work and no pipe counted one instruction."""
     known = reading.evidence or Evidence()
-    if known.graphics_active is None or known.other_active is None:
+    if known.busy_ratio is None or known.other_active is None:
         return False
-    busy = known.graphics_active >= BUSY_GRAPHICS and draws_power(known)
+    busy = known.busy_ratio >= BUSY_GRAPHICS and draws_power(known)
     return busy and reading.tensor_active == 0 and known.other_active == 0
 
 

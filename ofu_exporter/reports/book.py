@@ -336,5 +336,5 @@ def _taken(report: MfuReport, facts: MfuReport | None, hardware: Hardware) -> _T
     if report.model is not None and (problem := model_count.problem(report.model)):
         # The report's MFU needs no model: it is compared all the same.
         whole = whole.model_copy(update={"model": None})
-        stated = replace(stated, warnings=(*stated.warnings, problem))
+        stated = stated._replace(warnings=(*stated.warnings, problem))
     return _TakenReport(whole, hardware, stated)

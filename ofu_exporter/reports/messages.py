@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -43,6 +44,7 @@ FACTS = (
     *("tile_overhead", "tile_overhead_bound"),
 )
 """Fields that hold until the job reports another value."""
+_FACTS_OF = attrgetter(*FACTS)
 
 PLAIN: dict[str, object] = {}
 """The context of a validation whose text is known to be without half a surrogate pair."""
@@ -184,7 +186,8 @@ class MfuReport(_Body):
 
     def facts(self) -> tuple[object, ...]:
         """What the report says of the job itself, in the order of `FACTS`."""
-        return tuple(getattr(self, name) for name in FACTS)
+        found: tuple[object, ...] = _FACTS_OF(self)
+        return found
 
     def with_facts(self, before: MfuReport) -> MfuReport:
         """The report with the facts of an earlier one that it does not repeat.

@@ -29,6 +29,8 @@ small to Python: by itself it would let hundreds of MiB gather."""
 class RequestPhase(Enum):
     """What a connection waits for, and the longest wait in seconds."""
 
+    __hash__ = object.__hash__  # Enum's own is written in Python, and every request needs some
+
     HELLO = "hello", 10.0
     """The client: all of its first request's head, or of its first record of TLS."""
     TURN = "turn", float("inf")

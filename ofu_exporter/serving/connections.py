@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ofu_exporter.serving.access import CERTIFIED
 from ofu_exporter.serving.arrivals import Arrival
 from ofu_exporter.serving.connection_limit import READ_BYTES, ConnectionLimit, RequestPhase
+from ofu_exporter.serving.exchange import Exchange
 from ofu_exporter.serving.request_queue import TurnKind, lane_of
 from ofu_exporter.serving.tls import WriterContext
 from ofu_exporter.support.peers import peer_uid
@@ -32,6 +33,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
 
     def __init__(self, limit: ConnectionLimit, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
+        self.conn = Exchange(READ_BYTES)  # type: ignore[assignment]
         self.peer = ""
         self._limit = limit
         self._accepted: socket.socket | None = None
@@ -126,6 +128,20 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             self._wait(TurnKind.PIPELINED)
         else:
             super().handle_events()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, or the rest of one: its application is told that the client has left.
+
+        An answer that has begun is the last one, so the connection just ends.
+        """
+        may_answer = self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if may_answer:
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def _wait(self, lane: TurnKind) -> None:
         self._unset_keepalive_if_required()

@@ -1,8 +1,9 @@
 """Checks passwords against their bcrypt hashes, off the event loop and with a bound on what guessing may cost.
 
-A right password is remembered, so that each scrape does not cost a hash. All hashing is done on one thread, one
-address at a time, and the thread rests after a wrong password. So guessing uses a fifth of a core, however many
-guess. Addresses that have not been wrong lately go first.
+A right password is remembered, so that each scrape does not cost a hash. So is the last wrong one of each address:
+a scraper with an old password, which tries it again and again, must not keep out another one behind the same address.
+All hashing is done on one thread, one address at a time, and the thread rests after a wrong password. So guessing uses
+a fifth of a core, however many guess. Addresses that have not been wrong lately go first.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Passwords:
         self._key = os.urandom(32)
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._waiting: set[str] = set()
-        self._wrong: OrderedDict[str, None] = OrderedDict()
+        self._wrong: OrderedDict[str, bytes] = OrderedDict()  # the last wrong pair of each address
         self._work: queue.PriorityQueue[tuple[int, int, _Attempt | None]] = queue.PriorityQueue()
         self._count = 0
         self._stopping = threading.Event()
@@ -93,6 +94,8 @@ class Passwords:
         if mark in self._right:
             self._right.move_to_end(mark)
             return True
+        if self._wrong.get(address) == mark:
+            return False
         was_wrong = address in self._wrong
         most = MOST_WAITING_AGAIN if was_wrong else MOST_WAITING
         if address in self._waiting or len(self._waiting) >= most:
@@ -102,7 +105,7 @@ class Passwords:
         self._waiting.add(address)
         self._put(1 + was_wrong, attempt)
         if not await attempt.answer or hashed is None:
-            self._wrong[address] = None
+            self._wrong[address] = mark
             while len(self._wrong) > MOST_WRONG:
                 self._wrong.popitem(last=False)
             return False
@@ -113,7 +116,7 @@ class Passwords:
         return self._users.get(user) == hashed
 
     def _mark(self, user: str, hashed: bytes, password: bytes) -> bytes:
-        """What a right pair is remembered by: nothing that tells the password."""
+        """What a pair is remembered by: nothing that tells the password."""
         parts = (hashlib.sha256(part).digest() for part in (user.encode(), hashed, password))
         return hmac.digest(self._key, b"".join(parts), "sha256")
 

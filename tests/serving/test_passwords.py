@@ -49,14 +49,42 @@ def asked(
     return asyncio.run(run())
 
 
-def test_a_right_password_is_hashed_once_and_a_wrong_one_every_time() -> None:
+def test_a_right_password_is_hashed_once_and_each_guess() -> None:
     async def body(passwords: Passwords, check: CountedCheck) -> None:
         for _ in range(3):
             assert await passwords.are_right("a", "alice", b"wonder")
         assert len(check.hashes) == 1
-        for _ in range(2):
-            assert not await passwords.are_right("a", "alice", b"wonder ")
-        assert len(check.hashes) == 3
+        for guess in (b"1", b"2", b"1"):
+            assert not await passwords.are_right("a", "alice", guess)
+        assert len(check.hashes) == 4
+
+    asked(body)
+
+
+def test_a_wrong_password_that_is_tried_again_keeps_nobody_of_the_same_address_out() -> None:
+    """As when a Prometheus with an old password always scrapes a moment before one with the right one."""
+
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        assert not await passwords.are_right("a", "alice", b"old")
+        check.gate.clear()
+        assert not await passwords.are_right("a", "alice", b"old")
+        right = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+        await asyncio.sleep(0)
+        assert not await passwords.are_right("a", "alice", b"old")
+        check.gate.set()
+        assert await right
+        assert len(check.hashes) == 2
+
+    asked(body)
+
+
+def test_a_password_that_was_wrong_is_right_once_the_users_say_so() -> None:
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        assert not await passwords.are_right("a", "alice", b"land")
+        assert not await passwords.are_right("a", "bob", b"x")
+        passwords.renew({"alice": hashed("land").encode(), "bob": hashed("x").encode()})
+        assert await passwords.are_right("a", "alice", b"land")
+        assert await passwords.are_right("a", "bob", b"x")
 
     asked(body)
 
@@ -140,7 +168,7 @@ def test_who_was_not_wrong_lately_goes_before_any_number_of_guessers() -> None:
         check.gate.clear()
         tasks, busy = [], 0
         for address in guessers:
-            tasks.append(asyncio.create_task(passwords.are_right(address, "bob", b"guess")))
+            tasks.append(asyncio.create_task(passwords.are_right(address, "bob", b"another")))
             await asyncio.sleep(0)
         busy = sum(task.done() for task in tasks)
         assert busy == MOST_WAITING - MOST_WAITING_AGAIN
