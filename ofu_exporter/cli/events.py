@@ -6,17 +6,16 @@ import datetime
 import json
 import os
 import time
-from functools import partial
 
 import click
 
 from ofu_exporter.cli.answers import csv_text, format_option, json_flag
 from ofu_exporter.client.agent_url import default_url
-from ofu_exporter.client.channel import trust
-from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.errors import OfuError
 from ofu_exporter.serving.event_routes import EventJson, EventsJson
-from ofu_exporter.support.json_answer import NoAnswerError, ask, shown_url
+from ofu_exporter.support.bounded_get import shown_url
+from ofu_exporter.support.json_answer import NoAnswerError, ask
+from ofu_exporter.terminal.agent_access import AgentAccess
 from ofu_exporter.values.text import shown
 
 POLL_SECONDS = 2.0
@@ -82,8 +81,7 @@ class _Reader:
         return answer.events
 
     def _ask(self, path: str) -> EventsJson:
-        check, own = partial(refuse_stranger, environ=os.environ), partial(trust, os.environ)
-        return ask(self._agent, path, EventsJson, check=check, trust=own)
+        return ask(self._agent, path, EventsJson, access=AgentAccess(os.environ))
 
     def ask_patiently(self) -> list[EventJson]:
         """The same; an agent that is away has no events, and is named once."""

@@ -164,6 +164,7 @@ def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) 
 @click.option("--running", is_flag=True, help="Every job that runs with GPUs, instead of one.")
 @click.option("--nodes", metavar="LIST", help="The job's nodes, such as n[1-4],m7.")
 @click.option("--port", default=9846, show_default=True, help="Port of the agents.")
+@click.option("--https", is_flag=True, help="The agents serve TLS.")
 @click.option(
     "--wait", default=0.0, metavar="SECONDS", help="How long to wait for the job's end everywhere."
 )
@@ -174,6 +175,7 @@ def gather(  # noqa: PLR0913, PLR0917 - one per flag
     running: bool,
     nodes: str | None,
     port: int,
+    https: bool,
     wait: float,
     write: bool,
     slurm_bin: str,
@@ -182,10 +184,11 @@ def gather(  # noqa: PLR0913, PLR0917 - one per flag
     from ofu_exporter.cli import job_totals
 
     slurm = job_totals.commands(slurm_bin, needed=running or write or "[" in (nodes or ""))
+    agents = job_totals.node_agents(port, https)
     if running and not job_id:
-        job_totals.gather_running(slurm, port, write)
+        job_totals.gather_running(slurm, agents, write)
     elif job_id and nodes and not running:
-        job_totals.gather_and_write(slurm, job_id, nodes, port, wait, write)
+        job_totals.gather_and_write(slurm, job_id, nodes, agents, wait, write)
     else:
         raise ConfigError("give a job and its --nodes, or --running")
 

@@ -52,6 +52,7 @@ TEXTUAL = "the screen needs textual: pip install 'ofu-exporter[top]'; `ofu-expor
     help="A file of such hosts; what follows a # is a comment.",
 )
 @click.option("--port", default=9846, metavar="N", help="Port of the agents of --hosts: 9846.")
+@click.option("--https", is_flag=True, help="The agents of --hosts serve TLS.")
 @click.option("--once", is_flag=True, help="Print one page of text, and end.")
 @click.option(
     "--format",
@@ -105,6 +106,7 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
     hosts: str | None,
     hosts_file: Path | None,
     port: int,
+    https: bool,
     once: bool,
     format_: str | None,
     view: str,
@@ -124,7 +126,7 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
     colours = theme or ("monochrome" if os.environ.get("NO_COLOR") else "dark")
     if is_screen:
         _check_screen()
-    named = _hosts(agent, hosts, hosts_file, port)
+    named = _hosts(agent, hosts, hosts_file, port, "https" if https else "http")
     feed, seconds = _feed(named, flags, is_screen)
     choice = Choice(view, words, sort or "")
     if is_screen:
@@ -140,16 +142,18 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
         sys.exit(EXIT_SOURCE)
 
 
-def _hosts(agent: str | None, hosts: str | None, file: Path | None, port: int) -> list[Host]:
+def _hosts(
+    agent: str | None, hosts: str | None, file: Path | None, port: int, scheme: str
+) -> list[Host]:
     """The agents that are named. Raises ConfigError."""
     if sum(each is not None for each in (agent, hosts, file)) > 1:
         raise ConfigError("give one of --agent, --hosts and --hosts-file")
     if file is not None:
-        return read_hosts(file, port)
+        return read_hosts(file, port, scheme)
     if hosts is not None:
-        return parse_hosts(hosts, port)
+        return parse_hosts(hosts, port, scheme)
     agent = agent or os.environ.get("OFU_AGENT")
-    return [] if agent is None else parse_hosts(agent, port)
+    return [] if agent is None else parse_hosts(agent, port, scheme)
 
 
 def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:

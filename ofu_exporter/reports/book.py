@@ -101,6 +101,7 @@ class ReportBook:
                 tile_overhead=adjusted.tile_overhead if adjusted else None,
                 tile_overhead_bound=adjusted.bound if adjusted else None,
             ),
+            framework=framework_name(reported.framework),
             peak_flops=reported.peak_flops,
             at=reported.last,
             heard_at=now.monotonic,

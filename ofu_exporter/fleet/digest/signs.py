@@ -95,8 +95,15 @@ No series of the agents says that. A GPU is found by its uuid; MIG instances are
 """
 
 
-TARGETS = "max by (partition) (last_over_time(partition:ofu_target:ratio[1d]))"
+TARGETS = "max by (cluster, partition) (last_over_time(partition:ofu_target:ratio[1d]))"
 """What deploy/prometheus/rules/partition-targets.yaml records."""
+
+
+class PartitionKey(NamedTuple):
+    """A partition of one cluster, or of all where no cluster is named."""
+
+    cluster: str
+    partition: str
 
 
 class _Ratio(NamedTuple):
@@ -134,7 +141,7 @@ class FleetSigns(NamedTuple):
     """What is known beside a report."""
 
     jobs: Mapping[JobKey, JobSigns]
-    targets: Mapping[str, float]
+    targets: Mapping[PartitionKey, float]
     """The OFU that rules of the site have partitions aim at."""
 
 
@@ -149,11 +156,13 @@ def read_signs(
 
 def _targets(
     client: PrometheusClient, reader: PartReader, history: FleetHistory
-) -> dict[str, float]:
+) -> dict[PartitionKey, float]:
     part = TimeSpan(history.span.end - HOUR, history.span.end)
     asked = reader.read("targets", part, lambda one: client.instant(TARGETS, one.end))
     return {
-        one.labels.get("partition", ""): one.points[-1][1]
+        PartitionKey(one.labels.get("cluster", ""), one.labels.get("partition", "")): one.points[
+            -1
+        ][1]
         for _, answer in asked
         for one in answer
         if one.points

@@ -55,7 +55,7 @@ def fleet_report(
         for _, job in sorted(history.jobs.items())
     ]
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
-    total = groups.group_row("all jobs", jobs, target)
+    total = groups.all_jobs(jobs, target)
     steps = funnel(installed(history.models, wanted.prices), total)
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]
     reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)

@@ -177,7 +177,7 @@ def _more(all_rows: Sequence[object], shown: Sequence[object]) -> Iterator[Marku
 
 def _group(row: GroupRow, currency: str) -> list[str]:
     flagged = str(row.flagged_jobs) if row.flagged_jobs else ""
-    return [row.name, str(row.jobs), *_numbers(row, currency), flagged]
+    return [row.shown_name, str(row.jobs), *_numbers(row, currency), flagged]
 
 
 def _job(row: JobRow, currency: str) -> list[str]:

@@ -90,6 +90,10 @@ class JobRow(SumsRow):
     cause: str | None = Field(description="The cause that its agents named longest.")
 
 
+NOT_KNOWN, ALL_JOBS = "(not known)", "all jobs"
+"""Stand where there is no name."""
+
+
 class GroupRow(SumsRow):
     """Some jobs that have something in common."""
 
@@ -99,6 +103,15 @@ class GroupRow(SumsRow):
     priced_ratio: float | None = Field(
         description="Share of the held GPU-hours whose price is known."
     )
+    is_named: bool = Field(
+        description=f"False for jobs without a name, {NOT_KNOWN}, and for {ALL_JOBS}."
+    )
+
+    @property
+    def shown_name(self) -> str:
+        """The name in quotes where it reads as one of those that stand for no name."""
+        is_mistakable = self.is_named and self.name in (NOT_KNOWN, ALL_JOBS)
+        return f'"{self.name}"' if is_mistakable else self.name
 
 
 class SizeRow(ResultRow):

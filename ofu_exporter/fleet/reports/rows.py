@@ -46,7 +46,12 @@ def as_parquet(report: FleetReport) -> bytes:
             "Parquet needs the extra parquet: pip install 'ofu-exporter[parquet]'"
         ) from None
     kind, members = rows(report)
-    types = {int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
+    types = {
+        int: pyarrow.int64(),
+        float: pyarrow.float64(),
+        bool: pyarrow.bool_(),
+        str: pyarrow.string(),
+    }
     fields = [
         pyarrow.field(
             name,
@@ -75,4 +80,6 @@ def cell(value: Any) -> Any:
     """A value that no spreadsheet computes."""
     if isinstance(value, str) and value.startswith(_DANGEROUS):
         return f"'{value}"
+    if isinstance(value, bool):
+        return str(value).lower()
     return "" if value is None else value

@@ -91,7 +91,7 @@ _SUM_HEADS = ("GPU-hours", "OFU", "MFU", "idle", "wasted")
 def _groups(report: FleetReport, rows: Sequence[GroupRow]) -> TextTable:
     cells = [
         (
-            row.name,
+            row.shown_name,
             str(row.jobs),
             *_sums(row),
             money(row.wasted_cost, report.currency),

@@ -102,6 +102,16 @@ def test_jobs_are_added_up_by_framework_and_those_that_name_none_are_not_known()
     assert found == {"(not known)": 80, "nemo": 45}
 
 
+def test_a_name_that_reads_as_none_is_not_added_to_those_without_one() -> None:
+    without = job("1", "x", JobSums(5, 5, 1))
+    without.names = {}
+    made = report(history(without, job("2", "(not known)", JobSums(7, 7, 1))))
+    rows = {(row.name, row.is_named): row.held_gpu_hours for row in made.groups}
+    assert rows == {("(not known)", True): 7, ("(not known)", False): 5}
+    assert [row.shown_name for row in made.groups] == ['"(not known)"', "(not known)"]
+    assert not made.total.is_named
+
+
 def test_ratios_are_sums_over_sums_and_gpu_hours_without_ofu_are_no_zero() -> None:
     total = report().total
     assert total.ofu == pytest.approx(40 / 130)
