@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.extras import install_command
 
 MOST_REMEMBERED = 64
 """Most pairs of user and password that were right and need no hash again."""
@@ -48,7 +49,7 @@ def bcrypt_check() -> Check:
         from bcrypt import checkpw  # noqa: PLC0415 - only who closes reading needs it
     except ImportError as error:
         raise ConfigError(
-            "basic_auth_users needs the library bcrypt: pip install 'ofu-exporter[auth]'"
+            f"basic_auth_users needs the library bcrypt: {install_command('auth')}"
         ) from error
     return checkpw
 
