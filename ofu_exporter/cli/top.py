@@ -19,6 +19,7 @@ from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.client.agent_url import default_url
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.extras import install_command
 from ofu_exporter.terminal.hosts import Host, parse_hosts, read_hosts
 from ofu_exporter.terminal.plain import for_encoding, page
 from ofu_exporter.terminal.scene import Feed, Scene
@@ -34,7 +35,9 @@ PRESET = {**QUIET, "interval": Given(2.0, "this command")}
 """Settings of the sampling without an agent."""
 SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
 """The settings of the agent that it uses for that."""
-TEXTUAL = "the screen needs textual: pip install 'ofu-exporter[top]'; `ofu-exporter top --once` needs nothing"
+TEXTUAL = (
+    f"the screen needs textual: {install_command('top')}; `ofu-exporter top --once` needs nothing"
+)
 
 
 @click.command(cls=SubjectCommand, short_help="Watch GPUs, jobs and users in the terminal.")

@@ -179,7 +179,7 @@ def test_without_the_extra_the_screen_names_it_and_one_page_needs_nothing(demo: 
     done = without()
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "ofu-exporter: the screen needs textual: pip install 'ofu-exporter[top]'; "
+        "ofu-exporter: the screen needs textual: pip install 'textual>=3.0'; "
         "`ofu-exporter top --once` needs nothing"
     ]
     assert without("--once", "--agent", demo.url).returncode == 0

@@ -199,6 +199,30 @@ def test_a_stop_ends_the_thread_after_the_hash_that_it_is_at() -> None:
     asked(body)
 
 
+def test_a_stop_tells_all_who_wait_for_a_hash_and_who_come_after_it() -> None:
+    """The agent's end waits for requests that are under way."""
+
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        check.gate.clear()
+        hashed_now = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+        assert await asyncio.to_thread(check.entered.wait, 20)
+        waiting = [
+            asyncio.create_task(passwords.are_right(name, "alice", b"wonder")) for name in "bc"
+        ]
+        await asyncio.sleep(0)
+        passwords.begin_stop()
+        with pytest.raises(BusyError):
+            await asyncio.wait_for(passwords.are_right("d", "alice", b"guess"), 20)
+        check.gate.set()
+        assert await hashed_now
+        told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
+        assert [type(each) for each in told] == [BusyError, BusyError]
+        assert len(check.hashes) == 1
+        assert await passwords.are_right("e", "alice", b"wonder"), "it is remembered"
+
+    asked(body)
+
+
 def test_a_client_that_leaves_has_its_place_until_its_hash_is_done() -> None:
     async def body(passwords: Passwords, check: CountedCheck) -> None:
         check.gate.clear()

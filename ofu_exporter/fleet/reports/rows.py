@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
+from ofu_exporter.support.extras import install_command
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet takes for a formula at the begin of a text."""
@@ -43,7 +44,7 @@ def as_parquet(report: FleetReport) -> bytes:
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError:
         raise ConfigError(
-            "Parquet needs the extra parquet: pip install 'ofu-exporter[parquet]'"
+            f"Parquet needs the library pyarrow: {install_command('parquet')}"
         ) from None
     kind, members = rows(report)
     types = {

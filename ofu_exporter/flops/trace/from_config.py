@@ -17,6 +17,7 @@ from ofu_exporter.flops.trace.diffusion_inputs import inputs_of_diffusion
 from ofu_exporter.flops.trace.execution import Executed, executed
 from ofu_exporter.flops.trace.shapes_only import ShapesOnly
 from ofu_exporter.flops.trace.transformer_inputs import inputs_of_transformer
+from ofu_exporter.support.extras import install_command
 
 Configuration = Mapping[str, Any]
 
@@ -79,7 +80,9 @@ def _library(name: str) -> Any:
         try:
             return importlib.import_module(name)
         except ImportError as error:
-            raise ConfigError(f"executed: {name} is not installed: pip install {name}") from error
+            raise ConfigError(
+                f"executed: {name} is not installed: {install_command('trace')}"
+            ) from error
 
 
 def _denoiser(library: Any, config: Configuration) -> Any:
