@@ -44,7 +44,7 @@ class StoredNode:
     simulated: float = 0.0
     """Hours from BEGIN on in which its values are simulated."""
     alone: tuple[float, ...] = ()
-    """OFU of its GPUs, one after the other, while no job has them: work that no scheduler tells of. Of others it is 0."""
+    """OFU of its GPUs, one after the other, while no job has them: work that no scheduler tells of."""
 
     def alone_of(self, gpu: int) -> float:
         return self.alone[gpu] if gpu < len(self.alone) else 0.0

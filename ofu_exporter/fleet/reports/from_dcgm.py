@@ -89,8 +89,8 @@ def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) ->
         for hour, series, value in _by_hour(answer, history.clock):
             model = series.labels.get("modelName", "")
             owner = owner_of(series.labels, aside)
-            sums = [hours[hour, owner.job]] if owner.job else _jobless(history, hour, series)
-            place = _Place(history, hour, series.labels, sums, _rated_hz(model))
+            whose = [hours[hour, owner.job]] if owner.job else _jobless(history, hour, series)
+            place = _Place(history, hour, series.labels, whose, _rated_hz(model))
             put(place, value * _share(model, series.labels.get("GPU_I_PROFILE", "")))
     for series in answers[0]:
         _name(history, owner_of(series.labels, aside), len(series.points))

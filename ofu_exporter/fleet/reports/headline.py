@@ -33,7 +33,7 @@ def headline(steps: Sequence[FunnelStep], total: GroupRow) -> str:
         said += f" The largest part of the rest is {_LOSSES[largest]} ({percent(losses[largest])})."
     unclaimed = by_name["unclaimed"].share or 0.0
     if unclaimed >= _WORTH_TELLING:
-        said += f" In {percent(unclaimed)} of them GPUs were busy for no job that is known."
+        said += f" GPUs were busy for no known job in {percent(unclaimed)} of the GPU-hours."
     if total.flagged_jobs:
         jobs = "job reports" if total.flagged_jobs == 1 else "jobs report"
         said += f" {total.flagged_jobs} {jobs} a higher MFU than the hardware allows."

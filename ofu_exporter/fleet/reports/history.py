@@ -116,8 +116,8 @@ class _Collector:
         wanted = (*queries.JOB_HOURS, *(() if self._jobs else queries.MODEL_HOURS))
         jobs = len(queries.JOB_HOURS)
         for cluster, span in self._raw_spans(history.raw):
-            asked = [each.ofcluster_of(cluster, self._jobs) for each in wanted]
-            names = Quantity("names", "", queries.RAW_NAMES).ofcluster_of(cluster, self._jobs)
+            asked = [each.of_cluster(cluster, self._jobs) for each in wanted]
+            names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster, self._jobs)
             for _, answers in self._stepped("hours without rules", [*asked, names], span):
                 self._add_jobs(answers[:jobs])
                 if not self._jobs:

@@ -105,7 +105,7 @@ def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_s
     found = report(made)
     assert found.headline == (
         "25.0% of the installed GPU-hours were computed with. The largest part of the rest is idle GPUs that no "
-        "job had (50.0%). In 50.0% of them GPUs were busy for no job that is known."
+        "job had (50.0%). GPUs were busy for no known job in 50.0% of the GPU-hours."
     )
     steps = {step.name: (step.gpu_hours, step.cost) for step in found.funnel}
     nothing = dict.fromkeys(("unknown", "held", "unmeasured", "idle"), (0.0, 0.0))
