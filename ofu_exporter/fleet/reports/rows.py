@@ -19,8 +19,10 @@ _DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def rows(report: FleetReport) -> tuple[type[BaseModel], Sequence[BaseModel]]:
-    """The rows that the report is by, and their kind: jobs, or groups of jobs."""
-    return (JobRow, report.jobs) if report.by == "job" else (GroupRow, report.groups)
+    """The rows that the report is by, and their kind: jobs, or groups of jobs with what belongs to no job."""
+    if report.by == "job":
+        return JobRow, report.jobs
+    return GroupRow, [*report.groups, *([report.no_job] if report.no_job else [])]
 
 
 def as_csv(kind: type[BaseModel], members: Sequence[BaseModel]) -> str:
