@@ -57,7 +57,7 @@ DENOISERS = {
     "AuraFlowTransformer2DModel": {"latent": 64, "prompt": 16},
     "HunyuanVideoTransformer3DModel": {"latent": 64, "prompt": 16},
     "LTXVideoTransformer3DModel": {"latent": 64, "prompt": 16},
-    "CogVideoXTransformer3DModel": {"latent": 64, "prompt": 16},
+    "CogVideoXTransformer3DModel": {"latent": 64, "prompt": 226},
     "Lumina2Transformer2DModel": {"latent": 64, "prompt": 16},
     "ZImageTransformer2DModel": {"latent": 64, "prompt": 16},
     "ChromaTransformer2DModel": {"latent": 64, "prompt": 16},
