@@ -137,7 +137,10 @@ def _counts(rows: list[Row]) -> Iterator[str]:
         f"- Closed form (`ofu-exporter flops config.json`): {len(closed)} of {len(rows)}. Of {refused} of them the "
         "default configuration contradicts itself or lacks a field, so that no number stands here."
     )
-    yield f"- {trained} of {len(TRAINED)} families that people train (`TRAINED` in `tests/helpers/model_page.py`) have a closed form."
+    yield (
+        f"- {trained} of {len(TRAINED)} families that people train (`TRAINED` in `tests/helpers/model_page.py`) "
+        "have a closed form."
+    )
     yield (
         f"- `--executed` answers for {len(executed)} of the {len(built)} that their library builds: "
         f"{len(executed) - forward} forward and backward, {forward} forward only (`--forward-only`)."
