@@ -219,7 +219,7 @@ def _frames(vision: Any, given: Mapping[str, int]) -> Any:
 def features_of(module: Any, inputs: Mapping[str, Any], kind: str) -> int:
     """How many features the model makes of its images, videos or sounds, by running the part that makes them."""
     name = f"get_{kind}_features"
-    maker = getattr(module, name, None) or getattr(module.model, name, None)
+    maker = getattr(module, name, None) or getattr(getattr(module, "model", None), name, None)
     if maker is None:  # the text attends to images that are not in it
         return 1
     wanted = inspect.signature(maker).parameters

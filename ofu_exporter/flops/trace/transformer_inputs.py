@@ -72,11 +72,9 @@ def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any
     plain = next(number for number in range(3, 10**6) if number not in special)
     ids, images = torch.full((1, length), plain, device="cpu"), torch.zeros(1, length, device="cpu")
     last = 1
-    for kind, number in _soft_tokens(module, inputs):
-        named = (getattr(config, f"{kind}_token_{name}", None) for name in ("id", "index"))
-        token = next(filter(None, named), None)
-        if token is None:
-            continue
+    for kind, token in _special_tokens(config, inputs):
+        fixed = getattr(config, "audio_soft_tokens_per_image", None)
+        number = fixed if kind == "audio" and fixed else features_of(module, inputs, kind)
         if last + number > length:
             raise ConfigError(
                 f"executed: {kind} alone has {number} tokens; --seq-len {length} is not longer"
@@ -87,15 +85,15 @@ def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any
     return ids, images.int()
 
 
-def _soft_tokens(module: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """How many tokens of the text are an image's, a video's, a sound's: as many as the model makes features of them."""
+def _special_tokens(config: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """The tokens of a text that stand for an image, a video or a sound, where there is one."""
     for kind, given in zip(
         KINDS, ("pixel_values", "pixel_values_videos", "input_features"), strict=True
     ):
-        if given in inputs:
-            fixed = getattr(module.config, "audio_soft_tokens_per_image", None)
-            number = fixed if kind == "audio" and fixed else features_of(module, inputs, kind)
-            yield kind, number
+        named = (getattr(config, f"{kind}_token_{name}", None) for name in ("id", "index"))
+        token = next(filter(None, named), None)
+        if given in inputs and token is not None:
+            yield kind, token
 
 
 def _token_ids(config: Any) -> Iterator[int]:
