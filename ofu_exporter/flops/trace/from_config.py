@@ -60,7 +60,7 @@ def built(config: Configuration) -> Any:
     diffusion = "_class_name" in config
     library = _library("diffusers" if diffusion else "transformers")
     try:
-        with torch.device("meta"), _quiet():
+        with ShapesOnly(), torch.device("meta"), _quiet():
             made = _denoiser(library, config) if diffusion else _transformer(library, config)
             return made._apply(_without_values).eval()
     except ConfigError:

@@ -15,8 +15,6 @@ EMBEDDED = {
     "visual_pos": (IMAGE, "visual_pos_dim"),
 }
 """Vectors that a class takes as they are: the stream that says how many, and the field that says how wide."""
-LIKE_IMAGES = ("prompt_pixel_values", "prompt_masks")
-"""Inputs that are images like the first one."""
 
 
 def others(
@@ -27,7 +25,6 @@ def others(
     return {
         **dict(_vectors(wanted, config, given)),
         **dict(_integers(wanted, config, given)),
-        **{name: made["pixel_values"] for name in LIKE_IMAGES if name in wanted},
     }
 
 

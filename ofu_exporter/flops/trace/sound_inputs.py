@@ -14,13 +14,21 @@ from ofu_exporter.flops.trace.image_inputs import length
 AUDIO = "audio"
 BINS = ("num_mel_bins", "feature_size", "input_size", "input_feat_size", "input_feat_per_channel")
 """Fields that say the width of a spectrogram."""
+OF_A_CODEC = ("audio_channels", "hop_length")
+"""Fields of codecs, whose sounds have channels."""
 
 
 def features(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
     """A spectrogram of as many frames as the configuration or the user says."""
     config, bins = _bins(module)
     frames = 2 * getattr(config, "max_source_positions", 0) or length(given, AUDIO)
-    shape = (1, bins, frames) if _bins_first(module, config, bins) else (1, frames, bins)
+    shape: tuple[int, ...] = (1, frames, bins)
+    if _bins_first(module, config, bins):
+        shape = (1, bins, frames)
+    elif hasattr(
+        config, "spec_size"
+    ):  # CLAP's spectrogram has a channel, and is as long as makes it a square
+        shape = (1, 1, config.spec_size**2 // bins, bins)
     made = {"input_features": torch.zeros(shape, device="meta")}
     for name in ("input_features_mask", "feature_attention_mask"):
         if name in inspect.signature(module.forward).parameters:
@@ -34,7 +42,7 @@ def waveform(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
     config = module.config
     if hasattr(config, "frequency_stride"):  # the Audio Spectrogram Transformer's
         shape: tuple[int, ...] = (1, config.max_length, config.num_mel_bins)
-    elif any(hasattr(each, "hop_length") for each in with_inner(config)):
+    elif any(hasattr(each, name) for each in with_inner(config) for name in OF_A_CODEC):
         shape = (1, getattr(config, "audio_channels", 1), length(given, AUDIO))
     else:
         shape = (1, length(given, AUDIO))
