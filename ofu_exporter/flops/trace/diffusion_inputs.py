@@ -110,7 +110,7 @@ def _side(lengths: Mapping[str, int]) -> int:
     """The patches to a side of a frame, which is a square."""
     tokens, frames = _length(lengths, LATENT), _frames(lengths)
     side = isqrt(tokens // frames)
-    if side**2 * frames != tokens:
+    if side**2 * frames != tokens or not tokens:
         of_frames = f" in each of {frames} frames" if FRAMES in lengths else ""
         raise ConfigError(f"executed: latent={tokens} is not the square of a side{of_frames}")
     return side
