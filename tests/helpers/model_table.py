@@ -88,21 +88,36 @@ def row(kind: str, architecture: str) -> Row:
         why = _line(f"no default configuration: {error}")
         return Row(kind, architecture, why=why, run=_versions())
     found = closed_form(Row(kind, architecture, run=_versions()), config)
-    from ofu_exporter.flops.trace import from_config
-
     whys: list[str] = []
     for streams in lengths:
-        for passes in (BOTH, FORWARD):
-            try:
-                ran = from_config.executed_of(config, streams, backward=passes == BOTH)
-            except ConfigError as error:
-                whys.append(str(error).removeprefix("executed: "))
-                continue
-            why = _line(f"backward: {whys.pop()}") if passes == FORWARD else ""
-            if whys and "images" in lengths[0] and "images" not in streams:
-                why = why or _line(f"without images and sounds; with them: {_furthest(whys)}")
-            return replace(found, theirs=ran.parameters, executed=passes, why=why)
+        try:
+            return _ran(found, config, streams, _text_alone(streams, lengths, whys))
+        except ConfigError as error:
+            whys.append(str(error).removeprefix("executed: "))
+            if " cannot build " in whys[-1]:
+                break
     return replace(found, why=_line(_furthest(whys)))
+
+
+def _ran(found: Row, config: Mapping[str, Any], streams: Mapping[str, int], why: str) -> Row:
+    """The row of a model that runs: forward and backward, or forward only where the backward pass fails."""
+    from ofu_exporter.flops.trace import from_config
+
+    passes = BOTH
+    try:
+        ran = from_config.executed_of(config, streams)
+    except ConfigError as error:
+        if "forward only" not in str(error):
+            raise
+        ran = from_config.executed_of(config, streams, backward=False)
+        passes, why = FORWARD, _line(str(error).removeprefix("executed: "))
+    return replace(found, theirs=ran.parameters, executed=passes, why=why)
+
+
+def _text_alone(streams: Mapping[str, int], lengths: Any, whys: list[str]) -> str:
+    """That a model which takes images or sounds ran on a text alone."""
+    alone = whys and "images" in lengths[0] and "images" not in streams
+    return _line(f"without images and sounds; with them: {_furthest(whys)}") if alone else ""
 
 
 def _furthest(whys: list[str]) -> str:
