@@ -27,6 +27,7 @@ PRODUCTS = listed(
     """
 )
 """Words in the names of operators that multiply; one of these that torch's counter doesn't know is named."""
+FORWARD_ALONE = "count with forward only"
 WHOLE = "Global"
 """What torch's counter calls the sum over all modules."""
 
@@ -124,7 +125,7 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     passes cost no time. The backward pass begins at `loss` where the output has one, else at the first output
     that has a gradient. Attention runs every pair of query and key, as kernels without fusion do.
 
-    Raises ConfigError where the output has no gradient, and what the module raises.
+    Raises ConfigError where the output has no gradient or the backward pass fails, and what the module raises.
     """
     args, named = ((), inputs) if isinstance(inputs, Mapping) else (tuple(inputs), {})
     mode = FlopCounterMode(display=False, custom_mapping=MORE)
@@ -145,7 +146,7 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
         output = module(*args, **named)
         forward = _counts(mode)
         if backward:
-            _start(output).backward()
+            _backward(output)
         both = _counts(mode)
     return Executed(
         dict(forward),
@@ -161,6 +162,15 @@ def _counts(mode: Any) -> Counter[str]:
     return Counter({str(operator).removeprefix("aten."): int(n) for operator, n in found.items()})
 
 
+def _backward(output: Any) -> None:
+    start = _start(output)
+    try:
+        start.backward()
+    except RuntimeError as error:
+        first = str(error).strip().partition("\n")[0][:200]
+        raise ConfigError(f"executed: the backward pass fails: {first}; {FORWARD_ALONE}") from error
+
+
 def _start(output: Any) -> Any:
     """The scalar at which the backward pass begins."""
     loss = getattr(output, "loss", None)
@@ -168,7 +178,7 @@ def _start(output: Any) -> Any:
     for each in outputs:
         if isinstance(each, torch.Tensor) and each.requires_grad:
             return each.sum()
-    raise ConfigError("executed: no output has a gradient; count with forward only")
+    raise ConfigError(f"executed: no output has a gradient; {FORWARD_ALONE}")
 
 
 def _plain(output: Any) -> Any:

@@ -61,9 +61,9 @@ def built(config: Configuration) -> Any:
     diffusion = "_class_name" in config
     library = _library("diffusers" if diffusion else "transformers")
     try:
-        with torch.device("meta"), _quiet():
+        with ShapesOnly(), torch.device("meta"), _quiet():
             made = _denoiser(library, config) if diffusion else _transformer(library, config)
-            return made.eval()
+            return made._apply(_without_values).eval()
     except ConfigError:
         raise
     except Exception as error:
@@ -72,6 +72,11 @@ def built(config: Configuration) -> Any:
             f"executed: {library.__name__} {library.__version__} cannot build {name}: "
             f"{_first_line(error)}"
         ) from error
+
+
+def _without_values(values: Any) -> Any:
+    """The shape of weights that a model draws where it likes, whatever the device is (DiffLlama)."""
+    return values.to("meta") if values.is_floating_point() else values
 
 
 def _library(name: str) -> Any:
