@@ -210,7 +210,7 @@ def test_dead_counters_are_never_an_ofu_of_zero(node: DcgmNode) -> None:
     """All profiling counters are 0, the driver's utilization and the power draw are not: from the first window on."""
     node.scenario.gpu(0, tensor=0.0, integer=0.0, graphics=1.0, power=650, power_limit=700)
     probe = node.opened()
-    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]), node.now)
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
     for _ in range(3):
         state, counted = take_reading(state, node.window(probe)[0], 5.0)
         assert (state.window, state.reason, counted) == (None, Reason.IMPLAUSIBLE, None)
@@ -220,7 +220,7 @@ def test_dead_counters_are_never_an_ofu_of_zero(node: DcgmNode) -> None:
 def test_work_beside_the_tensor_pipes_is_an_ofu_of_zero(node: DcgmNode) -> None:
     node.scenario.gpu(0, tensor=0.0, integer=0.2, graphics=1.0, power=650, power_limit=700)
     probe = node.opened()
-    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]), node.now)
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
     _, counted = take_reading(state, node.window(probe)[0], 5.0)
     assert counted is not None
     assert counted.utilization == 0.0
