@@ -250,7 +250,7 @@ def test_the_documented_steps_make_a_tag_that_is_not_refused(
     done = run("sh", "-ec", f"cd '{project}'\n" + "\n".join(steps))
     assert done.returncode == 0, done.stdout + done.stderr
     (tmp_path / "made").mkdir()
-    assert release.HERE != project
+    assert project != release.HERE
     refused = run(
         *("sh", "-c", f"cd '{project}' && '{sys.executable}' -c \"$0\" '{tmp_path}'"),
         "import sys; from pathlib import Path; from deploy import release; "
