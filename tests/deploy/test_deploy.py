@@ -24,6 +24,7 @@ from ofu_exporter.settings import Settings, host_and_port
 from tests.deploy.chart import need, run
 from tests.doubles.nvml import Scenario
 from tests.helpers.agent import agent, until
+from tests.helpers.job_node import Node
 
 ROOT = Path(__file__).parents[2]
 SYSTEMD = ROOT / "deploy" / "systemd"
@@ -164,6 +165,47 @@ def test_the_agent_needs_no_memory_that_is_both_written_and_executed(tmp_path: P
     flags = ["--source", "nvml", "--interval", "0.2s", "--clock-interval", "0.1s"]
     with agent("run", *flags, env=environment) as running:
         until(lambda: running.values("ofu_gpu_up") == [1])
+
+
+ONLY_ITSELF_IN_THE_NAMESPACE = """
+import ctypes, os, pathlib
+CLONE_NEWUSER = 0x10000000
+user, group = os.geteuid(), os.getegid()
+if ctypes.CDLL(None).unshare(CLONE_NEWUSER):
+    raise SystemExit("no user namespace can be made here")
+pathlib.Path("/proc/self/setgroups").write_text("deny")
+pathlib.Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+pathlib.Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+"""
+"""What PrivateUsers= comes to, user_namespaces(7); systemd maps root as well, who runs this test mostly."""
+
+
+def test_the_agent_measures_and_believes_job_files_where_other_users_are_nobody(
+    tmp_path: Path,
+) -> None:
+    """With the stand-in of NVML, not with the driver's library."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(ONLY_ITSELF_IN_THE_NAMESPACE)
+    namespace = {"PYTHONPATH": str(site)}
+    tried = subprocess.run(
+        [sys.executable, "-c", "print(open('/proc/self/uid_map').read().split()[2])"],
+        env={**os.environ, **namespace},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tried.stdout != "1\n":
+        pytest.skip("needs user namespaces")
+    scenario = Scenario(tmp_path / "nvml")
+    scenario.gpu(0)
+    node = Node(tmp_path)
+    node.start("7", "0")
+    flags = ["--source", "nvml", "--interval", "0.2s", "--clock-interval", "0.1s"]
+    slurm = ["--scheduler", "slurm", "--job-dir", str(node.jobs), "--slurm-poll", "0.1s"]
+    with agent("run", *flags, *slurm, env={**scenario.environment(), **namespace}) as running:
+        until(lambda: running.values("ofu_gpu_up") == [1])
+        until(lambda: running.values("ofu_job_info", job_id="7") == [1])
 
 
 def test_the_watchdog_waits_longer_than_the_sampler_between_two_tries() -> None:

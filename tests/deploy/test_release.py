@@ -250,13 +250,12 @@ def test_the_documented_steps_make_a_tag_that_is_not_refused(
     done = run("sh", "-ec", f"cd '{project}'\n" + "\n".join(steps))
     assert done.returncode == 0, done.stdout + done.stderr
     (tmp_path / "made").mkdir()
-    assert project != release.HERE
-    refused = run(
+    opened = run(
         *("sh", "-c", f"cd '{project}' && '{sys.executable}' -c \"$0\" '{tmp_path}'"),
         "import sys; from pathlib import Path; from deploy import release; "
         f"folder = Path(sys.argv[1]); release.opened('{TAG}', folder / 'made', folder)",
     )
-    assert refused.returncode == 0, refused.stderr
+    assert opened.returncode == 0, opened.stderr
 
 
 def test_without_a_builder_nothing_is_left_half_made(
