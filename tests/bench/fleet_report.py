@@ -1,55 +1,86 @@
 """What a report over the paper's fleet costs, and how far it is from the truth: 608 jobs, two weeks, 8,192 GPUs.
 
-    python -m tests.bench.fleet_report
+    python -m tests.bench.fleet_report [--clusters 10]
 
 The history is made by `fleet simulate`, imported by promtool and read from a real Prometheus, which takes some minutes.
 Printed are the command's time, the most memory of any program that this one ran (promtool, Prometheus or the command),
-and the worst miss of every number against the truth.
+and the worst miss of every number against the truth. With `--clusters`, as many such fleets in one Prometheus are read
+after one alone, so that both times are of the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from ofu_exporter.fleet.reports.report_page import page
+import yaml
+
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation import spec_file
 from ofu_exporter.fleet.simulation.fleet import fleet_of
+from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from tests.bench.fleet_pictures import job_picture, report_pictures
 from tests.helpers import fleet_truth
-from tests.helpers.screenshots import picture
 from tests.helpers.stored_fleet import stored
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--spec", type=Path, default=Path("paper"))
+    parser.add_argument("--pictures", type=Path, help="Folder to write the pictures into.")
     parser.add_argument(
-        "--pictures", type=Path, help="Folder to write the picture of the report into."
+        "--clusters", type=int, default=1, help="Also read this many such fleets, a cluster each."
     )
     flags = parser.parse_args()
-    spec = spec_file.read(spec_file.shipped(flags.spec) or flags.spec)
-    made = fleet_of(spec)
-    assert spec.spec.start is not None
-    begin = spec.spec.start.timestamp()
-    end = begin + 60 * spec.spec.length
+    file = spec_file.read(spec_file.shipped(flags.spec) or flags.spec)
+    assert file.spec.start is not None
+    begin = file.spec.start.timestamp()
+    end = begin + 60 * file.spec.length
+    since = f"{(end - begin) / 3600:g}h"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        truth = fleet_truth.write(made, begin, folder)
-        with stored(folder) as prometheus:
-            report = read(prometheus.url, f"{(end - begin) / 3600:g}h", end)
-        if flags.pictures is not None:
-            text = Path(name) / "report.html"
-            text.write_text(page(report))
-            picture(text, flags.pictures / "fleet-1400-light.png", (1400, 1250), "light")
-    print(f"queries {report.reading.queries}, samples {report.reading.samples}")
-    for field, miss in fleet_truth.misses(report, truth)._asdict().items():
-        print(f"{field:28} {miss:.5f}")
+        truth = fleet_truth.write(fleet_of(file), begin, folder / "one")
+        with stored(folder / "one") as prometheus:
+            report = read(prometheus.url, since, end)
+        told(report)
+        for field, miss in fleet_truth.misses(report, truth)._asdict().items():
+            print(f"{field:28} {miss:.5f}")
+        if flags.clusters > 1:
+            compare(file, folder, (since, end), flags.clusters)
+    if flags.pictures is not None:
+        report_pictures(report, flags.pictures)
+        job_picture(flags.pictures)
+
+
+def compare(file: SpecFile, folder: Path, time: tuple[str, float], clusters: int) -> None:
+    """Read one fleet, and then this many of them; of the series of each minute one sample in five is kept."""
+    asked = file.spec.start
+    assert asked is not None
+    for number in range(clusters):
+        other = {"cluster": f"c{number}", "seed": file.spec.seed + number}
+        path = folder / f"c{number}.yaml"
+        path.write_text(yaml.safe_dump({**yaml.safe_load(file.path.read_text()), **other}))
+        made = fleet_of(spec_file.read(path))
+        fleet_truth.write(made, asked.timestamp(), folder / f"c{number}", thinned=True)
+        blocks = folder / "many" / "data"
+        shutil.copytree(folder / f"c{number}" / "data", blocks, dirs_exist_ok=True)
+        if number in (0, clusters - 1):
+            print(f"{number + 1} clusters:", flush=True)
+            with stored(folder / "many") as prometheus:
+                told(read(prometheus.url, *time))
+
+
+def told(report: FleetReport) -> None:
+    reading = report.reading
+    print(
+        f"{len(report.jobs)} jobs, {reading.queries} queries, samples {reading.samples}", flush=True
+    )
 
 
 def read(url: str, since: str, end: float) -> FleetReport:

@@ -18,17 +18,31 @@ from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 FLAGGED = "mfu_above_ofu"
 
 
-def write(fleet: SimulatedFleet, begin: float, folder: Path) -> dict[str, dict[str, Any]]:
-    """Make blocks of the history in `folder`/data. Gives the truth of every job, by its id."""
+def write(
+    fleet: SimulatedFleet, begin: float, folder: Path, thinned: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Make blocks of the history in `folder`/data. Gives the truth of every job, by its id.
+
+    `thinned`: of the series of each minute, one sample in five is kept.
+    """
     truth_file.write(fleet, begin, folder / "truth")
     (folder / "om").mkdir()
     for written in history.write(fleet, begin, folder / "om"):
         if written.path.name.startswith("recorded"):
+            if thinned:
+                thin(written.path)
             command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(written.path)]
             subprocess.run([*command, str(folder / "data")], check=True, capture_output=True)
         written.path.unlink()
     lines = (folder / "truth" / truth_file.JOBS).read_text().splitlines()
     return {job["job_id"]: job for job in map(json.loads, lines)}
+
+
+def thin(path: Path) -> None:
+    """Keep the samples of every fifth minute, among them those of the hours."""
+    lines = path.read_text().splitlines(keepends=True)
+    kept = (line for line in lines if line.startswith("#") or not int(line.rsplit(" ", 1)[1]) % 300)
+    path.write_text("".join(kept))
 
 
 class Misses(NamedTuple):

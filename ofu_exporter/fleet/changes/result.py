@@ -114,7 +114,7 @@ class ChangesReport(_Row):
     clusters: list[ClusterRow]
     series: list[KindRow]
     report_level: float = Field(
-        description="Chance, at most, that a report calls any change sure while nothing changed."
+        description="Share of whole reports over made noise that called a change sure that was none, at most."
     )
     expected_false: float = Field(
         description="Changes that are not sure and are none, expected at most."

@@ -114,10 +114,10 @@ def _judged(points: Sequence[OfuPoint], search: Search, fleet: Likeness, level: 
     order = len(search.steps) * by_order(residuals, rest, step, alike)
     if order * accepted(plan.count) > BY_ORDER * level:
         return _Found(ends, 1.0, 1.0)
+    tail = min(1.0, len(search.steps) * whitened_step(values, plan, step, alike).skewed)
     if plan.count >= SHORT:
-        tail = long_tail(logs(points), values, search, step)
-        return _Found(ends, tail, tail)
-    tail = min(1.0, len(search.steps) * whitened_step(values, plan, step, alike)[2])
+        chance = long_tail(logs(points), values, search, step)
+        return _Found(ends, chance, max(chance, tail))
     return _Found(ends, permuted(residuals, search, step, alike, level), tail)
 
 
@@ -134,8 +134,8 @@ def _described(
     if plan.weight(*step.ends) == 0:  # size and change can't be told apart
         plan = layout(count)
     alike = fleet.of(levelled(plan.residuals(values), step.ends))
-    height, error, _ = whitened_step(values, plan, step, alike)
-    reach = TWO_SIDED_95 * error
+    own = whitened_step(values, plan, step, alike)
+    height, reach = own.height, TWO_SIDED_95 * own.error
     index, chance, tail = found
     return Break(
         index,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.alike import MOST, long_likeness
 from ofu_exporter.fleet.changes.point import NORMAL_MAD, RESOLUTION
@@ -19,6 +20,18 @@ SUPPORT = 1.65
 """Standard errors by which the other points of a step must be off too. Noise is in 5 % of cases."""
 
 
+class WhitenedStep(NamedTuple):
+    """A step by whitened values."""
+
+    height: float
+    error: float
+    """The standard error of the height."""
+    chance: float
+    """The probability of its t in normal noise."""
+    skewed: float
+    """The same in skewed noise; not below the other."""
+
+
 def t_tail(t: float, freedom: float) -> float:
     """Two-sided probability of Student's t, by Wallace's normal approximation."""
     normal = (8 * freedom + 1) / (8 * freedom + 3)
@@ -26,19 +39,31 @@ def t_tail(t: float, freedom: float) -> float:
     return math.erfc(normal / math.sqrt(2))
 
 
-def whitened_step(
-    values: Sequence[float], plan: Layout, step: Step, alike: float
-) -> tuple[float, float, float]:
-    """How high a step is, the standard error of that, and the probability of its t in noise.
+def skewed_tail(t: float, column: Sequence[float]) -> float:
+    """The probability of this many standard errors in noise that is skewed as waiting times are.
 
-    `alike` times the value before is subtracted from each value, so that what is left is independent.
+    There, a point is now and then far off, always to one side. A sum of few has the tail of a gamma distribution, here
+    by Wilson and Hilferty's approximation. `column` has the weight of each point in the sum: its skewness tells how
+    many points of equal weight have that tail.
     """
+    squares = math.fsum(weight**2 for weight in column)
+    points = squares**3 / math.fsum(abs(weight) ** 3 for weight in column) ** 2
+    ratio = 1 + t / math.sqrt(points)
+    normal = 3 * math.sqrt(points) * (ratio ** (1 / 3) - 1 + 1 / (9 * points))
+    return min(1.0, math.erfc(normal / math.sqrt(2)))
+
+
+def whitened_step(values: Sequence[float], plan: Layout, step: Step, alike: float) -> WhitenedStep:
+    """How high a step is. `alike` times the value before is subtracted from each value: what is left is independent."""
     inside = [float(step.start <= at < step.end) for at in range(plan.count)]
     columns = [[1.0] * plan.count, *([list(plan.size)] if plan.size else []), inside]
     height, error, freedom = _last_coefficient(
         [whitened(column, alike) for column in columns], whitened(values, alike)
     )
-    return height, error, t_tail(abs(height) / error, freedom)
+    t, outside = abs(height) / error, [1 - each for each in inside]
+    skewed = (skewed_tail(t, whitened(each, alike)) for each in (inside, outside))
+    chance = t_tail(t, freedom)
+    return WhitenedStep(height, error, chance, max(chance, *skewed))
 
 
 def whitened(values: Sequence[float], alike: float) -> list[float]:
@@ -81,7 +106,7 @@ def long_tail(logs: Sequence[float], values: Sequence[float], search: Search, st
         return 1.0
     chance = 2 * _long_run_tail(rest, step, plan.size is not None)
     if alike <= MOST_WHITENED:
-        chance = min(chance, 4 * whitened_step(values, plan, step, alike)[2])
+        chance = min(chance, 4 * whitened_step(values, plan, step, alike).chance)
     return min(1.0, len(search.steps) * chance)
 
 

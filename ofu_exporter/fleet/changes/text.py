@@ -51,8 +51,8 @@ def facts(report: ChangesReport) -> Iterator[str]:
     short = sum(row.too_short for row in report.series)
     yield f"Series tested: {tested}; {short} more have too few points."
     yield (
-        f"Sure: the chance that even one of all of these is a false alarm is meant to be at most "
-        f"{report.report_level:.0%}; docs/changes.md has what was measured. "
+        f"Sure: of whole answers over made noise, at most {report.report_level:.0%} had a sure change that was none "
+        f"(docs/changes.md). "
         f"Possible: up to {report.expected_false:.0f} false alarms are expected among all series."
     )
     if report.smaller:

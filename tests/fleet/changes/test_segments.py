@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.segments import breaks
+from tests.bench.changes import learned, quiet
 
 NONE_ALIKE = Likeness(0.0)
 
@@ -51,6 +53,28 @@ def test_a_drop_to_a_half_is_found_three_jobs_later(count: int) -> None:
 def test_a_series_in_which_nothing_changes_rarely_shows_a_change(count: int) -> None:
     alarms = sum(bool(found(series(count, 0.1, seed))) for seed in range(100))
     assert alarms <= 9  # of 100; with a true share of 5 % there are more in 3 % of all worlds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "alike", "count", "tried", "most"),
+    [
+        ("normal", 0.0, 20, 800, 0.05),
+        ("normal", 0.5, 20, 800, 0.05),
+        ("normal", 0.0, 200, 400, 0.01),
+        ("normal", 0.5, 200, 400, 0.01),
+        ("heavy tails", 0.5, 200, 400, 0.01),
+        ("normal", 0.5, 336, 200, 0.01),
+    ],
+)
+def test_false_alarms_keep_to_the_goals(
+    kind: str, alike: float, count: int, tried: int, most: float
+) -> None:
+    """At most 5 % of series of 20 points, and 1 % from 200 points on, of equal series each time."""
+    rng = random.Random(f"{kind}{alike}{count}")
+    fleet = learned(partial(quiet, kind=kind, alike=alike, rng=rng), rng)
+    alarms = sum(bool(breaks(quiet(count, kind, alike, rng), fleet)) for _ in range(tried))
+    assert alarms <= most * tried
 
 
 def test_several_changes_are_found_and_hardly_ever_one_more() -> None:

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.fleet.changes.point import OfuPoint
-from ofu_exporter.fleet.changes.survey import FEWEST_POINTS, OfuSeries, holm, survey
+from ofu_exporter.fleet.changes.survey import (
+    FEWEST_POINTS,
+    SURE_LEVEL,
+    OfuSeries,
+    holm,
+    survey,
+)
+from tests.bench.changes import fleet_of
 
 
 def series(name: str, count: int, seed: int, factor: float = 1.0, after: int = 3) -> OfuSeries:
@@ -48,6 +55,24 @@ def test_a_large_drop_is_sure_among_three_hundred_series() -> None:
     assert change.chance_in_report > 100 * change.found.tail
     assert found.tested == 301
     assert found.expected_false == pytest.approx(0.05 * 301)
+
+
+def test_what_only_the_t_distribution_knows_is_not_sure() -> None:
+    """Of nine points the last three are the lowest in one order of 84, however low they are."""
+    (change,) = survey([series("few", 9, 1, 0.3)]).changes
+    assert change.found.chance > SURE_LEVEL >= change.chance_in_report
+    assert not change.sure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "alike"), [("skewed", 0.0), ("normal", 0.3)])
+def test_whole_answers_hardly_ever_call_a_change_sure_that_is_none(kind: str, alike: float) -> None:
+    """Of 300 series, ten of which fall to a half; the same twenty answers each time. By t alone, a fifth had one."""
+    rng, false = random.Random(f"{kind}{alike}"), 0
+    for _ in range(20):
+        found = survey(fleet_of(300, kind, alike, rng, falls=10), 1.0).changes
+        false += any(each.sure and int(each.series.labels[0][1]) >= 10 for each in found)
+    assert false <= 1
 
 
 def test_a_change_names_the_jobs_beside_it_and_its_cost() -> None:

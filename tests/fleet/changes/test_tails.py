@@ -12,6 +12,7 @@ from ofu_exporter.fleet.changes.tails import (
     long_run_inflation,
     long_tail,
     pilot,
+    skewed_tail,
     t_tail,
     whitened,
     whitened_step,
@@ -41,6 +42,23 @@ def test_the_tail_of_t_is_that_of_the_tables(t: float, freedom: int, chance: flo
     assert t_tail(t, freedom) == pytest.approx(chance, rel=0.04)
 
 
+@pytest.mark.parametrize("points", [2, 3, 6, 20])
+@pytest.mark.parametrize("errors", [2.0, 4.0, 8.0])
+def test_the_tail_of_skewed_noise_is_that_of_a_sum_of_waiting_times(
+    points: int, errors: float
+) -> None:
+    """Both sides of the gamma distribution of a whole number of points, whose tail is that of Poisson's."""
+    until = points + errors * math.sqrt(points)
+    exact = 2 * sum(math.exp(-until) * until**n / math.factorial(n) for n in range(points))
+    assert 0.8 * exact < skewed_tail(errors, [1.0] * points) < 3 * exact
+
+
+def test_many_points_hide_the_skewness_and_unequal_weights_show_it() -> None:
+    assert skewed_tail(3.0, [1.0] * 100_000) == pytest.approx(math.erfc(3 / math.sqrt(2)), rel=0.1)
+    assert skewed_tail(6.0, [1.0, 0.5, 0.5]) > skewed_tail(6.0, [1.0] * 3)
+    assert skewed_tail(6.0, [1.0, 0.0, 0.0]) == pytest.approx(skewed_tail(6.0, [1.0]))
+
+
 def test_whitening_undoes_alike_noise() -> None:
     values = [1.0, 0.5, 0.25, 1.125]
     assert whitened(values, 0.5) == pytest.approx([math.sqrt(0.75), 0.0, 0.0, 1.0])
@@ -48,10 +66,11 @@ def test_whitening_undoes_alike_noise() -> None:
 
 def test_a_whitened_step_has_its_height_and_the_error_of_least_squares() -> None:
     values = [0.1, -0.1, 0.1, -0.1, 1.1, 0.9, 1.1, 0.9]
-    height, error, chance = whitened_step(values, layout(8), Step(4, 8, 0.0), 0.0)
+    height, error, chance, skewed = whitened_step(values, layout(8), Step(4, 8, 0.0), 0.0)
     scatter = math.sqrt(8 * 0.01 / 6)
     assert (height, error) == pytest.approx((1.0, scatter * math.sqrt(2 / 4)))
     assert chance == pytest.approx(t_tail(height / error, 6))
+    assert skewed == max(chance, skewed_tail(height / error, [1.0] * 4))
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.5, 0.8])

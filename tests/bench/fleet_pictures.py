@@ -1,0 +1,77 @@
+"""Takes the pictures of `fleet report` and `fleet job` for the docs: `python -m tests.bench.fleet_pictures`.
+
+That of a report needs the fleet of the paper: `python -m tests.bench.fleet_report --pictures FOLDER` takes both, in
+some minutes. This one takes that of a job alone, from pages of a small simulated fleet in a real Prometheus.
+Needs Chromium.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from ofu_exporter.fleet.reports.report_page import page
+from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.simulation import spec_file
+from ofu_exporter.fleet.simulation.fleet import fleet_of
+from ofu_exporter.fleet.simulation.raw_pages import raw_lines
+from tests.helpers.screenshots import FOLDER, picture
+from tests.helpers.stored_fleet import read_in, stored
+
+REPORT_SIZE, JOB_SIZE = (1400, 1250), (1400, 1160)
+JOB_FLEET = """
+start: 2025-08-27T00:00:00Z
+length: 1d
+interval: 30
+scrape_interval: 60
+nodes:
+  - {name: h100-, count: 3, model: H100, gpus: 8, partition: batch}
+jobs:
+  - {name: robot-vla, users: [alan], account: robotics, partition: batch, gpus: 24, mfu: 0.36, lasts: 23h, report: {},
+     changes: [{at: 14h, factor: 0.5}], straggler: {gpu: 5, share: 0.6}}
+faults:
+  - {fault: gpu_lost, nodes: [h100-2], gpus: [3], at: 4h, lasts: 3h}
+history: {raw: [{nodes: [h100-1..3], lasts: 1d}]}
+"""
+"""A job on 24 GPUs: one of them does less than its peers, one is lost for some hours, and at last it gets slower."""
+
+
+def report_pictures(report: FleetReport, folder: Path) -> None:
+    """A report, light and dark."""
+    with tempfile.TemporaryDirectory() as scratch:
+        text = Path(scratch) / "report.html"
+        text.write_text(page(report))
+        for look in ("light", "dark"):
+            picture(text, folder / f"fleet-1400-{look}.png", REPORT_SIZE, look)
+
+
+def job_picture(folder: Path) -> None:
+    """A job with the heat map of its GPUs."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        (scratch / "fleet.yaml").write_text(JOB_FLEET)
+        made = fleet_of(spec_file.read(scratch / "fleet.yaml"))
+        assert made.spec.start is not None
+        raw = raw_lines(made, made.spec.start.timestamp(), (0, made.spec.length))
+        assert raw is not None
+        read_in(scratch, "".join(text for text, _ in raw) + "# EOF\n")
+        (job,) = made.jobs
+        with stored(scratch) as prometheus:
+            command = [sys.executable, "-m", "ofu_exporter", "fleet", "job", job.job.draft.job_id]
+            asked = [
+                "--prometheus",
+                prometheus.url,
+                "--since",
+                "24h",
+                "--until",
+                "2025-08-28T00:00Z",
+            ]
+            shown = ["--format", "html", "--output", str(scratch / "job.html")]
+            subprocess.run([*command, *asked, *shown], check=True)
+        picture(scratch / "job.html", folder / "fleet-job-1400-light.png", JOB_SIZE, "light")
+
+
+if __name__ == "__main__":
+    job_picture(*map(Path, sys.argv[1:2] or [FOLDER]))
