@@ -152,7 +152,9 @@ def _versions() -> str:
     """With what a row is run, and when."""
     names = ["torch", "transformers", "diffusers"]
     names += [name for name in ("timm",) if importlib.util.find_spec(name)]
-    said = (f"{name} {importlib.import_module(name).__version__}" for name in names)
+    said = (
+        f"{name} {importlib.import_module(name).__version__.partition('+')[0]}" for name in names
+    )
     return f"{', '.join(said)}; {datetime.now(timezone.utc):%Y-%m-%d}"
 
 
@@ -171,7 +173,7 @@ def _default(kind: str, architecture: str) -> tuple[dict[str, Any], tuple[Mappin
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split()).replace("|", "/")[:160]
+    return " ".join(text.split()).replace("|", "/")[:160].rstrip()
 
 
 def _answer(sender: Connection, kind: str, architecture: str) -> None:
