@@ -54,7 +54,7 @@ def print_executed(config: Path, format_: str, options: Mapping[str, Any]) -> No
     times = samples * options["repeats"]
     named: Any = read.get("_class_name") or read.get("architectures") or read.get("model_type")
     name = named[0] if isinstance(named, list) else str(named)
-    data = as_data(name, found, times, sum(streams.values()) * samples)
+    data = as_data(name, found, times, from_config.counted_tokens(streams) * samples)
     print_answer(format_, lambda: table(data), lambda: data, lambda: data["operators"])
 
 

@@ -40,7 +40,7 @@ HEADS += ("IMAGE_CLASSIFICATION", "CTC", "ZERO_SHOT_IMAGE_CLASSIFICATION")
 STREAMS = (
     {"tokens": 64, "target": 16, "image": 144, "images": 1, "audio": 3000},
     {"tokens": 1024, "target": 16, "image": 64, "images": 1, "audio": 3000},
-    {"tokens": 16, "target": 16, "image": 36, "images": 1, "audio": 38400},
+    {"tokens": 16, "target": 16, "image": 36, "images": 1, "frames": 8, "audio": 38400},
     {"tokens": 64, "target": 16},
 )
 """The inputs that are tried one after the other: with and without images, with short and long texts and sounds."""
@@ -152,7 +152,9 @@ def _versions() -> str:
     """With what a row is run, and when."""
     names = ["torch", "transformers", "diffusers"]
     names += [name for name in ("timm",) if importlib.util.find_spec(name)]
-    said = (f"{name} {importlib.import_module(name).__version__}" for name in names)
+    said = (
+        f"{name} {importlib.import_module(name).__version__.partition('+')[0]}" for name in names
+    )
     return f"{', '.join(said)}; {datetime.now(timezone.utc):%Y-%m-%d}"
 
 
@@ -171,7 +173,7 @@ def _default(kind: str, architecture: str) -> tuple[dict[str, Any], tuple[Mappin
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split()).replace("|", "/")[:160]
+    return " ".join(text.split()).replace("|", "/")[:160].rstrip()
 
 
 def _answer(sender: Connection, kind: str, architecture: str) -> None:

@@ -20,6 +20,8 @@ from ofu_exporter.flops.trace.transformer_inputs import inputs_of_transformer
 from ofu_exporter.support.extras import install_command
 
 Configuration = Mapping[str, Any]
+COUNTED = (("tokens",), ("source", "target"), ("latent",), ("image",), ("audio",))
+"""The streams that a count per token divides by, as closed forms do: the first of these that a sample has."""
 
 
 def executed_of(
@@ -54,6 +56,11 @@ def sample_of(lengths: Lengths) -> tuple[dict[str, int], int]:
         raise ConfigError("executed: needs samples of one length: --seq-len and --length")
     streams, number = lengths.samples[0]
     return dict(streams), number
+
+
+def counted_tokens(streams: Mapping[str, int]) -> int:
+    """The tokens of a sample: images, sounds, frames and a prompt stand beside them."""
+    return next(filter(None, (sum(streams.get(name, 0) for name in names) for names in COUNTED)), 0)
 
 
 def built(config: Configuration) -> Any:

@@ -55,6 +55,11 @@ def _integers(
     if "bbox" in wanted:
         shape = (1, length(given, TOKENS), 4)
         yield "bbox", torch.zeros(shape, dtype=torch.long, device="cpu")
+    if (
+        "image_embeds_position_mask" in wanted
+    ):  # the first tokens of Kosmos-2's text are the image's
+        places = torch.arange(length(given, TOKENS), device="cpu") < config.latent_query_num
+        yield "image_embeds_position_mask", places[None]
     if "lang_ids" in wanted and hasattr(config, "languages"):
         yield "lang_ids", torch.zeros(1, dtype=torch.long, device="cpu")
 

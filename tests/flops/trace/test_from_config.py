@@ -140,3 +140,21 @@ def test_samples_of_unequal_lengths_are_refused() -> None:
     with pytest.raises(ConfigError, match="samples of one length"):
         from_config.sample_of(flops.packed([3, 4]))
     assert from_config.sample_of(flops.fixed(4, tokens=3)) == ({"tokens": 3}, 4)
+
+
+@pytest.mark.parametrize(
+    ("streams", "tokens"),
+    [
+        ({"tokens": 64, "image": 16, "images": 2}, 64),
+        ({"source": 30, "target": 5}, 35),
+        ({"target": 5, "audio": 3000}, 5),
+        ({"latent": 48, "prompt": 5, "frames": 3}, 48),
+        ({"image": 16}, 16),
+        ({"audio": 3000}, 3000),
+        ({"images": 2}, 0),
+    ],
+)
+def test_a_count_per_token_divides_by_what_closed_forms_divide_by(
+    streams: dict[str, int], tokens: int
+) -> None:
+    assert from_config.counted_tokens(streams) == tokens
