@@ -1,4 +1,4 @@
-"""Gets one answer over HTTP in a bounded time and size: no redirect is followed, and no proxy is asked."""
+"""Gets one answer over HTTP in bounded time and size, without redirects and proxies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TooLargeError(ValueError):
 
 
 class Limits(NamedTuple):
-    """How long all of an answer may take, however slowly it comes, and how large it may be."""
+    """How long a whole answer may take, and how large it may be."""
 
     seconds: float
     most_bytes: int
@@ -46,9 +46,9 @@ def get(
 ) -> Answer:
     """The answer of a server: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
 
-    A user and a password in the URL are sent along. Only looking up a name is not bounded. `check` sees the
-    connection before anything is sent. `trust` makes the TLS for https; without it the system's authorities are
-    believed. Raises OSError, HTTPException or ValueError.
+    A user and a password in the URL are sent. The time of the name lookup alone is not bounded. `check` is called
+    with the connection before anything is sent. `trust` makes the TLS context for https; by default the system's
+    authorities are trusted. Raises OSError, HTTPException or ValueError.
     """
     deadline = time.monotonic() + limits.seconds
     url = urllib.parse.urlsplit(server)
@@ -81,7 +81,7 @@ def _connected(url: urllib.parse.SplitResult, seconds: float, trust: Trust | Non
         connection.connect(url.path)
         return connection
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise ValueError(f"{url.geturl()}: no http://, https:// or unix: address")
+        raise ValueError(f"{url.geturl()}: not an http://, https:// or unix: address")
     port = url.port or (443 if url.scheme == "https" else 80)
     connection = socket.create_connection((url.hostname, port), timeout=seconds)
     if url.scheme == "http":
@@ -93,7 +93,7 @@ def _connected(url: urllib.parse.SplitResult, seconds: float, trust: Trust | Non
 
 
 def _received(connection: socket.socket, deadline: float, most_bytes: int) -> bytes:
-    """Everything until the other end closes."""
+    """Everything that arrives until the other end closes the connection."""
     received = bytearray()
     while True:
         connection.settimeout(_left(deadline))
@@ -113,7 +113,7 @@ def _left(deadline: float) -> float:
 
 
 class _Received:
-    """What HTTPResponse needs of a socket, over bytes that have all been received."""
+    """The part of a socket that HTTPResponse needs, over bytes that were already received."""
 
     def __init__(self, received: bytes) -> None:
         self._received = received

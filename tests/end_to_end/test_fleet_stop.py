@@ -125,7 +125,7 @@ def test_a_stop_leaves_history_that_can_be_gone_on_with(
         assert process.stderr is not None
         said = process.stderr.read()
     begin = "2025-08-27T02:00Z"
-    why = f"stopped; what is written is whole: go on with --from {begin}"
+    why = f"stopped; the files written are complete: continue with --from {begin}"
     assert said.strip() == f"ofu-exporter: {why}"
     kept = contents(folder)
     assert len(kept) == 2

@@ -98,7 +98,7 @@ class Poster:
             )
         else:
             self._trouble(
-                "failed", f"{self._channel.where} answers {answer.status}; is it the agent?"
+                "failed", f"{self._channel.where} answers {answer.status}: is this the agent?"
             )
 
     def _trouble(self, outcome: str, detail: str, kind: tuple[object, ...] = ()) -> None:
