@@ -21,7 +21,7 @@ FEATURES = "features"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a tower gives, and the width that the language model takes."""
+    """The output of a tower, and the width that the language model needs."""
 
     fields: Fields
     """The configuration of the whole model."""
@@ -29,7 +29,7 @@ class Seen:
     """That of the tower."""
     hidden: int
     patches: int
-    """Patches of one image; 0 where images have any size."""
+    """Patches of one image; 0 if images have any size."""
     special: int
     out: int
 
@@ -39,7 +39,7 @@ class Projected(NamedTuple):
 
     terms: tuple[Term, ...]
     tokens: int
-    """Features of one image; 0 where images have any size."""
+    """Features of one image; 0 if images have any size."""
     merged: int = 1
     """Patches that are one feature."""
 
@@ -246,7 +246,7 @@ def lfm(seen: Seen) -> Projected:
 
 def gemma_4(seen: Seen) -> Projected:
     """Gemma 4: the mean over neighbouring patches, taken as a product with a matrix of ones, and one matrix."""
-    for unused in ("attention_bias", "global_head_dim"):  # the class does not look at these
+    for unused in ("attention_bias", "global_head_dim"):  # the class does not read these
         seen.vision.has(unused)
     merged = seen.vision.size("pooling_kernel_size") ** 2
     extent = Extent(Per.PAIR, "image", merged=merged)

@@ -1,4 +1,4 @@
-"""Makes a row of each job, of each user, and of each GPU that a job holds without tensor work."""
+"""Makes a row for each job, each user, and each GPU that a job holds without tensor work."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def jobs_of(scene: Scene) -> list[Found]:
 
 
 def total_ofu(jobs: Iterable[NodeJob]) -> float | None:
-    """The OFU of jobs over all that was observed of them: sums, and no mean of ratios."""
+    """The OFU of jobs over all their observed time: a quotient of sums, not a mean of ratios."""
     known = [job for job in jobs if job.utilization_ratio is not None]
     return mean_ofu((job.utilization_ratio, job.observed_seconds) for job in known)
 
@@ -76,7 +76,7 @@ def job_rows(scene: Scene) -> list[Row]:
 
 
 def worst_verdict(found: Found) -> Verdict | None:
-    """The verdict of the node that disagrees most; None where the job reports nothing."""
+    """The verdict of the node that disagrees most; None if the job reports nothing."""
     given = {job.verdict for _, job in found}
     return next((verdict for verdict in WORST if verdict in given), None)
 
@@ -167,7 +167,7 @@ def user_rows(scene: Scene) -> list[Row]:
 
 
 def _held(scene: Scene) -> dict[str, list[tuple[NodeJson, NodeGpu]]]:
-    """The GPUs of each user; one that several users have is each one's."""
+    """The GPUs of each user; a GPU of several users counts for each of them."""
     held: dict[str, list[tuple[NodeJson, NodeGpu]]] = {}
     for node in scene.nodes:
         for gpu in node.gpus:

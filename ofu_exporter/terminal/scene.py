@@ -9,13 +9,13 @@ from ofu_exporter.serving.node_json import NodeGpu, NodeJson, mean_ofu
 
 
 class SceneAnswer(NamedTuple):
-    """What one node has said last."""
+    """The last answer of one node."""
 
     name: str
-    """As the user named it; the node's own name is in what it says."""
+    """The name that the user gave; the node's own name is in its answer."""
     node: NodeJson | None
     problem: str = ""
-    """Why there is no answer; "" where none has come yet."""
+    """Why there is no answer; "" if none has come yet."""
     age: float = 0.0
     """Seconds since its snapshot was made."""
 
@@ -27,7 +27,7 @@ class Scene(NamedTuple):
     origin: str
     """Where this is from, in words."""
     paused: bool = False
-    """Whether a recording stands still."""
+    """Whether a recording is paused."""
 
     @property
     def nodes(self) -> list[NodeJson]:
@@ -74,7 +74,7 @@ class Feed(Protocol):
         """Begin to read."""
 
     def scene(self) -> Scene:
-        """What is known now; at once, from memory."""
+        """The current scene, at once from memory."""
 
     def complete(self, seconds: float) -> Scene:
         """Wait until every node has answered or failed, and no longer than these seconds."""
@@ -93,6 +93,6 @@ def gpu_name(gpu: NodeGpu) -> str:
 
 
 def named(names: Sequence[str], most: int = 3) -> str:
-    """Some names, of many the first ones."""
+    """The names; if there are many, the first ones."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -52,7 +52,7 @@ def _width(config: Any) -> int | None:
 
 
 def _latent(module: Any, names: Any, lengths: Mapping[str, int]) -> Any:
-    """Packed tokens where the model wants them, else an image or a video of one frame."""
+    """Packed tokens if the model takes them, otherwise an image or a video of one frame."""
     config = module.config
     channels = config.get("in_channels") or config.get("num_channels_latents")
     if "img_ids" in names or "img_shapes" in names:
@@ -75,7 +75,7 @@ def _side(tokens: int | None) -> int:
 
 
 def _conditions(names: Any, config: Any, lengths: Mapping[str, int]) -> dict[str, Any]:
-    """What stands beside latent and prompt: pooled texts, guidance, positions, classes."""
+    """The inputs besides latent and prompt: pooled texts, guidance, positions, classes."""
     made: dict[str, Any] = {}
     if "pooled_projections" in names:
         made["pooled_projections"] = torch.zeros(1, config["pooled_projection_dim"], device="meta")
@@ -99,7 +99,7 @@ def _conditions(names: Any, config: Any, lengths: Mapping[str, int]) -> dict[str
 
 
 def _added(config: Any) -> dict[str, Any]:
-    """SDXL's sizes and pooled text: six numbers, each embedded at its own width, beside the text."""
+    """SDXL's sizes and pooled text: six numbers, each with its own embedding, and the text."""
     if config.get("addition_embed_type") != "text_time":
         return {}
     text = config["projection_class_embeddings_input_dim"] - 6 * config["addition_time_embed_dim"]

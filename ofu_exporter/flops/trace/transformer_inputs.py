@@ -23,7 +23,7 @@ TOKENS, SOURCE, TARGET, AUDIO = "tokens", "source", "target", "audio"
 BINS = ("num_mel_bins", "feature_size", "input_size", "input_feat_size")
 """Fields that say the width of a spectrogram."""
 KINDS = ("image", "video", "audio")
-"""What tokens of a text may stand for, in the order of transformers' mm_token_type_ids."""
+"""The inputs that tokens of a text may stand for, in the order of transformers' mm_token_type_ids."""
 
 
 def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, Any]:
@@ -58,13 +58,13 @@ def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, 
 
 
 def _features(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
-    """A spectrogram of as many frames as the configuration or the user says."""
+    """A spectrogram with the number of frames from the configuration or the user."""
     config = getattr(module.config, "audio_config", None) or module.config
     bins = next(filter(None, (getattr(config, name, None) for name in BINS)), None)
     if bins is None and hasattr(config, "subsampling_conv_channels"):
         bins = config.subsampling_conv_channels[0]  # Gemma 4
     if bins is None:
-        raise ConfigError("executed: the configuration says no width of its spectrogram")
+        raise ConfigError("executed: the configuration does not have the width of its spectrogram")
     frames = 2 * getattr(config, "max_source_positions", 0) or length(given, AUDIO)
     layout = (1, bins, frames) if hasattr(config, "max_source_positions") else (1, frames, bins)
     features = {"input_features": torch.zeros(layout, device="meta")}
@@ -74,7 +74,7 @@ def _features(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Ids of a text, and which of them are images': as many as the model makes features of them."""
+    """Ids of a text, and which of them stand for images: one for each feature that the model makes of them."""
     config = module.config
     special = {value for each in _with_inner(config) for value in _token_ids(each)}
     plain = next(number for number in range(3, 10**6) if number not in special)
@@ -96,7 +96,8 @@ def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any
 
 
 def _soft_tokens(module: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """How many tokens of the text are an image's, a video's, a sound's: as many as the model makes features of them."""
+    """How many tokens of the text stand for images, videos and sounds: one for each feature that the model makes of
+    them."""
     for kind, given in zip(
         KINDS, ("pixel_values", "pixel_values_videos", "input_features"), strict=True
     ):
