@@ -166,7 +166,7 @@ def test_a_full_disk_ends_history_that_can_be_gone_on_with(tmp_path: Path) -> No
             assert process.stderr is not None
             said = process.stderr.read()
         assert "No space left on device" in said
-        found = re.search(r"make room, and go on with --from (\S+)\n$", said)
+        found = re.search(r"free some space, and continue with --from (\S+)\n$", said)
         assert found is not None
         kept = contents(small)
     assert kept

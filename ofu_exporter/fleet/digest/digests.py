@@ -1,4 +1,4 @@
-"""Makes the digest of every user or account from a report over the fleet, whose numbers it repeats."""
+"""Makes the digest of every user or account from a report over the fleet, with the same numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ofu_exporter.fleet.reports.sums import JobKey, ratio
 from ofu_exporter.fleet.reports.text import missing
 
 FEWEST_RANKED = 3
-"""Of fewer, a place would say what another one did."""
+"""With fewer, a rank would reveal another user's numbers."""
 
 
 class DigestSource(NamedTuple):
@@ -29,11 +29,11 @@ class DigestSource(NamedTuple):
     """By user or account."""
     signs: FleetSigns
     mark: str
-    """What stands before all that is said of simulated values."""
+    """The mark before text about simulated values."""
 
 
 def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Digest]:
-    """One of every name, in the order of the report. Jobs whose user or account is not known have no reader."""
+    """One digest per name, in the order of the report. Jobs without a known user or account are in no digest."""
     jobs: dict[str, list[DigestJob]] = defaultdict(list)
     for row in source.report.jobs:
         if name := getattr(row, by):
@@ -100,7 +100,8 @@ def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
 
 
 def _target(partition: str, source: DigestSource, config: DigestConfig) -> float | None:
-    """The target of a partition by the configuration, else by the site's rules, else that of the fleet."""
+    """The target of a partition: from the configuration, otherwise from the site's rules, otherwise that of the
+    fleet."""
     fitting = (
         target for pattern, target in config.targets.items() if fnmatchcase(partition, pattern)
     )
@@ -108,7 +109,7 @@ def _target(partition: str, source: DigestSource, config: DigestConfig) -> float
 
 
 class _Standing:
-    """Where each name stands among all, by its jobs that were measured and are not exempt."""
+    """The rank of each name among all, by its measured jobs that are not exempt."""
 
     def __init__(self, jobs: Mapping[str, Iterable[DigestJob]]) -> None:
         counted = {
@@ -143,7 +144,7 @@ def _known(
 
 
 def _rank(values: Mapping[str, float], name: str) -> Rank | None:
-    """The place from the largest on; equals share one. None where it is not known, or too few are."""
+    """The rank, with the largest first; equal values share one. None if it is not known, or too few are."""
     if name not in values or len(values) < FEWEST_RANKED:
         return None
     return Rank(place=1 + sum(value > values[name] for value in values.values()), of=len(values))

@@ -47,7 +47,7 @@ def test_a_plain_name_is_put_into_the_pattern(name: str) -> None:
     ],
 )
 def test_a_name_that_would_lead_elsewhere_has_no_address(name: str) -> None:
-    with pytest.raises(NoAddressError, match="are put into no address"):
+    with pytest.raises(NoAddressError, match="no address is made of"):
         BY_PATTERN.of(name)
 
 
