@@ -303,7 +303,7 @@ class Daemon:
             snapshot = self._page.snapshot()
             if snapshot is not None and snapshot.at != told:
                 told = snapshot.at
-                self._systemd.turning()
+                self._systemd.alive()
 
 
 def _any_ended(before: Snapshot | None, after: Snapshot) -> bool:

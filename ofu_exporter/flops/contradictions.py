@@ -13,7 +13,7 @@ LEAST = 0.001
 """An OFU below this is almost 0, even if its error is small."""
 
 
-def next_to_nothing(compared: Divergence, ofu: float, standard_error: float) -> str:
+def almost_no_ofu(compared: Divergence, ofu: float, standard_error: float) -> str:
     """What to check if a job reports an MFU but its GPUs show almost none; "" otherwise."""
     if compared.verdict is not Verdict.MFU_ABOVE_OFU or ofu > max(CLEAR * standard_error, LEAST):
         return ""
@@ -25,7 +25,7 @@ def next_to_nothing(compared: Divergence, ofu: float, standard_error: float) -> 
     )
 
 
-def with_throughput(
+def against_throughput(
     right: float, ofu: float, standard_error: float, thresholds: Thresholds
 ) -> tuple[bool, str]:
     """Whether the GPUs show less than the throughput needs, which is impossible, and what to check if the two

@@ -147,11 +147,11 @@ def _contradiction(
 ) -> tuple[bool, str]:
     """Whether no mistake in the report can be the cause, and what to check."""
     ofu, error, right = observation.ofu, observation.standard_error, observation.right_mfu
-    if nothing := contradictions.next_to_nothing(compared, ofu, error):
+    if nothing := contradictions.almost_no_ofu(compared, ofu, error):
         return True, nothing
     if right is None or compared.verdict is Verdict.INSUFFICIENT_DATA:
         return ofu == 0, ""
-    return contradictions.with_throughput(right, ofu, error, thresholds)
+    return contradictions.against_throughput(right, ofu, error, thresholds)
 
 
 def _is_miscounted(observation: Observation) -> bool:

@@ -235,7 +235,7 @@ def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
 
     If an older agent has its own file next to a newer one's, its jobs are those of the time since the rollback.
     """
-    beside = beside_newer(path)
+    beside = own_version_path(path)
     if not beside.exists():
         return _found_in(path, job_id)
     newer: tuple[JobTotals, ...] = ()
@@ -252,7 +252,7 @@ def _found_in(path: Path, job_id: str) -> tuple[JobTotals, ...]:
         db.close()
 
 
-def beside_newer(path: Path) -> Path:
+def own_version_path(path: Path) -> Path:
     """The file of this version in the folder of a state file that a newer version made."""
     return path.with_name(f"{path.name}.v{_VERSION}")
 
@@ -267,7 +267,7 @@ def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -
     try:
         return _sound(path, set_aside)
     except NewerFileError as error:
-        beside = beside_newer(path)
+        beside = own_version_path(path)
         log.warning(
             "state file %s is of a newer version of this program (%s) and is left alone: %s is used",
             *(path, error, beside.name),

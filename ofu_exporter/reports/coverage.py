@@ -75,15 +75,19 @@ def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Covera
 
 
 def summed(
-    coverage: Coverage, usage: Sequence[GpuUsage], now: float, horizon: float, anew: bool = True
+    coverage: Coverage,
+    usage: Sequence[GpuUsage],
+    now: float,
+    horizon: float,
+    all_spans: bool = True,
 ) -> Coverage:
     """The coverage with what was observed up to now, and without spans older than the horizon.
 
-    Without `anew` only the last span is summed up: the usage is the same as at the last call.
+    Without `all_spans` only the last span is summed up: the usage is the same as at the last call.
     """
     before = coverage.spans[: coverage.settled]
     waiting = list(coverage.spans[coverage.settled :])
-    for place in range(0 if anew else max(len(waiting) - 1, 0), len(waiting)):
+    for place in range(0 if all_spans else max(len(waiting) - 1, 0), len(waiting)):
         span = waiting[place]
         waiting[place] = replace(span, sums=sums_of(span.mfu, span.start, span.end, usage))
     is_over = bool(before) and before[0].end <= now - horizon

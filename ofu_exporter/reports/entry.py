@@ -116,9 +116,9 @@ class Entry:
 
     def compare(self, owner: Owner, policy: Policy, now: float) -> None:
         """Compare the reports again with everything observed until now."""
-        anew = owner.usage is not self.usage
+        all_spans = owner.usage is not self.usage
         self.usage = owner.usage
-        self.coverage = summed(self.coverage, owner.usage, now, policy.horizon, anew)
+        self.coverage = summed(self.coverage, owner.usage, now, policy.horizon, all_spans)
         self.horizon = recent(self.coverage, now, policy.horizon)
         previous = self.divergence.verdict if self.divergence else None
         if owner.view is not None:

@@ -147,7 +147,7 @@ class MfuReport(_Body):
         return end
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> MfuReport:
+    def _has_one_rate(self) -> MfuReport:
         ways = [name for name in WAYS[:3] if getattr(self, name) is not None]
         if len(ways) > 1:
             raise ValueError(f"give one of {', '.join(WAYS)}, not {' and '.join(ways)}")
@@ -155,7 +155,7 @@ class MfuReport(_Body):
             raise ValueError(f"flops_per_token has no meaning beside {ways[0]}")
         if self.flops_per_token is not None and self.tokens_per_second is None:
             raise ValueError("flops_per_token needs tokens_per_second")
-        if self._recomputes_nothing_again():
+        if self._needs_no_recompute():
             raise ValueError("recompute: a forward-only pass has no activations to compute again")
         if self.tile_overhead_bound is not None and self.tile_overhead is None:
             raise ValueError("tile_overhead_bound needs tile_overhead")
@@ -163,7 +163,7 @@ class MfuReport(_Body):
             raise ValueError(f"give one of {', '.join(WAYS)}")
         return self
 
-    def _recomputes_nothing_again(self) -> bool:
+    def _needs_no_recompute(self) -> bool:
         is_forward_only = self.model is not None and self.model.forward_only
         return is_forward_only and self.recompute not in (None, "none")
 

@@ -32,7 +32,7 @@ class Notifier:
         microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
 
-    def turning(self) -> None:
+    def alive(self) -> None:
         """Say that the agent still works, which the watchdog waits for."""
         self._send("WATCHDOG=1")
 

@@ -67,7 +67,7 @@ def holders(node: NodeJson, gpu: NodeGpu) -> list[NodeJob]:
     return [job for job in node.jobs if job.ended is None and job.job_id in gpu.jobs]
 
 
-def held_idle(node: NodeJson, gpu: NodeGpu) -> float | None:
+def held_idle_seconds(node: NodeJson, gpu: NodeGpu) -> float | None:
     """For how long a job has held a GPU without tensor work; None if there is no such job."""
     jobs = holders(node, gpu)
     if not jobs or gpu.idle_seconds is None:
@@ -85,7 +85,7 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
     stderr = window.stderr_ratio if window else None
     users = ", ".join(dict.fromkeys(job.user or job.namespace for job in jobs))
     names = ", ".join(job.job_name or job.job_id for job in jobs) or ", ".join(gpu.jobs)
-    idle = held_idle(node, gpu)
+    idle = held_idle_seconds(node, gpu)
     limits = limit_words(known_limits(window.clock_limits if window else None))
     away = gpu.unavailable is not None
     style = "bad" if away else "soft" if active == 0 else ""

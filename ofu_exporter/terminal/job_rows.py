@@ -10,7 +10,14 @@ from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.details import gpu_details, job_details, user_details
-from ofu_exporter.terminal.gpu_rows import NODE, gpu_place, held_idle, holders, mean_hour, number
+from ofu_exporter.terminal.gpu_rows import (
+    NODE,
+    gpu_place,
+    held_idle_seconds,
+    holders,
+    mean_hour,
+    number,
+)
 from ofu_exporter.terminal.scene import Scene, gpu_name, named, ofu_of
 from ofu_exporter.terminal.table import Row, TerminalColumn, text
 from ofu_exporter.values.reported import Verdict
@@ -183,7 +190,7 @@ def _user(user: str, found: Found, held: Sequence[tuple[NodeJson, NodeGpu]]) -> 
     active = mean_ofu(
         (gpu.window.tensor_active_ratio if gpu.window else None, gpu.share_ratio) for _, gpu in held
     )
-    idle = sum(held_idle(node, gpu) is not None for node, gpu in held)
+    idle = sum(held_idle_seconds(node, gpu) is not None for node, gpu in held)
     hours = math.fsum(job.observed_seconds for _, job in found) / 3600
     jobs = {(job.scheduler, job.job_id) for _, job in found}
     apart = {
@@ -220,7 +227,7 @@ def idle_rows(scene: Scene) -> list[Row]:
     for answer in scene.answers:
         for gpu in answer.node.gpus if answer.node else ():
             assert answer.node is not None
-            idle = held_idle(answer.node, gpu)
+            idle = held_idle_seconds(answer.node, gpu)
             if idle is not None:
                 rows.append((idle, _idle(answer.name, answer.node, gpu, idle)))
     return [row for _, row in sorted(rows, key=lambda each: -each[0])]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.durations import lasting
-from ofu_exporter.terminal.gpu_rows import held_idle, holders
+from ofu_exporter.terminal.gpu_rows import held_idle_seconds, holders
 from ofu_exporter.terminal.job_rows import jobs_of, verdict_words, worst_verdict
 from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, named
 from ofu_exporter.terminal.table import Row, TerminalColumn, text
@@ -91,7 +91,7 @@ def _of_gpus(where: str, node: NodeJson) -> Iterator[_Problem]:
         if advice:
             what = f"its clock is held down: {limit_words(limits)}"
             yield _Problem(place, what, advice, WORTH_A_LOOK)
-        idle = held_idle(node, gpu)
+        idle = held_idle_seconds(node, gpu)
         if idle is not None and idle >= LONG_IDLE_SECONDS:
             jobs = ", ".join(f"{job.job_id} of {job.user}" for job in holders(node, gpu))
             what = f"held by job {jobs} without tensor work for {lasting(idle)}"

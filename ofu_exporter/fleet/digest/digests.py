@@ -39,9 +39,9 @@ def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Di
         if name := getattr(row, by):
             jobs[name].append(_job(row, source, config))
     totals = {row.name: row for row in source.report.groups if row.name != NOT_SAID}
-    standing = _Standing(jobs) if config.ranks else _Standing({})
+    ranks = _Ranks(jobs) if config.ranks else _Ranks({})
     return [
-        _digest(totals[name], jobs[name], standing, _DigestOptions(source, by, config))
+        _digest(totals[name], jobs[name], ranks, _DigestOptions(source, by, config))
         for name in totals
     ]
 
@@ -53,7 +53,7 @@ class _DigestOptions(NamedTuple):
 
 
 def _digest(
-    total: GroupRow, jobs: Sequence[DigestJob], standing: _Standing, wanted: _DigestOptions
+    total: GroupRow, jobs: Sequence[DigestJob], ranks: _Ranks, wanted: _DigestOptions
 ) -> Digest:
     report, config = wanted.source.report, wanted.config
     exempt = [job.row for job in jobs if job.exempt]
@@ -68,8 +68,8 @@ def _digest(
         total=total,
         exempt_gpu_hours=sum(row.held_gpu_hours for row in exempt),
         exempt_wasted_gpu_hours=known_sum(row.wasted_gpu_hours for row in exempt),
-        rank_by_waste=standing.by_waste(total.name),
-        rank_by_ofu=standing.by_ofu(total.name),
+        rank_by_waste=ranks.by_waste(total.name),
+        rank_by_ofu=ranks.by_ofu(total.name),
         jobs=sorted(jobs, key=_by_waste),
         advice=list(advice.of_all(jobs)),
         limits=advice.limits(config.low_clock),
@@ -108,7 +108,7 @@ def _target(partition: str, source: DigestSource, config: DigestConfig) -> float
     return next(fitting, source.signs.targets.get(partition, source.report.target))
 
 
-class _Standing:
+class _Ranks:
     """The rank of each name among all, by its measured jobs that are not exempt."""
 
     def __init__(self, jobs: Mapping[str, Iterable[DigestJob]]) -> None:

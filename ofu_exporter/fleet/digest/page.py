@@ -55,7 +55,7 @@ def _parts(digest: Digest, most_jobs: int) -> Iterator[Markup]:
     head = tag("h1", f"GPU use of {text.cut(digest.name)}", style="font-size:19px;margin:0 0 6px")
     yield _card("", head, *_lines(facts), _soft(first))
     yield from _to_do(digest)
-    yield from _list_card(text.STAND, text.standing(digest))
+    yield from _list_card(text.STAND, text.rank_lines(digest))
     yield _jobs(digest, most_jobs)
     yield from _list_card(text.KNOW, digest.remarks)
     yield from _list_card(text.MEANING, digest.limits)

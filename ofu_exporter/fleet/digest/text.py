@@ -42,7 +42,7 @@ def text(digest: Digest, most_jobs: int) -> str:
     doing = [f"- {job}: {said}" for job, said in to_do(digest)]
     for title, part in (
         (DO, [*doing, *(f"- {each}" for each in digest.advice)]),
-        (STAND, [*standing(digest)]),
+        (STAND, [*rank_lines(digest)]),
     ):
         lines += ["", f"{title}:", "", *part] if part else []
     lines = [shown(line) for line in lines]
@@ -99,7 +99,7 @@ def with_cost(gpu_hours: float | None, cost: float | None, currency: str) -> str
     return f"{hours(gpu_hours)} GPU-hours{paid}"
 
 
-def standing(digest: Digest) -> Iterator[str]:
+def rank_lines(digest: Digest) -> Iterator[str]:
     """The reader's rank, and the job that would change it most."""
     kind = f"{digest.by}s"
     if rank := digest.rank_by_waste:

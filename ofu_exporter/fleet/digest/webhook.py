@@ -206,7 +206,7 @@ def _slack_lines(digest: Digest) -> Iterator[str]:
     yield from text.facts(digest)
     for job, said in text.to_do(digest)[:5]:
         yield f"• {job}: {said}"
-    yield from text.standing(digest)
+    yield from text.rank_lines(digest)
     if digest.contact:
         yield digest.contact
 

@@ -26,7 +26,7 @@ from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.lengths import fixed
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
-from ofu_exporter.flops.projectors import FEATURES, Projector, Seen
+from ofu_exporter.flops.projectors import FEATURES, Projector, TowerOutput
 from ofu_exporter.flops.shapes import rms_norm
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Per, Term
 
@@ -190,7 +190,7 @@ def _vision(fields: Fields, plan: Composition, out: int) -> SideTower:
     kind = vision.word("model_type", TOWERS)
     tower = vit.tower(vision, replace(TOWERS[kind], colours=RGB), plan.free)
     projected = plan.projector(
-        Seen(fields, vision, tower.hidden, tower.patches, tower.special, out)
+        TowerOutput(fields, vision, tower.hidden, tower.patches, tower.special, out)
     )
     terms = (*in_tower(tower.terms, VISION, "vision."), *in_tower(projected.terms, VISION))
     if plan.free:

@@ -115,7 +115,10 @@ def has_row(head: bytes, is_wanted: Callable[[list[str]], bool]) -> bool:
 @contextmanager
 def rows(path: Path) -> Iterator[Iterator[list[str]]]:
     """The rows of a file of comma-separated values. Raises ConfigError, which names the file."""
-    with naming(path, csv.Error), path.open(newline="", encoding=TEXT, errors="replace") as file:
+    with (
+        file_errors(path, csv.Error),
+        path.open(newline="", encoding=TEXT, errors="replace") as file,
+    ):
         yield csv.reader(file)
 
 
@@ -129,7 +132,7 @@ def amount(path: Path, text: str) -> float:
 
 
 @contextmanager
-def naming(path: Path, *failures: type[Exception]) -> Iterator[None]:
+def file_errors(path: Path, *failures: type[Exception]) -> Iterator[None]:
     """Turn OSError and other errors of an unreadable file into a ConfigError that names the file."""
     expected: tuple[type[Exception], ...] = (OSError, *failures)
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from ofu_exporter.hardware import tiles
-from ofu_exporter.hardware.profiles import Profile, Tally, naming, on_tensor_pipe
+from ofu_exporter.hardware.profiles import Profile, Tally, file_errors, on_tensor_pipe
 from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
 from ofu_exporter.support.json_stream import members
 
@@ -63,7 +63,7 @@ def recognises(head: bytes) -> bool:
 def read(path: Path) -> Profile:
     """The profile in a trace. Raises ConfigError, which names the file."""
     trace = _Trace()
-    with naming(path, ValueError, EOFError, zlib.error):
+    with file_errors(path, ValueError, EOFError, zlib.error):
         for event in _members(path):
             trace.take(*event)
         if missing := trace.without_operator():

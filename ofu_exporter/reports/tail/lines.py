@@ -126,11 +126,11 @@ class LogFile:
         return b"" if self._file is None else os.pread(self._file, BEGINNING_BYTES, 0)
 
     def _size(self, file: int) -> int:
-        with self._naming():
+        with self._file_errors():
             return os.fstat(file).st_size
 
     @contextlib.contextmanager
-    def _naming(self) -> Iterator[None]:
+    def _file_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -139,7 +139,7 @@ class LogFile:
     def _piece(self, file: int) -> bytes:
         """More of the file; no piece has both old and new lines."""
         old = self._old_until - os.lseek(file, 0, os.SEEK_CUR)
-        with self._naming():
+        with self._file_errors():
             return os.read(file, min(old, PIECE_BYTES) if old > 0 else PIECE_BYTES)
 
     def _lines(self, texts: list[str]) -> Iterator[LogLine]:
@@ -161,7 +161,7 @@ class LogFile:
     def _open(self) -> None:
         if os.path.isdir(self._path):  # False if that cannot be found out
             raise ConfigError(f"cannot read {self._path}: it is a directory")
-        with self._naming(), contextlib.suppress(FileNotFoundError):
+        with self._file_errors(), contextlib.suppress(FileNotFoundError):
             self._file = os.open(self._path, os.O_RDONLY)
 
     @staticmethod

@@ -53,7 +53,7 @@ def test_a_name_that_would_lead_elsewhere_has_no_address(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ada.", "a..b"])
 def test_a_name_that_makes_no_address_has_none(name: str) -> None:
-    with pytest.raises(NoAddressError, match="makes no address"):
+    with pytest.raises(NoAddressError, match="does not make a valid address"):
         BY_PATTERN.of(name)
 
 

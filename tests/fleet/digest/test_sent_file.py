@@ -104,7 +104,7 @@ def test_a_file_of_something_else_is_refused_with_its_line(line: str, tmp_path: 
     note(path, "begun")
     with path.open("a") as file:
         file.write(f"{line}\n")
-    with pytest.raises(ConfigError, match="line 2: is no note"):
+    with pytest.raises(ConfigError, match="line 2: is not a note"):
         opened(path)
 
 

@@ -68,7 +68,7 @@ def test_places_are_written_as_people_say_them(number: int, said: str) -> None:
 def test_equal_advice_on_jobs_of_one_name_is_given_once() -> None:
     jobs = [job(str(number), "ada", JobSums(8, 8, 1)) for number in range(20)]
     said = text(first(*jobs), 5)
-    assert said.count("What usually takes it") == 1
+    assert said.count("Usual reasons are") == 1
     assert "train-ada (and 19 more of this name): OFU 12.5%" in said
     assert "and 15 more, with less waste or exempt." in said
 

@@ -18,7 +18,11 @@ from tests.helpers.fleets import NODES, ONE_JOB, fleet
         (NODES + "jobs:\n  - {name: a, ofu: 0.3}\n  - {name: b, ofu: 0.3, gpsu: 2}\n", 5, "gpsu"),
         (NODES + "jobs:\n  -\n    name: a\n    ofu: 0.3\n    gpus: 9\n", 7, "9 GPUs of 8"),
         (NODES + "jobs:\n  - {name: a}\n", 4, "needs one of ofu and mfu"),
-        (NODES + "jobs:\n  - {name: a, ofu: 0.7}\n", 4, "an OFU of 0.7 is impossible at this clock"),
+        (
+            NODES + "jobs:\n  - {name: a, ofu: 0.7}\n",
+            4,
+            "an OFU of 0.7 is impossible at this clock",
+        ),
         (NODES + "jobs:\n  - {name: a, ofu: 0.3, start: 30s}\n", 4, "whole number of minutes"),
         (NODES + "jobs:\n  - {name: a, ofu: 0.3, start: 25h}\n", 4, "after the end"),
         (NODES + "jobs:\n  - {name: a, ofu: 0.3, nodes: [n1, n9]}\n", 4, "no node n9"),
