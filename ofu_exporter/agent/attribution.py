@@ -152,7 +152,7 @@ class Attribution:
         return taken
 
     def health(self) -> tuple[SchedulerHealth, ...]:
-        """The health of the schedulers; with `optional`, without those that are absent or have not had a job."""
+        """The health of the schedulers; with `optional`, without those that start, are absent or have had no job."""
         hidden = _UNSEEN if self._polling.optional else ()
         found = [poller.health for poller in self._pollers]
         return tuple(health for health in found if health.reason not in hidden)
