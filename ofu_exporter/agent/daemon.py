@@ -42,6 +42,7 @@ from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.server import Server
 from ofu_exporter.serving.web_config import read_web_config
 from ofu_exporter.settings import Configured, Settings, host_and_port
+from ofu_exporter.support.directory_watch import DirectoryWatch
 from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging, dropped_lines
 from ofu_exporter.support.patience import soon
@@ -61,7 +62,7 @@ RELOAD_SECONDS = 10.0
 HASH_SECONDS = 1.5
 """Longest wait, at a stop signal, for the hash of a password that is being computed."""
 PAUSE_CHECK_SECONDS = 1.0
-"""Time between two checks of the pause file."""
+"""Time between two looks for the pause file, where the kernel does not tell of changes."""
 
 
 class Daemon:
@@ -289,10 +290,12 @@ class Daemon:
         self._sampler.start()
 
     def _watch_pause(self) -> None:
-        """Check the pause file on a thread of its own. While a check hangs, the last result stays."""
+        """Look at the file on a thread of its own: where a look hangs it stays as it was."""
+        watch = DirectoryWatch()
         while not self._stop.is_set():
-            time.sleep(PAUSE_CHECK_SECONDS)
+            watch.renew(self._pause_file.directory)
             self._sampler.set_paused(self._pause_file.paused())
+            watch.rest(PAUSE_CHECK_SECONDS)
 
     async def _feed_watchdog(self) -> None:
         """Notify systemd's watchdog at each new snapshot. The snapshot shows that the sampler works, this task that

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ofu_exporter.agent.lane_threads import LaneThreads
 from ofu_exporter.agent.lanes import Delivery, Lane, SamplingPace
@@ -30,7 +29,8 @@ class OpenedSource:
         self._pace = pace
         self._clock = clock
         self._failures: Counter[str] = Counter()
-        self._health = SourceHealth(name, simulated=source.simulated)
+        self._reads = self._missed = 0
+        self._read_seconds = 0.0
         self._threads = LaneThreads(self.lanes, pace, clock)
         self._threads.start()
 
@@ -42,12 +42,9 @@ class OpenedSource:
         """Count a read."""
         if delivery.failure is not None:
             self.count_failure(delivery.failure)
-        self._health = replace(
-            self._health,
-            reads=self._health.reads + 1,
-            read_seconds=self._health.read_seconds + delivery.seconds,
-            missed_deadlines=self._health.missed_deadlines + delivery.missed,
-        )
+        self._reads += 1
+        self._read_seconds += delivery.seconds
+        self._missed += delivery.missed
 
     def count_failure(self, reason: Reason) -> None:
         """Count a failure outside of a read."""
@@ -59,11 +56,15 @@ class OpenedSource:
         up = None in failures
         replaced = Reason.DRIVER_REPLACED in failures
         reason = Reason.DRIVER_REPLACED if replaced else failures[0]
-        return replace(
-            self._health,
+        return SourceHealth(
+            self.name,
             up=up,
             reason=None if up else reason,
+            simulated=self._source.simulated,
+            reads=self._reads,
+            read_seconds=self._read_seconds,
             failures=dict(self._failures),
+            missed_deadlines=self._missed,
             rejected=dict(self._source.rejected),
         )
 

@@ -45,12 +45,11 @@ class SourceChoice:
         self._able = {key: able for key, able in self._able.items() if key[0] != source}
 
     def readers(self, named: Named) -> dict[str, str]:
-        """The source that reads each uuid: the first that may be able to, otherwise the first."""
-        readers: dict[str, str] = {}
-        for uuid in _uuids(named):
-            naming = [source for source in named if _names(named[source], uuid)]
-            readers[uuid] = next((s for s in naming if self._able.get((s, uuid), True)), naming[0])
-        return readers
+        """The source that reads each uuid: the first that is not known to be unable, else the first."""
+        return {
+            uuid: next((s for s in naming if self._able.get((s, uuid), True)), naming[0])
+            for uuid, naming in _naming(named).items()
+        }
 
     def unmeasured(self, named: Named) -> list[str]:
         """The uuids that none of the sources that name them can measure."""
@@ -72,12 +71,18 @@ class SourceChoice:
 
 def chosen(named: Named, readers: Mapping[str, str]) -> list[Gpu]:
     """Every GPU, as the source that reads it describes it."""
-    return [gpu for uuid, source in readers.items() for gpu in named[source] if gpu.uuid == uuid]
+    found: dict[str, list[Gpu]] = {uuid: [] for uuid in readers}
+    for source, gpus in named.items():
+        for gpu in gpus:
+            if readers[gpu.uuid] == source:
+                found[gpu.uuid].append(gpu)
+    return [gpu for of_uuid in found.values() for gpu in of_uuid]
 
 
-def _uuids(named: Named) -> list[str]:
-    return list(dict.fromkeys(gpu.uuid for gpus in named.values() for gpu in gpus))
-
-
-def _names(gpus: Sequence[Gpu], uuid: str) -> bool:
-    return any(gpu.uuid == uuid for gpu in gpus)
+def _naming(named: Named) -> dict[str, list[str]]:
+    """The sources that name each uuid, best source first."""
+    naming: dict[str, list[str]] = {}
+    for source, gpus in named.items():
+        for uuid in {gpu.uuid: None for gpu in gpus}:
+            naming.setdefault(uuid, []).append(source)
+    return naming

@@ -251,11 +251,10 @@ class SourceSet:
         )
 
     def _drop_useless(self) -> None:
-        """Close sources that read no GPU. The best one stays open: its reasons are shown, and it may measure a GPU
-        later."""
-        named = self._named()
-        used = set(self._choice.readers(named).values())
+        """Close sources that read no GPU. The best one stays: its reasons are shown, and it may yet measure a GPU."""
         for source in self._open[1:]:
+            named = self._named()
+            used = self._choice.readers(named).values()
             if source.name in used or not self._choice.has_answered(
                 source.name, named[source.name]
             ):

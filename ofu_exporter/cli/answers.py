@@ -29,6 +29,10 @@ format_option = click.option(
 )
 
 
+json_flag = click.option("--json", "format_", flag_value="json", hidden=True, help="--format json.")
+"""Another word for `--format json`. Stands below `format_option`."""
+
+
 def print_answer(
     format_: str,
     text: Callable[[], str],

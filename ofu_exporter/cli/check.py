@@ -14,6 +14,7 @@ from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.cli.subjects import MEASURE
+from ofu_exporter.ofu.formula import FP64_PIPES
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
@@ -127,6 +128,8 @@ def error_budget(view: GpuView) -> dict[str, Any] | None:
     is_known = window.stderr is not None
     return {
         "clock_interval_95_points": 196 * (window.stderr or 0.0) if is_known else None,
+        "covariance": "not known" if window.clock_method == "point" else "none",
+        "fp64_pipe": next((pipe for pipe in FP64_PIPES if pipe in window.pipes), None),
         "window_seconds": window.seconds,
         "observed_seconds": view.observed_seconds / view.share.ratio,
         "tensor_clock": rating.origin,

@@ -6,16 +6,16 @@ import datetime
 import json
 import os
 import time
-from functools import partial
 
 import click
 
+from ofu_exporter.cli.answers import csv_text, format_option, json_flag
 from ofu_exporter.client.agent_url import default_url
-from ofu_exporter.client.channel import trust
-from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.errors import OfuError
 from ofu_exporter.serving.event_routes import EventJson, EventsJson
-from ofu_exporter.support.json_answer import NoAnswerError, ask, shown_url
+from ofu_exporter.support.bounded_get import shown_url
+from ofu_exporter.support.json_answer import NoAnswerError, ask
+from ofu_exporter.terminal.agent_access import AgentAccess
 from ofu_exporter.values.text import shown
 
 POLL_SECONDS = 2.0
@@ -38,20 +38,23 @@ POLL_SECONDS = 2.0
     type=click.IntRange(min=0),
     help="Only events with a number above this one.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def events(agent: str | None, follow: bool, after: int, as_json: bool) -> None:
+@format_option
+@json_flag
+def events(agent: str | None, follow: bool, after: int, format_: str) -> None:
     """Show what has happened on this node: jobs, verdicts, GPUs lost and back, sources, pauses.
 
-    The agent remembers the last thousand events since its start. With --follow, this command waits for an agent that
-    does not answer, and reads a restarted one from its first event on.
+    The agent remembers the last thousand events since it began. With --follow an agent that is away is
+    waited for, and a new one is read from its first event on. JSON is one object a line.
     """
+    if format_ == "csv":
+        click.echo(csv_text([], [*EventJson.model_fields]))
     reader = _Reader(agent or default_url(), after)
     for event in reader.ask():
-        _print(event, as_json)
+        _print(event, format_)
     while follow:
         time.sleep(POLL_SECONDS)
         for event in reader.ask_patiently():
-            _print(event, as_json)
+            _print(event, format_)
 
 
 class _Reader:
@@ -78,8 +81,7 @@ class _Reader:
         return answer.events
 
     def _ask(self, path: str) -> EventsJson:
-        check, own = partial(refuse_stranger, environ=os.environ), partial(trust, os.environ)
-        return ask(self._agent, path, EventsJson, check=check, trust=own)
+        return ask(self._agent, path, EventsJson, access=AgentAccess(os.environ))
 
     def ask_patiently(self) -> list[EventJson]:
         """The same, but an agent that does not answer has no events; it is named once."""
@@ -102,9 +104,12 @@ class _Reader:
         click.echo(f"ofu-exporter: {shown(text)}", err=True)
 
 
-def _print(event: EventJson, as_json: bool) -> None:
-    if as_json:
+def _print(event: EventJson, format_: str) -> None:
+    if format_ == "json":
         click.echo(json.dumps(event.model_dump(mode="json")))
+    elif format_ == "csv":
+        _, _, row = csv_text([event.model_dump(mode="json")]).partition("\n")
+        click.echo(row)
     else:
         at = datetime.datetime.fromtimestamp(event.unix).astimezone().isoformat(" ", "seconds")
         click.echo(shown(f"{at}  {event.kind.value:<14}  {event.sentence}"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ofu_exporter.cli.answers import print_answer
 from ofu_exporter.cli.step import step_lengths
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.extras import install_command
 
 if TYPE_CHECKING:
     from ofu_exporter.flops.trace.execution import Executed
@@ -46,7 +47,7 @@ def print_executed(config: Path, format_: str, options: Mapping[str, Any]) -> No
     try:
         from ofu_exporter.flops.trace import from_config
     except ImportError as error:
-        raise ConfigError(f"--executed: {error}: pip install 'ofu-exporter[trace]'") from error
+        raise ConfigError(f"--executed: {error}: {install_command('trace')}") from error
     lengths = step_lengths(options)
     streams, samples = from_config.sample_of(lengths)
     found = from_config.executed_of(read, streams, backward=not options["forward_only"])

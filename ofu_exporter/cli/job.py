@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.answers import format_option
+from ofu_exporter.cli.answers import format_option, json_flag
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
 from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue, SqueueJob
@@ -151,7 +151,7 @@ def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str | No
     help="The agent's state file, to look into where the agent is away.",
 )
 @format_option
-@click.option("--json", "format_", flag_value="json", hidden=True, help="--format json.")
+@json_flag
 def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
     """Show what a job's GPUs on this node did, also after it has ended."""
     from ofu_exporter.cli import job_totals
@@ -164,6 +164,7 @@ def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) 
 @click.option("--running", is_flag=True, help="Every job that runs with GPUs, instead of one.")
 @click.option("--nodes", metavar="LIST", help="The job's nodes, such as n[1-4],m7.")
 @click.option("--port", default=9846, show_default=True, help="Port of the agents.")
+@click.option("--https", is_flag=True, help="The agents serve TLS.")
 @click.option(
     "--wait", default=0.0, metavar="SECONDS", help="How long to wait for the job's end everywhere."
 )
@@ -174,6 +175,7 @@ def gather(  # noqa: PLR0913, PLR0917 - one per flag
     running: bool,
     nodes: str | None,
     port: int,
+    https: bool,
     wait: float,
     write: bool,
     slurm_bin: str,
@@ -182,10 +184,11 @@ def gather(  # noqa: PLR0913, PLR0917 - one per flag
     from ofu_exporter.cli import job_totals
 
     slurm = job_totals.commands(slurm_bin, needed=running or write or "[" in (nodes or ""))
+    agents = job_totals.node_agents(port, https)
     if running and not job_id:
-        job_totals.gather_running(slurm, port, write)
+        job_totals.gather_running(slurm, agents, write)
     elif job_id and nodes and not running:
-        job_totals.gather_and_write(slurm, job_id, nodes, port, wait, write)
+        job_totals.gather_and_write(slurm, job_id, nodes, agents, wait, write)
     else:
         raise ConfigError("give a job and its --nodes, or --running")
 

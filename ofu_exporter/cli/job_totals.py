@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,15 @@ import click
 
 from ofu_exporter.cli.answers import print_answer
 from ofu_exporter.client.agent_url import default_url
-from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.errors import OfuError
-from ofu_exporter.jobs.gather import ask, gather
+from ofu_exporter.jobs.gather import NodeAgents, ask, gather
 from ofu_exporter.jobs.state_file import find_in_file
 from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
 from ofu_exporter.schedulers.slurm.squeue import find
+from ofu_exporter.support.bounded_get import shown_url
+from ofu_exporter.terminal.agent_access import AgentAccess
 from ofu_exporter.values.text import shown
 
 
@@ -29,11 +29,11 @@ class NotKnownError(OfuError):
 
 
 def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
-    """Print a job's totals on this node. Raises NotKnownError."""
+    """Print a job's totals on this node. Raises NotKnownError and ConfigError."""
     agent = agent or default_url()
-    answer = ask(agent, job_id, check=partial(refuse_stranger, environ=os.environ))
+    answer = ask(agent, job_id, access=AgentAccess(os.environ))
     totals = answer.totals
-    problems = [f"the agent at {agent} {answer.problem or 'knows nothing of it'}"]
+    problems = [f"the agent at {shown_url(agent)} {answer.problem or 'knows nothing of it'}"]
     if state_file is None:
         problems.append("no --state-file was given")
     elif totals is None:
@@ -59,9 +59,14 @@ def _from_file(path: Path, job_id: str) -> tuple[JobTotals | None, str]:
     return (merged(runs), "") if runs else (None, f"{path} knows nothing of it")
 
 
-def gather_one(job_id: str, nodes: list[str], port: int, wait: float) -> str:
+def node_agents(port: int, https: bool) -> NodeAgents:
+    """The agents of nodes, as this command asks them. Raises ConfigError."""
+    return NodeAgents(port, "https" if https else "http", AgentAccess(os.environ))
+
+
+def gather_one(job_id: str, nodes: list[str], agents: NodeAgents, wait: float) -> str:
     """A job's totals on all its nodes as one line; nodes without totals are named on standard error."""
-    found = gather(nodes, port, job_id, wait)
+    found = gather(nodes, agents, job_id, wait)
     for node, problem in found.problems.items():
         click.echo(f"ofu-exporter: job {job_id}: {node}: {problem}", err=True)
     if not found.totals:
@@ -78,18 +83,18 @@ def commands(slurm_bin: str, needed: bool) -> Commands:
 
 
 def gather_and_write(
-    slurm: Commands, job_id: str, nodes: str, port: int, wait: float, write: bool
+    slurm: Commands, job_id: str, nodes: str, agents: NodeAgents, wait: float, write: bool
 ) -> None:
     """Print the line of one job, and write it into the job's AdminComment if asked to."""
-    line = gather_one(job_id, slurm.hostnames(nodes), port, wait)
+    line = gather_one(job_id, slurm.hostnames(nodes), agents, wait)
     means = f" (AdminComment, by {slurm.write(job_id, line)})" if write else ""
     click.echo(f"job {job_id}: {line}{means}")
 
 
-def gather_running(slurm: Commands, port: int, write: bool) -> None:
+def gather_running(slurm: Commands, agents: NodeAgents, write: bool) -> None:
     """Print and write the line of every job that runs with GPUs; one that fails costs no other."""
     for job_id, nodes in slurm.running():
         try:
-            gather_and_write(slurm, job_id, nodes, port, 0.0, write)
+            gather_and_write(slurm, job_id, nodes, agents, 0.0, write)
         except OfuError as error:
             click.echo(f"ofu-exporter: {shown(str(error))}", err=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import os
 import re
 import time
 from collections.abc import Callable
@@ -12,13 +14,14 @@ from typing import TypeVar
 import click
 from pydantic import ValidationError
 
-from ofu_exporter.errors import ConfigError, OfuError, PageError, SourceError
+from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm.driver import Options
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine
 from ofu_exporter.sources.dcgm.library import NOT_SUPPORTED, DcgmError, Library
+from ofu_exporter.support.bounded_get import PROBLEMS, Limits, get, no_answer, shown_url
 from ofu_exporter.support.durations import duration, seconds
-from ofu_exporter.support.page_client import PageClient
+from ofu_exporter.terminal.agent_access import AgentAccess
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
@@ -28,7 +31,7 @@ SHARED = (
 )
 ASK_SECONDS = 0.2
 """Time between two questions to the agent."""
-MAX_PAGE_BYTES = 16 << 20
+PAGE = Limits(seconds=5.0, most_bytes=16 << 20)
 
 
 def _common_flags(command: CommandT) -> CommandT:
@@ -152,29 +155,33 @@ def _write(file: Path, text: str) -> None:
 def _await(agent: str, name: str, patience: float, file: Path, wanted: float = 1.0) -> None:
     """Wait until a metric of the agent has a value. Raises OfuError; the pause file stays as it is."""
     deadline = time.monotonic() + patience
-    with closing(PageClient(f"{agent.rstrip('/')}/metrics", timeout=5.0)) as page:
-        while True:
-            found, problem = _value(page, name)
-            if found == wanted:
-                return
-            if time.monotonic() > deadline:
-                break
-            time.sleep(ASK_SECONDS)
+    while True:
+        found, problem = _value(agent, name)
+        if found == wanted:
+            return
+        if time.monotonic() > deadline:
+            break
+        time.sleep(ASK_SECONDS)
     if found is not None:
         problem = (
-            f"the agent at {agent} did not follow within {duration(patience)}: it looks for another file, does "
-            "not believe this one (its log says so), or a call of the driver does not return"
+            f"the agent at {shown_url(agent)} does not follow within {duration(patience)}: it looks for another file, "
+            "does not believe this one (its log says so), or a call of the driver does not return"
         )
     raise OfuError(f"{file} is {'written' if wanted else 'gone'}, but {problem}")
 
 
-def _value(page: PageClient, name: str) -> tuple[float | None, str]:
-    """The value of a metric without labels, or why it is not known."""
+def _value(agent: str, name: str) -> tuple[float | None, str]:
+    """The value of a metric without labels, or why it is not known. Raises ConfigError."""
+    where = shown_url(agent)
     try:
-        match = re.search(rf"^{name} (\S+)$", page.fetch(MAX_PAGE_BYTES), re.MULTILINE)
-    except PageError as error:
-        return None, f"no agent answers: {error}"
-    return (float(match[1]), "") if match else (None, f"{page.shown_url} has no {name}")
+        answer = get(agent, "/metrics", "text/plain", PAGE, AgentAccess(os.environ))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return None, f"no agent answers: {where} {no_answer(error)}"
+    if answer.status != http.HTTPStatus.OK:
+        said = PROBLEMS.get(answer.status, f"answers {answer.status}")
+        return None, f"no agent answers: {where} {said}"
+    match = re.search(rf"^{name} (\S+)$".encode(), answer.body, re.MULTILINE)
+    return (float(match[1]), "") if match else (None, f"{where} has no {name}")
 
 
 def _ask(address: str, call: Callable[[HostEngine], None], done: str) -> str:

@@ -13,11 +13,13 @@ from typing import Any
 
 import click
 
+from ofu_exporter.cli.answers import FORMATS, csv_text, json_flag
 from ofu_exporter.cli.help import SubjectCommand, SubjectOption
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.client.agent_url import default_url
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.extras import install_command
 from ofu_exporter.terminal.hosts import Host, parse_hosts, read_hosts
 from ofu_exporter.terminal.plain import for_encoding, page
 from ofu_exporter.terminal.scene import Feed, Scene
@@ -32,8 +34,10 @@ PLAY_SECONDS = 60.0
 PRESET = {**QUIET, "interval": Given(2.0, "this command")}
 """Settings with which it samples without an agent."""
 SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
-"""The agent's settings that it uses for that."""
-TEXTUAL = "the screen needs textual: pip install 'ofu-exporter[top]'; `ofu-exporter top --once` needs nothing"
+"""The settings of the agent that it uses for that."""
+TEXTUAL = (
+    f"the screen needs textual: {install_command('top')}; `ofu-exporter top --once` needs nothing"
+)
 
 
 @click.command(cls=SubjectCommand, short_help="Watch GPUs, jobs and users in the terminal.")
@@ -51,8 +55,15 @@ TEXTUAL = "the screen needs textual: pip install 'ofu-exporter[top]'; `ofu-expor
     help="A file of such hosts; # begins a comment.",
 )
 @click.option("--port", default=9846, metavar="N", help="Port of the agents of --hosts: 9846.")
-@click.option("--once", is_flag=True, help="Print one page of text and exit.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON and exit.")
+@click.option("--https", is_flag=True, help="The agents of --hosts serve TLS.")
+@click.option("--once", is_flag=True, help="Print one page of text, and end.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    help="Print one page, and end.",
+)
+@json_flag
 @click.option(
     "--view",
     type=click.Choice([*VIEWS]),
@@ -98,8 +109,9 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
     hosts: str | None,
     hosts_file: Path | None,
     port: int,
+    https: bool,
     once: bool,
-    as_json: bool,
+    format_: str | None,
     view: str,
     words: str,
     sort: str | None,
@@ -113,11 +125,11 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
     By default this command asks the agent of this node. Without an agent, or with a setting of a source, it samples
     the GPUs itself, as `check` does. --path plays a recording. It never ends a process.
     """
-    is_screen = not (once or as_json)
+    is_screen = not (once or format_)
     colours = theme or ("monochrome" if os.environ.get("NO_COLOR") else "dark")
     if is_screen:
         _check_screen()
-    named = _hosts(agent, hosts, hosts_file, port)
+    named = _hosts(agent, hosts, hosts_file, port, "https" if https else "http")
     feed, seconds = _feed(named, flags, is_screen)
     choice = Choice(view, words, sort or "")
     if is_screen:
@@ -128,21 +140,23 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
         scene = feed.complete(seconds)
     finally:
         feed.stop()
-    _print(scene, choice, as_json, width, THEMES[colours] if _is_coloured(color) else None)
+    _print(scene, choice, format_, width, THEMES[colours] if _is_coloured(color) else None)
     if not any(node.gpus for node in scene.nodes):
         sys.exit(EXIT_SOURCE)
 
 
-def _hosts(agent: str | None, hosts: str | None, file: Path | None, port: int) -> list[Host]:
+def _hosts(
+    agent: str | None, hosts: str | None, file: Path | None, port: int, scheme: str
+) -> list[Host]:
     """The agents that are named. Raises ConfigError."""
     if sum(each is not None for each in (agent, hosts, file)) > 1:
         raise ConfigError("give one of --agent, --hosts and --hosts-file")
     if file is not None:
-        return read_hosts(file, port)
+        return read_hosts(file, port, scheme)
     if hosts is not None:
-        return parse_hosts(hosts, port)
+        return parse_hosts(hosts, port, scheme)
     agent = agent or os.environ.get("OFU_AGENT")
-    return [] if agent is None else parse_hosts(agent, port)
+    return [] if agent is None else parse_hosts(agent, port, scheme)
 
 
 def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
@@ -193,7 +207,7 @@ def _check_screen() -> None:
     except ModuleNotFoundError as error:
         raise ConfigError(TEXTUAL) from error
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        raise ConfigError("the screen needs a terminal: use --once or --json")
+        raise ConfigError("the screen needs a terminal: use --once or --format")
 
 
 def _run_screen(feed: Feed, choice: Choice, colours: str) -> None:
@@ -212,10 +226,13 @@ def _is_coloured(color: str) -> bool:
 
 
 def _print(
-    scene: Scene, choice: Choice, as_json: bool, width: int | None, theme: Theme | None
+    scene: Scene, choice: Choice, format_: str | None, width: int | None, theme: Theme | None
 ) -> None:
-    if as_json:
+    if format_ == "json":
         click.echo(json.dumps(scene.as_data(), indent=1))
+        return
+    if format_ == "csv":
+        click.echo(csv_text(scene.gpu_rows(), ("node", "gpu")))
         return
     text = page(scene, choice, width or shutil.get_terminal_size((100, 24)).columns, theme)
     click.echo(for_encoding(text, sys.stdout.encoding or "ascii"), color=True)

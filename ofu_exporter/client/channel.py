@@ -20,6 +20,8 @@ PATH = "/v1/mfu"
 TIMEOUT_SECONDS = 2.0
 """Longest wait to connect, and for each read. An agent on the same node normally answers in milliseconds."""
 LONGEST_ANSWER = 1 << 18
+TLS_VARIABLES = ("OFU_EXPORTER_CA_FILE", "OFU_EXPORTER_CERT_FILE", "OFU_EXPORTER_KEY_FILE")
+"""Whom to believe, and the certificate to show with its key."""
 
 _ENDED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
@@ -130,9 +132,9 @@ def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnect
 
 
 def trust(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Trusted authorities and the job's own certificate. The files are read again for each connection."""
-    context = ssl.create_default_context(cafile=environ.get("OFU_EXPORTER_CA_FILE") or None)
-    certificate = environ.get("OFU_EXPORTER_CERT_FILE")
+    """Authorities to believe and one's own certificate; the files are read anew for each connection."""
+    authorities, certificate, key = (environ.get(name) or None for name in TLS_VARIABLES)
+    context = ssl.create_default_context(cafile=authorities)
     if certificate:
-        context.load_cert_chain(certificate, environ.get("OFU_EXPORTER_KEY_FILE") or None)
+        context.load_cert_chain(certificate, key)
     return context

@@ -21,6 +21,7 @@ from ofu_exporter.flops.models import Counting, Model, Parameters, padded_vocabu
 from ofu_exporter.flops.passes import Lora, Passes, Recompute
 from ofu_exporter.flops.step_count import Count, How, Line, Total, count, read, read_file
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
+from ofu_exporter.support.extras import install_command
 
 if TYPE_CHECKING:
     from ofu_exporter.flops.mfu import (
@@ -56,7 +57,7 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     try:
         from ofu_exporter.flops.trace import execution  # noqa: PLC0415 - torch takes seconds to import
     except ImportError as error:
-        raise ConfigError(f"executed: {error}: pip install 'ofu-exporter[trace]'") from error
+        raise ConfigError(f"executed: {error}: {install_command('trace')}") from error
     return execution.executed(module, inputs, backward)
 
 

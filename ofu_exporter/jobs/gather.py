@@ -12,8 +12,16 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.totals import JobTotals
-from ofu_exporter.support.bounded_get import Answer, Check, Limits, TooLargeError, get
-from ofu_exporter.values.text import shown
+from ofu_exporter.support.bounded_get import (
+    OPEN,
+    PROBLEMS,
+    Access,
+    Answer,
+    Limits,
+    TooLargeError,
+    get,
+    no_answer,
+)
 
 MOST_AT_ONCE = 64
 MAX_ANSWER_BYTES = 4 << 20
@@ -31,6 +39,17 @@ class NodeAnswer(NamedTuple):
     """Why there are no totals; "" when the agent knows nothing of the job."""
 
 
+class NodeAgents(NamedTuple):
+    """Where the agents of nodes are, and how one is let in."""
+
+    port: int
+    scheme: str = "http"
+    access: Access = OPEN
+
+    def url(self, node: str) -> str:
+        return f"{self.scheme}://{f'[{node}]' if ':' in node else node}:{self.port}"
+
+
 class Gathered(NamedTuple):
     """What the agents of all nodes say of a job."""
 
@@ -40,17 +59,19 @@ class Gathered(NamedTuple):
 
 
 def ask(
-    agent: str, job_id: str, seconds: float = ANSWER_SECONDS, check: Check = lambda _: None
+    agent: str, job_id: str, seconds: float = ANSWER_SECONDS, access: Access = OPEN
 ) -> NodeAnswer:
-    """Ask one agent, `http://host:port` or `unix:/path`, for a job; `check` sees the connection first."""
+    """Ask one agent, `http://host:port`, `https://host:port` or `unix:/path`, for a job.
+
+    Raises ConfigError where `access` cannot be used.
+    """
     path = f"/v1/jobs/{urllib.parse.quote(job_id)}"
     try:
-        answer = get(agent, path, "application/json", Limits(seconds, MAX_ANSWER_BYTES), check)
+        answer = get(agent, path, "application/json", Limits(seconds, MAX_ANSWER_BYTES), access)
     except TooLargeError:
         return NodeAnswer(None, NO_TOTALS)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return NodeAnswer(None, f"does not answer: {shown(why)}")
+        return NodeAnswer(None, no_answer(error))
     if answer.status != 200:
         return NodeAnswer(None, _problem(answer))
     try:
@@ -65,20 +86,21 @@ def ask(
 def _problem(answer: Answer) -> str:
     if answer.status == 404 and b"is known on this node" in answer.body[:4096]:
         return ""
-    if answer.status == 401:
-        return "answers 401: reading is closed there; root may read by the agent's Unix socket"
-    return f"answers {answer.status}"
+    return PROBLEMS[401] if answer.status == 401 else f"answers {answer.status}"
 
 
-def gather(nodes: Sequence[str], port: int, job_id: str, wait: float) -> Gathered:
-    """Ask every node until the job has ended on all that answer, at most for `wait` seconds."""
+def gather(nodes: Sequence[str], agents: NodeAgents, job_id: str, wait: float) -> Gathered:
+    """Ask every node until the job has ended on all that answer, at most for `wait` seconds. Raises ConfigError."""
+
+    def answer(node: str) -> NodeAnswer:
+        return ask(agents.url(node), job_id, access=agents.access)
+
     deadline = time.monotonic() + wait
     answers: dict[str, NodeAnswer] = {}
     with ThreadPoolExecutor(min(MOST_AT_ONCE, max(1, len(nodes)))) as pool:
         waiting = list(dict.fromkeys(nodes))
         while waiting:
-            urls = [f"http://{_host(node)}:{port}" for node in waiting]
-            answers.update(zip(waiting, pool.map(lambda url: ask(url, job_id), urls), strict=True))
+            answers.update(zip(waiting, pool.map(answer, waiting), strict=True))
             waiting = [
                 node
                 for node in waiting
@@ -95,7 +117,3 @@ def gather(nodes: Sequence[str], port: int, job_id: str, wait: float) -> Gathere
             if answer.totals is None
         },
     )
-
-
-def _host(node: str) -> str:
-    return f"[{node}]" if ":" in node else node

@@ -51,6 +51,8 @@ class ReportedMfu(BaseModel):
     """Dense peak of one GPU that the MFU divides by."""
     precision: dict[str, float] | None = None
     """Shares of the FLOPs that the job reported, and that this peak is for."""
+    framework: str = ""
+    """The name of the framework that the job says it uses; empty where none is known."""
     recent_mfu_ratio: float | None = None
     """Mean reported MFU over the last minutes."""
     recent_verdict: Verdict = Verdict.INSUFFICIENT_DATA
@@ -100,6 +102,7 @@ def reported_of(reports: ReportsView) -> ReportedMfu:
         last=reports.at,
         peak_flops=reports.peak_flops,
         precision=None if reports.precision is None else dict(reports.precision),
+        framework=reports.framework,
         recent_mfu_ratio=reports.mfu,
         recent_verdict=reports.verdict,
         recent_stderr_ratio=reports.error.ratio,
@@ -130,6 +133,7 @@ def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | 
     error = compared.error(gpus)
     about = {
         "outcomes": dict(outcomes),
+        "framework": next((one.framework for one in reversed(ordered) if one.framework), ""),
         "verdict": divergence.verdict(compared, gpus),
         "stderr_ratio": error.ratio,
         "stderr_method": error.method,

@@ -11,13 +11,14 @@ import math
 import statistics
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ofu_exporter.values.reading import ClockSample
 
 CLOCK_STEP_HZ = 15e6
 """The driver sets the SM clock in steps of this size (`nvidia-smi -q -d SUPPORTED_CLOCKS`): no read is more exact."""
+ROUNDING = CLOCK_STEP_HZ**2 / 12
+"""Variance of a read that is rounded to such a step."""
 BLIND_SECONDS = 2.5
 """Where the next read is farther away than this, the clock can have been anything the card can do."""
 REMEMBERED_READS = 5
@@ -35,19 +36,27 @@ class Weighed(NamedTuple):
     weight: float
 
 
+class BlindSpan(NamedTuple):
+    """Time that is too far from any read, and the clock that is taken for it."""
+
+    start: float
+    end: float
+    hz: float
+
+
 class _Integral:
     """The integral of a value that is constant in each of some stretches of time, which are in order."""
 
     def __init__(self, stretches: Iterable[tuple[float, float, float]]) -> None:
         self._stretches = list(stretches)
         self._starts = [start for start, _, _ in self._stretches]
-        areas = (value * (end - start) for start, end, value in self._stretches)
+        areas = [value * (end - start) for start, end, value in self._stretches]
         self._before = [0.0, *itertools.accumulate(areas)]
 
     def over(self, start: float, end: float) -> float:
-        return self._until(end) - self._until(start)
+        return self.until(end) - self.until(start)
 
-    def _until(self, time: float) -> float:
+    def until(self, time: float) -> float:
         index = bisect_right(self._starts, time) - 1
         if index < 0:
             return 0.0
@@ -55,49 +64,37 @@ class _Integral:
         return self._before[index] + value * (min(time, end) - start)
 
 
-class _Cell(NamedTuple):
-    """The time inside the window that one read stands for."""
+class ClockCurve(NamedTuple):
+    """The SM clock over one window, which is divided into cells: the time that each read stands for."""
 
-    start: float
-    end: float
-    hz: float
-    variance: float
-    """Variance of the clock about this read, from its difference to the reads beside it."""
-    blind: tuple[tuple[float, float], ...]
-    """Time that is too far from any read."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClockCurve:
-    """The SM clock over one window."""
-
-    cells: tuple[_Cell, ...]
-    reads: int
+    hz: Sequence[float]
+    """What was read, in the order of time."""
+    bounds: Sequence[float]
+    """Where the cells begin, and where the last one ends."""
+    variances: Sequence[float]
+    """Variance of the clock about each read, from its difference to the reads beside it."""
+    blind: Sequence[BlindSpan]
     highest_hz: float
     """The highest clock that is believed of the card."""
     variance: float
     """Variance of a read, in this window and in those before."""
     remembered: int = 0
-    """How many reads of earlier windows are in the variances of the cells too."""
+    """How many reads of earlier windows are in the variances about the reads too."""
 
     def cycles(self, spans: Iterable[tuple[float, float]]) -> list[float]:
         """The cycles that elapsed in each of these stretches of the window."""
-        elapsed = _Integral((cell.start, cell.end, cell.hz) for cell in self.cells)
+        elapsed = _Integral(zip(self.bounds, self.bounds[1:], self.hz, strict=False))
         return [elapsed.over(*span) for span in spans]
 
     def error(self, stretches: Sequence[Weighed]) -> float | None:
         """Standard error of the weighed sum of cycles; None with one read, which shows no spread."""
-        if self.reads < 2:
+        if len(self.hz) < 2:
             return None
         weight = _Integral(stretches)
-        noise = math.fsum(
-            weight.over(cell.start, cell.end) ** 2 * cell.variance for cell in self.cells
-        )
-        unseen = math.fsum(
-            weight.over(*blind) * self._unknown_hz(cell.hz)
-            for cell in self.cells
-            for blind in cell.blind
-        )
+        until = [weight.until(bound) for bound in self.bounds]
+        inside = [after - before for before, after in itertools.pairwise(until)]
+        noise = math.fsum([w**2 * v for w, v in zip(inside, self.variances, strict=True)])
+        unseen = math.fsum([weight.over(a, b) * self._unknown_hz(hz) for a, b, hz in self.blind])
         return math.sqrt(self._small_sample() ** 2 * noise + unseen**2)
 
     def _unknown_hz(self, taken_hz: float) -> float:
@@ -111,8 +108,8 @@ class ClockCurve:
         The spread is that of neighbours' differences, which tell as much as two thirds as many independent reads
         (von Neumann 1941).
         """
-        lengths = [cell.end - cell.start for cell in self.cells]
-        count = math.fsum(lengths) ** 2 / math.fsum(length**2 for length in lengths)
+        lengths = [end - start for start, end in itertools.pairwise(self.bounds)]
+        count = math.fsum(lengths) ** 2 / math.fsum([length**2 for length in lengths])
         freedom = max(1.0, 2 / 3 * (count - 1 + self.remembered))
         return 1 + 1.21 / freedom + 1.44 / freedom**2 + 1.3 / freedom**3
 
@@ -128,41 +125,55 @@ def clock_curve(
     reads = sorted(samples)
     if not reads or end <= start:
         return None
-    own = _variances(reads)
-    usual = statistics.fmean(own)
+    ats, hz = zip(*reads, strict=True)
+    own = _variances(hz)
+    usual = math.fsum(own) / len(own)
     known = usual if remembered is None else remembered
-    variances = [_pooled(variance, len(reads), known) for variance in own]
-    middles = [(a.at + b.at) / 2 for a, b in itertools.pairwise(reads)]
-    bounds = itertools.pairwise([-math.inf, *middles, math.inf])
-    reach = max(BLIND_SECONDS, _usual_gap(reads))
-    cells = []
-    for read, variance, bound in zip(reads, variances, bounds, strict=True):
-        left, right = max(bound[0], start), min(bound[1], end)
-        if right > left:
-            sides = ((left, min(right, read.at - reach)), (max(left, read.at + reach), right))
-            blind = tuple(side for side in sides if side[1] > side[0])
-            cells.append(_Cell(left, right, read.hz, variance, blind))
-    variance = known + FORGETTING * (usual - known)
-    before = 0 if remembered is None else REMEMBERED_READS
-    return ClockCurve(tuple(cells), len(reads), highest_hz, variance, before)
+    count, before = len(own), REMEMBERED_READS * known
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(ats)]
+    bounds = [start, *[min(max(middle, start), end) for middle in middles], end]
+    return ClockCurve(
+        hz=hz,
+        bounds=bounds,
+        variances=[(count * variance + before) / (count + REMEMBERED_READS) for variance in own],
+        blind=_blind(ats, hz, bounds),
+        highest_hz=highest_hz,
+        variance=known + FORGETTING * (usual - known),
+        remembered=0 if remembered is None else REMEMBERED_READS,
+    )
 
 
-def _pooled(variance: float, reads: int, remembered: float) -> float:
-    return (reads * variance + REMEMBERED_READS * remembered) / (reads + REMEMBERED_READS)
+def _blind(ats: Sequence[float], hz: Sequence[float], bounds: Sequence[float]) -> list[BlindSpan]:
+    """The time of each cell that is farther from its read than the clock is known."""
+    far = [
+        cell
+        for cell in zip(ats, hz, bounds, bounds[1:], strict=False)
+        if cell[0] - BLIND_SECONDS > cell[2] or cell[0] + BLIND_SECONDS < cell[3]
+    ]
+    reach = max(BLIND_SECONDS, _usual_gap(ats)) if far else BLIND_SECONDS
+    sides = [
+        side
+        for at, clock_hz, left, right in far
+        for side in (
+            BlindSpan(left, min(right, at - reach), clock_hz),
+            BlindSpan(max(left, at + reach), right, clock_hz),
+        )
+    ]
+    return [side for side in sides if side.end > side.start]
 
 
-def _variances(reads: Sequence[ClockSample]) -> list[float]:
+def _variances(hz: Sequence[float]) -> list[float]:
     """The variance about each read: half of the squared difference to the reads beside it. It is never 0.
 
     Noise makes such differences, and a slow drift hardly does.
     """
-    squares = [(b.hz - a.hz) ** 2 / 2 for a, b in itertools.pairwise(reads)]
+    squares = [(b - a) ** 2 / 2 for a, b in itertools.pairwise(hz)]
     first, last = (squares[0], squares[-1]) if squares else (0.0, 0.0)
     beside = zip([first, *squares], [*squares, last], strict=True)
-    return [(left + right) / 2 + CLOCK_STEP_HZ**2 / 12 for left, right in beside]
+    return [(left + right) / 2 + ROUNDING for left, right in beside]
 
 
-def _usual_gap(reads: Sequence[ClockSample]) -> float:
+def _usual_gap(ats: Sequence[float]) -> float:
     """The time that usually lies between two reads; 0 where there are too few to say."""
-    gaps = [b.at - a.at for a, b in itertools.pairwise(reads)]
+    gaps = [b - a for a, b in itertools.pairwise(ats)]
     return statistics.median_low(gaps) if len(gaps) > 1 else 0.0

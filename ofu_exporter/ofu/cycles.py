@@ -8,7 +8,7 @@ the any-tensor ratio first, and used only after they have agreed several windows
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ofu_exporter.values.reading import CycleTotals
 
@@ -23,8 +23,7 @@ ACTIVITY_TOLERANCE = 0.02
 """Counted and measured tensor activity may differ by this much, absolute."""
 
 
-@dataclass(frozen=True, slots=True)
-class CycleTrust:
+class CycleTrust(NamedTuple):
     """How far the counters of one GPU are believed."""
 
     previous: CycleTotals | None = None
@@ -46,8 +45,7 @@ class CycleTrust:
         return self.agreed >= AGREEING_WINDOWS and known and near
 
 
-@dataclass(frozen=True, slots=True)
-class CycleVerdict:
+class CycleVerdict(NamedTuple):
     """The trust after one window, and what the counters say where they are believed."""
 
     trust: CycleTrust
@@ -56,8 +54,7 @@ class CycleVerdict:
     implausible: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(NamedTuple):
     """What the other counters say about the same window."""
 
     seconds: float
@@ -84,13 +81,12 @@ def judge(trust: CycleTrust, totals: CycleTotals | None, expected: Expected) -> 
     if scale is None or not _possible(elapsed, tensor, scale, expected):
         return CycleVerdict(CycleTrust(totals), implausible=True)
     if trust.earned:
-        trust = replace(trust, previous=totals)
+        trust = trust._replace(previous=totals)
         return CycleVerdict(trust, tensor / elapsed, elapsed / scale / expected.seconds)
     grown = _grown(trust if scale == trust.scale else CycleTrust(scale=scale), elapsed, expected)
     astray = _has_gone_astray(grown)
-    return CycleVerdict(
-        replace(CycleTrust() if astray else grown, previous=totals), implausible=astray
-    )
+    after = (CycleTrust() if astray else grown)._replace(previous=totals)
+    return CycleVerdict(after, implausible=astray)
 
 
 def _grown(trust: CycleTrust, elapsed: float, expected: Expected) -> CycleTrust:
@@ -98,8 +94,7 @@ def _grown(trust: CycleTrust, elapsed: float, expected: Expected) -> CycleTrust:
     if expected.clock_error_hz is None:
         return trust
     error = expected.clock_error_hz * expected.seconds
-    return replace(
-        trust,
+    return trust._replace(
         agreed=trust.agreed + 1,
         counted=trust.counted + elapsed / trust.scale,
         polled=trust.polled + expected.sm_clock_hz * expected.seconds,

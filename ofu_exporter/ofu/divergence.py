@@ -51,8 +51,7 @@ class Thresholds:
 DEFAULT = Thresholds()
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(NamedTuple):
     """An MFU against an OFU."""
 
     difference: float

@@ -40,9 +40,10 @@ def utilization_over_domains(
     activity: Mapping[str, float], sm_clock_hz: float, tensor_clock_hz: Mapping[str, float]
 ) -> float:
     """OFU when several clock domains were busy in one window: the sum over the domains."""
+    low_hz = tensor_clock_hz[LOW_PRECISION]
     return math.fsum(
-        utilization(
-            active, sm_clock_hz, tensor_clock_hz.get(domain, tensor_clock_hz[LOW_PRECISION])
-        )
-        for domain, active in activity.items()
+        [
+            utilization(active, sm_clock_hz, tensor_clock_hz.get(domain, low_hz))
+            for domain, active in activity.items()
+        ]
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ofu_exporter.hardware import unrated
 from ofu_exporter.hardware.gpu_models import GpuModel
@@ -21,14 +20,11 @@ from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
 
 
-@dataclass(frozen=True, slots=True)
-class GpuState:
+class GpuState(NamedTuple):
     """What is remembered of one GPU from tick to tick."""
 
     gpu: Gpu
     rating: Rating | None
-    seen_at: float = 0.0
-    """When the source last named the GPU, on the monotonic clock."""
     share: Share = WHOLE
     """The part of a whole GPU that the device counts as."""
     rows: Sequence[GpuModel] = ()
@@ -39,21 +35,22 @@ class GpuState:
     fresh_until: float = 0.0
     utilization_seconds: float = 0.0
     observed_seconds: float = 0.0
-    rejected: Mapping[str, int] = field(default_factory=dict)
-    trust: CycleTrust = field(default_factory=CycleTrust)
+    rejected: Mapping[str, int] = {}
+    trust: CycleTrust = CycleTrust()
     clock_variance: float | None = None
     """Variance of a read of the SM clock, over the last windows."""
-    suspicion: Suspicion = field(default_factory=Suspicion)
+    suspicion: Suspicion = Suspicion()
     sampled_at: float | None = None
     counted_before: float = -math.inf
     """Monotonic time up to which an earlier agent had counted this GPU."""
+    seen_at: float | None = None
+    """Monotonic time at which the source last named the GPU; None while it does."""
 
 
 def take_fault(state: GpuState, fault: Fault) -> GpuState:
     """The state after a fault: a GPU that cannot be read shows nothing of what it showed before."""
     reason, detail = unrated.explain(state.gpu, fault.reason, fault.detail)
-    return replace(
-        state,
+    return state._replace(
         window=None,
         reason=reason,
         detail=detail,
@@ -74,11 +71,11 @@ def take_reading(
         return refused, None
     verdict = plausibility.judge(state.suspicion, reading)
     if verdict.rejection is not None:
-        suspected = replace(state, suspicion=verdict.suspicion)
+        suspected = state._replace(suspicion=verdict.suspicion)
         return _disbelieve(suspected, verdict.rejection, verdict.detail), None
     gap = state.sampled_at is None or reading.start > state.sampled_at + OVERLAP_SECONDS
     trust = CycleTrust() if gap else state.trust
-    outcome = measure(reading, state.rating, trust, state.clock_variance)
+    outcome = measure(reading, state.rating, trust, state.clock_variance, state.share.ratio)
     known = outcome.clock_variance if outcome.clock_variance is not None else state.clock_variance
     changes: dict[str, Any] = {
         "suspicion": verdict.suspicion,
@@ -89,22 +86,22 @@ def take_reading(
         "reason": outcome.reason,
         "detail": outcome.detail,
     }
-    if outcome.window is None:
-        return replace(state, **changes), None
-    window = replace(outcome.window, share=state.share.ratio)
+    window = outcome.window
+    if window is None:
+        return state._replace(**changes), None
     if outcome.reason is not None:
         reason, detail = unrated.explain(state.gpu, outcome.reason, outcome.detail)
         changes.update(reason=reason, detail=detail)
     longest = max(interval, window.seconds, reading.pace)
     changes.update(window=window, fresh_until=window.end + 2.5 * longest + 1.0)
     if window.utilization is None or not reading.counts:
-        return replace(state, **changes), None
+        return state._replace(**changes), None
     changes.update(
         utilization_seconds=state.utilization_seconds + window.utilization * window.gpu_seconds,
         observed_seconds=state.observed_seconds + window.gpu_seconds,
         sampled_at=window.end,
     )
-    return replace(state, **changes), window
+    return state._replace(**changes), window
 
 
 def _refused(state: GpuState, reading: Reading) -> GpuState | None:
@@ -119,15 +116,15 @@ def _refused(state: GpuState, reading: Reading) -> GpuState | None:
 
 def _disbelieve(state: GpuState, why: Rejection, detail: str) -> GpuState:
     """The state after counters that cannot all be true: they are counted and marked, and none is shown."""
-    marked = replace(
-        state, window=None, reason=Reason.IMPLAUSIBLE, detail=detail, trust=CycleTrust()
+    marked = state._replace(
+        window=None, reason=Reason.IMPLAUSIBLE, detail=detail, trust=CycleTrust()
     )
     return reject(marked, [why])
 
 
 def reject(state: GpuState, rejections: Sequence[Rejection]) -> GpuState:
     """Count values that were not believed."""
-    return replace(state, rejected=_counted(state.rejected, rejections)) if rejections else state
+    return state._replace(rejected=_counted(state.rejected, rejections)) if rejections else state
 
 
 def _counted(before: Mapping[str, int], rejections: Sequence[Rejection]) -> Mapping[str, int]:
@@ -141,7 +138,7 @@ def _counted(before: Mapping[str, int], rejections: Sequence[Rejection]) -> Mapp
 def expire(state: GpuState, now: float) -> GpuState:
     """Drop a window that is too old to be shown."""
     if state.window is not None and now > state.fresh_until:
-        return replace(state, window=None, reason=Reason.STALE)
+        return state._replace(window=None, reason=Reason.STALE)
     return state
 
 

@@ -23,7 +23,6 @@ The windows before a counter was found to stand still have been counted; that ca
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ
@@ -61,8 +60,7 @@ Span = tuple[float, float]
 NOTHING = (math.inf, -math.inf)
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
+class Suspicion(NamedTuple):
     """What has made one GPU's counters suspicious until now."""
 
     activity: tuple[float, ...] = ()
@@ -119,15 +117,13 @@ def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
             dead_windows=suspicion.dead_windows + 1 if _is_dead(reading) else 0,
             contradicted_since=_contradicted_since(suspicion, reading),
         )
-    pipes = (reading.pipes[pipe] for pipe in sorted(reading.pipes))
-    activity = (reading.tensor_active, *pipes)
+    activity = (reading.tensor_active, *[reading.pipes[pipe] for pipe in sorted(reading.pipes)])
     if not _same(activity, suspicion.activity):
         suspicion = Suspicion(activity, reading.end)
-    engine = (reading.evidence or Evidence()).graphics_active
+    engine = (reading.evidence or Evidence()).busy_ratio
     # A read that is no clock says nothing of the work: a clock that comes back has not changed.
     clocks = [sample.hz for sample in reading.clocks if 0 < sample.hz <= ABSURD_CLOCK_HZ]
-    return replace(
-        suspicion,
+    return suspicion._replace(
         windows=suspicion.windows + 1,
         graphics=_wider(suspicion.graphics, engine),
         clock_hz=_wider(suspicion.clock_hz, math.fsum(clocks) / len(clocks) if clocks else None),
@@ -171,9 +167,9 @@ def _same(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 def _is_dead(reading: Reading) -> bool:
     """Whether the other counters show work and no pipe counted one instruction."""
     known = reading.evidence or Evidence()
-    if known.graphics_active is None or known.other_active is None:
+    if known.busy_ratio is None or known.other_active is None:
         return False
-    busy = known.graphics_active >= BUSY_GRAPHICS and draws_power(known)
+    busy = known.busy_ratio >= BUSY_GRAPHICS and draws_power(known)
     return busy and reading.tensor_active == 0 and known.other_active == 0
 
 

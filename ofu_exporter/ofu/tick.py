@@ -17,7 +17,7 @@ from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, tak
 from ofu_exporter.ofu.job_state import Jobs, JobState, all_counted, forget, views
 from ofu_exporter.ofu.owners import OwnerState, count_unknown, take_changes, with_rejected
 from ofu_exporter.ofu.unwatched import settle
-from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.values.gpu import Gpu, GpuKey, Share
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey, Ownership
 from ofu_exporter.values.reading import Fault, Reading, Window
@@ -36,6 +36,8 @@ CLOCK_STEP_SECONDS = 1.0
 class State:
     """All that is remembered from tick to tick."""
 
+    at: float = 0.0
+    """Monotonic time of the last tick."""
     gpus: Mapping[GpuKey, GpuState] = field(default_factory=dict)
     jobs: Jobs = field(default_factory=dict)
     owners: OwnerState = field(default_factory=OwnerState)
@@ -93,7 +95,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     if gpus and all(known.reason is not Reason.STARTING for known in gpus.values()):
         owners = count_unknown(owners)  # every GPU has been read, so all names are known
         owners, jobs = settle(owners, all_counted(jobs), found, now)
-    state = replace(state, gpus=gpus, jobs=forget(jobs, tick.now), owners=owners)
+    state = replace(state, at=tick.now, gpus=gpus, jobs=forget(jobs, tick.now), owners=owners)
     return state, _snapshot(state, tick)
 
 
@@ -146,27 +148,23 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
     """
     there = {gpu.uuid for gpu in named.values()}
     parts = shares(named.values(), tick.rows)
-    states = {
-        key: replace(_described(state, gpu, tick.rows), share=parts[key], seen_at=tick.now)
-        for key, gpu in named.items()
-    }
+    states = {key: _described(state, gpu, parts[key], tick.rows) for key, gpu in named.items()}
     gone = [
-        (key, known)
+        (state.at if known.seen_at is None else known.seen_at, key, known)
         for key, known in state.gpus.items()
-        if known.observed_seconds > 0
-        and tick.now - known.seen_at < FORGET_AFTER_SECONDS
-        and known.gpu.uuid not in there
+        if known.observed_seconds > 0 and known.gpu.uuid not in there
     ]
-    gone.sort(key=lambda each: each[1].seen_at)
-    return {**states, **dict(gone[-MOST_GONE:])}
+    kept = [each for each in gone if tick.now - each[0] < FORGET_AFTER_SECONDS]
+    kept.sort(key=lambda each: each[0])
+    return {**states, **{key: known._replace(seen_at=at) for at, key, known in kept[-MOST_GONE:]}}
 
 
-def _described(state: State, gpu: Gpu, rows: Sequence[GpuModel]) -> GpuState:
+def _described(state: State, gpu: Gpu, share: Share, rows: Sequence[GpuModel]) -> GpuState:
     """What is remembered of a GPU, as its source describes it now."""
     known = state.gpus.get(gpu.key)
     if known is None:
         before = state.counted_before.get(gpu.key, -math.inf)
-        return GpuState(gpu, rate(gpu, rows), rows=rows, counted_before=before)
-    if known.gpu == gpu and known.rows == rows:
+        return GpuState(gpu, rate(gpu, rows), share, rows, counted_before=before)
+    if (known.gpu, known.share, known.rows, known.seen_at) == (gpu, share, rows, None):
         return known
-    return replace(known, gpu=gpu, rating=rate(gpu, rows), rows=rows)
+    return known._replace(gpu=gpu, rating=rate(gpu, rows), share=share, rows=rows, seen_at=None)

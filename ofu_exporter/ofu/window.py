@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ofu_exporter.ofu import cycles, formula
 from ofu_exporter.ofu.clock import ClockCurve, Weighed, clock_curve
-from ofu_exporter.ofu.cycles import CycleTrust, Expected
+from ofu_exporter.ofu.cycles import CycleTrust, CycleVerdict, Expected
 from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ, LOWEST_CLOCK_HZ, Rating
 from ofu_exporter.values.reading import (
     LONGEST_WINDOW_SECONDS,
@@ -30,8 +31,7 @@ TILED_SECONDS = 1e-3
 _ACCEPTED_SECONDS = (0.9 * SHORTEST_WINDOW_SECONDS, 2 * LONGEST_WINDOW_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(NamedTuple):
     """What the activity and the polled clock say of a window."""
 
     tensor_active: float
@@ -43,8 +43,7 @@ class Polled:
     error: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The result of one reading: a window, why it has no OFU, and every value that was not believed."""
 
     window: Window | None
@@ -57,12 +56,17 @@ class Outcome:
 
 
 def measure(
-    reading: Reading, rating: Rating | None, trust: CycleTrust, clock_variance: float | None = None
+    reading: Reading,
+    rating: Rating | None,
+    trust: CycleTrust,
+    clock_variance: float | None = None,
+    share: float = 1.0,
 ) -> Outcome:
     """Check every value of a reading and compute its OFU, which needs a rating.
 
     An impossible value is never clamped or replaced: it is named in `rejected`, and the window is
-    refused when nothing believable is left of what it needs. `clock_variance` is what the last outcome said.
+    refused when nothing believable is left of what it needs. `clock_variance` is what the last outcome said,
+    `share` the part of a whole GPU that the device counts as.
     """
     length = _length_rejection(reading)
     if length is not None:
@@ -76,32 +80,37 @@ def measure(
     if clock is None and refused:
         return _refused(reading, refused)
     if reading.tensor_active is None or clock is None or rating is None:
-        return _incomplete(reading, clock, refused)
+        return _incomplete(reading, clock, refused, share)
     polled, refused_pipes = _polled(reading, rating, clock)
-    outcome = _computed(reading, rating, trust, polled)
-    rejected = (*refused, *refused_pipes, *outcome.rejected)
-    return replace(outcome, rejected=rejected, clock_variance=clock.variance)
+    verdict = cycles.judge(trust, reading.cycles, _expected(reading, rating, polled, limit_hz))
+    if verdict.implausible:
+        refused_pipes.append(Rejection.CYCLES_IMPLAUSIBLE)
+    return Outcome(
+        window=_window(reading, rating, polled, verdict, share),
+        trust=verdict.trust,
+        rejected=(*refused, *refused_pipes),
+        clock_variance=clock.variance,
+    )
 
 
-def _incomplete(reading: Reading, clock: ClockCurve | None, refused: list[Rejection]) -> Outcome:
+def _incomplete(
+    reading: Reading, clock: ClockCurve | None, refused: list[Rejection], share: float
+) -> Outcome:
     """A window with what was measured, and the reason why that makes no OFU."""
+    span = reading.start, reading.end
     window = Window(
         start=reading.start,
         end=reading.end,
         tensor_active=reading.tensor_active,
         pipes=_believable_pipes(reading)[0],
-        sm_clock_hz=_mean_hz(clock, reading) if clock else None,
+        sm_clock_hz=clock.cycles([span])[0] / (reading.end - reading.start) if clock else None,
+        share=share,
         clock_limits=reading.clock_limits,
     )
     reason = Reason.UNKNOWN_MODEL if clock else Reason.NO_CLOCK
     if reading.tensor_active is None:
         reason = Reason.NO_TENSOR_COUNTER
     return Outcome(window, CycleTrust(reading.cycles), reason, rejected=tuple(refused))
-
-
-def _mean_hz(clock: ClockCurve, reading: Reading) -> float:
-    (cycles,) = clock.cycles([(reading.start, reading.end)])
-    return cycles / (reading.end - reading.start)
 
 
 def clock_limit_hz(reading: Reading, rating: Rating | None) -> float:
@@ -115,13 +124,14 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     """What activity and polled clock say: each part of the window is multiplied by the clock of its own time."""
     believed, refused = _believable_pipes(reading)
     parts = _parts(reading, believed)
-    elapsed = clock.cycles(part[:2] for part in parts)
+    seconds = reading.end - reading.start
+    *elapsed, cycles = clock.cycles([*(part[:2] for part in parts), (reading.start, reading.end)])
+    all_parts = math.fsum(elapsed)
 
     def share(activity: Iterable[float]) -> float:
-        return math.fsum(a * n for a, n in zip(activity, elapsed, strict=True)) / math.fsum(elapsed)
+        return math.fsum(map(operator.mul, activity, elapsed)) / all_parts
 
     per_hz = [_per_hz(part.tensor_active, part.pipes, rating) for part in parts]
-    seconds = reading.end - reading.start
     cycles_error = clock.error([Weighed(reading.start, reading.end, 1.0)])
     if len(parts) == 1:  # all cycles weigh the same
         error = None if cycles_error is None else cycles_error * per_hz[0]
@@ -129,9 +139,9 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
         weights = zip(parts, per_hz, strict=True)
         error = clock.error([Weighed(part.start, part.end, weight) for part, weight in weights])
     polled = Polled(
-        tensor_active=share(part.tensor_active for part in parts),
-        pipes={name: share(part.pipes[name] for part in parts) for name in believed},
-        hz=_mean_hz(clock, reading),
+        tensor_active=share([part.tensor_active for part in parts]),
+        pipes={name: share([part.pipes[name] for part in parts]) for name in believed},
+        hz=cycles / seconds,
         hz_error=_over(cycles_error, seconds),
         error=_over(error, seconds),
     )
@@ -140,12 +150,11 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
 
 def _parts(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
     """The parts of a window, with the pipes that are believed. Parts that leave some of it out are not used."""
-    whole = ActivitySample(reading.start, reading.end, reading.tensor_active or 0.0, reading.pipes)
-    covered = math.fsum(part.end - part.start for part in reading.parts)
-    tiled = abs(covered - (reading.end - reading.start)) <= TILED_SECONDS
+    covered = math.fsum([part.end - part.start for part in reading.parts])
+    if abs(covered - (reading.end - reading.start)) > TILED_SECONDS:
+        return [ActivitySample(reading.start, reading.end, reading.tensor_active or 0.0, believed)]
     return [
-        part._replace(pipes={name: part.pipes[name] for name in believed})
-        for part in (reading.parts if tiled else (whole,))
+        part._replace(pipes={name: part.pipes[name] for name in believed}) for part in reading.parts
     ]
 
 
@@ -159,22 +168,28 @@ def _per_hz(tensor_active: float, pipes: Mapping[str, float], rating: Rating) ->
     return formula.utilization_over_domains(domains, 1.0, rating.tensor_clock_hz)
 
 
-def _computed(reading: Reading, rating: Rating, trust: CycleTrust, polled: Polled) -> Outcome:
-    expected = Expected(
+def _expected(reading: Reading, rating: Rating, polled: Polled, limit_hz: float) -> Expected:
+    """What the cycle counters are compared with."""
+    return Expected(
         seconds=reading.end - reading.start,
         tensor_active=polled.tensor_active,
         sm_clock_hz=polled.hz,
         clock_error_hz=polled.hz_error,
-        clock_limit_hz=clock_limit_hz(reading, rating),
+        clock_limit_hz=limit_hz,
         sm_count=reading.gpu.sm_count or (None if reading.gpu.instance else rating.sm_count),
     )
-    verdict = cycles.judge(trust, reading.cycles, expected)
+
+
+def _window(
+    reading: Reading, rating: Rating, polled: Polled, verdict: CycleVerdict, share: float
+) -> Window:
+    """The window, by the cycle counters where these are believed."""
     hz, active = polled.hz, polled.tensor_active
     method, stderr = "point" if polled.error is None else "polled", polled.error
     if verdict.sm_clock_hz is not None and verdict.tensor_active is not None:
         hz, active = verdict.sm_clock_hz, verdict.tensor_active
         method, stderr = "cycles", 0.0
-    window = Window(
+    return Window(
         start=reading.start,
         end=reading.end,
         tensor_active=active,
@@ -183,10 +198,9 @@ def _computed(reading: Reading, rating: Rating, trust: CycleTrust, polled: Polle
         utilization=_per_hz(active, polled.pipes, rating) * hz,
         stderr=stderr,
         clock_method=method,
+        share=share,
         clock_limits=reading.clock_limits,
     )
-    refused = (Rejection.CYCLES_IMPLAUSIBLE,) if verdict.implausible else ()
-    return Outcome(window, verdict.trust, rejected=refused)
 
 
 def _refused(reading: Reading, rejected: list[Rejection]) -> Outcome:
@@ -213,16 +227,14 @@ def _length_rejection(reading: Reading) -> Rejection | None:
 
 
 def _ratio_rejection(value: float | None) -> Rejection | None:
-    if value is None:
+    if value is None or 0.0 <= value <= MAX_RATIO:
         return None
-    if not math.isfinite(value):
-        return Rejection.NOT_A_NUMBER
-    return None if 0.0 <= value <= MAX_RATIO else Rejection.TENSOR_OUT_OF_RANGE
+    return Rejection.TENSOR_OUT_OF_RANGE if math.isfinite(value) else Rejection.NOT_A_NUMBER
 
 
 def _activity_rejection(reading: Reading) -> Rejection | None:
     """Why the tensor activity cannot be true, of the window or of any part of it."""
-    values = (reading.tensor_active, *(part.tensor_active for part in reading.parts))
+    values = [reading.tensor_active, *[part.tensor_active for part in reading.parts]]
     return next(filter(None, map(_ratio_rejection, values)), None)
 
 
@@ -230,7 +242,7 @@ def _believable_pipes(reading: Reading) -> tuple[dict[str, float], list[Rejectio
     """The pipes whose ratios can be true, and a rejection for each other pipe: a bad pipe does not cost the window."""
     kept, refused = {}, []
     for pipe, value in reading.pipes.items():
-        values = (value, *(part.pipes.get(pipe, math.nan) for part in reading.parts))
+        values = [value, *[part.pipes.get(pipe, math.nan) for part in reading.parts]]
         rejection = next(filter(None, map(_ratio_rejection, values)), None)
         if rejection is None:
             kept[pipe] = value
@@ -246,10 +258,11 @@ def _believable_clocks(
     kept: list[ClockSample] = []
     refused: list[Rejection] = []
     for sample in samples:
-        if not (math.isfinite(sample.hz) and math.isfinite(sample.at)):
-            refused.append(Rejection.NOT_A_NUMBER)
-        elif not LOWEST_CLOCK_HZ <= sample.hz <= limit_hz:
+        at, hz = sample
+        if LOWEST_CLOCK_HZ <= hz <= limit_hz and math.isfinite(at):
+            kept.append(sample)
+        elif math.isfinite(hz) and math.isfinite(at):
             refused.append(Rejection.CLOCK_OUT_OF_RANGE)
         else:
-            kept.append(sample)
+            refused.append(Rejection.NOT_A_NUMBER)
     return kept, refused

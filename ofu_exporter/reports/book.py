@@ -101,6 +101,7 @@ class ReportBook:
                 tile_overhead=adjusted.tile_overhead if adjusted else None,
                 tile_overhead_bound=adjusted.bound if adjusted else None,
             ),
+            framework=framework_name(reported.framework),
             peak_flops=reported.peak_flops,
             at=reported.last,
             heard_at=now.monotonic,
@@ -335,5 +336,5 @@ def _taken(report: MfuReport, facts: MfuReport | None, hardware: Hardware) -> _T
     if report.model is not None and (problem := model_count.problem(report.model)):
         # The report's MFU needs no model, so it is compared anyway.
         whole = whole.model_copy(update={"model": None})
-        stated = replace(stated, warnings=(*stated.warnings, problem))
+        stated = stated._replace(warnings=(*stated.warnings, problem))
     return _TakenReport(whole, hardware, stated)

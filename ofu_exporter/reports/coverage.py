@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ofu_exporter.ofu.job_state import observed
 from ofu_exporter.values.job import GpuUsage
@@ -25,8 +25,7 @@ SLACK_SECONDS = 1.0
 read one after the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of time that reports cover, on the monotonic clock."""
 
     start: float
@@ -38,8 +37,7 @@ class Span:
     sums: Compared = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(NamedTuple):
     """The spans that one job's reports cover, and their sums."""
 
     spans: tuple[Span, ...] = ()
@@ -68,10 +66,10 @@ def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Covera
         if follows and end - last.start <= GRAIN_SECONDS:
             seconds, mean = _joined(last, mfu, end - max(start, last.end))
             span = Span(last.start, end, mean, seconds)
-            return replace(coverage, spans=(*spans[:-1], span), reported_until=end)
+            return coverage._replace(spans=(*spans[:-1], span), reported_until=end)
     if coverage.reported_until is not None:
         start = max(start, coverage.reported_until)
-    return replace(coverage, spans=(*spans, Span(start, end, mfu, end - start)), reported_until=end)
+    return coverage._replace(spans=(*spans, Span(start, end, mfu, end - start)), reported_until=end)
 
 
 def summed(
@@ -89,10 +87,10 @@ def summed(
     waiting = list(coverage.spans[coverage.settled :])
     for place in range(0 if all_spans else max(len(waiting) - 1, 0), len(waiting)):
         span = waiting[place]
-        waiting[place] = replace(span, sums=sums_of(span.mfu, span.start, span.end, usage))
+        waiting[place] = span._replace(sums=sums_of(span.mfu, span.start, span.end, usage))
     is_over = bool(before) and before[0].end <= now - horizon
     if not (is_over or (waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS)):
-        return replace(coverage, spans=(*before, *waiting))
+        return coverage._replace(spans=(*before, *waiting))
     life, done = coverage.life, [span for span in before if span.end > now - horizon]
     while waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS:
         life = life.plus(waiting[0].sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -43,6 +44,7 @@ FACTS = (
     *("tile_overhead", "tile_overhead_bound"),
 )
 """Fields that hold until the job reports another value."""
+_FACTS_OF = attrgetter(*FACTS)
 
 PLAIN: dict[str, object] = {}
 """Context of a validation: the text was already checked for half surrogate pairs."""
@@ -183,8 +185,9 @@ class MfuReport(_Body):
         )
 
     def facts(self) -> tuple[object, ...]:
-        """The facts of the job in this report, in the order of `FACTS`."""
-        return tuple(getattr(self, name) for name in FACTS)
+        """What the report says of the job itself, in the order of `FACTS`."""
+        found: tuple[object, ...] = _FACTS_OF(self)
+        return found
 
     def with_facts(self, before: MfuReport) -> MfuReport:
         """The report with the facts of an earlier one that it does not repeat.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ofu_exporter import flops
-from ofu_exporter.flops.mfu import SAME, peak_mistakes, ratio_mistakes
+from ofu_exporter.flops.mfu import SAME, effective_peak, peak_mistakes, ratio_mistakes
 from ofu_exporter.hardware.gpu_models import find
 from ofu_exporter.reports.messages import MfuReport, out_of_range
 from ofu_exporter.reports.model_count import flops_per_token
@@ -41,9 +41,8 @@ class Hardware:
         return bool(self.peaks) and find(Gpu(index="", uuid="", name=self.name)) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Stated:
-    """The MFU of a report against the right peak."""
+class Stated(NamedTuple):
+    """The MFU that a report comes to."""
 
     mfu: float | None
     """MFU against `peak_flops`; None if the report has only facts."""
@@ -108,7 +107,7 @@ def _peak(shares: Mapping[str, float], hardware: Hardware) -> float | None:
             f"{hardware.name or 'the GPUs'}: no known dense peak in {missing[0]}; "
             f"known: {', '.join(hardware.peaks)}",
         )
-    return flops.effective_peak(shares, hardware.peaks)
+    return effective_peak(shares, hardware.peaks)
 
 
 def _mfu(

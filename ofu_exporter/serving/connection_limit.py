@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import time
@@ -28,6 +29,8 @@ small to Python: by itself it would let hundreds of MiB gather."""
 
 class RequestPhase(Enum):
     """What a connection waits for, and the longest wait in seconds."""
+
+    __hash__ = object.__hash__  # Enum's own is written in Python, and every request needs some
 
     HELLO = "hello", 10.0
     """The client: all of its first request's head, or of its first record of TLS."""
@@ -85,6 +88,8 @@ class ConnectionLimit:
         self.buffer = memoryview(bytearray(READ_BYTES))
         """Every connection is read into this buffer; the bytes are copied before the next connection is read."""
         self.most = most
+        self.occupied = asyncio.Event()
+        """Set while a connection is open."""
         self._clock = clock
         self._all: dict[Member, None] = {}
         self._waiting: OrderedDict[Member, tuple[RequestPhase, float]] = OrderedDict()
@@ -103,6 +108,7 @@ class ConnectionLimit:
             self._log_flood()
             self.make_room()
         self._all[newcomer] = None
+        self.occupied.set()
 
     def _log_flood(self) -> None:
         now = self._clock()
@@ -157,6 +163,8 @@ class ConnectionLimit:
         self._all.pop(member, None)
         self._forget(member)
         self.queue.discard(member)
+        if not self._all:
+            self.occupied.clear()
 
     def close(self, member: Member) -> None:
         """Close a connection at once, whatever is still to be sent."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import time
 from asyncio import sslproto
+from email.utils import formatdate
+from functools import lru_cache
 from typing import Any
 
 import h11
@@ -14,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ofu_exporter.serving.access import CERTIFIED
 from ofu_exporter.serving.arrivals import Arrival
 from ofu_exporter.serving.connection_limit import READ_BYTES, ConnectionLimit, RequestPhase
+from ofu_exporter.serving.exchange import Exchange
 from ofu_exporter.serving.request_queue import TurnKind, lane_of
 from ofu_exporter.serving.tls import WriterContext
 from ofu_exporter.support.peers import peer_uid
@@ -32,6 +36,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
 
     def __init__(self, limit: ConnectionLimit, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
+        self.conn = Exchange(READ_BYTES)  # type: ignore[assignment]
         self.peer = ""
         self._limit = limit
         self._accepted: socket.socket | None = None
@@ -127,6 +132,20 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         else:
             super().handle_events()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, or the rest of one: its application is told that the client has left.
+
+        An answer that has begun is the last one, so the connection just ends.
+        """
+        may_answer = self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if may_answer:
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
     def _wait(self, lane: TurnKind) -> None:
         self._unset_keepalive_if_required()
         self.transport.pause_reading()
@@ -141,6 +160,8 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         self._queued = False
+        own = self.config.encoded_headers
+        self.server_state.default_headers = [(b"date", _date(int(time.time()))), *own]
         data, self._held = self._held, b""
         if data:
             super().data_received(data)
@@ -196,3 +217,9 @@ def _is_certified(transport: asyncio.BaseTransport) -> bool:
 def _peer(own_end: socket.socket) -> int | None:
     """The user at the other end of the Unix socket; None of an address."""
     return peer_uid(own_end) if own_end.family == socket.AF_UNIX else None
+
+
+@lru_cache(maxsize=1)
+def _date(unix: int) -> bytes:
+    """The time as HTTP writes it (RFC 9110, 5.6.7)."""
+    return formatdate(unix, usegmt=True).encode()

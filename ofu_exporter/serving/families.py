@@ -28,16 +28,17 @@ from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 def families(snapshot: Snapshot, faults: Faults) -> Iterator[MetricFamily]:
     """The metrics of a snapshot, of which nothing has become too old."""
+    gpus = [(_gpu_labels(view), view) for view in snapshot.gpus]
     for metric in GPU_METRICS:
         family = MetricFamily(metric.spec)
-        for view in snapshot.gpus:
-            labels = _gpu_labels(view)
+        for labels, view in gpus:
             for extra, value in faults.rows(metric.spec.name, metric.rows, view, snapshot):
-                family.add_metric([*labels, *extra], value)
+                family.add_metric(labels + extra, value)
         yield family
+    models = _of_each_model(snapshot)
     for model_metric in MODEL_METRICS:
         spec = model_metric.spec
-        made = (faults.rows(spec.name, model_metric.rows, view) for view in snapshot.gpus)
+        made = (faults.rows(spec.name, model_metric.rows, view) for view in models)
         yield filled(spec, once(chain.from_iterable(made)))
     yield filled(GPU_SHARED, _sharing(snapshot))
     for job_metric in JOB_METRICS:
@@ -68,6 +69,17 @@ def filled(spec: MetricSpec, rows: Rows) -> MetricFamily:
     for labels, value in rows:
         family.add_metric(labels, value)
     return family
+
+
+def _of_each_model(snapshot: Snapshot) -> list[GpuView]:
+    """One GPU of each model and rating: the others would say the same."""
+    found: list[GpuView] = []
+    for view in snapshot.gpus:
+        if not any(
+            known.gpu.name == view.gpu.name and known.rating == view.rating for known in found
+        ):
+            found.append(view)
+    return found
 
 
 def _sharing(snapshot: Snapshot) -> Rows:

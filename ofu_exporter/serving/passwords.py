@@ -1,8 +1,9 @@
 """Checks passwords against their bcrypt hashes, off the event loop and with a bound on what guessing may cost.
 
-A right password is remembered, so that each scrape does not cost a hash. All hashing is done on one thread, one
-address at a time, and the thread rests after a wrong password. So guessing uses a fifth of a core, however many
-guess. Addresses that have not been wrong lately go first.
+A right password is remembered, so that each scrape does not cost a hash. So is the last wrong one of each address:
+a scraper with an old password, which tries it again and again, must not keep out another one behind the same address.
+All hashing is done on one thread, one address at a time, and the thread rests after a wrong password. So guessing uses
+a fifth of a core, however many guess. Addresses that have not been wrong lately go first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.extras import install_command
 
 MOST_REMEMBERED = 64
 """Most pairs of user and password that were right and need no hash again."""
@@ -38,7 +40,7 @@ Check = Callable[[bytes, bytes], bool]
 
 
 class BusyError(Exception):
-    """Too many passwords are being checked; try later."""
+    """Too many passwords are being checked, or the agent stops; try later."""
 
 
 def bcrypt_check() -> Check:
@@ -47,7 +49,7 @@ def bcrypt_check() -> Check:
         from bcrypt import checkpw  # noqa: PLC0415 - only who closes reading needs it
     except ImportError as error:
         raise ConfigError(
-            "basic_auth_users needs the library bcrypt: pip install 'ofu-exporter[auth]'"
+            f"basic_auth_users needs the library bcrypt: {install_command('auth')}"
         ) from error
     return checkpw
 
@@ -60,7 +62,7 @@ class Passwords:
         self._key = os.urandom(32)
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._waiting: set[str] = set()
-        self._wrong: OrderedDict[str, None] = OrderedDict()
+        self._wrong: OrderedDict[str, bytes] = OrderedDict()  # the last wrong pair of each address
         self._work: queue.PriorityQueue[tuple[int, int, _Attempt | None]] = queue.PriorityQueue()
         self._count = 0
         self._stopping = threading.Event()
@@ -69,7 +71,7 @@ class Passwords:
         self._thread.start()
 
     def begin_stop(self) -> None:
-        """Let the thread end after the hash that it is at."""
+        """Let the thread end after the hash that it is at. Whoever waits for another one is told that it is busy."""
         self._stopping.set()
         self._put(0, None)
 
@@ -93,16 +95,21 @@ class Passwords:
         if mark in self._right:
             self._right.move_to_end(mark)
             return True
+        if self._wrong.get(address) == mark:
+            return False
         was_wrong = address in self._wrong
         most = MOST_WAITING_AGAIN if was_wrong else MOST_WAITING
-        if address in self._waiting or len(self._waiting) >= most:
+        if address in self._waiting or len(self._waiting) >= most or self._stopping.is_set():
             raise BusyError
         loop = asyncio.get_running_loop()
         attempt = _Attempt(address, hashed or self._nobodys, password, loop, loop.create_future())
         self._waiting.add(address)
         self._put(1 + was_wrong, attempt)
-        if not await attempt.answer or hashed is None:
-            self._wrong[address] = None
+        answer = await attempt.answer
+        if answer is None:
+            raise BusyError
+        if not answer or hashed is None:
+            self._wrong[address] = mark
             while len(self._wrong) > MOST_WRONG:
                 self._wrong.popitem(last=False)
             return False
@@ -113,7 +120,7 @@ class Passwords:
         return self._users.get(user) == hashed
 
     def _mark(self, user: str, hashed: bytes, password: bytes) -> bytes:
-        """What a right pair is remembered by: nothing that tells the password."""
+        """What a pair is remembered by: nothing that tells the password."""
         parts = (hashlib.sha256(part).digest() for part in (user.encode(), hashed, password))
         return hmac.digest(self._key, b"".join(parts), "sha256")
 
@@ -126,14 +133,28 @@ class Passwords:
         while True:
             attempt = self._work.get()[2]
             if attempt is None or self._stopping.is_set():
+                self._give_up(attempt)
                 return
             began = time.monotonic()
             right = self._hash(attempt)
             took = time.monotonic() - began
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                attempt.loop.call_soon_threadsafe(self._answer, attempt, right)
+            self._tell(attempt, right)
             if not right:
                 self._stopping.wait(REST * took)
+
+    def _give_up(self, attempt: _Attempt | None) -> None:
+        """Answer all that wait, this one among them: a request without an answer would hold up the agent's end."""
+        while True:
+            if attempt is not None:
+                self._tell(attempt, None)
+            try:
+                attempt = self._work.get_nowait()[2]
+            except queue.Empty:
+                return
+
+    def _tell(self, attempt: _Attempt, right: bool | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            attempt.loop.call_soon_threadsafe(self._answer, attempt, right)
 
     def _hash(self, attempt: _Attempt) -> bool:
         usable = b"\0" not in attempt.password  # the library refuses this one
@@ -143,7 +164,7 @@ class Passwords:
         except ValueError:
             return False
 
-    def _answer(self, attempt: _Attempt, right: bool) -> None:
+    def _answer(self, attempt: _Attempt, right: bool | None) -> None:
         self._waiting.discard(attempt.address)  # only now: its hash has been paid for
         if not attempt.answer.done():  # the client may have left
             attempt.answer.set_result(right)
@@ -156,4 +177,5 @@ class _Attempt(NamedTuple):
     hashed: bytes
     password: bytes
     loop: asyncio.AbstractEventLoop
-    answer: asyncio.Future[bool]
+    answer: asyncio.Future[bool | None]
+    """None where the agent stops before the hash."""

@@ -20,6 +20,8 @@ REST_SECONDS = 0.0005
 class TurnKind(Enum):
     """What a connection waits to go on with."""
 
+    __hash__ = object.__hash__  # Enum's own is written in Python, and every turn needs some
+
     HELLO = "hello"
     """A TLS handshake, whose first byte is there. The newest goes first: it is the likeliest to be meant."""
     READ = "read"

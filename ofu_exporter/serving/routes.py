@@ -136,6 +136,9 @@ class Routes:
         whole = {route.path.partition("{"): route for route in self.all}
         self._exact = {start: route for (start, name, _), route in whole.items() if not name}
         self._below = {start: route for (start, name, _), route in whole.items() if name}
+        self._on_loop = {
+            route.answer for route in self.all if inspect.iscoroutinefunction(route.answer)
+        }
         self._threads = WorkerThreads()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -155,7 +158,7 @@ class Routes:
             body = json.dumps({"detail": "Method Not Allowed"}).encode()
             return HttpAnswer(body, status=405, headers=((b"allow", route.method.encode()),))
         request = Request(scope, receive, rest)
-        if inspect.iscoroutinefunction(route.answer):
+        if route.answer in self._on_loop:
             return await cast(OnLoop, route.answer)(request)
         return await self._threads.run(partial(cast(OnThread, route.answer), request))
 

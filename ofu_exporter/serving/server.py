@@ -24,6 +24,8 @@ TLS_SECONDS = 10.0
 """How long the files of certificates and keys may take at a reload."""
 GRACE_SECONDS = 1
 """How long what is being answered may take at a stop."""
+SWEEP_SECONDS = 1.0
+"""Time between two looks for clients that are late, while any is connected."""
 READ_SECONDS = 0.5
 """How long a client may take for its answer at a stop; below the grace, or uvicorn logs it as an error of ours."""
 
@@ -111,9 +113,15 @@ class Server(uvicorn.Server):
                 connection.shutdown()
 
     async def main_loop(self) -> None:
-        """Wait until the daemon stops; uvicorn's own loop looks ten times a second, half of our idle CPU."""
-        while not self._stop.is_set():
-            await self.on_tick(0)  # sets the Date header
+        """Wait until the daemon stops; uvicorn's own loop looks ten times a second, also while nobody is connected."""
+        waits = [asyncio.create_task(each) for each in (self._stop.wait(), self._sweep())]
+        done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        for task in done:
+            task.result()
+
+    async def _sweep(self) -> None:
+        while await self._limit.occupied.wait():
+            await asyncio.sleep(SWEEP_SECONDS)
             self._limit.sweep()
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ class SampleLine(NamedTuple):
     """One line: what the metric's name ends with, the values of the labels in the order of the spec, and the value."""
 
     suffix: str
-    labels: Sequence[str]
+    labels: tuple[str, ...]
     value: float
 
 
@@ -56,33 +56,21 @@ class MetricFamily:
         self.samples: list[SampleLine] = []
         self._suffix = "_total" if spec.kind == "counter" else ""
 
-    def add_metric(self, labels: Sequence[str], value: float) -> None:
+    def add_metric(self, labels: tuple[str, ...], value: float) -> None:
         self.samples.append(SampleLine(self._suffix, labels, value))
 
-    def add_summary(self, labels: Sequence[str], count: float, total: float) -> None:
+    def add_summary(self, labels: tuple[str, ...], count: float, total: float) -> None:
         self.samples += (SampleLine("_count", labels, count), SampleLine("_sum", labels, total))
 
 
-class _Shape(NamedTuple):
-    """What all lines of a metric have in common."""
-
-    heads: tuple[str, str]
-    """Help and type, in the text format and in OpenMetrics."""
-    order: tuple[int, ...]
-    """Where the values of the labels stand, in the order of their names."""
-    names: tuple[str, ...]
-    """The names of the labels, in that order."""
-
-
 @cache
-def _shape(spec: MetricSpec) -> _Shape:
+def _heads(spec: MetricSpec) -> tuple[str, str]:
+    """Help and type, in the text format and in OpenMetrics."""
     help_ = spec.help.translate(_HELP_ESCAPES), spec.help.translate(_ESCAPES)
-    heads = (
+    return (
         f"# HELP {spec.shown_name} {help_[0]}\n# TYPE {spec.shown_name} {spec.kind}\n",
         f"# HELP {spec.name} {help_[1]}\n# TYPE {spec.name} {spec.kind}\n",
     )
-    order = tuple(sorted(range(len(spec.labels)), key=lambda place: spec.labels[place]))
-    return _Shape(heads, order, tuple(spec.labels[place] for place in order))
 
 
 def written(
@@ -91,24 +79,21 @@ def written(
     """A metric as text, b"" without a sample. A sample that cannot be written is given to `refuse`."""
     if not family.samples:
         return b""
-    shape = _shape(family.spec)
-    head = shape.heads[form.is_openmetrics]
+    head = _heads(family.spec)[form.is_openmetrics]
     try:
-        lines = [_line(family.spec, shape, sample) for sample in family.samples]
+        lines = [_line(family.spec, sample) for sample in family.samples]
         return (head + "".join(lines)).encode()
     except Exception:  # noqa: BLE001 - which sample is at fault is looked for
-        lines = [*_writable(family, shape, refuse)]
+        lines = _writable(family, refuse)
         return (head + "".join(lines)).encode() if lines else b""
 
 
-def _writable(
-    family: MetricFamily, shape: _Shape, refuse: Callable[[str, Exception], object]
-) -> list[str]:
+def _writable(family: MetricFamily, refuse: Callable[[str, Exception], object]) -> list[str]:
     """The lines of those samples that can be written."""
     lines = []
     for sample in family.samples:
         try:
-            line = _line(family.spec, shape, sample)
+            line = _line(family.spec, sample)
             line.encode()
             lines.append(line)
         except Exception as error:  # noqa: BLE001 - given on
@@ -116,19 +101,19 @@ def _writable(
     return lines
 
 
-def _line(spec: MetricSpec, shape: _Shape, sample: SampleLine) -> str:
-    if not shape.order:
-        return f"{spec.name}{sample.suffix} {number(sample.value)}\n"
-    labels = _labels(shape.names, shape.order, (*sample.labels,))
-    return f"{spec.name}{sample.suffix}{labels}{number(sample.value)}\n"
+def _line(spec: MetricSpec, sample: SampleLine) -> str:
+    suffix, values, value = sample
+    return f"{spec.name}{suffix}{_labels(spec.labels, values)} {number(value)}\n"
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _labels(names: tuple[str, ...], order: tuple[int, ...], values: tuple[str, ...]) -> str:
-    """The labels of a line, which are the same in every snapshot and in many metrics."""
-    escaped = [values[place].translate(_ESCAPES) for place in order]
-    pairs = [f'{name}="{value}"' for name, value in zip(names, escaped, strict=True)]
-    return f"{{{','.join(pairs)}}} "
+def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """The labels of a line in the order of their names; they are the same in every snapshot and in many metrics."""
+    pairs = [
+        f'{name}="{value.translate(_ESCAPES)}"'
+        for name, value in sorted(zip(names, values, strict=True))
+    ]
+    return f"{{{','.join(pairs)}}}" if pairs else ""
 
 
 def number(value: float) -> str:

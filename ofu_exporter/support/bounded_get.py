@@ -5,17 +5,54 @@ from __future__ import annotations
 import base64
 import http.client
 import io
+import re
 import socket
 import time
 import urllib.parse
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
     import ssl
 
-Check = Callable[[socket.socket], object]
-Trust = Callable[[], "ssl.SSLContext"]
+PROBLEMS = {
+    401: "answers 401: reading is closed there. Root may read by the agent's Unix socket, others with "
+    "OFU_EXPORTER_USER and OFU_EXPORTER_PASSWORD_FILE, or http://USER:PASSWORD@HOST:PORT",
+    404: "answers 404: no agent, or an older one",
+}
+"""What a status means, said of the server."""
+
+
+class Access(Protocol):
+    """How to be let in by a server, and whether it is the right one."""
+
+    def check(self, connection: socket.socket) -> None:
+        """See the connection before anything is sent. Raises what `get` shall raise."""
+
+    def trust(self) -> ssl.SSLContext:
+        """The TLS for https."""
+
+    def basic(self) -> tuple[str, str] | None:
+        """User and password for a URL that has none."""
+
+
+class OpenAccess:
+    """To servers that let everybody in, and that the system's authorities vouch for."""
+
+    def check(self, connection: socket.socket) -> None:
+        """Any will do."""
+
+    def trust(self) -> ssl.SSLContext:
+        import ssl  # noqa: PLC0415 - most connections need none
+
+        return ssl.create_default_context()
+
+    def basic(self) -> None:
+        """Nobody asks."""
+
+
+OPEN = OpenAccess()
 
 
 class Answer(NamedTuple):
@@ -41,25 +78,24 @@ def get(
     path: str,
     accept: str,
     limits: Limits,
-    check: Check = lambda _: None,
-    trust: Trust | None = None,
+    access: Access = OPEN,
 ) -> Answer:
     """The answer of a server: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
 
-    A user and a password in the URL are sent. The time of the name lookup alone is not bounded. `check` is called
-    with the connection before anything is sent. `trust` makes the TLS context for https; by default the system's
-    authorities are trusted. Raises OSError, HTTPException or ValueError.
+    A user and a password in the URL are sent along, else those of `access`. Only looking up a name is not bounded.
+    Raises OSError, HTTPException or ValueError, and whatever `access` raises.
     """
     deadline = time.monotonic() + limits.seconds
     url = urllib.parse.urlsplit(server)
     host = url.netloc.rpartition("@")[2] or "localhost"
     path = path if url.scheme == "unix" else url.path.rstrip("/") + path
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close"]
-    if url.username is not None:
-        lines.append(f"Authorization: Basic {_basic(url)}")
+    known = _of_url(url) or access.basic()
+    if known is not None:
+        lines.append(f"Authorization: Basic {base64.b64encode(':'.join(known).encode()).decode()}")
     request = "".join(f"{line}\r\n" for line in lines).encode("ascii") + b"\r\n"
-    with _connected(url, limits.seconds, trust) as connection:
-        check(connection)
+    with _connected(url, limits.seconds, access) as connection:
+        access.check(connection)
         connection.settimeout(_left(deadline))
         connection.sendall(request)
         received = _received(connection, deadline, limits.most_bytes)
@@ -68,13 +104,24 @@ def get(
     return Answer(response.status, response.read())
 
 
-def _basic(url: urllib.parse.SplitResult) -> str:
-    """User and password of the URL, as RFC 7617 has it."""
-    parts = (urllib.parse.unquote(part or "") for part in (url.username, url.password))
-    return base64.b64encode(":".join(parts).encode()).decode()
+def shown_url(url: str) -> str:
+    """The URL without a password, as it may be printed."""
+    return shown(re.sub(r"//[^/@]*@", "//", url))
 
 
-def _connected(url: urllib.parse.SplitResult, seconds: float, trust: Trust | None) -> socket.socket:
+def no_answer(error: Exception) -> str:
+    """Why nothing came back, without a password."""
+    why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return f"does not answer: {shown_url(why)}"
+
+
+def _of_url(url: urllib.parse.SplitResult) -> tuple[str, str] | None:
+    if url.username is None:
+        return None
+    return urllib.parse.unquote(url.username), urllib.parse.unquote(url.password or "")
+
+
+def _connected(url: urllib.parse.SplitResult, seconds: float, access: Access) -> socket.socket:
     if url.scheme == "unix":
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(seconds)
@@ -86,10 +133,11 @@ def _connected(url: urllib.parse.SplitResult, seconds: float, trust: Trust | Non
     connection = socket.create_connection((url.hostname, port), timeout=seconds)
     if url.scheme == "http":
         return connection
-    import ssl  # noqa: PLC0415 - a hook has no time for what it does not need
-
-    context = (trust or ssl.create_default_context)()
-    return context.wrap_socket(connection, server_hostname=url.hostname)
+    try:
+        return access.trust().wrap_socket(connection, server_hostname=url.hostname)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _received(connection: socket.socket, deadline: float, most_bytes: int) -> bytes:

@@ -6,13 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
-from ofu_exporter.client.channel import trust
-from ofu_exporter.client.port_owner import refuse_stranger
+from ofu_exporter.errors import OfuError
 from ofu_exporter.serving.node_json import NodeJson
-from ofu_exporter.support.json_answer import NoAnswerError, ask
+from ofu_exporter.support.json_answer import ask
+from ofu_exporter.terminal.agent_access import AgentAccess
 from ofu_exporter.terminal.hosts import Host
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
 
@@ -90,7 +89,7 @@ class Agents:
     def _ask(self, host: Host) -> tuple[NodeJson | None, str]:
         try:
             return self._read(host.url), ""
-        except NoAnswerError as error:
+        except OfuError as error:
             return None, str(error)
         except Exception as error:  # noqa: BLE001 - it costs this node its row, and is named there
             return None, f"cannot be asked: {type(error).__name__}"
@@ -110,6 +109,5 @@ class Agents:
 
 
 def read_node(url: str) -> NodeJson:
-    """The state of a node, from the agent at this URL. Raises NoAnswerError."""
-    check, own = partial(refuse_stranger, environ=os.environ), partial(trust, os.environ)
-    return ask(url, PATH, NodeJson, check=check, trust=own)
+    """What the agent at a URL says of its node. Raises NoAnswerError and ConfigError."""
+    return ask(url, PATH, NodeJson, access=AgentAccess(os.environ))

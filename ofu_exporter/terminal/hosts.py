@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.json_answer import shown_url
+from ofu_exporter.support.bounded_get import shown_url
 
 MOST_HOSTS = 1024
 _ITEM = re.compile(r"(?:[^\[\],\s]|\[[^\[\]]*\])+")
@@ -23,8 +23,8 @@ class Host(NamedTuple):
     url: str
 
 
-def parse_hosts(text: str, port: int) -> list[Host]:
-    """The hosts that a list names. Raises ConfigError."""
+def parse_hosts(text: str, port: int, scheme: str = "http") -> list[Host]:
+    """The hosts that a list names; the scheme is that of names without one. Raises ConfigError."""
     rest = re.sub(r"[,\s]", "", _ITEM.sub("", text))
     if rest:
         raise ConfigError(f"hosts {shown_url(text)!r}: a bracket is not closed")
@@ -33,17 +33,17 @@ def parse_hosts(text: str, port: int) -> list[Host]:
     )
     if not names:
         raise ConfigError("no host is named")
-    return [_host(name, port) for name in _limited(text, names)]
+    return [_host(name, port, scheme) for name in _limited(text, names)]
 
 
-def read_hosts(path: Path, port: int) -> list[Host]:
+def read_hosts(path: Path, port: int, scheme: str = "http") -> list[Host]:
     """The hosts that a file lists; what follows a # is a comment. Raises ConfigError."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     try:
-        return parse_hosts(" ".join(line.partition("#")[0] for line in lines), port)
+        return parse_hosts(" ".join(line.partition("#")[0] for line in lines), port, scheme)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
 
@@ -84,10 +84,10 @@ def _numbers(text: str) -> Iterator[str]:
             yield f"{number:0{len(first)}}"
 
 
-def _host(name: str, port: int) -> Host:
+def _host(name: str, port: int, scheme: str) -> Host:
     if "://" in name or name.startswith("unix:"):
         return Host(re.sub(r"^\w+://", "", shown_url(name)), name)
     if name.count(":") > 1 and not name.startswith("["):
-        return Host(name, f"http://[{name}]:{port}")
+        return Host(name, f"{scheme}://[{name}]:{port}")
     has_port = re.search(r"(?:^[^:]*|\]):[0-9]+$", name)
-    return Host(name, f"http://{name}" if has_port else f"http://{name}:{port}")
+    return Host(name, f"{scheme}://{name}" if has_port else f"{scheme}://{name}:{port}")

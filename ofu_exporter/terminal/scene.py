@@ -7,6 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 from ofu_exporter.serving.node_json import NodeGpu, NodeJson, mean_ofu
 
+NOT_IN_A_ROW = {"tensor_clock_hz", "peak_flops", "last_hour"}
+"""What a GPU has several values of."""
+
 
 class SceneAnswer(NamedTuple):
     """The last answer of one node."""
@@ -65,6 +68,17 @@ class Scene(NamedTuple):
                 if answer.node is not None
             },
         }
+
+    def gpu_rows(self) -> list[dict[str, Any]]:
+        """Every GPU or instance of the nodes that answer, as plain data: what has one value, and its window's."""
+        rows = []
+        for answer in self.answers:
+            for gpu in answer.node.gpus if answer.node is not None else ():
+                data = gpu.model_dump(mode="json", exclude=NOT_IN_A_ROW)
+                window = data.pop("window") or {}
+                seconds = window.pop("seconds", None)
+                rows.append({"node": answer.name, **data, **window, "window_seconds": seconds})
+        return rows
 
 
 class Feed(Protocol):

@@ -16,6 +16,7 @@ from typing import Any
 from ofu_exporter.errors import ConfigError, SourceError
 from ofu_exporter.hardware import profiles
 from ofu_exporter.hardware.profiles import Profile
+from ofu_exporter.support.extras import install_command
 from ofu_exporter.validation import Mark, Product
 from ofu_exporter.validation.torch_products import Call, build
 from ofu_exporter.values.reasons import Reason
@@ -115,7 +116,7 @@ def _torch() -> Any:
         import torch  # noqa: PLC0415 - large and optional: loaded where products are really run
     except ImportError as error:
         raise ConfigError(
-            "torch is not installed: pip install torch, "
+            f"torch is not installed: {install_command('validate')}, "
             "or see what a validation prints with --simulate"
         ) from error
     return torch

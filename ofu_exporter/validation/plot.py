@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.extras import install_command
 from ofu_exporter.validation import accuracy
 from ofu_exporter.validation.findings import SIMULATED, Findings
 
@@ -20,7 +21,7 @@ def draw(findings: Findings, path: Path) -> None:
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
-            "--plot needs matplotlib: pip install matplotlib; the text says the same"
+            f"--plot needs matplotlib: {install_command('plot')}; the text says the same"
         ) from error
     figure = Figure(figsize=(15, 5), layout="constrained")
     FigureCanvasAgg(figure)

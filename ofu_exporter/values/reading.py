@@ -50,6 +50,11 @@ class Evidence(NamedTuple):
     power_watts: float | None = None
     """Power draw at the end of the window, for a source that does not know the limit."""
 
+    @property
+    def busy_ratio(self) -> float | None:
+        """Share of the time in which the engine was busy, by its own counter or else by the driver's."""
+        return self.utilization_ratio if self.graphics_active is None else self.graphics_active
+
 
 class ActivitySample(NamedTuple):
     """One sample of the activity, where a source takes several in a window: each has a clock of its own."""
@@ -102,8 +107,7 @@ class Fault:
         show(self, ("detail",))
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """What was measured on one GPU in one window, and its OFU where both inputs were measured."""
 
     start: float

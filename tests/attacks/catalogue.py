@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tests.attacks import connections, files, node, pages, requests
+from tests.attacks import connections, files, node, pages, readers, requests
 
 ATTACKS = {
     attack.name: attack
     for attack in (
         *node.ATTACKS,
         *connections.ATTACKS,
+        *readers.ATTACKS,
         *requests.ATTACKS,
         *files.ATTACKS,
         *pages.ATTACKS,

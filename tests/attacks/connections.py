@@ -13,6 +13,7 @@ from tests.attacks.attack import Attack
 from tests.attacks.clients import closed, crowd, post, send, status
 from tests.attacks.target import SIMULATED, Setup, Target
 from tests.helpers.certificates import Certificates
+from tests.helpers.odd_requests import ODD_REQUESTS
 
 MANY = 3000
 HALF_HELLO = bytes.fromhex("16030102000100 01fc0303") + bytes(32)
@@ -137,6 +138,7 @@ MALFORMED = (
     b"POST /v1/mfu HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n",
     b"BREW / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
     b"CONNECT 10.0.0.1:22 HTTP/1.1\r\nHost: x\r\n\r\n",
+    *ODD_REQUESTS.values(),
 )
 """Requests that are none, and some that two programs could read differently."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from pathlib import Path
 from ofu_exporter.jobs.state_file import StateFile
 from ofu_exporter.support.boot import boot_id
 from tests.attacks.attack import Attack
-from tests.attacks.target import GPUS, PACE, SIMULATED, Setup, Target
+from tests.attacks.target import GPUS, PACE, SIMULATED, Setup, Target, target
 from tests.doubles.slow_disk import slow_disk
+from tests.helpers.agent import until
 
 RELOAD_SECONDS = 0.5
 HANG_SECONDS = 3600
@@ -104,6 +106,30 @@ def with_marks(mark: Callable[[], object]) -> Callable[[Path, ExitStack], Setup]
         return Setup([*SIMULATED, "--state-file", str(path), "--state-interval", "0.5s"])
 
     return setup
+
+
+def on_one_state_file(folder: Path, stack: ExitStack) -> Setup:
+    """An agent on the state file that another one writes."""
+    args = [*SIMULATED, "--state-file", str(folder / "state.sqlite"), "--state-interval", "0.2s"]
+    (folder / "first").mkdir()
+    first = stack.enter_context(target(Setup(args), folder / "first"))
+    until(lambda: states_written(first.get().body) > 0)
+    return Setup(args)
+
+
+def states_written(page: str) -> float:
+    found = re.search(
+        r'^ofu_exporter_state_writes_total\{outcome="written"\} (\S+)$', page, re.MULTILINE
+    )
+    return float(found[1]) if found else 0.0
+
+
+async def watch_writes(target: Target) -> None:
+    while True:
+        page = await asyncio.to_thread(target.get)
+        if states_written(page.body) > 0:
+            target.let_in["a write of another agent's state file"] += 1
+        await asyncio.sleep(0.2)
 
 
 def with_recording(folder: Path, stack: ExitStack) -> Setup:
@@ -197,6 +223,13 @@ ATTACKS = (
         "every time in the file is a year ahead",
         MARKS,
         setup=with_marks(lambda: time.time() + 365 * 86400),
+    ),
+    Attack(
+        "state: two agents",
+        "an agent on the state file that another one writes",
+        "a lock beside the file: the second measures, and writes nothing",
+        watch_writes,
+        on_one_state_file,
     ),
     Attack(
         "recording: lone surrogate",

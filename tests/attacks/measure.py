@@ -123,7 +123,7 @@ def scraped(agent: Target, seconds: float) -> list[float]:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "tests.attacks.scraper"),
-            *(agent.url, str(seconds), setup.scraper, *files),
+            *(agent.url, str(seconds), setup.scraper, setup.authorization, *files),
         ],
         stdout=subprocess.PIPE,
         text=True,

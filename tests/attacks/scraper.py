@@ -1,6 +1,6 @@
-"""Scrapes an agent ten times a second: `python -m tests.attacks.scraper URL SECONDS SOURCE [CA [CERT]]`.
+"""Scrapes an agent ten times a second: `python -m tests.attacks.scraper URL SECONDS SOURCE AUTHORIZATION [CA [CERT]]`.
 
-SOURCE is the address to connect from.
+SOURCE is the address to connect from, AUTHORIZATION the header of that name, which may be empty.
 
 It prints one line of JSON per scrape. It imports nothing but the standard library, so it takes little of the agent's
 core.
@@ -36,7 +36,11 @@ class Scrape(NamedTuple):
 
 
 def scrape(
-    url: str, context: ssl.SSLContext | None = None, path: str = "/metrics", source: str = OWN
+    url: str,
+    context: ssl.SSLContext | None = None,
+    path: str = "/metrics",
+    source: str = OWN,
+    authorization: str = "",
 ) -> Scrape:
     """Open a connection, and get one path."""
     where = urlsplit(url)
@@ -57,7 +61,8 @@ def scrape(
     )
     status, body = 0, ""
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-        connection.request("GET", path)
+        shown = {"Authorization": authorization} if authorization else {}
+        connection.request("GET", path, headers=shown)
         answer = connection.getresponse()
         body = answer.read().decode("utf-8", "replace")
         status = answer.status
@@ -75,14 +80,19 @@ def context_of(ca: str | None, certificate: str | None) -> ssl.SSLContext | None
 
 
 def main(
-    url: str, seconds: str, source: str, ca: str | None = None, certificate: str | None = None
+    url: str,
+    seconds: str,
+    source: str,
+    authorization: str = "",
+    ca: str | None = None,
+    certificate: str | None = None,
 ) -> None:
     with contextlib.suppress(OSError):
         os.nice(-15)  # the agent is measured, not the wait for a core that the attack has
     context = context_of(ca, certificate)
     end = time.monotonic() + float(seconds)
     while True:
-        seen = scrape(url, context, source=source)
+        seen = scrape(url, context, source=source, authorization=authorization)
         print(json.dumps([seen.status, seen.seconds]), flush=True)
         if time.monotonic() >= end:
             return

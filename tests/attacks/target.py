@@ -46,6 +46,8 @@ class Setup:
     """What a scraper needs where the agent has TLS."""
     scraper: str = OWN
     """The address that is scraped from."""
+    authorization: str = ""
+    """What a scraper shows where reading is closed by passwords."""
     has_counters: bool = True
     """Whether there is anything that the agent could measure."""
 
@@ -116,7 +118,8 @@ class Target:
         return context_of(str(ca) if ca else None, str(certificate) if certificate else None)
 
     def get(self, path: str = "/metrics") -> Scrape:
-        return scrape(self.url, self.context, path, self.setup.scraper)
+        setup = self.setup
+        return scrape(self.url, self.context, path, setup.scraper, setup.authorization)
 
     def rss_mib(self) -> float:
         """The most memory that was resident since the start, in MiB."""

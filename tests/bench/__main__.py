@@ -10,10 +10,11 @@ import sys
 
 from tests.bench.numbers_page import PAGE, measured, sections
 
-asked = sys.argv[1:] or [
-    section.command[0].rpartition(".")[2] for section in sections(PAGE.read_text().splitlines())
-]
+known = [section.name for section in sections(PAGE.read_text().splitlines())]
+asked = sys.argv[1:] or known
 failed = []
+if unknown := {*asked} - {*known}:
+    raise SystemExit(f"no tables of {', '.join(sorted(unknown))}; there are {', '.join(known)}")
 for name in asked:  # one after the other: what is measured stays where a later one fails
     print(name, flush=True)
     try:

@@ -1,8 +1,8 @@
 """Measures the agent beside other exporters in one run: `python -m tests.bench.exporters`.
 
-Memory, idle CPU and latency of /metrics over new connections, for ofu-exporter with 8 simulated
-GPUs, with 8 GPUs behind the NVML double, and for whichever of Debian's prometheus-node-exporter and
-PyPI's nvitop-exporter (on the same double) can be started. Prints a table; asserts nothing.
+Memory, idle CPU and latency of /metrics over new connections, for ofu-exporter with 8 simulated GPUs, with 8 GPUs
+behind the NVML double, and for Debian's prometheus-node-exporter and PyPI's nvitop-exporter (on the same double).
+Where one of these is not installed, the command says how it is, measures the others and ends with an error.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import http.client
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.bench.process import cpu_seconds, free_port, resident_mib
 from tests.doubles.nvml import Scenario
@@ -38,6 +40,36 @@ class Candidate:
     environment: Mapping[str, str]
 
 
+class Other(NamedTuple):
+    """An exporter of others."""
+
+    name: str
+    flags: tuple[str, ...]
+    """PORT and ADDRESS stand for what it serves on."""
+    install: str
+    note: str = ""
+
+    def path(self) -> str | None:
+        """Where it is: beside this interpreter, or on the path."""
+        beside = os.path.dirname(sys.executable)
+        return shutil.which(self.name, path=os.pathsep.join((beside, os.environ["PATH"])))
+
+
+OTHERS = (
+    Other(
+        "prometheus-node-exporter",
+        ("--web.listen-address=ADDRESS",),
+        "apt-get install --no-install-recommends prometheus-node-exporter, and stop its service",
+    ),
+    Other(
+        "nvitop-exporter",
+        ("--bind-address", "127.0.0.1", "--port", "PORT"),
+        "pip install nvitop-exporter, in a virtual environment of its own whose bin/ is on the PATH",
+        ", nvml double",
+    ),
+)
+
+
 def candidates(port: int, scenario: Scenario) -> list[Candidate]:
     ours = (sys.executable, "-m", "ofu_exporter", "run", "--listen", f"127.0.0.1:{port}")
     double = scenario.environment()
@@ -45,15 +77,23 @@ def candidates(port: int, scenario: Scenario) -> list[Candidate]:
         Candidate("ofu-exporter, simulate", (*ours, "--source", "simulate"), dict(os.environ)),
         Candidate("ofu-exporter, nvml double", (*ours, "--source", "nvml"), double),
     ]
-    node = shutil.which("prometheus-node-exporter")
-    if node:
-        address = f"--web.listen-address=127.0.0.1:{port}"
-        found.append(Candidate("prometheus-node-exporter", (node, address), dict(os.environ)))
-    nvitop = shutil.which("nvitop-exporter")
-    if nvitop:
-        listen = ("--bind-address", "127.0.0.1", "--port", str(port))
-        found.append(Candidate("nvitop-exporter, nvml double", (nvitop, *listen), double))
+    address = f"127.0.0.1:{port}"
+    for other in OTHERS:
+        path = other.path()
+        if path is not None:
+            words = (
+                word.replace("ADDRESS", address).replace("PORT", str(port)) for word in other.flags
+            )
+            name = f"{other.name} {version(path)}{other.note}"
+            found.append(Candidate(name, (path, *words), double))
     return found
+
+
+def version(path: str) -> str:
+    """What the program says of itself."""
+    done = subprocess.run((path, "--version"), capture_output=True, text=True, check=True)
+    match = re.search(r"\d+(\.\d+)+", done.stdout + done.stderr)
+    return match[0] if match else ""
 
 
 @contextlib.contextmanager
@@ -131,6 +171,9 @@ def main() -> None:
             print(
                 "| " + " | ".join(measure(candidate, port, args.idle, args.gets)) + " |", flush=True
             )
+    missing = [f"{each.name}: {each.install}" for each in OTHERS if each.path() is None]
+    if missing:
+        raise SystemExit("not measured, because not installed\n" + "\n".join(missing))
 
 
 if __name__ == "__main__":

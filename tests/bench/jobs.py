@@ -35,7 +35,7 @@ def main(count: int) -> None:
         ]
         with agent(*flags) as running:
             until(lambda: running.value("ofu_gpu_up", gpu="0"))
-            print("| jobs | shown | RSS MiB | series | page ms |\n|---|---|---|---|---|")
+            print("| jobs until then | shown | RSS MiB | series | page ms |\n|---|---|---|---|---|")
             show(running, 0)
             for first in range(0, count, GPUS):
                 churn(running, jobs, first)

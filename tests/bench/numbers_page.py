@@ -1,4 +1,7 @@
-"""Runs every measurement that docs/benchmarks.md names and puts what it prints in the place of the tables below it."""
+"""Runs every measurement that docs/benchmarks.md names and puts what it prints in the place of the tables below it.
+
+Below each command stands when and on what its tables were measured, for not all are made anew at once.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import platform
 import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,15 +17,22 @@ from typing import NamedTuple
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 _COMMAND = re.compile(r"^    python -m (tests\.bench\.[a-z_]+)(.*)$")
-_MEASURED = re.compile(r"^Measured on .*?(?=\n\n)", re.MULTILINE | re.DOTALL)
+_NOTE = "    # "
+"""Begins the line below a command that says when and on what its tables were measured."""
 
 
 class Section(NamedTuple):
     """One command of the page and the tables below it, by their lines."""
 
     command: tuple[str, ...]
+    place: int
+    """The command's line."""
     first: int
     end: int
+
+    @property
+    def name(self) -> str:
+        return self.command[0].rpartition(".")[2]
 
 
 def sections(lines: list[str]) -> Iterator[Section]:
@@ -35,20 +44,18 @@ def sections(lines: list[str]) -> Iterator[Section]:
     for (place, match), end in zip(commands, ends, strict=True):
         rows = [row for row in range(place, end) if lines[row].startswith("|")]
         if rows:
-            yield Section((match[1], *match[2].split()), rows[0], rows[-1] + 1)
+            yield Section((match[1], *match[2].split()), place, rows[0], rows[-1] + 1)
 
 
-def machine() -> str:
-    """What the page says it was measured on."""
+def measured_on() -> str:
+    """When and on what something was measured just now."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     today = datetime.now(tz=timezone.utc).date()
-    load = os.getloadavg()[1]
-    said = (
-        f"Measured on {today} on {os.cpu_count()} virtual cores of {model[1] if model else 'a CPU'}, {system}, "
-        f"Python {platform.python_version()}, without a GPU, at a load of {load:.1f} by others and by these programs."
+    return (
+        f"{today}, load {os.getloadavg()[0]:.1f}: {os.cpu_count()} cores of "
+        f"{model[1] if model else 'a CPU'}, {system}, Python {platform.python_version()}"
     )
-    return textwrap.fill(said, 115)
 
 
 def run(command: tuple[str, ...]) -> str:
@@ -59,11 +66,18 @@ def run(command: tuple[str, ...]) -> str:
     return done.stdout.strip("\n")
 
 
-def measured(text: str, names: list[str], measure: Callable[[tuple[str, ...]], str] = run) -> str:
+def measured(
+    text: str,
+    names: list[str],
+    measure: Callable[[tuple[str, ...]], str] = run,
+    note: Callable[[], str] = measured_on,
+) -> str:
     """The page with new tables in the sections of these names, or in all where there is none."""
     lines = text.splitlines()
     for section in reversed([*sections(lines)]):
-        name = section.command[0].rpartition(".")[2]
-        if not names or name in names:
+        if not names or section.name in names:
             lines[section.first : section.end] = measure(section.command).splitlines()
-    return _MEASURED.sub(lambda _: machine(), "\n".join(lines) + "\n", count=1)
+            below = section.place + 1
+            has_note = lines[below].startswith(_NOTE)
+            lines[below : below + has_note] = [f"{_NOTE}{note()}"]
+    return "\n".join(lines) + "\n"

@@ -42,7 +42,7 @@ def hour_of(snapshot: Snapshot) -> History:
         gpus = tuple(
             replace(
                 view,
-                window=view.window and replace(view.window, start=moved - 5.0, end=moved),
+                window=view.window and view.window._replace(start=moved - 5.0, end=moved),
             )
             for view in snapshot.gpus
         )

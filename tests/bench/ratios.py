@@ -1,146 +1,203 @@
-"""Compares what the agent costs with what it cost at the last release, in ratios that any machine has:
+"""Compares what today's code costs with what the last release's code costs, in the same minutes on the same machine:
 
-    python -m tests.bench.ratios            fails where a ratio is more than 15 % above the last release's
-    python -m tests.bench.ratios --write    keeps the ratios of now, at a release
+    python -m tests.bench.ratios            fails where something costs over 15 % more than at the last release
+    python -m tests.bench.ratios COMMIT     compares with a commit or tag of your choice
 
-A ratio is of the agent and of something else that does not change, measured in turns within one run: CPU time of a
-scrape beside a bare server's, of the start and of the page beside a fixed piece of work, memory beside a bare server's.
-Half the distance between the quartiles of the rounds is the noise of the machine, and is taken off before the
-comparison. Above a tenth of the ratio it says nothing, and is no failure. What still fails is measured again twice, and
-fails only where it fails each time.
+Both codes run in turns, on the same interpreter and libraries, so that their ratio does not depend on the machine. The
+last release runs twice, under two names: how far it is from itself is the noise, which is taken off. Above a tenth
+nothing can be told, and that is no failure. What seems lost is measured again twice, and fails only where it is lost
+each time. Where there is no last release, or its code does not run here, a line says so and nothing fails.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Callable
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ofu_exporter.serving.page import Page
-from tests.bench import scrape, start
-from tests.bench.process import resident_mib
-from tests.helpers.playback import RECORDINGS, play
+import yaml
 
-KEPT = Path(__file__).with_name("ratios.json")
+from tests.bench.code_costs import SITTINGS, CannotRunError, Code, Sitting, warm_up
+from tests.bench.last_release import (
+    ROOT,
+    NoReleaseError,
+    last_release,
+    lay_out_release,
+    lay_out_today,
+)
+from tests.bench.start import compiled
+
+NOTES = Path(__file__).with_name("last_release.yaml")
 WORST = 1.15
 MOST_NOISE = 0.1
-"""Of a ratio; above it the machine is too busy to tell."""
-ROUNDS = 9
+"""Above it the machine is too busy to tell."""
+ROUNDS = 5
 TRIES = 3
-REPEATED = 20
+
+
+class Allowed(NamedTuple):
+    """What may cost more on purpose, until the next release."""
+
+    since: str
+    """The release that it costs more than."""
+    what: str
+    ratio: float
+    why: str
+
+
+class Notes(NamedTuple):
+    """What last_release.yaml says."""
+
+    commit: str | None
+    allowed: tuple[Allowed, ...]
+
+    def limit(self, release: str, what: str) -> float:
+        """The largest ratio that is no loss."""
+        return max([WORST, *(each.ratio for each in self.since(release) if each.what == what)])
+
+    def since(self, release: str) -> list[Allowed]:
+        return [each for each in self.allowed if each.since == release]
 
 
 class Ratio(NamedTuple):
-    """What was measured."""
+    """What something costs of what it cost at the last release."""
 
     value: float
     noise: float
-    """Half the distance between the quartiles of the rounds."""
+    """How far the last release is from itself."""
 
     @property
     def is_noisy(self) -> bool:
         """Whether the machine is too busy to tell."""
-        return self.noise > MOST_NOISE * self.value
+        return self.noise > MOST_NOISE
+
+    def is_above(self, limit: float) -> bool:
+        return not self.is_noisy and self.value - self.noise > limit
 
 
-def work() -> float:
-    """CPU time of a fixed piece of Python's work."""
-    began = time.thread_time()
-    for _ in range(REPEATED):
-        table = {str(number): number * 0.5 for number in range(4000)}
-        ",".join([f"{key}={value!r}" for key, value in table.items()]).encode()
-    return time.thread_time() - began
+def read_notes(path: Path = NOTES) -> Notes:
+    said = yaml.safe_load(path.read_text())
+    return Notes(said.get("commit"), tuple(Allowed(**each) for each in said["allowed"]))
 
 
-def page() -> float:
-    """CPU time of pages that are rendered and packed anew."""
-    snapshot = play(RECORDINGS / "simulated-8gpu.jsonl.gz")
-    pages = [Page(lambda: snapshot.at, process=False) for _ in range(REPEATED)]
-    for made in pages:
-        made.publish(snapshot)
-    began = time.thread_time()
-    for made in pages:
-        made.render("", "gzip")
-    return time.thread_time() - began
+def ratio(rounds: Iterable[Sequence[float]]) -> Ratio:
+    """Of the costs in each round: today's, and the last release's under two names."""
+    values, apart = [], []
+    for now, before, again in rounds:
+        values.append(2 * now / (before + again))
+        apart.append(abs(again / before - 1))
+    return Ratio(statistics.median(values), statistics.median(apart))
 
 
-def start_of_version() -> float:
-    return start.of_children(start.command("--version"))
+def measured(
+    codes: Sequence[Code], sittings: Sequence[Sitting], rounds: int = ROUNDS
+) -> dict[Sitting, dict[str, Ratio]]:
+    """Every ratio, by sitting. The sittings take turns; one that an old code cannot do is left out, and said."""
+    found: dict[Sitting, dict[str, list[list[float]]]] = {each: {} for each in sittings}
+    for _ in range(rounds):
+        for sitting in list(found):
+            try:
+                for what, costs in sitting(codes).items():
+                    found[sitting].setdefault(what, []).append(costs)
+            except CannotRunError as error:
+                excuse(error, codes, sitting.__name__)
+                del found[sitting]
+    return {
+        sitting: {what: ratio(costs) for what, costs in rows.items()}
+        for sitting, rows in found.items()
+    }
 
 
-def bare_start() -> float:
-    program = "import argparse, asyncio, decimal, json, sqlite3, statistics"
-    return start.of_children(lambda: subprocess.run((sys.executable, "-c", program), check=True))
+def excuse(error: CannotRunError, codes: Sequence[Code], what: str) -> None:
+    """Say that an old code does not run here; today's has to."""
+    if error.code == codes[0]:
+        raise SystemExit(f"{what}: {error}") from error
+    print(f"not compared: {what}, because of {error}", flush=True)
 
 
-def rounds(of: Callable[[], float], beside: Callable[[], float]) -> list[float]:
-    return [of() / beside() for _ in range(ROUNDS)]
+def losses(ratios: Mapping[str, Ratio], release: str, notes: Notes) -> set[str]:
+    return {what for what, each in ratios.items() if each.is_above(notes.limit(release, what))}
 
 
-def scrapes() -> dict[str, list[float]]:
-    """Scrapes beside a coroutine of FastAPI's, and the memory of the agent beside that server's."""
-    found: dict[str, list[float]] = {"scrape": [], "packed scrape": [], "memory": []}
-    with scrape.targets() as servers:
-        agent, packed = servers[:2]
-        bare = next(each for each in servers if each.name == f"{scrape.LOOP}, h11")
-        for _ in range(ROUNDS):
-            plain, gzip, beside = (
-                scrape.measure(each, 200, is_kept=True).cpu_ms for each in (agent, packed, bare)
-            )
-            found["scrape"].append(plain / beside)
-            found["packed scrape"].append(gzip / beside)
-            found["memory"].append(resident_mib(agent.pid) / resident_mib(bare.pid))
-    return found
+def verdict(each: Ratio, limit: float) -> str:
+    if each.is_noisy:
+        return "too noisy to tell"
+    if each.is_above(limit):
+        return "lost"
+    return f"{limit:g} is allowed" if limit > WORST else ""
 
 
-def measured() -> dict[str, Ratio]:
-    """Every ratio: the median of the rounds."""
-    found = {**scrapes(), "page": rounds(page, work)}
-    with start.compiled():
-        start_of_version(), bare_start()  # these write their bytecode
-        found["start"] = rounds(start_of_version, bare_start)
-    return {name: ratio(values) for name, values in found.items()}
+def print_table(ratios: Mapping[str, Ratio], release: str, notes: Notes) -> None:
+    print(f"| what | of {shown(release)}'s | noise | |\n|---|---|---|---|")
+    for what, each in ratios.items():
+        said = verdict(each, notes.limit(release, what))
+        print(f"| {what} | {each.value:.3f} | {each.noise:.3f} | {said} |", flush=True)
 
 
-def ratio(values: list[float]) -> Ratio:
-    low, middle, high = statistics.quantiles(values, n=4)
-    return Ratio(middle, (high - low) / 2)
+def shown(release: str) -> str:
+    """A tag, or the beginning of a commit."""
+    return release[:10] if len(release) == 40 else release
 
 
-def losses(found: dict[str, Ratio], before: dict[str, float]) -> list[str]:
-    """The ratios that are more than 15 % above those of before, and more than the noise; none that is too noisy."""
-    return [
-        name
-        for name, now in found.items()
-        if name in before and not now.is_noisy and now.value - now.noise > WORST * before[name]
-    ]
-
-
-def main() -> None:
-    before: dict[str, float] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+def compare(codes: Sequence[Code], release: str, notes: Notes) -> set[str]:
+    """What is lost in every try. Later tries measure only where something seems lost."""
+    try:
+        warm_up(codes)
+    except CannotRunError as error:
+        excuse(error, codes, "all")
+        return set()
     lost: set[str] = set()
+    sittings: Sequence[Sitting] = SITTINGS
     for attempt in range(TRIES):
-        found = measured()
-        print("| ratio | now | noise | last release |\n|---|---|---|---|")
-        for name, now in found.items():
-            kept = f"{before[name]:.3f}" if name in before else ""
-            noise = f"{now.noise:.3f}{', too much to compare' * now.is_noisy}"
-            print(f"| {name} | {now.value:.3f} | {noise} | {kept} |", flush=True)
-        if "--write" in sys.argv[1:]:
-            text = json.dumps({name: round(now.value, 3) for name, now in found.items()}, indent=1)
-            KEPT.write_text(text + "\n")
-            return
-        again = set(losses(found, before))
-        lost = lost & again if attempt else again
+        found = measured(codes, sittings)
+        print_table({k: v for rows in found.values() for k, v in rows.items()}, release, notes)
+        again = {sitting: losses(rows, release, notes) for sitting, rows in found.items()}
+        now = {what for names in again.values() for what in names}
+        lost = lost & now if attempt else now
+        sittings = [sitting for sitting, names in again.items() if names & lost]
         if not lost:
-            return
-    raise SystemExit(f"more than {WORST - 1:.0%} above the last release: {', '.join(sorted(lost))}")
+            break
+    return lost
+
+
+@contextlib.contextmanager
+def laid_out(release: str, root: Path = ROOT) -> Iterator[list[Code]]:
+    """Today's code and the last release's twice, each in a folder of its own, for as long as they are compared."""
+    with tempfile.TemporaryDirectory() as name:
+        codes = [
+            Code("today's code", Path(name) / "today"),
+            Code(shown(release), Path(name) / "before"),
+            Code(shown(release), Path(name) / "again"),
+        ]
+        for code in codes:
+            code.folder.mkdir()
+        lay_out_today(root, codes[0].folder)
+        for code in codes[1:]:
+            lay_out_release(root, release, code.folder)
+        yield codes
+
+
+def main(words: Sequence[str]) -> None:
+    notes = read_notes()
+    try:
+        release = words[0] if words else last_release(ROOT, notes.commit)
+        with compiled(), laid_out(release) as codes:
+            lost = compare(codes, release, notes)
+    except NoReleaseError as error:
+        print(f"not compared: {error}")
+        return
+    for each in notes.allowed:
+        if each.since != release:
+            print(f"last_release.yaml allows {each.what} since {each.since}: delete that line")
+    if lost:
+        raise SystemExit(
+            f"over {WORST - 1:.0%} more than at {shown(release)}: {', '.join(sorted(lost))}"
+        )
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -234,11 +234,12 @@ def measure(
     per = f"{1e6 * cpu / answers:.0f}" if answers else ""
     came = [each for each in taken if math.isfinite(each)]
     p50, p99 = (1e3 * came[int(len(came) * share)] for share in (0.5, 0.99))
-    coverage = (observed_after - observed) / (held_after - held)
+    held_meanwhile = held_after - held  # 0 in less than a window
+    coverage = f"{(observed_after - observed) / held_meanwhile:.3f}" if held_meanwhile else ""
     told = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
     print(
         f"| {name} | {accepted / elapsed:.0f} | {told} | {100 * cpu / elapsed:.0f} % | {per} | {p50:.2f} "
-        f"| {p99:.2f} | {len(taken) - len(came)} of {len(taken)} | {after.peak_mib:.1f} | {coverage:.3f} |",
+        f"| {p99:.2f} | {len(taken) - len(came)} of {len(taken)} | {after.peak_mib:.1f} | {coverage} |",
         flush=True,
     )
 

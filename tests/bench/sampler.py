@@ -23,7 +23,7 @@ from ofu_exporter.values.reading import Fault, Reading
 from tests.doubles.nvml import SCENARIO_VARIABLE, Scenario, load
 from tests.helpers.values import FakeClock, health
 
-READS_PER_WINDOW = 10
+READS_PER_WINDOW, STEP_SECONDS = 10, 0.5
 WINDOWS = 200
 COUNTS = (1, 2, 4, 8, 16, 36, 72)
 
@@ -35,10 +35,13 @@ def spent(call: object) -> tuple[float, object]:
     return time.thread_time() - began, result
 
 
-def read_all(probes: Sequence[Probe]) -> list[Reading | Fault]:
+def read_all(probes: Sequence[Probe], clock: FakeClock) -> list[Reading | Fault]:
+    """One window: its clock reads are half a second apart, as in an agent."""
     for _ in range(READS_PER_WINDOW - 1):
+        clock.now += STEP_SECONDS
         for probe in probes:
             probe.poll()
+    clock.now += STEP_SECONDS
     return [event for probe in probes for event in probe.read()]
 
 
@@ -48,16 +51,15 @@ def measure(count: int, scenario: Scenario) -> tuple[float, float, float]:
     scenario.at(0.0)
     source = driver.Source(driver.Options(), clock)
     probes = source.open()
-    read_all(probes)
+    read_all(probes, clock)
     page = Page(clock, process=False)
     page.render()
     state = State()
     reading = ticking = rendering = 0.0
     for window in range(1, WINDOWS + 1):
-        clock.now = 5.0 * window
-        scenario.at(clock.now)
+        scenario.at(5.0 * window)
         pynvml.nvmlDeviceGetCount()  # the double reads its scenario now, in no call that is measured
-        seconds, events = spent(lambda: read_all(probes))
+        seconds, events = spent(lambda: read_all(probes, clock))
         assert isinstance(events, list)
         assert len(events) == count
         reading += seconds

@@ -78,13 +78,21 @@ def get(connection: socket.socket, request: bytes) -> int:
     connection.sendall(request)
     got = b""
     while b"\r\n\r\n" not in got:
-        got += connection.recv(1 << 16)
+        got += received(connection)
     head, _, body = got.partition(b"\r\n\r\n")
     length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
     while len(body) < length:
-        body += connection.recv(1 << 16)
+        body += received(connection)
     assert head.startswith(b"HTTP/1.1 200"), head
     return length
+
+
+def received(connection: socket.socket) -> bytes:
+    """What comes next; an error where nothing comes any more."""
+    some = connection.recv(1 << 16)
+    if not some:
+        raise ConnectionResetError("closed within an answer")
+    return some
 
 
 def measure(target: Target, gets: int, is_kept: bool) -> Cost:

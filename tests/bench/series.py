@@ -73,26 +73,35 @@ def idle() -> Counter[str]:
         return settled(running)
 
 
+def owned(jobs: int) -> list[tuple[str, ...]]:
+    """Jobs that have all GPUs of the node between them, each as its id and its GPUs."""
+    each = GPUS // jobs
+    return [(str(job), *map(str, range(each * job, each * job + each))) for job in range(jobs)]
+
+
 def busy(jobs: int) -> Counter[str]:
     """The same node while jobs have all of its GPUs."""
-    each = GPUS // jobs
-    owned = [(str(job), *map(str, range(each * job, each * job + each))) for job in range(jobs)]
-    with tempfile.TemporaryDirectory() as folder, on(whole(Path(folder)), GPUS, *owned) as running:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        on(whole(Path(folder)), GPUS, *owned(jobs)) as running,
+    ):
         return settled(running, lambda seen: seen["ofu_job_gpu_seconds_total"] == jobs)
 
 
-def reporting() -> Counter[str]:
-    """The node while one job has all GPUs and has reported an MFU that OFU agrees with."""
+def reporting(jobs: int) -> Counter[str]:
+    """The node while jobs have all GPUs and each has reported an MFU that OFU agrees with."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        on(whole(Path(folder)), GPUS, ("7", *map(str, range(GPUS)))) as running,
+        on(whole(Path(folder)), GPUS, *owned(jobs)) as running,
     ):
-        settled(running, lambda seen: seen["ofu_job_gpu_seconds_total"] == 1)
+        settled(running, lambda seen: seen["ofu_job_gpu_seconds_total"] == jobs)
         begin = time.time()
         until(lambda: time.time() > begin + 1)
-        answer = post(running, {"job_id": "7", "mfu": 0.4, "start": begin, "precision": "bf16"})
-        assert answer.status == 200, answer
-        return settled(running, lambda seen: seen["ofu_job_divergence_ratio"] == 1)
+        for job, *_ in owned(jobs):
+            said = {"job_id": job, "mfu": 0.4, "start": begin, "precision": "bf16"}
+            answer = post(running, said)
+            assert answer.status == 200, answer
+        return settled(running, lambda seen: seen["ofu_job_divergence_ratio"] == jobs)
 
 
 def divided() -> Counter[str]:
@@ -119,7 +128,7 @@ def per_job() -> float:
 
 def table() -> str:
     """The numbers of series, as Markdown."""
-    nothing, one, report, mig = idle(), busy(1), reporting(), divided()
+    nothing, one, report, mig = idle(), busy(1), reporting(1), divided()
     rows = [
         (f"an idle node of {GPUS} GPUs", nothing.total()),
         ("of these: each GPU", of("ofu_gpu", nothing) / GPUS),
@@ -132,6 +141,8 @@ def table() -> str:
             "each job's reports, on each node that they come to",
             of("ofu_job", report) - of("ofu_job", one),
         ),
+        (f"the node while {GPUS} jobs have a GPU each", busy(GPUS).total()),
+        (f"the node while {GPUS} jobs have a GPU each and report", reporting(GPUS).total()),
         (f"an idle node of {GPUS} GPUs in {INSTANCES} MIG instances each", mig.total()),
         ("of these: each instance", of("ofu_gpu", mig) / (GPUS * INSTANCES)),
     ]

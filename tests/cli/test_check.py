@@ -172,6 +172,7 @@ def test_how_far_to_trust_a_window_is_said() -> None:
         assert budget["clock_interval_95_points"] == pytest.approx(expected)
         assert budget["observed_seconds"] == pytest.approx(budget["window_seconds"])
         assert budget["tensor_clock"] == "published"
+        assert (budget["covariance"], budget["fp64_pipe"]) == ("none", "dmma")
     text = call("check", *flags, "--scheduler", "none").stdout
     assert "Clock reads: at most ±" in text
     assert "Tiles: OFU counts the work that fills them up" in text
@@ -183,7 +184,9 @@ def test_the_error_of_a_single_clock_read_is_not_known() -> None:
         text = call("check", "--source", "dcgm-exporter", "--url", url).stdout
         _, report = check(url)
     assert "Clock reads: one in a window, so their error is not known." in text
-    assert report["gpus"][0]["error_budget"]["clock_interval_95_points"] is None
+    budget = report["gpus"][0]["error_budget"]
+    assert budget["clock_interval_95_points"] is None
+    assert (budget["covariance"], budget["fp64_pipe"]) == ("not known", None)
     assert report["gpus"][2]["error_budget"] is None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import subprocess
 import threading
@@ -61,6 +63,11 @@ def test_what_has_happened_is_printed_once() -> None:
         text = call("events", "--agent", running.url, "--after", "1").stdout
         assert found[1]["sentence"] in text
         assert found[0]["sentence"] not in text
+        table = call("events", "--agent", running.url, "--format", "csv").stdout
+        rows = list(csv.DictReader(io.StringIO(table)))
+        assert [row["sentence"] for row in rows[: len(found)]] == [
+            event["sentence"] for event in found
+        ]
 
 
 def test_an_agent_that_is_not_there_is_named() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shlex
 import shutil
@@ -96,6 +98,20 @@ def test_everything_as_json_with_what_does_not_answer(demo: Agent) -> None:
     assert list(data["nodes"]) == [where]
     assert set(data["unanswered"]) == {"127.0.0.1:1", "127.0.0.1:2"}
     assert data["partial_coverage"] is True
+    again = call("top", "--format", "json", "--hosts", f"{where},127.0.0.1:[1-2]")
+    assert json.loads(again.stdout).keys() == data.keys()
+
+
+def test_every_gpu_is_a_row_of_csv(demo: Agent) -> None:
+    done = call("top", "--format", "csv", "--hosts", demo.url.removeprefix("http://"))
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["gpu"] for row in rows] == [str(number) for number in range(8)]
+    assert all(0 <= float(row["utilization_ratio"]) < 1.1 for row in rows)
+
+
+def test_one_page_is_the_text_format(demo: Agent) -> None:
+    done = call("top", "--format", "text", "--agent", demo.url)
+    assert "8 of 8 GPUs  SIMULATED" in done.stdout
 
 
 def test_a_view_a_filter_and_an_order_are_flags(demo: Agent) -> None:
@@ -134,7 +150,7 @@ def test_a_recording_is_shown_at_its_end() -> None:
         (("--once", "--agent", "a", "--hosts", "b"), "give one of"),
         (("--once", "--hosts", "node["), "a bracket is not closed"),
         (("--once", "--hosts", "a", "--source", "simulate"), "leave out"),
-        ((), "the screen needs a terminal: use --once or --json"),
+        ((), "the screen needs a terminal: use --once or --format"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(args: tuple[str, ...], words: str) -> None:
@@ -163,7 +179,7 @@ def test_without_the_extra_the_screen_names_it_and_one_page_needs_nothing(demo: 
     done = without()
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "ofu-exporter: the screen needs textual: pip install 'ofu-exporter[top]'; "
+        "ofu-exporter: the screen needs textual: pip install 'textual>=3.0'; "
         "`ofu-exporter top --once` needs nothing"
     ]
     assert without("--once", "--agent", demo.url).returncode == 0

@@ -93,7 +93,7 @@ def test_a_simulated_gpu_is_never_taken_unasked(tmp_path: Path) -> None:
 def test_without_torch_it_says_what_to_install() -> None:
     done = call("validate")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "pip install torch" in done.stderr
+    assert "pip install 'torch>=2.4'" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_plot_is_drawn_or_what_is_missing_is_said(tmp_path: Path) -> None:
         assert picture.read_bytes().startswith(b"\x89PNG")
     else:
         assert done.returncode == 2
-        assert "pip install matplotlib" in done.stderr
+        assert "pip install 'matplotlib>=3.8'" in done.stderr
 
 
 def test_csv_has_a_row_for_each_precision_and_kind(tmp_path: Path) -> None:

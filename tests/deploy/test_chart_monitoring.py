@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from ofu_exporter.ofu.job_state import MOST_ENDED
+from ofu_exporter.reports.book import MOST_UNOWNED
+from tests.deploy import values_table
 from tests.deploy.chart import CHART, HELMS, Object, only, render, run
 from tests.deploy.value_sets import VALUE_SETS
 from tests.helpers.markdown import anchors
 
 pytestmark = pytest.mark.slow
+SAMPLES = "`podMonitor.sampleLimit`"
+SELDOM = 6
+"""Series that a job may have besides: docs/metrics.md#how-many-series."""
 every_helm = pytest.mark.parametrize("helm", HELMS)
 
 
@@ -108,3 +116,20 @@ def test_alerts_lead_to_the_runbook_where_the_site_keeps_it(helm: str, base: str
         path, _, anchor = address.removeprefix(base).partition("#")
         assert address.startswith(base)
         assert anchor in anchors(CHART.parents[1] / path)
+
+
+def test_a_limit_of_samples_is_advised_by_pages_as_they_were_counted() -> None:
+    """They were counted on real agents, for a table that tests/end_to_end/test_series.py makes."""
+    page = (CHART.parents[1] / "docs" / "metrics.md").read_text()
+    table = page.partition("generated: series")[2].partition("<!-- end -->")[0]
+    counted = {name: int(many) for name, many in re.findall(r"^\| (.+?) \| (\d+) \|$", table, re.M)}
+    idle = counted["an idle node of 8 GPUs"]
+    jobs = counted["the node while 8 jobs have a GPU each"]
+    reports = counted["the node while 8 jobs have a GPU each and report"]
+    mig = counted["an idle node of 8 GPUs in 7 MIG instances each"]
+    (row,) = (line for line in values_table.table(CHART / "values.yaml") if SAMPLES in line)
+    assert f"{idle} while they are idle, {jobs} with eight jobs, {reports} when" in row
+    assert f"{mig} as 56 MIG instances" in row
+    most = mig + (56 + MOST_ENDED + MOST_UNOWNED) * ((reports - idle) // 8 + SELDOM)
+    (advised,) = re.findall(r"(\d+) is above any page", row)
+    assert most < int(advised)

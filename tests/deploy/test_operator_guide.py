@@ -31,9 +31,11 @@ def blocks(begin: str) -> list[dict[str, Any]]:
     return [yaml.safe_load(text) for text in texts if text.startswith(f"{begin}:")]
 
 
-def jobs(scraped: float, used: float, partition: str, job: str) -> list[dict[str, str]]:
+def jobs(
+    scraped: float, used: float, partition: str, job: str, cluster: str = "c"
+) -> list[dict[str, str]]:
     """A job on four GPUs for a day and a half: GPU-seconds a minute that are measured, and that are used."""
-    labels = f'{{cluster="c",instance="n{job}",job_id="{job}"'
+    labels = f'{{cluster="{cluster}",instance="n{job}",job_id="{job}"'
     return [
         {
             "series": f'ofu_job_info{labels},user="ada",partition="{partition}"}}',
@@ -63,12 +65,16 @@ def verdict(test: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[s
 def test_a_partition_is_held_to_its_own_target(tmp_path: Path) -> None:
     """OFU 0.3 in both: below the 0.45 of `batch`, above the 0.10 of `interactive`; `other` has no target.
 
+    In the cluster `west` it is 0.35, above the 0.30 of `batch` there; its `interactive` has the target of all clusters.
+
     promtool evaluates rules of hours every minute, so waste is compared as a share of the hours.
     """
     series = [
         *jobs(240, 72, "batch", "1"),
         *jobs(240, 72, "interactive", "2"),
         *jobs(240, 2.4, "other", "3"),
+        *jobs(240, 84, "batch", "4", "west"),
+        *jobs(240, 48, "interactive", "5", "west"),
     ]
     (alert,) = (rule for rule in read_yaml(TARGETS)["groups"][0]["rules"] if "alert" in rule)
     told = {
@@ -91,6 +97,8 @@ def test_a_partition_is_held_to_its_own_target(tmp_path: Path) -> None:
                 "exp_samples": [
                     {"labels": '{cluster="c", partition="batch"}', "value": 0.15},
                     {"labels": '{cluster="c", partition="interactive"}', "value": -0.2},
+                    {"labels": '{cluster="west", partition="batch"}', "value": -0.05},
+                    {"labels": '{cluster="west", partition="interactive"}', "value": -0.1},
                 ],
             }
         ],

@@ -152,9 +152,11 @@ def test_the_source_has_what_a_site_deploys(made: Path) -> None:
 def test_the_packages_install_from_the_folder_and_run(made: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "fresh", with_pip=True)
     pip = tmp_path / "fresh" / "bin" / "pip"
-    done = run(pip, "install", "--no-deps", "--find-links", made, f"ofu-exporter=={__version__}")
+    wheel = made / f"ofu_exporter-{__version__}-py3-none-any.whl"
+    done = run(pip, "install", "--no-deps", wheel)
     assert done.returncode == 0, done.stderr
-    assert f"ofu_exporter-{__version__}-py3-none-any.whl" in done.stdout
+    done = run(pip, "install", "--dry-run", f"{wheel}[auth]")
+    assert re.search("^Would install .*bcrypt-", done.stdout, re.M), done.stdout + done.stderr
     place = "import importlib.metadata as m; print(m.version('ofu-exporter'))"
     assert run(tmp_path / "fresh" / "bin" / "python", "-c", place).stdout.strip() == __version__
 

@@ -67,12 +67,22 @@ def _drip(to: BaseHTTPRequestHandler, content: Iterable[bytes], ended: threading
 
 
 @contextmanager
-def hook_server(tls: ssl.SSLContext | None = None) -> Iterator[HookServer]:
+def hook_server(
+    tls: ssl.SSLContext | None = None, one_a_connection: bool = False
+) -> Iterator[HookServer]:
+    """`one_a_connection`: keeps connections (RFC 9112, 9.3), and ends one at its second request, as 9.3.1 warns of."""
     server = HookServer()
     ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1" if one_a_connection else "HTTP/1.0"
+        requests = 0
+
         def do_POST(self) -> None:
+            self.requests += 1
+            if one_a_connection and self.requests > 1:
+                self.close_connection = True
+                return
             body = self.rfile.read(int(self.headers["Content-Length"]))
             server.got.append(json.loads(body))
             server.tokens.append(self.headers["Authorization"])

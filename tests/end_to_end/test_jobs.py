@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from ofu_exporter.jobs.summary import text
 from ofu_exporter.jobs.totals import JobTotals
 from tests.helpers.agent import Agent, agent, until
 from tests.helpers.job_node import SYNC, WINDOW, Node, seconds
+from tests.helpers.post import post
 
 
 @pytest.fixture
@@ -120,6 +123,30 @@ def test_jobs_that_ended_while_the_agent_was_away_are_told_with_what_they_held(n
     with agent(*node.flags()) as running:
         until(lambda: running.value("ofu_gpu_up", gpu="0") == 1)
         assert held(report(running)) == before, "the next agent counts it no second time"
+
+
+def test_the_framework_that_a_job_reported_is_known_after_a_restart(node: Node) -> None:
+    """Also where an older agent, which did not write it down, had the file in between."""
+    node.start("7", "0", "1")
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 2 * WINDOW)
+        assert post(running, {"job_id": "7", "mfu": 0.1, "framework": "NeMo 2.1"}).status == 200
+        until(lambda: running.value("ofu_job_info", job_id="7", framework="nemo"))
+        running.stop()
+    with agent(*node.flags()) as running:
+        until(lambda: running.value("ofu_job_info", job_id="7") is not None)
+        assert running.value("ofu_job_info", job_id="7", framework="nemo") == 1
+        reported = report(running).reported
+        assert reported is not None
+        assert reported.framework == "nemo"
+        running.stop()
+    with closing(sqlite3.connect(node.state)) as db, db:
+        db.execute("UPDATE jobs SET report = json_remove(report, '$.reported.framework')")
+    with agent(*node.flags()) as running:
+        until(lambda: running.value("ofu_job_info", job_id="7") is not None)
+        assert running.value("ofu_job_info", job_id="7", framework="") == 1
+        assert post(running, {"job_id": "7", "framework": "NeMo 2.1"}).status == 200
+        until(lambda: running.value("ofu_job_info", job_id="7", framework="nemo"))
 
 
 def test_two_jobs_claiming_one_gpu_harm_no_third(node: Node) -> None:

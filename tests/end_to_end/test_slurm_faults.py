@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 from tests.doubles.slow_disk import slow_disk
-from tests.helpers.agent import until
+from tests.helpers.agent import Agent, until
 from tests.helpers.broken_node import full_disk, full_log, why_no_mounts
 from tests.helpers.slurm_cluster import DEPLOYED, GPUS, PROGRAM, Cluster, processes
 
@@ -122,6 +124,40 @@ def cores_are_busy(node: Faulty) -> None:
     node.hooks()
 
 
+def agent_is_dead(node: Faulty) -> None:
+    """It was there, and was ended with its port open."""
+    agent = Agent(["run", "--source", "simulate", "--scheduler", "none", "--listen", "127.0.0.1:0"])
+    agent.kill()
+    node.hooks(OFU_AGENT=agent.url)
+
+
+def agent_never_answers(node: Faulty) -> None:
+    node.hooks(OFU_AGENT=node.enter(silent_agent()))
+
+
+@contextmanager
+def silent_agent() -> Iterator[str]:
+    """Takes every connection, says nothing on any, and was asked in the end by the epilog of each job."""
+    kept: list[socket.socket] = []
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                kept.append(server.accept()[0])
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+            until(lambda: len(kept) >= GPUS, PATIENCE)
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for connection in kept:
+                connection.close()
+
+
 FAULTS: list[Callable[[Faulty], None]] = [
     pytest.param(log_is_full, marks=needs_mounts),  # type: ignore[list-item]
     pytest.param(disk_hangs, marks=needs_compiler),  # type: ignore[list-item]
@@ -130,6 +166,8 @@ FAULTS: list[Callable[[Faulty], None]] = [
     slurmctld_is_stopped,
     program_hangs,
     program_leaves_a_child,
+    agent_is_dead,
+    agent_never_answers,
     cores_are_busy,
 ]
 WITHOUT_FILES = (disk_hangs, disk_is_full)
@@ -159,3 +197,5 @@ def test_whatever_is_broken_jobs_begin_and_end_and_have_their_files(
     until(lambda: cluster.call("sinfo", "--noheader", "--format=%T") == "idle", PATIENCE)
     assert [cluster.show(job)["Restarts"] for job in jobs] == ["0"] * GPUS, "none was held"
     assert not list(cluster.jobs.glob("*.json"))
+    aside = cluster.jobs / ".ended"
+    until(lambda: files <= {path.stem.partition("-")[0] for path in aside.glob("*.json")}, PATIENCE)

@@ -43,10 +43,15 @@ def call(*args: str, env: Mapping[str, str] | None = None) -> subprocess.Complet
 class Agent:
     """A running `ofu-exporter run` or `demo`."""
 
-    def __init__(self, args: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
         self.log: list[str] = []
         self.process = subprocess.Popen(
-            [*COMMAND, *args],
+            [*command, *args],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -54,7 +59,11 @@ class Agent:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.url = until(self._serving)
+        try:
+            self.url = until(self._serving)
+        except AssertionError:
+            self.kill()
+            raise
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -115,8 +124,10 @@ class Agent:
 
 
 @contextlib.contextmanager
-def agent(*args: str, env: Mapping[str, str] | None = None) -> Iterator[Agent]:
-    running = Agent([*args, "--listen", "127.0.0.1:0"], env)
+def agent(
+    *args: str, env: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND
+) -> Iterator[Agent]:
+    running = Agent([*args, "--listen", "127.0.0.1:0"], env, command)
     try:
         yield running
     finally:

@@ -15,9 +15,11 @@ from tests.helpers.screenshots import LOOKS, QUIET, chromium
 BROWSER = chromium()
 
 
-def seen(page: Path, profile: Path, *flags: str) -> str:
-    """The page as the browser has it once its script has run."""
-    own = [f"--user-data-dir={profile}", "--virtual-time-budget=4000", "--dump-dom", page.as_uri()]
+def seen(page: Path | str, profile: Path, *flags: str, seconds: float = 4.0) -> str:
+    """A page, of a file or an address, as the browser has it when its script has run for some seconds of its time."""
+    address = page if isinstance(page, str) else page.as_uri()
+    budget = f"--virtual-time-budget={1000 * seconds:.0f}"
+    own = [f"--user-data-dir={profile}", budget, "--dump-dom", address]
     done = subprocess.run(
         [str(BROWSER), *QUIET, *flags, *own],
         check=True,
@@ -35,6 +37,12 @@ def with_script(text: str, *scripts: str) -> str:
     )
 
 
+def found_by(shown: str) -> Any:
+    """What a script of the test's has written into an element `found`, as JSON."""
+    (found,) = re.findall(r'<pre id="found">(.*?)</pre>', shown, re.S)
+    return json.loads(html.unescape(found))
+
+
 def violations(text: str, folder: Path, look: str) -> Any:
     """What axe finds on a page, light or dark."""
     axe = importlib.resources.files("axe_core_python").joinpath("axe.min.js").read_text()
@@ -45,6 +53,4 @@ def violations(text: str, folder: Path, look: str) -> Any:
     )
     page = folder / "page.html"
     page.write_text(with_script(text, axe, run))
-    shown = seen(page, folder / "profile", *filter(None, [LOOKS[look]]))
-    (found,) = re.findall(r'<pre id="found">(.*?)</pre>', shown, re.S)
-    return json.loads(html.unescape(found))
+    return found_by(seen(page, folder / "profile", *filter(None, [LOOKS[look]])))

@@ -1,14 +1,16 @@
-"""Writes docs/models.md: for each model type of transformers, and the denoisers that people train, who answers.
+"""Makes docs/models.md: for each model type of transformers, and the denoisers that people train, who answers.
 
 `python -m tests.helpers.model_table` builds every model of its default configuration on the meta device, which takes
-a quarter of an hour; `--only NAME ...` prints the rows of some, `--kept FILE` lets a run that was broken off go on.
-Needs the extra `test-torch`.
+half an hour; `--only NAME ...` prints the rows of some, `--renew NAME ...` runs some again, in place;
+`--closed-form` counts all closed forms again and runs nothing, `--kept FILE` lets a run that was broken off go on.
+Needs the extra `test-torch`; where timm and torchvision are installed too, the models that need them are run.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import json
 import multiprocessing
 import resource
@@ -16,7 +18,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,8 +27,8 @@ from typing import Any
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import families
+from tests.helpers.model_page import BOTH, FORWARD, PAGE, Row, cells, page, read
 
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 HEADS: tuple[str, ...] = (
     "IMAGE_TEXT_TO_TEXT",
     "SEQ_TO_SEQ_CAUSAL_LM",
@@ -36,11 +38,12 @@ HEADS: tuple[str, ...] = (
 )
 HEADS += ("IMAGE_CLASSIFICATION", "CTC", "ZERO_SHOT_IMAGE_CLASSIFICATION")
 STREAMS = (
+    {"tokens": 64, "target": 16, "image": 144, "images": 1, "audio": 3000},
     {"tokens": 1024, "target": 16, "image": 64, "images": 1, "audio": 3000},
+    {"tokens": 16, "target": 16, "image": 36, "images": 1, "audio": 38400},
     {"tokens": 64, "target": 16},
-    {"audio": 16000, "tokens": 64, "target": 16},
 )
-"""The inputs that are tried one after the other: an image and a sound beside a text, a text, a long sound."""
+"""The inputs that are tried one after the other: with and without images, with short and long texts and sounds."""
 DENOISERS = {
     "QwenImageTransformer2DModel": {"latent": 64, "prompt": 16},
     "FluxTransformer2DModel": {"latent": 64, "prompt": 16},
@@ -54,7 +57,7 @@ DENOISERS = {
     "AuraFlowTransformer2DModel": {"latent": 64, "prompt": 16},
     "HunyuanVideoTransformer3DModel": {"latent": 64, "prompt": 16},
     "LTXVideoTransformer3DModel": {"latent": 64, "prompt": 16},
-    "CogVideoXTransformer3DModel": {"latent": 64, "prompt": 16},
+    "CogVideoXTransformer3DModel": {"latent": 64, "prompt": 226},
     "Lumina2Transformer2DModel": {"latent": 64, "prompt": 16},
     "ZImageTransformer2DModel": {"latent": 64, "prompt": 16},
     "ChromaTransformer2DModel": {"latent": 64, "prompt": 16},
@@ -62,18 +65,6 @@ DENOISERS = {
 SECONDS = 90
 """What a row may compute; on a busy machine, it may wait longer for its turn."""
 HANGS = 900
-
-
-@dataclass(frozen=True)
-class Row:
-    """What is known of one kind of model."""
-
-    kind: str
-    architecture: str
-    ours: int | None = None
-    theirs: int | None = None
-    executed: int | None = None
-    why: str = ""
 
 
 def architectures() -> dict[str, str]:
@@ -94,27 +85,75 @@ def row(kind: str, architecture: str) -> Row:
     try:
         config, lengths = _default(kind, architecture)
     except Exception as error:  # noqa: BLE001 - whatever a library raises is the row's answer
-        return Row(kind, architecture, why=_line(f"no default configuration: {error}"))
-    ours, theirs, executed, why = None, None, None, ""
-    try:
-        model = flops.read(config)
-        ours = flops.count(
-            model, flops.fixed(1, **dict.fromkeys(model.streams, 64))
-        ).parameters.total
-    except ConfigError as error:
-        why = "" if families.WAYS_ON in str(error) else str(error)
-    from ofu_exporter.flops.trace import from_config
-
-    refused = why
+        why = _line(f"no default configuration: {error}")
+        return Row(kind, architecture, why=why, run=_versions())
+    found = closed_form(Row(kind, architecture, run=_versions()), config)
+    whys: list[str] = []
     for streams in lengths:
         try:
-            found = from_config.executed_of(config, streams, backward=False)
+            return _ran(found, config, streams, _text_alone(streams, lengths, whys))
         except ConfigError as error:
-            why = why or str(error).removeprefix("executed: ")
-        else:
-            theirs, executed, why = found.parameters, found.forward_flops, refused
-            break
-    return Row(kind, architecture, ours, theirs, executed, _line(why))
+            whys.append(str(error).removeprefix("executed: "))
+            if " cannot build " in whys[-1]:
+                break
+    return replace(found, why=_line(_furthest(whys)))
+
+
+def _ran(found: Row, config: Mapping[str, Any], streams: Mapping[str, int], why: str) -> Row:
+    """The row of a model that runs: forward and backward, or forward only where the backward pass fails."""
+    from ofu_exporter.flops.trace import from_config
+
+    passes = BOTH
+    try:
+        ran = from_config.executed_of(config, streams)
+    except ConfigError as error:
+        if "forward only" not in str(error):
+            raise
+        ran = from_config.executed_of(config, streams, backward=False)
+        passes, why = FORWARD, _line(str(error).removeprefix("executed: "))
+    return replace(found, theirs=ran.parameters, executed=passes, why=why)
+
+
+def _text_alone(streams: Mapping[str, int], lengths: Any, whys: list[str]) -> str:
+    """That a model which takes images or sounds ran on a text alone."""
+    alone = whys and "images" in lengths[0] and "images" not in streams
+    return _line(f"without images and sounds; with them: {_furthest(whys)}") if alone else ""
+
+
+def _furthest(whys: list[str]) -> str:
+    """Of the reasons why inputs were refused, the one that says most: not that a stream is missing or too short."""
+    plain = [why for why in whys if " needs --" not in why and "is not longer" not in why]
+    return [*plain, *whys][0]
+
+
+def closed_form(found: Row, config: Mapping[str, Any]) -> Row:
+    """The row with the parameters of the closed form, or with what the default configuration lacks."""
+    try:
+        model = flops.read(dict(config))
+        step = flops.fixed(1, **dict.fromkeys(model.streams, 64))
+        ours = flops.count(model, step).parameters.total
+    except ConfigError as error:
+        known = found.architecture in families.architectures()
+        refusal = _line(str(error)).replace(";", ",") if known else ""
+        return replace(found, ours=None, refusal=refusal)
+    return replace(found, ours=ours, refusal="")
+
+
+def closed_form_again(found: Row) -> Row:
+    """The row with its closed form as the code counts today, and what torch executed as it was."""
+    try:
+        config, _ = _default(found.kind, found.architecture)
+    except Exception:  # noqa: BLE001 - the row says so already
+        return found
+    return closed_form(found, config)
+
+
+def _versions() -> str:
+    """With what a row is run, and when."""
+    names = ["torch", "transformers", "diffusers"]
+    names += [name for name in ("timm",) if importlib.util.find_spec(name)]
+    said = (f"{name} {importlib.import_module(name).__version__}" for name in names)
+    return f"{', '.join(said)}; {datetime.now(timezone.utc):%Y-%m-%d}"
 
 
 def _default(kind: str, architecture: str) -> tuple[dict[str, Any], tuple[Mapping[str, int], ...]]:
@@ -148,11 +187,11 @@ def _guarded(pair: tuple[str, str]) -> Row:
     process.start()
     sender.close()
     try:
-        found: Row = (
-            receiver.recv() if receiver.poll(HANGS) else Row(*pair, why=f"no answer in {HANGS} s")
-        )
+        hung = Row(*pair, why=f"no answer in {HANGS} s", run=_versions())
+        found: Row = receiver.recv() if receiver.poll(HANGS) else closed_form_again(hung)
     except EOFError:
-        found = Row(*pair, why=f"over {SECONDS} s of computing, or more memory than there is")
+        why = f"over {SECONDS} s of computing, or more memory than there is"
+        found = closed_form_again(Row(*pair, why=why, run=_versions()))
     process.kill()
     process.join()
     return found
@@ -160,48 +199,11 @@ def _guarded(pair: tuple[str, str]) -> Row:
 
 def rows(pairs: list[tuple[str, str]], at_once: int) -> Iterator[Row]:
     """The rows of model types and their classes, as they are ready."""
-    for library in ("torch", "transformers", "diffusers"):
+    for library in ("torch", "transformers", "diffusers", "ofu_exporter.flops.trace.from_config"):
         importlib.import_module(library)
     with ThreadPoolExecutor(at_once) as threads:
         for done in as_completed([threads.submit(_guarded, pair) for pair in pairs]):
             yield done.result()
-
-
-def page(found: list[Row]) -> str:
-    """The page."""
-    versions = {
-        name: importlib.import_module(name).__version__
-        for name in ("torch", "transformers", "diffusers")
-    }
-    built = [each for each in found if each.theirs is not None or each.executed is not None]
-    exact = [each for each in found if each.ours is not None]
-    lines = [
-        "# Which models have an answer",
-        "",
-        "Every model type of transformers "
-        + versions["transformers"]
-        + " and denoisers of diffusers "
-        + versions["diffusers"]
-        + ", each of its default configuration, with torch "
-        + versions["torch"]
-        + ".",
-        f"Made on {datetime.now(timezone.utc):%Y-%m-%d}. {len(exact)} of {len(found)} have a closed form "
-        f"(`ofu-exporter flops config.json`); {len(built)} are built and run without weights by `--executed`.",
-        "`python -m tests.helpers.model_table` writes this page.",
-        "",
-        "| model type | class | closed form: parameters | torch: parameters | executed | why not, or what differs |",
-        "|---|---|---:|---:|---|---|",
-        *map(_cells, found),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _cells(each: Row) -> str:
-    ours, theirs = ("" if n is None else f"{n:,}" for n in (each.ours, each.theirs))
-    why = each.why
-    if not why and each.ours is not None and each.theirs is not None and each.ours != each.theirs:
-        why = f"{each.ours - each.theirs:+,}"
-    return f"| {each.kind} | {each.architecture} | {ours} | {theirs} | {'yes' if each.executed else ''} | {why} |"
 
 
 def _kept(file: Path | None) -> dict[str, Row]:
@@ -213,28 +215,40 @@ def _kept(file: Path | None) -> dict[str, Row]:
 
 
 def main() -> None:
-    """Write the page, or print rows."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", help="Classes or model types to print the rows of.")
-    parser.add_argument(
-        "--kept", type=Path, help="Where rows are kept, for a run that is broken off."
-    )
-    parser.add_argument("--at-once", type=int, default=2, help="How many models are run at once.")
-    asked = parser.parse_args()
+    """Write the page, renew rows of it, or print rows."""
+    asked = _parser().parse_args()
     pairs = [*architectures().items(), *((f"diffusers {name}", name) for name in DENOISERS)]
-    known = families.architectures()
-    first = sorted(pairs, key=lambda pair: pair[1] not in known)
-    if asked.only:
-        first = [pair for pair in first if {*pair} & {*asked.only}]
+    written = {each.kind: each for each in read(PAGE.read_text())} if PAGE.exists() else {}
+    if asked.closed_form:
+        found = {kind: closed_form_again(each) for kind, each in written.items()}
+        PAGE.write_text(page([found[kind] for kind, _ in pairs if kind in found]))
+        return
+    some = {*(asked.only or asked.renew or ())}
+    wanted = [pair for pair in pairs if not some or some & {*pair}]
     found = _kept(asked.kept)
-    for each in rows([pair for pair in first if pair[0] not in found], asked.at_once):
-        sys.stderr.write(_cells(each) + "\n")
+    for each in rows([pair for pair in wanted if pair[0] not in found], asked.at_once):
+        sys.stderr.write(cells(each) + "\n")
         found[each.kind] = each
         if asked.kept:
             with asked.kept.open("a") as file:
                 file.write(json.dumps(asdict(each)) + "\n")
     if not asked.only:
-        PAGE.write_text(page([found[kind] for kind, _ in pairs]))
+        known = {**written, **found} if some else found
+        PAGE.write_text(page([known[kind] for kind, _ in pairs if kind in known]))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", help="Classes or model types to print the rows of.")
+    parser.add_argument("--renew", nargs="+", help="Classes or model types to run again, in place.")
+    parser.add_argument(
+        "--closed-form", action="store_true", help="Count all closed forms again, in place."
+    )
+    parser.add_argument(
+        "--kept", type=Path, help="Where rows are kept, for a run that is broken off."
+    )
+    parser.add_argument("--at-once", type=int, default=2, help="How many models are run at once.")
+    return parser
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,9 @@ QUIET = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 LOOKS = {"light": "", "dark": "--blink-settings=preferredColorScheme=0"}
-SIZES = ((1400, 1000, "light"), (1400, 1000, "dark"), (800, 1000, "dark"), (500, 1400, "light"))
+SIZES = [(width, 1000, look) for width in (1400, 800) for look in LOOKS]
+PHONE = (400, 1500)
+"""Narrower than Chromium makes a window, so a phone is a frame in a page."""
 
 
 def chromium() -> str | None:
@@ -35,6 +38,16 @@ def picture(page: Path, target: Path, size: tuple[int, int], look: str) -> None:
         subprocess.run([browser, *QUIET, *own], check=True, capture_output=True, timeout=60)
 
 
+def frames(text: str, *shown: tuple[int, int, str]) -> str:
+    """A page that has another one in frames side by side, each with a width, a height and a look."""
+    inside = (
+        f'<iframe width="{width}" height="{height}" style="border:0;flex:none;color-scheme:{look}" '
+        f'srcdoc="{html.escape(text)}"></iframe>'
+        for width, height, look in shown
+    )
+    return f'<!doctype html><body style="margin:0;display:flex">{"".join(inside)}</body>'
+
+
 def main(folder: Path = FOLDER) -> None:
     node = ShownNode()
     pages = {"node": node.node_page(), "job": node.job_page(MOE.job_id)}
@@ -45,6 +58,9 @@ def main(folder: Path = FOLDER) -> None:
             page.write_text(text)
             for width, height, look in SIZES:
                 picture(page, folder / f"{name}-{width}-{look}.png", (width, height), look)
+            width, height = PHONE
+            page.write_text(frames(text, *((width, height, look) for look in LOOKS)))
+            picture(page, folder / f"{name}-{width}.png", (len(LOOKS) * width, height), "light")
 
 
 if __name__ == "__main__":

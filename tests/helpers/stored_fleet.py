@@ -43,6 +43,11 @@ class StoredNode:
     gpus: int
     simulated: float = 0.0
     """Hours from BEGIN on in which its values are simulated."""
+    alone: tuple[float, ...] = ()
+    """OFU of its GPUs, one after the other, while no job has them: work that no scheduler tells of."""
+
+    def alone_of(self, gpu: int) -> float:
+        return self.alone[gpu] if gpu < len(self.alone) else 0.0
 
 
 @dataclass(frozen=True)
@@ -120,10 +125,18 @@ def put_node(
     put("ofu_exporter_simulated", labelled(**where), simulated)
     for gpu in range(node.gpus):
         which = {**where, "gpu": str(gpu), "uuid": f"GPU-{node.name}-{gpu}"}
+        alone = node.alone_of(gpu)
         free = [t for t in times if not any(runs(job, t) for job in jobs)]
         put("ofu_gpu_info", labelled(**which, model=node.model), ((t, 1.0) for t in free))
         put("ofu_gpu_observed_seconds_total", labelled(**which), ((t, t - BEGIN) for t in times))
-        used = [(t, sum(job.ofu_of(gpu) * seconds_of(job, t) for job in jobs)) for t in times]
+        used = [
+            (
+                t,
+                sum((job.ofu_of(gpu) - alone) * seconds_of(job, t) for job in jobs)
+                + alone * (t - BEGIN),
+            )
+            for t in times
+        ]
         put("ofu_gpu_utilization_seconds_total", labelled(**which), used)
         for job in jobs:
             shown = [t for t in times if runs(job, t)]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ofu_exporter.jobs.gather import NodeAnswer, ask, gather
+from ofu_exporter.jobs.gather import NodeAgents, NodeAnswer, ask, gather
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged
 
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n",), began=1.0, updated=2.0, ended=2.0)
@@ -94,14 +94,14 @@ def _server(address: str, port: int, answer: Answer) -> Iterator[http.server.Thr
 
 def test_every_node_adds_its_part() -> None:
     with nodes(a=known(), b=known(JOB.model_copy(update={"nodes": ("m",)}))) as (hosts, port, _):
-        found = gather(hosts, port, "7", wait=0.0)
+        found = gather(hosts, NodeAgents(port), "7", wait=0.0)
     assert merged(found.totals).nodes == ("n", "m")
     assert not found.problems
 
 
 def test_a_node_named_twice_counts_once() -> None:
     with nodes(a=known()) as (hosts, port, _):
-        assert len(gather(hosts * 3, port, "7", wait=0.0).totals) == 1
+        assert len(gather(hosts * 3, NodeAgents(port), "7", wait=0.0).totals) == 1
 
 
 def test_a_job_that_has_not_ended_everywhere_is_waited_for() -> None:
@@ -112,7 +112,7 @@ def test_a_job_that_has_not_ended_everywhere_is_waited_for() -> None:
         return known(JOB.model_copy(update={"ended": None if running else 9.0}))()
 
     with nodes(a=known(), b=ends_at_last) as (hosts, port, _):
-        found = gather(hosts, port, "7", wait=30.0)
+        found = gather(hosts, NodeAgents(port), "7", wait=30.0)
     assert merged(found.totals).ended == 9.0
 
 
@@ -124,9 +124,9 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
         return known(JOB.model_copy(update={"ended": None}))()
 
     with nodes(a=never_ends) as (hosts, port, _):
-        found = gather(hosts, port, "7", wait=0.1)
+        found = gather(hosts, NodeAgents(port), "7", wait=0.1)
         assert len(asked) == 1, "the next question would come too late"
-        gather(hosts, port, "7", wait=1.2)
+        gather(hosts, NodeAgents(port), "7", wait=1.2)
         assert 2 <= len(asked) <= 4, "a node is not asked without a pause"
     assert merged(found.totals).ended is None
 
@@ -166,14 +166,14 @@ def test_a_node_that_does_not_help_is_named_and_costs_no_other(
     answer: Answer, problem: str
 ) -> None:
     with nodes(a=known(), b=answer) as (hosts, port, by_name):
-        found = gather(hosts, port, "7", wait=0.0)
+        found = gather(hosts, NodeAgents(port), "7", wait=0.0)
     assert len(found.totals) == 1
     assert found.problems == {by_name["b"]: problem}
 
 
 def test_a_node_that_is_away_is_named() -> None:
     with nodes(a=known()) as (hosts, port, _):
-        found = gather([*hosts, "127.0.0.99", "no such host"], port, "7", wait=0.0)
+        found = gather([*hosts, "127.0.0.99", "no such host"], NodeAgents(port), "7", wait=0.0)
     assert len(found.totals) == 1
     assert set(found.problems) == {"127.0.0.99", "no such host"}
     assert found.problems["127.0.0.99"] == "does not answer: Connection refused"
@@ -206,4 +206,4 @@ def test_the_address_of_an_agent_may_end_in_a_slash() -> None:
 
 def test_a_node_may_be_named_by_its_ipv6_address() -> None:
     with _server("::1", 0, known()) as server:
-        assert gather(["::1"], server.server_port, "7", wait=0.0).totals == (JOB,)
+        assert gather(["::1"], NodeAgents(server.server_port), "7", wait=0.0).totals == (JOB,)

@@ -124,6 +124,18 @@ def test_reports_of_several_nodes_are_added_as_numerator_and_denominator() -> No
     assert merged([made(), made("n2")]).reported is None
 
 
+def test_the_framework_is_that_of_the_last_node_that_was_told_one() -> None:
+    nodes = [
+        reporting("n1", at=1200.0),
+        reporting("n2", at=1100.0, framework="nemo"),
+        reporting("n3", at=1000.0, framework="megatron-lm"),
+    ]
+    for order in itertools.permutations(nodes):
+        both = merged(order).reported
+        assert both is not None
+        assert both.framework == "nemo"
+
+
 def test_of_three_nodes_the_one_that_was_told_last_speaks_for_the_moment() -> None:
     """And one that has reported nothing that could be used does not."""
     nodes = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -48,7 +47,7 @@ def test_counters_per_sm_and_summed_over_sms_are_both_understood(scale: float) -
 @pytest.mark.parametrize("active", [0.0, 1.0])
 def test_an_idle_gpu_and_one_that_is_never_idle_are_believed(active: float) -> None:
     told = after(
-        AGREEING_WINDOWS + 1, active=active, expected=replace(EXPECTED, tensor_active=active)
+        AGREEING_WINDOWS + 1, active=active, expected=EXPECTED._replace(tensor_active=active)
     )
     assert told.tensor_active == active
 
@@ -64,7 +63,7 @@ def test_what_the_polls_have_missed_is_believed_of_trusted_counters() -> None:
 
 
 def test_more_tensor_cycles_than_cycles_are_never_believed() -> None:
-    busy = replace(EXPECTED, tensor_active=1.0)
+    busy = EXPECTED._replace(tensor_active=1.0)
     trusted = after(AGREEING_WINDOWS + 1, active=1.0, expected=busy).trust
     assert trusted.previous is not None
     elapsed = 5 * 1400e6
@@ -78,7 +77,7 @@ def test_counters_that_stand_still_are_not_believed() -> None:
 
 
 def test_where_the_number_of_sms_is_not_known_no_sum_is_made_out() -> None:
-    unknown = replace(EXPECTED, sm_count=None)
+    unknown = EXPECTED._replace(sm_count=None)
     assert after(20, scale=2.0, expected=unknown).implausible
     assert after(20, scale=1.0, expected=unknown).sm_clock_hz is not None
 
@@ -130,7 +129,7 @@ def test_an_impossible_clock_is_refused_even_from_trusted_counters() -> None:
 
 @given(st.floats(allow_nan=True), st.floats(allow_nan=True))
 def test_whatever_the_counters_say_what_is_used_can_be(elapsed: float, tensor: float) -> None:
-    trusted = replace(after(AGREEING_WINDOWS + 1).trust)
+    trusted = after(AGREEING_WINDOWS + 1).trust
     verdict = judge(trusted, CycleTotals(elapsed, tensor), EXPECTED)
     if verdict.sm_clock_hz is not None and verdict.tensor_active is not None:
         assert 0 < verdict.sm_clock_hz <= EXPECTED.clock_limit_hz
@@ -142,8 +141,8 @@ def under_noise(windows: int, error_hz: float, counted: float = 1.0) -> list[Cyc
     chance = random.Random(11)
     verdicts, trust, elapsed = [], CycleTrust(), 7e15
     for _ in range(windows + 1):
-        polled = replace(
-            EXPECTED, sm_clock_hz=1400e6 + chance.gauss(0, error_hz), clock_error_hz=error_hz
+        polled = EXPECTED._replace(
+            sm_clock_hz=1400e6 + chance.gauss(0, error_hz), clock_error_hz=error_hz
         )
         verdicts.append(judge(trust, CycleTotals(elapsed, 0.6 * elapsed), polled))
         trust = verdicts[-1].trust
@@ -167,7 +166,7 @@ def test_noise_hides_no_counter_that_is_off(counted: float) -> None:
 
 
 def test_a_clock_without_a_known_error_shows_nothing() -> None:
-    unknown = replace(EXPECTED, clock_error_hz=None)
+    unknown = EXPECTED._replace(clock_error_hz=None)
     trust = CycleTrust()
     for number in range(20):
         elapsed = 7e15 + number * 7e9

@@ -24,7 +24,7 @@ def after(
 ) -> GpuState:
     """What is known of a GPU after these, one after another."""
     device = device or (events[0].gpu if events else gpu())
-    return going_on(GpuState(device, rate(device), seen_at=0.0), *events, interval=interval)
+    return going_on(GpuState(device, rate(device)), *events, interval=interval)
 
 
 def going_on(known: GpuState, *events: Reading | Fault, interval: float = INTERVAL) -> GpuState:
@@ -107,7 +107,7 @@ def test_time_is_never_counted_twice() -> None:
 
 def test_a_window_from_before_the_source_was_first_read_is_shown_and_not_counted() -> None:
     known = after()
-    known = replace(known, counted_before=3.0)
+    known = known._replace(counted_before=3.0)
     before = replace(reading(-25.0, 5.0), counts=False)
     known, counted = take_reading(known, before, INTERVAL)
     assert counted is None
@@ -119,7 +119,7 @@ def test_a_window_from_before_the_source_was_first_read_is_shown_and_not_counted
 
 
 def test_what_an_earlier_agent_counted_is_not_counted_again() -> None:
-    known = replace(after(), counted_before=30.0)
+    known = after()._replace(counted_before=30.0)
     known = going_on(known, reading(5, 35), reading(35, 40))
     assert known.observed_seconds == 5
     assert known.rejected == {Rejection.OVERLAP.value: 1}

@@ -360,7 +360,7 @@ def test_a_window_of_a_gpu_that_a_job_had_for_no_time_is_its_all_the_same() -> N
     (usage,) = known.usage.values()
     assert (usage.index, usage.key) == ("3", gpu(3).key)
     assert (usage.held_seconds, usage.observed_seconds) == (0.0, 5.0)
-    assert credit(known, gpu(3), replace(window, utilization=None)) == known
+    assert credit(known, gpu(3), window._replace(utilization=None)) == known
 
 
 @pytest.mark.slow

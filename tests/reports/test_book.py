@@ -12,6 +12,7 @@ import pytest
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.flops import dense_peak, explain
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
@@ -269,6 +270,37 @@ def test_the_framework_of_a_run_is_the_first_that_was_named(desk: Desk) -> None:
     for number in range(20):
         desk.report(framework=f"made-up-{number}")
     assert framework_of(desk) == "megatron-lm"
+
+
+@pytest.mark.parametrize(
+    ("left", "shown"),
+    [("megatron-lm", "megatron-lm"), ("", ""), ('x"} 1\nofu_job_info{', "x"), ("\x1b[31m", "")],
+)
+def test_the_framework_that_an_earlier_agent_knew_is_the_first(
+    desk: Desk, left: str, shown: str
+) -> None:
+    """What the file says is checked as what a job says."""
+    desk.report(framework="Megatron-LM 0.13", mfu=OFU)
+    desk.run(5.0)
+    reported = totals_of(desk.job(), "n1", simulated=False).reported
+    assert reported is not None
+    assert reported.framework == "megatron-lm"
+    desk.book = desk.opened(WITHOUT_NOISE)
+    desk.book.resume(A.key, A.uid, reported.model_copy(update={"framework": left}))
+    desk.run(5.0)
+    assert framework_of(desk) == shown
+    desk.report(framework="nemo")
+    assert framework_of(desk) == (shown or "nemo")
+
+
+def test_another_run_does_not_use_what_the_run_before_a_restart_did() -> None:
+    for before, framework in (("u1", ""), ("u2", "nemo")):
+        desk = Desk(1)
+        desk.give(Job("kubernetes", "ml/train", uid="u2"), "0")
+        reported = ReportedMfu(outcomes={"accepted": 1}, framework="nemo")
+        desk.book.resume(("kubernetes", "ml/train"), before, reported)
+        desk.run(5.0)
+        assert reports_of(desk).framework == framework
 
 
 def framework_of(desk: Desk) -> str:
@@ -743,7 +775,7 @@ def test_one_jobs_odd_numbers_cost_no_other_job_its_own() -> None:
     key = desk.node.gpus[0].key
     state = desk.node.state
     slow = Rating({"low_precision": 0.3e9, "fp64": 0.3e9}, {"bf16": 1e14}, "configured")
-    known = replace(state.gpus[key], rating=slow)
+    known = state.gpus[key]._replace(rating=slow)
     desk.node.state = replace(state, gpus={**state.gpus, key: known})
     desk.run(120.0)
     odd, sound = desk.report("1", mfu="1000%"), desk.report("2", mfu=0.4)

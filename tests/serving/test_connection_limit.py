@@ -72,3 +72,12 @@ def test_a_stop_waits_for_nobody_whose_turn_it_is() -> None:
     limit.close_unfinished()
     open_still = {phase for phase, member in members.items() if not member.closed}
     assert open_still == {RequestPhase.HEAD, RequestPhase.ANSWER, RequestPhase.WORK}
+
+
+def test_it_is_occupied_until_the_last_connection_is_closed() -> None:
+    limit = ConnectionLimit(clock=FakeClock(0.0))
+    first, second = (entered(limit, "prometheus", RequestPhase.HEAD) for _ in range(2))
+    limit.close(first)
+    assert limit.occupied.is_set()
+    limit.leave(second)
+    assert not limit.occupied.is_set()

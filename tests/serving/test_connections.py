@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -17,6 +18,7 @@ from tests.helpers.agent import until
 from tests.helpers.server import Client, post, serving, tell
 from tests.helpers.values import FakeClock
 
+pytestmark = pytest.mark.usefixtures("each_reader")
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -242,3 +244,62 @@ def test_a_client_that_leaves_the_line_takes_nobody_with_it() -> None:
             leaving.socket.close()
         for writer in (first, *others):
             assert writer.answer()[0] == 200
+
+
+NO_CHUNK = b"no size\r\n"
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_body_that_is_none_is_refused_and_is_no_error_of_ours(
+    at_once: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[str] = []
+
+    async def read(scope: Scope, receive: Receive, send: Send) -> None:
+        kind = (await receive())["type"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+        seen.append(kind)
+
+    with serving(read) as listeners, Client(listeners) as client:
+        client.send(post() + NO_CHUNK) if at_once else client.send(post(), NO_CHUNK)
+        assert client._until(b"\r\n").startswith(b"HTTP/1.1 400 ")
+        until(lambda: seen)
+    assert seen == ["http.disconnect"]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_body_that_is_none_ends_a_connection_whose_answer_has_begun(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    done: list[bool] = []
+
+    async def early(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"2")]
+        await send({"type": "http.response.start", "status": 403, "headers": headers})
+        await send({"type": "http.response.body", "body": b"{}", "more_body": True})
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.body", "body": b""})
+        done.append(True)
+
+    with serving(early) as listeners, Client(listeners) as client:
+        client.send(post())
+        assert client.answer()[0] == 403
+        client.send(NO_CHUNK)
+        assert client.is_closed()
+        until(lambda: done)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_each_answer_has_the_time_at_which_it_was_given(
+    listeners: Listeners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(listeners) as client:
+        for unix, date in (
+            (784111777.9, "Sun, 06 Nov 1994 08:49:37 GMT"),  # RFC 9110, 5.6.7
+            (784111778.0, "Sun, 06 Nov 1994 08:49:38 GMT"),
+        ):
+            monkeypatch.setattr(time, "time", lambda unix=unix: unix)
+            client.send(GET)
+            assert client.answer()[1]["date"] == date

@@ -49,14 +49,42 @@ def asked(
     return asyncio.run(run())
 
 
-def test_a_right_password_is_hashed_once_and_a_wrong_one_every_time() -> None:
+def test_a_right_password_is_hashed_once_and_each_guess() -> None:
     async def body(passwords: Passwords, check: CountedCheck) -> None:
         for _ in range(3):
             assert await passwords.are_right("a", "alice", b"wonder")
         assert len(check.hashes) == 1
-        for _ in range(2):
-            assert not await passwords.are_right("a", "alice", b"wonder ")
-        assert len(check.hashes) == 3
+        for guess in (b"1", b"2", b"1"):
+            assert not await passwords.are_right("a", "alice", guess)
+        assert len(check.hashes) == 4
+
+    asked(body)
+
+
+def test_a_wrong_password_that_is_tried_again_keeps_nobody_of_the_same_address_out() -> None:
+    """As when a Prometheus with an old password always scrapes a moment before one with the right one."""
+
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        assert not await passwords.are_right("a", "alice", b"old")
+        check.gate.clear()
+        assert not await passwords.are_right("a", "alice", b"old")
+        right = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+        await asyncio.sleep(0)
+        assert not await passwords.are_right("a", "alice", b"old")
+        check.gate.set()
+        assert await right
+        assert len(check.hashes) == 2
+
+    asked(body)
+
+
+def test_a_password_that_was_wrong_is_right_once_the_users_say_so() -> None:
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        assert not await passwords.are_right("a", "alice", b"land")
+        assert not await passwords.are_right("a", "bob", b"x")
+        passwords.renew({"alice": hashed("land").encode(), "bob": hashed("x").encode()})
+        assert await passwords.are_right("a", "alice", b"land")
+        assert await passwords.are_right("a", "bob", b"x")
 
     asked(body)
 
@@ -140,7 +168,7 @@ def test_who_was_not_wrong_lately_goes_before_any_number_of_guessers() -> None:
         check.gate.clear()
         tasks, busy = [], 0
         for address in guessers:
-            tasks.append(asyncio.create_task(passwords.are_right(address, "bob", b"guess")))
+            tasks.append(asyncio.create_task(passwords.are_right(address, "bob", b"another")))
             await asyncio.sleep(0)
         busy = sum(task.done() for task in tasks)
         assert busy == MOST_WAITING - MOST_WAITING_AGAIN
@@ -167,6 +195,30 @@ def test_a_stop_ends_the_thread_after_the_hash_that_it_is_at() -> None:
         assert await task
         passwords.stop(20)
         assert not passwords._thread.is_alive()
+
+    asked(body)
+
+
+def test_a_stop_tells_all_who_wait_for_a_hash_and_who_come_after_it() -> None:
+    """The agent's end waits for requests that are under way."""
+
+    async def body(passwords: Passwords, check: CountedCheck) -> None:
+        check.gate.clear()
+        hashed_now = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+        assert await asyncio.to_thread(check.entered.wait, 20)
+        waiting = [
+            asyncio.create_task(passwords.are_right(name, "alice", b"wonder")) for name in "bc"
+        ]
+        await asyncio.sleep(0)
+        passwords.begin_stop()
+        with pytest.raises(BusyError):
+            await asyncio.wait_for(passwords.are_right("d", "alice", b"guess"), 20)
+        check.gate.set()
+        assert await hashed_now
+        told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
+        assert [type(each) for each in told] == [BusyError, BusyError]
+        assert len(check.hashes) == 1
+        assert await passwords.are_right("e", "alice", b"wonder"), "it is remembered"
 
     asked(body)
 

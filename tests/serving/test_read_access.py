@@ -214,5 +214,5 @@ def test_closed_reading_is_not_opened_while_the_agent_runs() -> None:
 
 def test_without_the_library_closed_reading_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bcrypt", None)
-    with pytest.raises(ConfigError, match=r"pip install 'ofu-exporter\[auth\]'"):
+    with pytest.raises(ConfigError, match="pip install 'bcrypt>=4\\.1'"):
         ReadAccess(WEB)

@@ -15,6 +15,8 @@ from ofu_exporter.serving.guard import Guard, Receive, Scope, Send
 from tests.helpers.certificates import Certificates
 from tests.helpers.server import Client, post, serving, tell
 
+pytestmark = pytest.mark.usefixtures("each_reader")
+
 
 @pytest.fixture
 def certificates(tmp_path: Path) -> Certificates:

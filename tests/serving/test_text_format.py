@@ -64,7 +64,7 @@ def test_the_librarys_own_encoders_write_the_same(
     make = GaugeMetricFamily if kind == "gauge" else CounterMetricFamily
     theirs = make("ofu_x_seconds", help_, labels=names)
     for labels, value in samples:
-        ours.add_metric(labels, value)
+        ours.add_metric(tuple(labels), value)
         theirs.add_metric(labels, value)
     assert written(ours, TEXT, never) == generate_latest(Registry(theirs))
     openmetrics: bytes = generate_openmetrics(Registry(theirs))

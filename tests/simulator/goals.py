@@ -80,7 +80,7 @@ def _of_time(kind: Kind, of: str, scores: Sequence[Score]) -> dict[Goal, str]:
         return dict.fromkeys((coverage, twice), NOTHING)
     least, most = min(s.coverage for s in scores), max(s.twice for s in scores)
     return {
-        coverage: "" if least >= COVERAGE else f"{least:.1%} observed",
+        coverage: "" if least >= COVERAGE else f"{least:.2%} observed",
         twice: "" if most <= TWICE_SECONDS else f"{most:.1f} s twice",
     }
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ofu_exporter.support.bounded_get import Answer, Limits, get
+from ofu_exporter.support.bounded_get import Answer, Limits, OpenAccess, get, shown_url
 
 SHORT = Limits(seconds=0.5, most_bytes=10_000)
 GENEROUS = Limits(seconds=20.0, most_bytes=10_000)
@@ -109,12 +109,13 @@ def test_what_is_no_answer_is_an_error_of_http(wrong: bytes) -> None:
 
 
 def test_nothing_is_sent_before_the_connection_was_looked_at() -> None:
-    def refuse(_: socket.socket) -> None:
-        raise PermissionError("no")
+    class Refusing(OpenAccess):
+        def check(self, connection: socket.socket) -> None:  # noqa: ARG002 - a protocol has it
+            raise PermissionError("no")
 
     with server(whole(HEAD + b"hello")) as (url, asked):
         with pytest.raises(PermissionError):
-            get(url, "/", "text/plain", GENEROUS, refuse)
+            get(url, "/", "text/plain", GENEROUS, Refusing())
         time.sleep(0.05)
         assert [each for each in asked if each] == []
 
@@ -123,3 +124,8 @@ def test_nothing_is_sent_before_the_connection_was_looked_at() -> None:
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="not an http://, https:// or unix: address"):
         get(url, "/", "text/plain", SHORT)
+
+
+def test_a_url_is_shown_without_its_password() -> None:
+    assert shown_url("http://ada:secret@node1:9846") == "http://node1:9846"
+    assert shown_url("unix:/run/\x1b.sock") == r"unix:/run/\x1b.sock"

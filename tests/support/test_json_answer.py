@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel
 
-from ofu_exporter.support.json_answer import MOST_BYTES, NoAnswerError, ask, shown_url
+from ofu_exporter.support.json_answer import MOST_BYTES, NoAnswerError, ask
 from tests.helpers.passwords import basic
 
 
@@ -95,8 +95,3 @@ def test_nobody_there_is_one_sentence() -> None:
     with pytest.raises(NoAnswerError, match="not an http://") as raised:
         ask("ftp://ada:secret@x", "/x", Fruit)
     assert "secret" not in str(raised.value)
-
-
-def test_a_url_is_shown_without_its_password() -> None:
-    assert shown_url("http://ada:secret@node1:9846") == "http://node1:9846"
-    assert shown_url("unix:/run/\x1b.sock") == r"unix:/run/\x1b.sock"

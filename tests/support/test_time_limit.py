@@ -41,3 +41,45 @@ def test_an_error_of_the_work_is_its_own() -> None:
 
     with pytest.raises(KeyError, match="gone"):
         asyncio.run(limited(SOON, work()))
+
+
+def test_an_error_after_a_wait_is_its_own() -> None:
+    async def work() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        asyncio.run(limited(SOON, work()))
+
+
+def test_work_may_go_on_after_an_error_that_it_waited_for() -> None:
+    async def work() -> int:
+        failed = asyncio.get_running_loop().create_future()
+        failed.set_exception(KeyError("gone"))
+        await asyncio.sleep(0)
+        with pytest.raises(KeyError):
+            await failed
+        await asyncio.sleep(0)
+        return 7
+
+    assert asyncio.run(limited(SOON, work())) == 7
+
+
+def test_whoever_waits_for_the_work_can_end_it() -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(SOON)
+        finally:
+            ended.append("cancelled")
+
+    async def run() -> None:
+        waiting = asyncio.ensure_future(limited(SOON, work()))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(run())
+    assert ended == ["cancelled"]

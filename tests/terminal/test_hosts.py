@@ -43,6 +43,17 @@ def test_an_item_is_a_name_or_an_address(item: str, url: str) -> None:
     assert [host.url for host in parse_hosts(item, 9846)] == [url]
 
 
+def test_names_may_be_those_of_agents_with_tls() -> None:
+    hosts = parse_hosts("n[1-2],n3:80,fe80::1,http://n4", 9846, "https")
+    assert [host.url for host in hosts] == [
+        "https://n1:9846",
+        "https://n2:9846",
+        "https://n3:80",
+        "https://[fe80::1]:9846",
+        "http://n4",
+    ]
+
+
 def test_a_password_is_sent_and_not_shown() -> None:
     (host,) = parse_hosts("http://ada:secret@node1:9846", 9846)
     assert host == Host("node1:9846", "http://ada:secret@node1:9846")

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.durations import Seconds
@@ -23,6 +32,17 @@ _SAMPLE = "a"
 Ratio = Annotated[float, Field(gt=0.0, le=1.0)]
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 """`*` stands for any characters."""
+
+
+def _kind_of_target(value: object) -> str:
+    return "by cluster" if isinstance(value, dict) else "all clusters"
+
+
+PartitionTarget = Annotated[
+    Annotated[Ratio, Tag("all clusters")]
+    | Annotated[dict[Pattern, Ratio], Tag("by cluster"), Field(min_length=1)],
+    Discriminator(_kind_of_target),
+]
 
 
 def _address(text: str) -> str:
@@ -98,8 +118,9 @@ class DigestConfig(_ConfigPart):
     """A site's settings for digests."""
 
     exempt: Exemptions = Exemptions()
-    targets: dict[Pattern, Ratio] = Field(
-        default_factory=dict, description="OFU by partition; the first pattern that fits counts."
+    targets: dict[Pattern, PartitionTarget] = Field(
+        default_factory=dict,
+        description="OFU by partition, or by partition and cluster; the first pattern that fits counts.",
     )
     low_clock: Ratio = Field(
         default=0.6,
@@ -112,6 +133,15 @@ class DigestConfig(_ConfigPart):
     )
     mail: MailConfig | None = None
     webhook: WebhookConfig | None = None
+
+    def target(self, cluster: str, partition: str) -> float | None:
+        """The OFU that a partition of a cluster is to have; None where nothing here fits both."""
+        for pattern, wanted in self.targets.items():
+            clusters = wanted if isinstance(wanted, dict) else {"*": wanted}
+            for each, target in clusters.items():
+                if fnmatchcase(partition, pattern) and fnmatchcase(cluster, each):
+                    return target
+        return None
 
 
 def read(path: Path) -> DigestConfig:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from ofu_exporter.fleet.digest import advice
 from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.exemptions import exemption
 from ofu_exporter.fleet.digest.result import Digest, DigestBy, DigestJob, Rank
-from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns
-from ofu_exporter.fleet.reports.groups import NOT_SAID
+from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
 from ofu_exporter.fleet.reports.job_rows import known_sum
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from ofu_exporter.fleet.reports.sums import JobKey, ratio
@@ -31,6 +29,13 @@ class DigestSource(NamedTuple):
     mark: str
     """The mark before text about simulated values."""
 
+    def target(self, cluster: str, partition: str) -> float | None:
+        """That of the partition in this cluster by the site's rules, else in all clusters, else that of the fleet."""
+        for place in (PartitionKey(cluster, partition), PartitionKey("", partition)):
+            if place in self.signs.targets:
+                return self.signs.targets[place]
+        return self.report.target
+
 
 def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Digest]:
     """One digest per name, in the order of the report. Jobs without a known user or account are in no digest."""
@@ -38,8 +43,8 @@ def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Di
     for row in source.report.jobs:
         if name := getattr(row, by):
             jobs[name].append(_job(row, source, config))
-    totals = {row.name: row for row in source.report.groups if row.name != NOT_SAID}
-    ranks = _Ranks(jobs) if config.ranks else _Ranks({})
+    totals = {row.name: row for row in source.report.groups if row.is_named}
+    standing = _Standing(jobs) if config.ranks else _Standing({})
     return [
         _digest(totals[name], jobs[name], ranks, _DigestOptions(source, by, config))
         for name in totals
@@ -85,7 +90,7 @@ def _by_waste(job: DigestJob) -> tuple[bool, float, float, str]:
 
 def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
     signs = source.signs.jobs.get(JobKey(row.cluster, row.job_id)) or JobSigns()
-    target = _target(row.partition, source, config)
+    target = _target(row, source, config)
     exempt = exemption(row, signs, config.exempt)
     said = () if exempt else advice.of_job(row, signs, target, config.low_clock)
     return DigestJob(
@@ -99,13 +104,10 @@ def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
     )
 
 
-def _target(partition: str, source: DigestSource, config: DigestConfig) -> float | None:
-    """The target of a partition: from the configuration, otherwise from the site's rules, otherwise that of the
-    fleet."""
-    fitting = (
-        target for pattern, target in config.targets.items() if fnmatchcase(partition, pattern)
-    )
-    return next(fitting, source.signs.targets.get(partition, source.report.target))
+def _target(row: JobRow, source: DigestSource, config: DigestConfig) -> float | None:
+    """The target of a job's partition by the configuration, else by the site's rules, else that of the fleet."""
+    wanted = config.target(row.cluster, row.partition)
+    return source.target(row.cluster, row.partition) if wanted is None else wanted
 
 
 class _Ranks:

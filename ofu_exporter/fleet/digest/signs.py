@@ -97,8 +97,15 @@ The agents have no such series. A GPU is found by its uuid; MIG instances are le
 """
 
 
-TARGETS = "max by (partition) (last_over_time(partition:ofu_target:ratio[1d]))"
+TARGETS = "max by (cluster, partition) (last_over_time(partition:ofu_target:ratio[1d]))"
 """What deploy/prometheus/rules/partition-targets.yaml records."""
+
+
+class PartitionKey(NamedTuple):
+    """A partition of one cluster, or of all where no cluster is named."""
+
+    cluster: str
+    partition: str
 
 
 class _Ratio(NamedTuple):
@@ -136,8 +143,8 @@ class FleetSigns(NamedTuple):
     """What is known in addition to a report."""
 
     jobs: Mapping[JobKey, JobSigns]
-    targets: Mapping[str, float]
-    """The target OFU of partitions in the site's rules."""
+    targets: Mapping[PartitionKey, float]
+    """The OFU that rules of the site have partitions aim at."""
 
 
 def read_signs(
@@ -151,11 +158,13 @@ def read_signs(
 
 def _targets(
     client: PrometheusClient, reader: PartReader, history: FleetHistory
-) -> dict[str, float]:
+) -> dict[PartitionKey, float]:
     part = TimeSpan(history.span.end - HOUR, history.span.end)
     asked = reader.read("targets", part, lambda one: client.instant(TARGETS, one.end))
     return {
-        one.labels.get("partition", ""): one.points[-1][1]
+        PartitionKey(one.labels.get("cluster", ""), one.labels.get("partition", "")): one.points[
+            -1
+        ][1]
         for _, answer in asked
         for one in answer
         if one.points

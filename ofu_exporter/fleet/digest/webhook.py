@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -37,7 +36,8 @@ _PASSED_ON = (502, 504)
 MOST_BYTES = 64 << 10
 """Most bytes of an answer that are read."""
 WORDS_SECONDS = 5.0
-"""Seconds to wait for the rest of an answer once its status is known."""
+"""After which no more of an answer is waited for, once its status is known."""
+_CUT_SHORT = ("http11.send_request_headers.failed", "http11.send_request_body.failed")
 HIDDEN = "..."
 _HIGHEST_PORT = 65535
 _SHORTEST_SECRET = 6
@@ -47,8 +47,21 @@ _MOST_SLACK = 3000
 """Most characters of a text; Slack cuts at 40,000."""
 
 
+class _Posting:
+    """How far one attempt has come."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        self.is_cut_short = False
+        """Whether the server went away before it had all: then it cannot have taken the digest."""
+
+    def trace(self, event: str, _: object) -> None:
+        """See what httpcore does: https://www.python-httpx.org/advanced/extensions/#trace."""
+        self.is_cut_short |= event in _CUT_SHORT
+
+
 class WebhookSender:
-    """One URL."""
+    """One URL. Each digest has a connection of its own: of one that is kept, nobody knows whether it still holds."""
 
     name = "webhook"
 
@@ -75,6 +88,7 @@ class WebhookSender:
                 headers=headers,
                 verify=access.tls() if self._url.startswith("https") else False,
                 timeout=httpx.Timeout(min(seconds, TIMEOUT_SECONDS)),
+                limits=httpx.Limits(max_keepalive_connections=0),
             )
             whole = httpx.URL(self._url)
             self._host = whole.host
@@ -113,36 +127,38 @@ class WebhookSender:
         """The status of an answer, its Retry-After and its first words."""
         import httpx  # noqa: PLC0415
 
-        is_under_way = threading.Event()
+        posting = _Posting()
         try:
             return within(
-                self._seconds,
-                f"webhook {self._host}",
-                lambda: self._posted(body, is_under_way),
+                self._seconds, f"webhook {self._host}", lambda: self._posted(body, posting)
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
             raise NotSentError(f"{self._host}: {_words(error)}", is_down=True) from error
         except HungError as error:
-            raise NotSentError(
-                str(error), is_uncertain=is_under_way.is_set(), is_down=True
-            ) from error
+            raise NotSentError(str(error), is_uncertain=posting.has_begun, is_down=True) from error
         except (httpx.HTTPError, OSError) as error:
-            raise NotSentError(
-                f"{self._host}: {_words(error)}",
-                is_uncertain=True,
-                is_down=isinstance(error, httpx.TimeoutException),
-            ) from error
-        except (
-            httpx.InvalidURL,
-            ValueError,
-        ) as error:  # a host that is not a name, or has half a surrogate pair
+            raise self._cut_off(error, posting) from error
+        except (httpx.InvalidURL, ValueError) as error:  # a host that is no name, half a surrogate
             said = f"{self._host}: cannot be posted: {type(error).__name__}"
             raise NotSentError(said) from error
 
-    def _posted(self, body: dict[str, Any], is_under_way: threading.Event) -> tuple[int, str, str]:
-        is_under_way.set()
-        with self._client.stream("POST", self._url, json=body) as response:
-            # the rest of a successful answer does not matter, and may never end
+    def _cut_off(self, error: Exception, posting: _Posting) -> NotSentError:
+        """What is known of a digest that got no answer.
+
+        Where the server had all of it, the next one would be as unsure: after some the rest is left for another run.
+        """
+        import httpx  # noqa: PLC0415
+
+        if posting.is_cut_short:
+            said = f"{self._host}: went away before it had all: {_words(error)}"
+            return NotSentError(said, is_down=isinstance(error, httpx.TimeoutException))
+        return NotSentError(f"{self._host}: {_words(error)}", is_uncertain=True, is_down=True)
+
+    def _posted(self, body: dict[str, Any], posting: _Posting) -> tuple[int, str, str]:
+        posting.has_begun = True
+        extensions = {"trace": posting.trace}
+        with self._client.stream("POST", self._url, json=body, extensions=extensions) as response:
+            # what follows a success changes nothing, and may never end
             said = "" if response.is_success else self._without_secrets(_first(response))
             answer = shown(" ".join(said.split())[:_MOST_WORDS])
             return response.status_code, response.headers.get("retry-after", ""), answer

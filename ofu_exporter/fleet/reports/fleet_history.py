@@ -28,6 +28,8 @@ class FleetHistory:
     """Hours that were computed from the agents' own series."""
     hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of all jobs, by hour."""
+    jobless_hours: dict[int, JobSums] = field(default_factory=dict)
+    """The sums of GPUs that no one job had, by hour."""
     target: float | None = None
     """The OFU that the recording rules aim at."""
     is_simulated: bool = False

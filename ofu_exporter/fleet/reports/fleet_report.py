@@ -11,16 +11,18 @@ from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.agreement import Pair, agreement
 from ofu_exporter.fleet.reports.days import days
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.funnel import funnel, installed
+from ofu_exporter.fleet.reports.funnel import funnel, held
 from ofu_exporter.fleet.reports.headline import headline
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.notes import notes
+from ofu_exporter.fleet.reports.outside import Outside, installed, no_job_row, outside
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
     AskedTime,
     By,
     ClusterRow,
     FleetReport,
+    GroupRow,
     HourRow,
     JobRow,
     ReadingCost,
@@ -55,8 +57,10 @@ def fleet_report(
         for _, job in sorted(history.jobs.items())
     ]
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
-    total = groups.group_row("all jobs", jobs, target)
-    steps = funnel(installed(history.models, wanted.prices), total)
+    total = groups.all_jobs(jobs, target)
+    of_jobs = held(total, wanted.prices)
+    rest = outside(history.models, wanted.prices, of_jobs, total)
+    steps = funnel(installed(history.models, wanted.prices), of_jobs, total, rest)
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]
     reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
     return FleetReport(
@@ -68,6 +72,8 @@ def fleet_report(
         target=target,
         funnel=steps,
         total=total,
+        no_job=no_job_row(rest, target),
+        ofu=_ofu(total, rest),
         reporting_ratio=ratio(reported, total.observed_gpu_hours),
         agreement=agreement(_pairs(rows)),
         agreement_without_flagged=agreement(_pairs(row for row in rows if not is_flagged(row))),
@@ -78,9 +84,14 @@ def fleet_report(
         days=days(history, jobs, target, wanted.prices),
         hours=_hours(history),
         missing=missing_rows(reading.missing),
-        notes=notes(history, total, clusters, wanted, reading.cost),
+        notes=notes(history, (total, rest), clusters, wanted, reading.cost),
         reading=_cost(reading.cost),
     )
+
+
+def _ofu(total: GroupRow, rest: Outside) -> float | None:
+    used = total.effective_gpu_hours + (rest.effective.gpu_hours or 0.0)
+    return ratio(used, total.observed_gpu_hours + rest.observed)
 
 
 def _time(history: FleetHistory, clusters: Sequence[ClusterRow]) -> AskedTime:
@@ -139,10 +150,12 @@ def _hours(history: FleetHistory) -> list[HourRow]:
 
 def _hour(history: FleetHistory, hour: int, is_known: bool) -> HourRow:
     sums = history.hours.get(hour)
+    free = history.jobless_hours.get(hour)
     nothing = 0.0 if is_known else None
     return HourRow(
         end=iso(history.clock.end_of(hour)),
         held_gpus=nothing if sums is None else sums.held,
         ofu=None if sums is None else sums.ofu,
+        no_job_ofu=None if free is None else free.ofu,
         mfu=None if sums is None else sums.mfu,
     )

@@ -8,7 +8,7 @@ than what an agent knows: `ACCURACY` says it. No job reports an MFU there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -89,8 +89,8 @@ def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) ->
         for hour, series, value in _by_hour(answer, history.clock):
             model = series.labels.get("modelName", "")
             owner = owner_of(series.labels, aside)
-            sums = None if owner.job is None else hours[hour, owner.job]
-            place = _Place(history, hour, series.labels, sums, _rated_hz(model))
+            whose = [hours[hour, owner.job]] if owner.job else _jobless(history, hour, series)
+            place = _Place(history, hour, series.labels, whose, _rated_hz(model))
             put(place, value * _share(model, series.labels.get("GPU_I_PROFILE", "")))
     for series in answers[0]:
         _name(history, owner_of(series.labels, aside), len(series.points))
@@ -114,14 +114,20 @@ def _by_hour(answer: list[Series], clock: ServerClock) -> Iterator[tuple[int, Se
         yield hour, ordered[number], value
 
 
+def _jobless(history: FleetHistory, hour: int, series: Series) -> list[JobSums]:
+    """Where values count of a GPU that no job has."""
+    model = history.model(hour, _model_labels(series.labels))
+    return [model.jobless, history.jobless_hours.setdefault(hour, JobSums())]
+
+
 class _Place(NamedTuple):
     """Where a value goes."""
 
     history: FleetHistory
     hour: int
     labels: Mapping[str, str]
-    sums: JobSums | None
-    """Of the job in this hour; None where no job has the GPUs."""
+    sums: Sequence[JobSums]
+    """Of the job in this hour, or of all GPUs that no job has."""
     rated_hz: float | None
 
 
@@ -130,28 +136,28 @@ def _put_held(place: _Place, value: float) -> None:
     place.history.model(place.hour, labels).installed += value
     place.history.covered[labels["cluster"], place.hour] = 1.0
     place.history.raw.add((labels["cluster"], place.hour))
-    if place.sums is not None:
-        place.sums.held += value
+    for sums in place.sums:
+        sums.held += value
 
 
 def _put_observed(place: _Place, value: float) -> None:
     if place.rated_hz is not None:
         place.history.model(place.hour, _model_labels(place.labels)).observed += value
-        if place.sums is not None:
-            place.sums.observed += value
+        for sums in place.sums:
+            sums.observed += value
 
 
 def _put_utilized(place: _Place, value: float) -> None:
     if place.rated_hz is not None:
         used = value / place.rated_hz
         place.history.model(place.hour, _model_labels(place.labels)).utilized += used
-        if place.sums is not None:
-            place.sums.utilized += used
+        for sums in place.sums:
+            sums.utilized += used
 
 
 def _put_idle(place: _Place, value: float) -> None:
-    if place.rated_hz is not None and place.sums is not None:
-        place.sums.idle += value
+    for sums in place.sums if place.rated_hz is not None else ():
+        sums.idle += value
 
 
 _PUTS: tuple[Callable[[_Place, float], None], ...] = (

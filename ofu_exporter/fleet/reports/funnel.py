@@ -1,73 +1,62 @@
-"""Divides the installed GPU-hours: free, held and not measured, held idle, active, and effective."""
+"""Divides the installed GPU-hours: held or not, measured or not, idle or active, and what they amount to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.job_rows import times
+from ofu_exporter.fleet.reports.outside import UNKNOWN, Outside, PricedHours
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FunnelStep, GroupRow
-from ofu_exporter.fleet.reports.sums import ModelSums
 
 _MEANINGS: Mapping[str, str] = {
     "installed": "GPUs that agents knew of",
-    "free": "no job had them",
+    "free": "no one job had them, and no tensor pipe was used",
+    "unclaimed": "no one job had them, and tensor pipes were used",
+    "unknown": "no one job had them, and whether they were used is not known",
     "held": "jobs had them",
     "unmeasured": "held, and OFU was not measured",
     "idle": "held, and no tensor pipe was used",
-    "active": "held, and tensor pipes were used",
+    "active": "held or not, and tensor pipes were used",
     "effective": "what the work amounts to at the full peak: OFU",
 }
 
 
-class Installed(NamedTuple):
-    """GPU-hours of all GPUs, and their price."""
-
-    gpu_hours: float | None
-    cost: float | None
-    """None where the price of any of them is not known."""
-
-
-def installed(models: Mapping[tuple[int, str, str], ModelSums], prices: Prices) -> Installed:
-    hours, cost = 0.0, 0.0
-    known = True
-    for (_, _, model), sums in sorted(models.items()):
-        price = prices.of(model)
-        hours += sums.installed
-        cost += sums.installed * (price or 0.0)
-        known = known and (price is not None or not sums.installed)
-    return Installed(hours or None, cost if known and hours else None)
+def held(total: GroupRow, prices: Prices) -> PricedHours:
+    """The GPU-hours of jobs. Their cost is known where that of all of them is."""
+    if not total.held_gpu_hours:
+        return PricedHours(0.0, 0.0 if prices.gpu_hour else None)
+    return PricedHours(total.held_gpu_hours, total.cost if total.priced_ratio == 1 else None)
 
 
-def funnel(whole: Installed, total: GroupRow) -> list[FunnelStep]:
-    """The steps from what is installed to what it amounted to."""
-    gpu_hours, held = whole.gpu_hours, total.held_gpu_hours
-    price = total.cost / held if total.cost is not None and total.priced_ratio == 1 else None
-    active = total.observed_gpu_hours - total.idle_gpu_hours
-    free = None if gpu_hours is None else max(0.0, gpu_hours - held)
-    held_cost = times(held, price)
-    free_cost = None
-    if whole.cost is not None and held_cost is not None:
-        free_cost = max(0.0, whole.cost - held_cost)
-    found: dict[str, tuple[float | None, float | None]] = {
-        "installed": (gpu_hours, whole.cost),
-        "free": (free, free_cost),
-        "held": (held, held_cost),
-        "unmeasured": _priced(max(0.0, held - total.observed_gpu_hours), price),
-        "idle": (total.idle_gpu_hours, total.idle_cost if price is not None else None),
-        "active": _priced(active, price),
-        "effective": _priced(total.effective_gpu_hours, price),
+def funnel(
+    whole: PricedHours, of_jobs: PricedHours, total: GroupRow, rest: Outside
+) -> list[FunnelStep]:
+    """The steps from what is installed to what it amounted to: by jobs, and by GPUs that no one job had."""
+    price = None if of_jobs.cost is None else of_jobs.cost / (total.held_gpu_hours or 1.0)
+
+    def priced(hours: float) -> PricedHours:
+        return PricedHours(hours, times(hours, price))
+
+    idle_cost = None if price is None else total.idle_cost or 0.0
+    is_seen = whole.gpu_hours is not None or rest.observed > 0
+    found: dict[str, PricedHours] = {
+        "installed": whole,
+        "free": rest.idle if is_seen else UNKNOWN,
+        "unclaimed": rest.busy if is_seen else UNKNOWN,
+        "unknown": rest.whole.less(rest.idle).less(rest.busy),
+        "held": of_jobs,
+        "unmeasured": priced(max(0.0, total.held_gpu_hours - total.observed_gpu_hours)),
+        "idle": PricedHours(total.idle_gpu_hours, idle_cost),
+        "active": priced(total.observed_gpu_hours - total.idle_gpu_hours).plus(rest.busy),
+        "effective": priced(total.effective_gpu_hours).plus(rest.effective),
     }
-    base = gpu_hours or held
-    return [_step(name, hours, cost, base) for name, (hours, cost) in found.items()]
+    base = whole.gpu_hours or total.held_gpu_hours + rest.observed
+    return [_step(name, each, base) for name, each in found.items()]
 
 
-def _priced(hours: float, price: float | None) -> tuple[float, float | None]:
-    return hours, times(hours, price)
-
-
-def _step(name: str, hours: float | None, cost: float | None, base: float) -> FunnelStep:
+def _step(name: str, priced: PricedHours, base: float) -> FunnelStep:
+    hours = priced.gpu_hours
     share = hours / base if hours is not None and base > 0 else None
     return FunnelStep.model_validate(
         {
@@ -75,6 +64,6 @@ def _step(name: str, hours: float | None, cost: float | None, base: float) -> Fu
             "meaning": _MEANINGS[name],
             "gpu_hours": hours,
             "share": share,
-            "cost": cost,
+            "cost": priced.cost,
         }
     )

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.agreement import deviation, mean
 from ofu_exporter.fleet.reports.job_rows import is_flagged, known_sum, sums_of
-from ofu_exporter.fleet.reports.result import By, GroupRow, JobRow, SizeRow
+from ofu_exporter.fleet.reports.result import ALL_JOBS, NOT_KNOWN, By, GroupRow, JobRow, SizeRow
 from ofu_exporter.fleet.reports.sums import JobHistory, JobSums, ratio
 
-NOT_SAID = "(not known)"
 _MOST_SIZES = 24
 """With more sizes than these, the table has powers of two."""
 
@@ -23,7 +22,12 @@ class RatedJob(NamedTuple):
     row: JobRow
 
 
-def group_row(name: str, jobs: Sequence[RatedJob], target: float | None) -> GroupRow:
+def all_jobs(jobs: Sequence[RatedJob], target: float | None) -> GroupRow:
+    """The sums of all jobs."""
+    return _row(ALL_JOBS, jobs, target, is_named=False)
+
+
+def _row(name: str, jobs: Sequence[RatedJob], target: float | None, *, is_named: bool) -> GroupRow:
     """The sums of some jobs. Costs are of those whose price is known."""
     sums, priced = JobSums(), 0.0
     for job in jobs:
@@ -33,6 +37,7 @@ def group_row(name: str, jobs: Sequence[RatedJob], target: float | None) -> Grou
     return GroupRow.model_validate(
         {
             "name": name,
+            "is_named": is_named,
             "jobs": len(jobs),
             "flagged_jobs": sum(map(is_flagged, rows)),
             "priced_ratio": ratio(priced, sums.held),
@@ -46,17 +51,21 @@ def group_row(name: str, jobs: Sequence[RatedJob], target: float | None) -> Grou
 
 def groups_by(jobs: Sequence[RatedJob], by: By, target: float | None) -> list[GroupRow]:
     """One row for each name, those with most held GPU-hours first."""
-    named: dict[str, list[RatedJob]] = defaultdict(list)
+    named: dict[str | None, list[RatedJob]] = defaultdict(list)
     for job in jobs:
         named[_name(job.row, by)].append(job)
-    rows = [group_row(name, members, target) for name, members in named.items()]
-    return sorted(rows, key=lambda row: (-row.held_gpu_hours, row.name))
+    rows = [
+        _row(NOT_KNOWN if name is None else name, members, target, is_named=name is not None)
+        for name, members in named.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.held_gpu_hours, row.name, row.is_named))
 
 
-def _name(row: JobRow, by: By) -> str:
+def _name(row: JobRow, by: By) -> str | None:
     if by == "job":
         return f"{row.cluster}/{row.job_id}" if row.cluster else row.job_id
-    return str(getattr(row, by) or NOT_SAID)
+    name = getattr(row, by)
+    return str(name) if name else None
 
 
 def sizes(rows: Sequence[JobRow]) -> list[SizeRow]:

@@ -8,12 +8,14 @@ from ofu_exporter.fleet.reports.result import FunnelStep, GroupRow
 from ofu_exporter.support.percent import percent
 
 _LOSSES = {
-    "free": "GPUs that no job had",
+    "free": "idle GPUs that no job had",
+    "unknown": "GPUs that no job had, of which nothing more is known",
     "unmeasured": "held GPUs whose OFU is not known",
     "idle": "held GPUs that computed nothing",
-    "slow": "held GPUs that were busy and below their peak",
+    "slow": "GPUs that were busy and below their peak",
 }
-_UNUSED = ("free", "unmeasured", "idle")
+_UNUSED = ("free", "unknown", "unmeasured", "idle")
+_WORTH_TELLING = 0.01
 
 
 def headline(steps: Sequence[FunnelStep], total: GroupRow) -> str:
@@ -22,13 +24,16 @@ def headline(steps: Sequence[FunnelStep], total: GroupRow) -> str:
     effective = by_name["effective"].share
     if effective is None:
         return "No job held a GPU in this time, as far as is known."
-    of_what = "installed" if by_name["installed"].gpu_hours else "held"
+    of_what = "installed" if by_name["installed"].gpu_hours else "known"
     said = f"{percent(effective)} of the {of_what} GPU-hours were computed with."
     losses = {name: by_name[name].share or 0.0 for name in _UNUSED}
     losses["slow"] = max(0.0, (by_name["active"].share or 0.0) - effective)
     largest = max(losses, key=lambda name: losses[name])
     if losses[largest] > 0:
         said += f" The largest part of the rest is {_LOSSES[largest]} ({percent(losses[largest])})."
+    unclaimed = by_name["unclaimed"].share or 0.0
+    if unclaimed >= _WORTH_TELLING:
+        said += f" GPUs were busy for no known job in {percent(unclaimed)} of the GPU-hours."
     if total.flagged_jobs:
         jobs = "job reports" if total.flagged_jobs == 1 else "jobs report"
         said += f" {total.flagged_jobs} {jobs} a higher MFU than the hardware allows."

@@ -7,26 +7,26 @@ from these, which costs the server more. The sums do not depend on how the readi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of, runs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory
+from ofu_exporter.fleet.reports.hour_values import (
+    HourValue,
+    cluster_of,
+    job_key,
+    job_of,
+    model_key,
+    sums_of_hour,
+    without,
+)
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
 
 Answers = Sequence[list[Series]]
-
-
-class _HourValue(NamedTuple):
-    """One value of one hour."""
-
-    hour: int
-    labels: dict[str, str]
-    value: float
 
 
 def read_history(
@@ -41,6 +41,7 @@ def read_history(
     collector.read_jobs()
     collector.read_raw()
     collector.read_installed()
+    collector.read_jobless()
     collector.read_facts_of_jobs()
     collector.read_job_models()
     collector.read_simulated()
@@ -130,6 +131,16 @@ class _Collector:
         for answer in self._either(queries.COVERED):
             self._take_covered(answer)
 
+    def read_jobless(self) -> None:
+        """What GPUs did that no one job had."""
+        for answers in self._together("GPUs outside of jobs", queries.JOBLESS):
+            for quantity, answer in zip(queries.JOBLESS, answers, strict=True):
+                for (hour, key), value in sorted(self._largest(answer, model_key).items()):
+                    model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
+                    of_hour = self._history.jobless_hours.setdefault(hour, JobSums())
+                    for sums in (model.jobless, of_hour):
+                        sums.add(JobSums(**{quantity.name: value}))
+
     def read_facts_of_jobs(self) -> None:
         """What is worth knowing of jobs and is no part of a ratio."""
         for quantity, take in (
@@ -177,20 +188,26 @@ class _Collector:
 
     def _either(self, quantity: Quantity) -> Iterator[list[Series]]:
         """The answers from recorded series, and from the agents' own for the hours that need them."""
+        return (answer for (answer,) in self._together(quantity.name, [quantity]))
+
+    def _together(self, what: str, quantities: Sequence[Quantity]) -> Iterator[Answers]:
+        """The same of several quantities, of which an hour has all or none."""
         history, wanted = self._history, set(self._history.raw)
         if history.recorded or not history.raw:
             there: set[ClusterHour] = set()
-            for _, (answer,) in self._stepped(
-                quantity.name, [quantity.of_jobs(self._jobs)], history.span
-            ):
-                there |= self._seen([answer])
-                yield [_without(one, history.raw, history.clock) for one in answer]
-            if quantity.is_always_there:
+            asked = [each.of_jobs(self._jobs) for each in quantities]
+            for _, answers in self._stepped(what, asked, history.span):
+                there |= self._seen(answers)
+                yield [
+                    [without(one, history.raw, history.clock) for one in answer]
+                    for answer in answers
+                ]
+            if all(each.is_always_there for each in quantities):
                 wanted |= self._agents - there
         for cluster, span in self._raw_spans(wanted):
-            asked = [quantity.of_cluster(cluster, self._jobs)]
-            for _, (answer,) in self._stepped(f"{quantity.name} without rules", asked, span):
-                yield answer
+            asked = [each.of_cluster(cluster, self._jobs) for each in quantities]
+            for _, answers in self._stepped(f"{what} without rules", asked, span):
+                yield answers
 
     def _raw_spans(self, wanted: set[ClusterHour]) -> Iterator[tuple[str, TimeSpan]]:
         for name in sorted({cluster for cluster, _ in wanted}):
@@ -198,15 +215,17 @@ class _Collector:
             for first, last in runs(hours):
                 yield name, self._history.clock.span(first, last)
 
-    def _values(self, answer: Iterable[Series]) -> Iterator[_HourValue]:
+    def _values(self, answer: Iterable[Series]) -> Iterator[HourValue]:
         """Each value with its hour. Labels that only a replica of the server adds are left to the one who adds up."""
         hour_of = self._history.clock.hour_of
         for one in answer:
             for time, value in one.points:
-                yield _HourValue(hour_of(time), one.labels, value)
+                yield HourValue(hour_of(time), one.labels, value)
 
     def _seen(self, answers: Answers) -> set[ClusterHour]:
-        return {(_cluster(one.labels), one.hour) for each in answers for one in self._values(each)}
+        return {
+            (cluster_of(one.labels), one.hour) for each in answers for one in self._values(each)
+        }
 
     def _largest(
         self, answer: Iterable[Series], key: Callable[[dict[str, str]], tuple[str, ...]]
@@ -220,19 +239,19 @@ class _Collector:
 
     def _add_jobs(self, answers: Answers) -> None:
         by_name = {
-            quantity.name: self._largest(answer, _job_key)
+            quantity.name: self._largest(answer, job_key)
             for quantity, answer in zip(queries.JOB_HOURS, answers, strict=True)
         }
         for place in sorted(set().union(*by_name.values())):
             hour, key = place
-            sums = _sums({name: values.get(place) for name, values in by_name.items()})
+            sums = sums_of_hour({name: values.get(place) for name, values in by_name.items()})
             job = self._history.job({"cluster": key[0], "job_id": key[1]})
             job.seen(hour)
             job.days.setdefault(self._history.clock.day_of(hour), JobSums()).add(sums)
             self._history.hours.setdefault(hour, JobSums()).add(sums)
 
     def _add_models(self, answers: Answers) -> None:
-        observed, utilized = (self._largest(answer, _model_key) for answer in answers)
+        observed, utilized = (self._largest(answer, model_key) for answer in answers)
         for hour, key in sorted(observed.keys() & utilized.keys()):
             sums = self._history.model(hour, {"cluster": key[0], "model": key[1]})
             sums.observed += observed[hour, key]
@@ -249,13 +268,13 @@ class _Collector:
                 frameworks[framework] = frameworks.get(framework, 0.0) + len(one.points)
 
     def _take_installed(self, answer: list[Series]) -> None:
-        for (hour, key), value in sorted(self._largest(answer, _model_key).items()):
+        for (hour, key), value in sorted(self._largest(answer, model_key).items()):
             model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
             model.installed += value
 
     def _take_covered(self, answer: list[Series]) -> None:
         for one in self._values(answer):
-            self._history.covered[_cluster(one.labels), one.hour] = min(1.0, one.value)
+            self._history.covered[cluster_of(one.labels), one.hour] = min(1.0, one.value)
 
     def _take_size(self, answer: list[Series]) -> None:
         for one, job in self._of_jobs(answer):
@@ -271,10 +290,10 @@ class _Collector:
             cause = one.labels.get("cause", "")
             job.causes[cause] = job.causes.get(cause, 0.0) + one.value
 
-    def _of_jobs(self, answer: list[Series]) -> Iterator[tuple[_HourValue, JobHistory]]:
+    def _of_jobs(self, answer: list[Series]) -> Iterator[tuple[HourValue, JobHistory]]:
         """What is above 0, of jobs whose GPU-hours are known."""
         for one in self._values(answer):
-            job = self._history.jobs.get(_job(one.labels))
+            job = self._history.jobs.get(job_of(one.labels))
             if job is not None and one.value > 0:
                 yield one, job
 
@@ -283,12 +302,12 @@ class _Collector:
         found: dict[tuple[JobKey, int], float] = defaultdict(float)
         for answer in self._either(queries.IDLE):
             for one in self._values(answer):
-                found[_job(one.labels), one.hour] = one.value
+                found[job_of(one.labels), one.hour] = one.value
         span = self._history.span
         asked = [Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)]
         for _, (answer,) in self._stepped("idle GPUs", asked, span):
             for one in self._values(answer):
-                place = (_job(one.labels), one.hour)
+                place = (job_of(one.labels), one.hour)
                 found[place] = max(found[place], one.value)
         for (key, hour), value in sorted(found.items()):
             day = self._history.clock.day_of(hour)
@@ -310,35 +329,3 @@ class _Collector:
             for one, job in self._of_jobs(answer):
                 model = one.labels.get("model", "")
                 job.models[model] = job.models.get(model, 0.0) + one.value
-
-
-def _sums(values: Mapping[str, float | None]) -> JobSums:
-    """The sums of an hour. A numerator without its denominator, or the reverse, counts for nothing."""
-    known = {name: value for name, value in values.items() if value is not None}
-    for together in (("observed", "utilized"), ("compared", "compared_mfu", "compared_utilized")):
-        if not known.keys() >= set(together):
-            for name in together:
-                known.pop(name, None)
-    return JobSums(**known)
-
-
-def _without(one: Series, hours: set[ClusterHour], clock: ServerClock) -> Series:
-    cluster = _cluster(one.labels)
-    kept = [point for point in one.points if (cluster, clock.hour_of(point[0])) not in hours]
-    return Series(one.labels, kept)
-
-
-def _cluster(labels: Mapping[str, str]) -> str:
-    return labels.get("cluster", "")
-
-
-def _job(labels: Mapping[str, str]) -> JobKey:
-    return JobKey(_cluster(labels), labels.get("job_id", ""))
-
-
-def _job_key(labels: Mapping[str, str]) -> tuple[str, ...]:
-    return (_cluster(labels), labels.get("job_id", ""))
-
-
-def _model_key(labels: Mapping[str, str]) -> tuple[str, ...]:
-    return (_cluster(labels), labels.get("model", ""))

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.outside import Outside
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import ClusterRow, GroupRow
 from ofu_exporter.support.percent import percent
@@ -26,16 +27,17 @@ class WantedOfNotes(Protocol):
 
 def notes(
     history: FleetHistory,
-    total: GroupRow,
+    hours: tuple[GroupRow, Outside],
     clusters: Sequence[ClusterRow],
     wanted: WantedOfNotes,
     cost: QueryCost,
 ) -> list[str]:
-    """Sentences, the most important first."""
+    """Sentences, the most important first. `hours` are those of all jobs, and those outside of jobs."""
+    total, rest = hours
     return [
         *_of_rules(history, cost, wanted.target),
         *_of_coverage(history, clusters),
-        *_of_jobs(total, history),
+        *_of_jobs(total, rest, history),
         *_of_prices(total, wanted.prices),
         *(f"The server warns: {text}" for text in cost.warnings),
     ]
@@ -62,21 +64,19 @@ def _of_coverage(history: FleetHistory, clusters: Sequence[ClusterRow]) -> Itera
             name = f"Of cluster {row.cluster}" if row.cluster else "Of the asked time"
             yield f"{name}, {percent(row.covered_ratio)} is covered by data; of the rest nothing is assumed."
     if history.models and not any(sums.installed for sums in history.models.values()):
-        yield "How many GPUs are installed is not known: shares are of the held GPU-hours."
+        yield "How many GPUs are installed is not known: shares are of those that are known."
 
 
-def _of_jobs(total: GroupRow, history: FleetHistory) -> Iterator[str]:
+def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[str]:
     unmeasured = total.held_gpu_hours - total.observed_gpu_hours
     if total.held_gpu_hours and unmeasured > 0.01 * total.held_gpu_hours:
         share = percent(unmeasured / total.held_gpu_hours)
         yield f"OFU was not measured in {share} of the held GPU-hours; it is not counted as 0."
-    observed = sum(sums.observed for sums in history.models.values())
-    extra = observed - total.observed_gpu_hours
-    if observed and extra > 0.01 * observed:
-        used = sum(sums.utilized for sums in history.models.values()) - total.effective_gpu_hours
+    seen = sum(sums.jobless.observed for sums in history.models.values())
+    if rest.observed - seen > 0.01 * (total.observed_gpu_hours + rest.observed):
         yield (
-            f"{extra:,.0f} measured GPU-hours belong to no one job (free, or shared by several); "
-            f"they amount to {max(0.0, used):,.0f} GPU-hours at the full peak."
+            f"Whether GPUs outside of jobs were idle is not known of {rest.observed - seen:,.0f} measured GPU-hours: "
+            "they lie about the ends of jobs, or the rules of gpu-hours.yaml were not loaded."
         )
     if history.jobs and not total.compared_gpu_hours and not history.remark:
         yield "No job reported an MFU: see docs/reporting.md."

@@ -84,6 +84,29 @@ MODEL_HOURS = (
 )
 """GPU-hours by model in an hour, held by a job or not."""
 
+_OBSERVED = f"max by ({_GPU}) (rate(ofu_gpu_observed_seconds_total{{CLUSTER}}[5m]))"
+_UTILIZED = f"max by ({_GPU}) (rate(ofu_gpu_utilization_seconds_total{{CLUSTER}}[5m]))"
+
+
+def _jobless(name: str, gpus: str) -> Quantity:
+    return Quantity(
+        name,
+        f"max by (cluster, model) (last_over_time(model:jobless_{name}_gpus:avg1h[59m59s999ms]))",
+        f'sum by (cluster, model) (sum_over_time(({gpus} unless on ({_GPU}) last_over_time(ofu_gpu_info{{job_id!="",'
+        f"CLUSTER}}[5m])){WITHIN}) * on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
+        f"group by ({_GPU}, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h])))) / {LOOKS} "
+        f"or 0 * count by (cluster, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))",
+        is_always_there=True,
+    )
+
+
+JOBLESS = (
+    _jobless("observed", _OBSERVED),
+    _jobless("utilized", _UTILIZED),
+    _jobless("idle", f"{_OBSERVED} and {_UTILIZED} < 0.001 * {_OBSERVED}"),
+)
+"""GPU-hours by model of GPUs that no one job had: measured, at the full peak, and without tensor activity."""
+
 AGENTS = f"count by (cluster) (count_over_time(ofu_exporter_build_info{WITHIN}))"
 """Agents whose own series the server has, by cluster."""
 

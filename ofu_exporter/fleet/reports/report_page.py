@@ -17,7 +17,9 @@ from ofu_exporter.fleet.reports.zoom import SCRIPT as ZOOM
 
 MOST_JOBS = 600
 MOST_GROUPS = 100
-_PARTS = ("free", "unmeasured", "idle")
+_WORKS = 0.001
+"""A GPU is idle below this OFU."""
+_PARTS = ("free", "unclaimed", "unknown", "unmeasured", "idle")
 
 
 class TableColumn(NamedTuple):
@@ -32,7 +34,9 @@ def page(report: FleetReport, what_changed: Markup | None = None) -> str:
     time = report.time
     title = f"GPU fleet, {time.start[:10]} to {time.end[:10]}"
     if report.total.ofu is not None:
-        title += f": OFU {report.total.ofu:.1%}"
+        title += f": OFU of jobs {report.total.ofu:.1%}"
+    elif report.ofu is not None:
+        title += f": OFU {report.ofu:.1%}"
     body = [
         tag("h1", "Where the GPU-hours went"),
         tag("p", " ".join(facts(report)), _class="soft"),
@@ -92,6 +96,9 @@ def _pictures(report: FleetReport) -> Iterator[Markup]:
             PictureLine("ofu", "OFU", [row.ofu for row in report.hours]),
             PictureLine("mfu", "MFU", [row.mfu for row in report.hours]),
         ]
+        if any((row.no_job_ofu or 0.0) > _WORKS for row in report.hours):
+            of_none = [row.no_job_ofu for row in report.hours]
+            lines.append(PictureLine("act", "OFU without a job", of_none))
         gpus = [row.held_gpus for row in report.hours]  # an hour that is not covered is a gap
         axis = TimeAxis(unix(report.hours[0].end) - HOUR, HOUR)
         others += [
@@ -153,6 +160,7 @@ def _tables(report: FleetReport) -> Iterator[Markup]:
             TableColumn("flagged jobs"),
         ]
         rows = [_group(row, report.currency) for row in report.groups[:MOST_GROUPS]]
+        rows += [_group(row, report.currency) for row in [report.no_job] if row]
         yield card(
             f"By {report.by}", table(heads, rows, f"By {report.by}"), *_more(report.groups, rows)
         )
@@ -177,7 +185,7 @@ def _more(all_rows: Sequence[object], shown: Sequence[object]) -> Iterator[Marku
 
 def _group(row: GroupRow, currency: str) -> list[str]:
     flagged = str(row.flagged_jobs) if row.flagged_jobs else ""
-    return [row.name, str(row.jobs), *_numbers(row, currency), flagged]
+    return [row.shown_name, str(row.jobs), *_numbers(row, currency), flagged]
 
 
 def _job(row: JobRow, currency: str) -> list[str]:

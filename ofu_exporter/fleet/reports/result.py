@@ -10,6 +10,18 @@ from ofu_exporter.fleet.reports.agreement import Agreement
 
 By = Literal["user", "account", "partition", "model", "framework", "namespace", "cluster", "job"]
 
+StepName = Literal[
+    "installed",
+    "free",
+    "unclaimed",
+    "unknown",
+    "held",
+    "unmeasured",
+    "idle",
+    "active",
+    "effective",
+]
+
 
 class ResultRow(BaseModel):
     """A part of what is told: frozen, and without a field that the schema lacks."""
@@ -41,11 +53,11 @@ class ClusterRow(ResultRow):
 class FunnelStep(ResultRow):
     """One step of where the GPU-hours went; each but the first is a part of one above it."""
 
-    name: Literal["installed", "free", "held", "unmeasured", "idle", "active", "effective"]
+    name: StepName
     meaning: str
     gpu_hours: float | None
     share: float | None = Field(
-        description="Of the installed GPU-hours; of the held, without these."
+        description="Of the installed GPU-hours; without these, of those that are known."
     )
     cost: float | None
 
@@ -90,6 +102,10 @@ class JobRow(SumsRow):
     cause: str | None = Field(description="The cause that its agents named longest.")
 
 
+NOT_KNOWN, ALL_JOBS = "(not known)", "all jobs"
+"""Stand where there is no name."""
+
+
 class GroupRow(SumsRow):
     """Some jobs that have something in common."""
 
@@ -99,6 +115,15 @@ class GroupRow(SumsRow):
     priced_ratio: float | None = Field(
         description="Share of the held GPU-hours whose price is known."
     )
+    is_named: bool = Field(
+        description=f"False for jobs without a name, {NOT_KNOWN}, and for {ALL_JOBS}."
+    )
+
+    @property
+    def shown_name(self) -> str:
+        """The name in quotes where it reads as one of those that stand for no name."""
+        is_mistakable = self.is_named and self.name in (NOT_KNOWN, ALL_JOBS)
+        return f'"{self.name}"' if is_mistakable else self.name
 
 
 class SizeRow(ResultRow):
@@ -123,7 +148,7 @@ class MissingRow(ResultRow):
 
 
 class DayRow(ResultRow):
-    """One day (UTC) of one account and GPU model; or of the GPUs of a model that no job held."""
+    """One day (UTC) of one account and GPU model; or of the GPUs of a model that no one job held, busy or not."""
 
     day: str
     kind: Literal["held", "free"]
@@ -131,7 +156,9 @@ class DayRow(ResultRow):
     account: str
     model: str | None
     gpu_hours: float = Field(description="Held by the account's jobs, or free.")
-    observed_gpu_hours: float | None = Field(description="Of these, measured; null of free ones.")
+    observed_gpu_hours: float | None = Field(
+        description="Of these, measured; of free ones, as far as looks at them tell."
+    )
     idle_gpu_hours: float | None
     effective_gpu_hours: float | None
     wasted_gpu_hours: float | None
@@ -144,8 +171,9 @@ class HourRow(ResultRow):
 
     end: str
     held_gpus: float | None = Field(description="Mean; null where no data covers the hour.")
-    ofu: float | None
+    ofu: float | None = Field(description="Of all jobs.")
     mfu: float | None
+    no_job_ofu: float | None = Field(description="Of the GPUs that no one job had.")
 
 
 class ReadingCost(ResultRow):
@@ -169,7 +197,11 @@ class FleetReport(ResultRow):
     currency: str
     target: float | None = Field(description="The OFU that waste is counted against.")
     funnel: list[FunnelStep]
-    total: GroupRow
+    total: GroupRow = Field(description="All jobs.")
+    no_job: GroupRow | None = Field(
+        description="GPU-hours that belong to no one job; `held_gpu_hours` counts them here. null where there are none."
+    )
+    ofu: float | None = Field(description="Of all measured GPU-hours, held by a job or not.")
     reporting_ratio: float | None = Field(
         description="Share of the measured GPU-hours of jobs that report at all."
     )

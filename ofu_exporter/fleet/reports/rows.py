@@ -12,14 +12,17 @@ from pydantic.fields import FieldInfo
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
+from ofu_exporter.support.extras import install_command
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet takes for a formula at the begin of a text."""
 
 
 def rows(report: FleetReport) -> tuple[type[BaseModel], Sequence[BaseModel]]:
-    """The rows that the report is by, and their kind: jobs, or groups of jobs."""
-    return (JobRow, report.jobs) if report.by == "job" else (GroupRow, report.groups)
+    """The rows that the report is by, and their kind: jobs, or groups of jobs with what belongs to no job."""
+    if report.by == "job":
+        return JobRow, report.jobs
+    return GroupRow, [*report.groups, *([report.no_job] if report.no_job else [])]
 
 
 def as_csv(kind: type[BaseModel], members: Sequence[BaseModel]) -> str:
@@ -43,10 +46,15 @@ def as_parquet(report: FleetReport) -> bytes:
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError:
         raise ConfigError(
-            "Parquet needs the extra parquet: pip install 'ofu-exporter[parquet]'"
+            f"Parquet needs the library pyarrow: {install_command('parquet')}"
         ) from None
     kind, members = rows(report)
-    types = {int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
+    types = {
+        int: pyarrow.int64(),
+        float: pyarrow.float64(),
+        bool: pyarrow.bool_(),
+        str: pyarrow.string(),
+    }
     fields = [
         pyarrow.field(
             name,
@@ -75,4 +83,6 @@ def cell(value: Any) -> Any:
     """A value that no spreadsheet computes."""
     if isinstance(value, str) and value.startswith(_DANGEROUS):
         return f"'{value}"
+    if isinstance(value, bool):
+        return str(value).lower()
     return "" if value is None else value

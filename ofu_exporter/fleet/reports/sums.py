@@ -50,6 +50,8 @@ class ModelSums:
     installed: float = 0.0
     observed: float = 0.0
     utilized: float = 0.0
+    jobless: JobSums = field(default_factory=JobSums)
+    """Of these, what is known of GPUs that no one job had."""
 
 
 class JobKey(NamedTuple):

@@ -91,13 +91,13 @@ _SUM_HEADS = ("GPU-hours", "OFU", "MFU", "idle", "wasted")
 def _groups(report: FleetReport, rows: Sequence[GroupRow]) -> TextTable:
     cells = [
         (
-            row.name,
+            row.shown_name,
             str(row.jobs),
             *_sums(row),
             money(row.wasted_cost, report.currency),
             str(row.flagged_jobs or ""),
         )
-        for row in (*rows, report.total)
+        for row in (*rows, *([report.no_job] if report.no_job else []), report.total)
     ]
     heads = (report.by, "jobs", *_SUM_HEADS, "wasted cost", "flagged")
     return TextTable(heads, (LEFT, *[RIGHT] * 8), cells)

@@ -52,7 +52,9 @@ def facts(report: FleetReport) -> Iterator[str]:
     yield f"{report.total.jobs} jobs on {count} GPUs{where}."
     if report.total.observed_gpu_hours:
         reporting = share(report.reporting_ratio)
-        yield f"OFU {share(report.total.ofu)} by GPU-hours; {reporting} of the measured GPU-hours report an MFU."
+        yield f"OFU of jobs {share(report.total.ofu)} by GPU-hours; {reporting} of their measured ones report an MFU."
+    if report.no_job and report.no_job.observed_gpu_hours:
+        yield f"OFU of all GPUs, with and without a job, {share(report.ofu)}."
 
 
 def missing(report: FleetReport) -> Iterator[str]:

@@ -76,7 +76,7 @@ def _baselines(
 def level_of(name: str) -> Level:
     """The level of the specification that a series belongs to."""
     level = name.partition(":")[0]
-    if name.endswith((":increase1h", "ratio_increase1h", "topk1_1h", "info:avg1h")):
+    if name.endswith((":increase1h", "ratio_increase1h", "topk1_1h", ":avg1h")):
         return "hour"
     if level in ("user", "account", "partition", "namespace"):
         return "owner"

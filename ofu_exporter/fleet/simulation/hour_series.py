@@ -108,7 +108,9 @@ class HourSums:
             )
             for totals, values in zip(sums, (observed, used), strict=True):
                 totals.add(RecordedSeries("", {}, 0, values))
-            yield from self._gpu_hours("model", {**cluster, "model": model}, observed, used)
+            labels = {**cluster, "model": model}
+            yield from self._gpu_hours("model", labels, observed, used)
+            yield from self._jobless(labels, self._of_rates(gpus.jobless(model)))
         observed, used = (totals.values for totals in sums)
         yield from self._gpu_hours("cluster", cluster, observed, used)
         yield self._hourly("cluster:wasted_gpu_hours:increase1h", cluster, _wasted(observed, used))
@@ -119,6 +121,14 @@ class HourSums:
         yield self._hourly(f"{level}:observed_gpu_hours:increase1h", labels, observed)
         yield self._hourly(f"{level}:utilized_gpu_hours:increase1h", labels, used)
         yield self._hourly(f"{level}:ofu:ratio_increase1h", labels, divided(used, observed))
+
+    def _jobless(
+        self, labels: Mapping[str, str], observed: array[float]
+    ) -> Iterator[RecordedSeries]:
+        """GPUs that no job had: here all work is a job's."""
+        nothing = array("d", (each - each for each in observed))
+        for name, values in (("observed", observed), ("utilized", nothing), ("idle", observed)):
+            yield self._hourly(f"model:jobless_{name}_gpus:avg1h", labels, values)
 
     def _of_rates(self, rates: array[float]) -> array[float]:
         step = 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 
 from ofu_exporter import __version__
 from ofu_exporter.fleet.simulation.faults import NodeFault
@@ -123,6 +124,8 @@ class GpuSums:
         self.models = sorted(set(names))
         self._known = {model: self._shares(model) for model in self.models}
         self._used = {model: array("d", [0.0]) * self._minutes for model in self.models}
+        self._taken: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        """By node and device, the minutes in which a look finds that a job had it in the last minutes."""
         self._compared = {model: [Totals(self._minutes) for _ in range(3)] for model in self.models}
 
     def _shares(self, model: str) -> float:
@@ -137,6 +140,11 @@ class GpuSums:
                 used[minute] += part * job.used.grown(minute, SHORT) / (SHORT * MINUTE)
             if job.reported:
                 self._add_compared(job, model, part)
+
+        for node, own in job.truth.job.devices.items():
+            runs = [(start, end + SHORT) for start, end in job.truth.job.runs]
+            for device in own:
+                self._taken.setdefault((node, device), []).extend(runs)
 
     def _parts(self, job: ObservedJob) -> Mapping[str, float]:
         """The part of the job that is on each model."""
@@ -167,6 +175,27 @@ class GpuSums:
                 done.grown(minute, SHORT) / SHORT if minute else ABSENT
                 for minute in range(self._minutes)
             ),
+        )
+
+    def jobless(self, model: str) -> array[float]:
+        """GPUs of a model that are measured and that no job had in the last minutes."""
+        grown = array("d", [0.0]) * (self._minutes + 1)
+        for (number, device), runs in self._taken.items():
+            node = self._fleet.nodes[number]
+            if node.model.names[0] != model:
+                continue
+            faults = [f for f in self._fleet.faults.get(number, ()) if device in f.devices]
+            for start, end in _merged(runs, self._minutes):
+                grown[start] += node.shares[device]
+                grown[end] -= node.shares[device]
+                for minute in range(start, end) if faults else ():
+                    lost = node.shares[device] * _blind(faults, minute)
+                    grown[minute] -= lost
+                    grown[minute + 1] += lost
+        taken = accumulate(grown)
+        return array(
+            "d",
+            (max(0.0, gpus - own) for gpus, own in zip(self.measured(model), taken, strict=False)),
         )
 
     def used(self, model: str) -> array[float]:
@@ -254,6 +283,25 @@ class GpuSums:
         labels = {**cluster, "version": __version__}
         yield RecordedSeries("cluster:ofu_exporter_build_info:count", labels, 0, agents)
         yield RecordedSeries("fleet:ofu_target:ratio", {}, 0, array("d", [TARGET]) * self._minutes)
+
+
+def _merged(runs: Iterable[tuple[int, int]], minutes: int) -> Iterator[tuple[int, int]]:
+    """The minutes that are in any of some runs, as runs of which none touches another, up to a minute."""
+    begin, until = 0, 0
+    for start, end in sorted(runs):
+        if start > until:
+            yield begin, until
+            begin = start
+        until = max(until, min(end, minutes))
+    yield begin, until
+
+
+def _blind(faults: Iterable[NodeFault], minute: int) -> float:
+    """The part of the last minutes in which a device was not measured."""
+    kinds = (*UNAVAILABLE, "agent_missing")
+    blind = [fault for fault in faults if fault.kind in kinds]
+    minutes = range(minute - SHORT, minute)
+    return sum(any(fault.holds(each) for fault in blind) for each in minutes) / SHORT
 
 
 def untold(faults: Iterable[NodeFault], minutes: int) -> set[int]:

@@ -16,6 +16,7 @@ from typing import Protocol
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
+from ofu_exporter.support.extras import install_command
 from ofu_exporter.support.registry import Registry
 
 
@@ -31,7 +32,7 @@ class Family(Protocol):
 
 
 WAYS_ON = (
-    "Three ways on: --executed counts what torch executes of it (pip install 'ofu-exporter[trace]'); "
+    f"Three ways on: --executed counts what torch executes of it ({install_command('trace')}); "
     'a list of its layers, {"architectures": ["Modules"], ...} (docs/flops-own.md); a family of your own '
     "in ten lines (docs/adding.md). `ofu-exporter list architectures` prints those that are known."
 )

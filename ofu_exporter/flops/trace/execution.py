@@ -26,8 +26,8 @@ PRODUCTS = listed(
     rnn tensordot vdot
     """
 )
-"""Words in the names of operators that multiply. An operator with such a name that torch's counter doesn't know is
-reported."""
+"""Words in the names of operators that multiply; one of these that torch's counter doesn't know is named."""
+FORWARD_ALONE = "count with forward only"
 WHOLE = "Global"
 """The name that torch's counter gives to the sum over all modules."""
 
@@ -125,7 +125,7 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     passes cost no time. The backward pass begins at `loss` if the output has one, otherwise at the first output that
     has a gradient. Attention runs every pair of query and key, as kernels without fusion do.
 
-    Raises ConfigError if the output has no gradient, and whatever the module raises.
+    Raises ConfigError where the output has no gradient or the backward pass fails, and what the module raises.
     """
     args, named = ((), inputs) if isinstance(inputs, Mapping) else (tuple(inputs), {})
     mode = FlopCounterMode(display=False, custom_mapping=MORE)
@@ -146,7 +146,7 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
         output = module(*args, **named)
         forward = _counts(mode)
         if backward:
-            _start(output).backward()
+            _backward(output)
         both = _counts(mode)
     return Executed(
         dict(forward),
@@ -162,6 +162,15 @@ def _counts(mode: Any) -> Counter[str]:
     return Counter({str(operator).removeprefix("aten."): int(n) for operator, n in found.items()})
 
 
+def _backward(output: Any) -> None:
+    start = _start(output)
+    try:
+        start.backward()
+    except RuntimeError as error:
+        first = str(error).strip().partition("\n")[0][:200]
+        raise ConfigError(f"executed: the backward pass fails: {first}; {FORWARD_ALONE}") from error
+
+
 def _start(output: Any) -> Any:
     """The scalar at which the backward pass begins."""
     loss = getattr(output, "loss", None)
@@ -169,7 +178,7 @@ def _start(output: Any) -> Any:
     for each in outputs:
         if isinstance(each, torch.Tensor) and each.requires_grad:
             return each.sum()
-    raise ConfigError("executed: no output has a gradient; count with forward only")
+    raise ConfigError(f"executed: no output has a gradient; {FORWARD_ALONE}")
 
 
 def _plain(output: Any) -> Any:

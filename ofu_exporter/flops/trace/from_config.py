@@ -17,6 +17,7 @@ from ofu_exporter.flops.trace.diffusion_inputs import inputs_of_diffusion
 from ofu_exporter.flops.trace.execution import Executed, executed
 from ofu_exporter.flops.trace.shapes_only import ShapesOnly
 from ofu_exporter.flops.trace.transformer_inputs import inputs_of_transformer
+from ofu_exporter.support.extras import install_command
 
 Configuration = Mapping[str, Any]
 
@@ -60,9 +61,9 @@ def built(config: Configuration) -> Any:
     diffusion = "_class_name" in config
     library = _library("diffusers" if diffusion else "transformers")
     try:
-        with torch.device("meta"), _quiet():
+        with ShapesOnly(), torch.device("meta"), _quiet():
             made = _denoiser(library, config) if diffusion else _transformer(library, config)
-            return made.eval()
+            return made._apply(_without_values).eval()
     except ConfigError:
         raise
     except Exception as error:
@@ -73,13 +74,20 @@ def built(config: Configuration) -> Any:
         ) from error
 
 
+def _without_values(values: Any) -> Any:
+    """The shape of weights that a model draws where it likes, whatever the device is (DiffLlama)."""
+    return values.to("meta") if values.is_floating_point() else values
+
+
 def _library(name: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return importlib.import_module(name)
         except ImportError as error:
-            raise ConfigError(f"executed: {name} is not installed: pip install {name}") from error
+            raise ConfigError(
+                f"executed: {name} is not installed: {install_command('trace')}"
+            ) from error
 
 
 def _denoiser(library: Any, config: Configuration) -> Any:

@@ -13,6 +13,8 @@ from ofu_exporter.errors import ConfigError
 USUAL = 224
 """Pixels per side of an image if the configuration does not say."""
 TOKENS, IMAGE, IMAGES, FRAMES = "tokens", "image", "images", "frames"
+IMAGE_TOKENS = {"image_token_id", "image_token_index"}
+"""Fields of models whose texts have images in them."""
 
 
 def length(given: Mapping[str, int], stream: str) -> int:
@@ -29,7 +31,7 @@ def pixels(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
     vision = getattr(config, "vision_config", None) or config
     for name in ("image_grid_thw", "grid_thw"):
         if name in names:
-            return _grid(vision, given, name)
+            return _grid(vision, given, name, names)
     for name, make in MAKERS.items():
         if name in names:
             return make(vision, given)
@@ -58,13 +60,30 @@ def _plain(
     config: Any, vision: Any, names: set[str], given: Mapping[str, int], timm_size: Any = USUAL
 ) -> dict[str, Any]:
     """Images of the configuration's size, or of the size that a model of timm is made for."""
-    size = getattr(vision, "image_size", None) or getattr(config, "image_size", None) or timm_size
-    height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+    size = getattr(vision, "image_size", None) or getattr(config, "image_size", None)
+    height, width = _both_sides(size or _inner_size(config) or timm_size)
+    if hasattr(vision, "num_frames") and IMAGE_TOKENS.isdisjoint(vars(config)):
+        return {"pixel_values": _frames(vision, given)}
     number = given.get(IMAGES, 1)
     shape = (number, _channels(vision), height, width)
     if "pixel_attention_mask" in names:  # such a model checks which images are not just padding
         return {"pixel_values": torch.ones(1, *shape, device="cpu")}
     return {"pixel_values": torch.zeros(shape, device="meta")}
+
+
+def _both_sides(size: Any) -> tuple[int, int]:
+    height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+    return int(height), int(width)
+
+
+def _inner_size(config: Any) -> Any:
+    """The size of images that a backbone inside a configuration is made for (SAM 2, LW-DETR)."""
+    for name in getattr(config, "sub_configs", {}):
+        inner = getattr(config, name, None)
+        size = inner and (getattr(inner, "image_size", None) or _inner_size(inner))
+        if size:
+            return size
+    return None
 
 
 def _channels(vision: Any) -> int:
@@ -94,16 +113,26 @@ def _sides(config: Any, vision: Any, given: Mapping[str, int]) -> tuple[int, int
     return rows * merge, units // rows * merge
 
 
-def _grid(vision: Any, given: Mapping[str, int], name: str) -> dict[str, Any]:
-    """The patches of one image in sequence, and its sides."""
+def _grid(vision: Any, given: Mapping[str, int], name: str, names: set[str]) -> dict[str, Any]:
+    """The patches of one image in a row, and its sides."""
     height, width = _sides(vision, vision, given)
     shape: tuple[int, ...] = (_channels(vision), vision.patch_size, vision.patch_size)
     if not hasattr(vision, "merge_kernel_size"):  # Kimi's patches keep their sides
-        shape = (shape[0] * getattr(vision, "temporal_patch_size", 1) * vision.patch_size**2,)
-    return {
-        "pixel_values": torch.zeros(height * width, *shape, device="meta"),
+        shape = (shape[0] * _patch_frames(vision) * vision.patch_size**2,)
+    patches = "pixel_values" if "pixel_values" in names else "hidden_states"
+    made = {
+        patches: torch.zeros(height * width, *shape, device="meta"),
         name: torch.tensor([[1, height, width]], device="cpu"),
     }
+    if "merge_sizes" in names:
+        made["merge_sizes"] = torch.ones(1, dtype=torch.long, device="cpu")
+    return made
+
+
+def _patch_frames(vision: Any) -> int:
+    """The frames of one patch."""
+    names = ("temporal_patch_size", "patch_temporal")
+    return next((int(getattr(vision, name)) for name in names if hasattr(vision, name)), 1)
 
 
 def _padded(vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
@@ -134,6 +163,12 @@ def _placed(vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
+def _placed_alone(vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
+    """The same for the tower alone, which calls the places otherwise."""
+    made = _placed(vision, given)
+    return {"pixel_position_ids": made.pop("image_position_ids"), **made}
+
+
 def _tiles(config: Any, vision: Any) -> dict[str, Any]:
     """One image as large as the first grid of tiles, and a tile with a small copy of the whole image."""
     height, width = config.image_grid_pinpoints[0]
@@ -162,6 +197,7 @@ def _tiled(vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
 MAKERS: dict[str, Callable[[Any, Mapping[str, int]], dict[str, Any]]] = {
     "spatial_shapes": _padded,
     "image_position_ids": _placed,
+    "pixel_position_ids": _placed_alone,
     "aspect_ratio_ids": _tiled,
 }
 """The function that makes the images for a class, by an argument that only such classes take."""
@@ -169,16 +205,23 @@ MAKERS: dict[str, Callable[[Any, Mapping[str, int]], dict[str, Any]]] = {
 
 def video(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
     """One video of frames of the configuration's size."""
-    vision = module.config.vision_config
-    shape = (1, given[FRAMES], _channels(vision), vision.image_size, vision.image_size)
-    return {"pixel_values_videos": torch.zeros(shape, device="meta")}
+    vision = getattr(module.config, "vision_config", None) or module.config
+    return {"pixel_values_videos": _frames(vision, given)}
+
+
+def _frames(vision: Any, given: Mapping[str, int]) -> Any:
+    """Frames of a video: as many as the configuration fixes, else as are given."""
+    fixed = getattr(vision, "num_frames", None) or getattr(vision, "frames_per_clip", None)
+    size = getattr(vision, "image_size", None) or getattr(vision, "crop_size", USUAL)
+    shape = (1, fixed or length(given, FRAMES), _channels(vision), *_both_sides(size))
+    return torch.zeros(shape, device="meta")
 
 
 def features_of(module: Any, inputs: Mapping[str, Any], kind: str) -> int:
     """The number of features that the model makes of its images, videos or sounds, found by running that part."""
     name = f"get_{kind}_features"
-    maker = getattr(module, name, None) or getattr(module.model, name, None)
-    if maker is None:  # the images are not part of the text that attends to them
+    maker = getattr(module, name, None) or getattr(getattr(module, "model", None), name, None)
+    if maker is None:  # the text attends to images that are not in it
         return 1
     wanted = inspect.signature(maker).parameters
     found = maker(**{name: value for name, value in inputs.items() if name in wanted})

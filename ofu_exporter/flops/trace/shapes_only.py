@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -21,7 +22,23 @@ aten = torch.ops.aten
 CHOICES = {aten.topk.default, aten.sort.default, aten.sort.stable, aten.argmax.default}
 """Operators whose integer results depend on values, such as the experts of a token."""
 EVERYWHERE = "a mask that depends on values was taken to let everything through"
+FROM_LISTS = {torch.tensor, torch.as_tensor}
 WITH_MASKS = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
+
+
+class ListsKeepValues(TorchFunctionMode):
+    """Makes tensors of lists of integers on the CPU: no operator is seen where torch makes them without values."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run one function, with values where it makes integers."""
+        named = dict(kwargs or {})
+        device = named.get("device")
+        if func not in FROM_LISTS or device is None or torch.device(device).type != "meta":
+            return func(*args, **named)
+        made = func(*args, **{**named, "device": "cpu"})
+        return func(*args, **named) if made.is_floating_point() else made
 
 
 class ShapesOnly(TorchDispatchMode):
@@ -30,6 +47,18 @@ class ShapesOnly(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.notes: set[str] = set()
+        self._lists = ListsKeepValues()
+
+    def __enter__(self) -> ShapesOnly:
+        """Begin, with lists too."""
+        self._lists.__enter__()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End both."""
+        super().__exit__(*error)
+        self._lists.__exit__(*error)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None

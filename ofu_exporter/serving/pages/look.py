@@ -40,8 +40,10 @@ th[aria-sort=descending] button::after{content:" \\2193"}
 .key{display:flex;flex-wrap:wrap;gap:0 1.1rem;margin:0 0 .5rem}.key svg{width:.8em;height:.8em;margin-right:.35em}
 .chip{display:inline-block;border-radius:1em;padding:.08em .7em;background:var(--idle)}
 .chip.good{background:var(--good-back)}.chip.bad{background:var(--bad-back);color:var(--bad);font-weight:600}
-.wrap{overflow-wrap:anywhere}
-@media(max-width:46rem){nav{margin-left:0}.phone{display:none}th,td{padding:.38rem .35rem}.bar{min-width:4.5rem}}
+.card{overflow-wrap:break-word}.wrap,.job{overflow-wrap:anywhere}.job{min-width:7.5rem}
+@media(max-width:64rem){.job{min-width:4.4rem}.num small{display:block;white-space:normal}thead th{white-space:normal}}
+@media(max-width:46rem){nav{margin-left:0}.phone{display:none}main{padding:.7rem .5rem 2rem}.card{padding:.7rem .5rem}
+th,td{padding:.38rem .25rem}.bar{min-width:3rem}}
 @media print{nav,th button::after{display:none}.card{break-inside:avoid}}
 """
 
@@ -60,12 +62,14 @@ button.textContent=head.textContent;head.replaceChildren(button);
 button.onclick=()=>{const down=!(sorts[table.id]?.[0]===n&&sorts[table.id][1]);
 sorts[table.id]=[n,down];sort(table,n,down)}});
 if(sorts[table.id])sort(table,...sorts[table.id])});
+const focusable=()=>[...document.querySelectorAll("main a,main button")];
 const refresh=async()=>{if(document.hidden)return;
 try{const answer=await fetch(location.href,{headers:{accept:"text/html"}});if(!answer.ok)throw 0;
 const fresh=new DOMParser().parseFromString(await answer.text(),"text/html");
-const held=document.activeElement?.closest?.("[id]")?.id;
-document.title=fresh.title;document.querySelector("main").replaceWith(fresh.querySelector("main"));dress();
-if(held)document.getElementById(held)?.focus()}
+const main=fresh.querySelector("main");if(!main)throw 0;
+const held=focusable().indexOf(document.activeElement);
+document.title=fresh.title;document.querySelector("main").replaceWith(main);dress();
+focusable()[held]?.focus({preventScroll:true})}
 catch{const seen=document.getElementById("seen");if(seen)seen.textContent="the agent does not answer"}};
 dress();setInterval(refresh,5000)})();
 """

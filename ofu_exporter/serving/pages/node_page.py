@@ -28,6 +28,7 @@ from ofu_exporter.serving.pages.elements import (
 )
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.clock_limit import limit_words
+from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
@@ -121,7 +122,7 @@ GPU_COLUMNS = (
     Column("Used, and what is lost"),
     Column("Last hour", "phone"),
     Column("SM clock", "num phone"),
-    Column("Job"),
+    Column("Job", "job"),
 )
 
 
@@ -135,9 +136,9 @@ def _gpus(snapshot: Snapshot, history: History, faults: Faults) -> Html:
 def _gpu(view: GpuView, history: History) -> tuple[str, list[Cell]]:
     name = view.gpu.index + (f"/{view.gpu.instance}" if view.gpu.instance else "")
     named = Cell(joined([element("b", name), " ", element("small", view.gpu.profile)]), name)
-    jobs = joined(
-        (link(job_path(job.job_id), job.job_id) for job in view.holders), between=", "
-    ) or element("span", "none", _class="soft")
+    jobs = joined(map(_holder, view.holders), between=", ") or element(
+        "span", "none", _class="soft"
+    )
     window = view.window
     ofu = window.utilization if window else None
     active = window.tensor_active if window else None
@@ -150,6 +151,14 @@ def _gpu(view: GpuView, history: History) -> tuple[str, list[Cell]]:
     kind = "away" if view.reason else "idle" if active == 0 else ""
     cells = [named, _ofu(view), Cell(shown, ofu), Cell(line), _clock(view, clock), Cell(jobs)]
     return kind, cells
+
+
+def _holder(job: Job) -> Html:
+    """A job that has the GPU, and whose it is."""
+    whose = job.user or job.namespace
+    return joined(
+        [link(job_path(job.job_id), job.job_id), element("small", f" {whose}" * bool(whose))]
+    )
 
 
 def _ofu(view: GpuView) -> Cell:
@@ -174,8 +183,8 @@ def _clock(view: GpuView, clock: float | None) -> Cell:
 
 
 JOB_COLUMNS = (
-    Column("Job"),
-    Column("User"),
+    Column("Job", "job"),
+    Column("User", "phone"),
     Column("GPUs", "num phone"),
     Column("OFU", "num"),
     Column("Reported MFU", "num"),
@@ -216,7 +225,7 @@ def _verdict(reports: ReportsView | None) -> Html:
         return Html("")
     found = words.verdict(reports.verdict, reports.mfu, reports.horizon.ofu)
     first = reports.causes.first if reports.causes else None
-    return joined([found, " ", element("small", first.cause)]) if first else found
+    return joined([found, " ", element("small", words.cause(first.cause))]) if first else found
 
 
 def _footer() -> Html:

@@ -22,6 +22,11 @@ def reason(why: Reason, detail: str = "") -> str:
     return f"{why.value.replace('_', ' ')}{more}: {why.advice}"
 
 
+def cause(slug: str) -> str:
+    """A cause by the words of its slug, or two causes together."""
+    return slug.replace("_", " ").replace("+", " and ")
+
+
 def verdict(found: Verdict, mfu: float | None, ofu: float | None) -> Html:
     """How a reported MFU compares with OFU."""
     points = "" if mfu is None or ofu is None else f"{100 * abs(mfu - ofu):.0f} points"

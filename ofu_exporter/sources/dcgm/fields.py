@@ -9,8 +9,7 @@ OTHER_PIPES = (1006, 1007, 1008, 1016)  # FP64, FP32, FP16, integer
 CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA = 1084, 1086, 1087
 POWER_WATTS, POWER_LIMIT_WATTS = 155, 164
 GPU_PERCENT = 203
-"""How busy the engine is, from the driver and not from profiling: this counter still moves when profiling counters
-stand still."""
+"""The driver's utilization, and no profiling counter: it goes on when profiling stands still."""
 OVER_TIME = (*PIPES.values(), *OTHER_PIPES, GPU_PERCENT)
 """Fields besides the tensor counter that are means over time. A window has each of them whose samples cover it."""
 OF_PROFILING = (*PIPES.values(), *OTHER_PIPES, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)

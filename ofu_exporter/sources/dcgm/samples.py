@@ -271,9 +271,9 @@ class DeviceSamples:
             for field in (POWER_WATTS, POWER_LIMIT_WATTS)
         )
         return Evidence(
-            graphics_active=None if percent is None else percent / 100,
             other_active=max(known) if len(known) == len(OTHER_PIPES) else None,
             power=power / limit if power is not None and limit else None,
+            utilization_ratio=None if percent is None else percent / 100,
         )
 
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:

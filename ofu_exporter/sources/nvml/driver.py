@@ -152,18 +152,16 @@ class GpuProbe:
             self._drop(key)
 
     def _look_for_instances(self) -> None:
-        """Find the instances that the GPU has now. An instance that has changed since the last window starts
-        again."""
-        before = {gpu.key: gpu for gpu in self._gpus}
+        """Look which instances the GPU has now; one that changed since the last window begins anew."""
+        before = self._gpus
         self._divided = mig.is_on(self._nvml, self._handle, self._divided)
         if self._divided:
             instances = mig.instances(self._nvml, self._handle)
             self._gpus = tuple(self._part(instance) for instance in instances) or (self._whole,)
         else:
             self._gpus = (self._whole,)
-        now = {gpu.key: gpu for gpu in self._gpus}
-        for key in list(self._series):
-            if now.get(key) != before.get(key):
+        if self._gpus != before:
+            for key in {gpu.key for gpu in {*before} ^ {*self._gpus}} & self._series.keys():
                 self._drop(key)
         if self._divided and self._gpus == (self._whole,):
             raise GpuError(Reason.NO_INSTANCE, "MIG is on and there is no GPU instance")

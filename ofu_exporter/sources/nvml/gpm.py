@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -61,11 +61,11 @@ class GpmSeries:
         self.target = target
         self._nvml = nvml
         self._clock = clock
-        self._metric_ids = METRICS if target.instance is None else INSTANCE_METRICS
         self._query = nvml.c_nvmlGpmMetricsGet_t()
         self._query.version = nvml.NVML_GPM_METRICS_GET_VERSION
         self._entries = _entries(self._query)
-        # The sample that began the window, and the one that will end it; the two swap roles.
+        self._ask_for(METRICS if target.instance is None else INSTANCE_METRICS)
+        # The sample that began the window, and the one that will end it; the two take turns.
         self._samples: list[Any] = []
         self._start = math.nan
         self._clocks: list[ClockSample] = []
@@ -170,41 +170,48 @@ class GpmSeries:
     def _metrics(self) -> dict[int, float]:
         """The driver's values for this window; a metric without a value is left out."""
         self._ask_driver()
-        answers = [
-            (id_, metric.nvmlReturn, metric.value)
-            for id_, metric in zip(self._metric_ids, self._entries, strict=False)
-        ]
-        values = {id_: value for id_, code, value in answers if code == SUCCESS}
+        codes = {id_: entry.nvmlReturn for id_, entry in self._asked.items()}
+        values = {id_: self._asked[id_].value for id_, code in codes.items() if code == SUCCESS}
         if not values:
-            raise self._nvml.NVMLError(answers[0][1])
-        # Tensor activity is always requested, because nothing can be measured without it.
-        refused = [id_ for id_, code, _ in answers if code in (INVALID_ARGUMENT, NOT_SUPPORTED)]
-        self._metric_ids = tuple(
-            id_ for id_ in self._metric_ids if id_ == ANY_TENSOR or id_ not in refused
-        )
+            raise self._nvml.NVMLError(next(iter(codes.values())))
+        if len(values) < len(codes):
+            # Tensor activity is always asked for again: nothing can be measured without it.
+            refused = (INVALID_ARGUMENT, NOT_SUPPORTED)
+            self._ask_for(
+                [id_ for id_, code in codes.items() if id_ == ANY_TENSOR or code not in refused]
+            )
         return values
+
+    def _ask_for(self, metric_ids: Sequence[int]) -> None:
+        """Ask for these metrics from now on."""
+        self._asked = dict(zip(metric_ids, self._entries, strict=False))
+        self._query.numMetrics = len(metric_ids)
+        for id_, entry in self._asked.items():
+            entry.metricId, entry.nvmlReturn, entry.value = id_, SUCCESS, math.nan
+        size = len(metric_ids) * ctypes.sizeof(self._entries[0])
+        self._unanswered = ctypes.string_at(ctypes.addressof(self._entries[0]), size)
+        """The entries before an answer."""
 
     def _ask_driver(self) -> None:
         query = self._query
+        # An entry that the driver leaves untouched must not repeat the last window's value.
+        ctypes.memmove(ctypes.byref(self._entries[0]), self._unanswered, len(self._unanswered))
         query.sample1, query.sample2 = self._samples
-        query.numMetrics = len(self._metric_ids)
-        for metric, id_ in zip(self._entries, self._metric_ids, strict=False):
-            # Cleared, so that an entry that the driver does not fill does not repeat the last value.
-            metric.metricId, metric.nvmlReturn, metric.value = id_, SUCCESS, math.nan
         try:
             self._nvml.nvmlGpmMetricsGet(query)
         except self._nvml.NVMLError_InvalidArgument:
-            if CYCLES_ELAPSED not in self._metric_ids and CYCLES_TENSOR not in self._metric_ids:
+            if not any(id_ in self._asked for id_ in CYCLES):
                 raise
-            # A driver without cycle counters may refuse the whole call because of their ids.
-            self._metric_ids = tuple(id_ for id_ in self._metric_ids if id_ not in CYCLES)
+            # A driver older than the cycle counters may refuse the whole call because of their ids.
+            self._ask_for([id_ for id_ in self._asked if id_ not in CYCLES])
             self._ask_driver()
 
 
-def _entries(query: ctypes.Structure) -> Any:
+def _entries(query: ctypes.Structure) -> list[Any]:
     """The metrics of a query as plain structures in the same memory: pynvml's run Python code at each access."""
     own = query.metrics
-    return (_plain(own._type_) * len(own)).from_buffer(query, type(query).metrics.offset)
+    plain = _plain(own._type_) * len(METRICS)
+    return list(plain.from_buffer(query, type(query).metrics.offset))
 
 
 @functools.lru_cache(maxsize=4)

@@ -17,11 +17,11 @@ def noise(count: int, alike: float, rng: random.Random) -> list[float]:
     return values
 
 
-@pytest.mark.parametrize("alike", [0.0, 0.3, 0.5, 0.7])
+@pytest.mark.parametrize("alike", [0.0, 0.3, 0.5, 0.7, 0.8, 0.9])
 def test_many_short_series_together_know_their_likeness(alike: float) -> None:
     rng = random.Random(1)
     series = [(noise(rng.randint(12, 40), alike, rng), None) for _ in range(300)]
-    assert pooled(series).value == pytest.approx(alike, abs=0.08)
+    assert pooled(series).value == pytest.approx(alike, abs=0.05)
 
 
 def test_changes_of_level_are_no_likeness() -> None:
@@ -48,6 +48,13 @@ def test_a_short_series_is_drawn_to_the_fleet() -> None:
 
 def test_one_too_short_to_tell_has_that_of_the_fleet() -> None:
     assert Likeness(0.4).of([1.0, -1.0, 0.5]) == 0.4
+
+
+def test_no_series_is_told_that_it_wanders_without_end() -> None:
+    """A line has no likeness that could explain it: the equation has no root."""
+    line = [float(index) for index in range(-6, 7)]
+    assert pooled([(line, None)] * 200).value == MOST
+    assert Likeness(MOST).of(line) == MOST
 
 
 def test_a_long_series_speaks_for_itself() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.digests import DigestSource, digests
 from ofu_exporter.fleet.digest.result import Digest, Rank
-from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns
+from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
 from tests.fleet.reports.test_fleet_report import ALL, history, job, report
 from tests.helpers.digests import NO_SIGNS, of
@@ -36,11 +36,15 @@ def test_totals_are_the_reports_rows_and_jobs_add_up_to_them(by: str) -> None:
         )
 
 
-def test_jobs_of_nobody_known_have_no_reader_and_nobody_poses_as_that() -> None:
-    unknown = job("9", "x", JobSums(8, 8, 2))
+@pytest.mark.parametrize("name", ["ada", "(not known)", "all jobs"])
+def test_jobs_of_nobody_known_have_no_reader_whatever_others_are_called(name: str) -> None:
+    unknown = job("9", "x", JobSums(80, 80, 20))
     unknown.names = {}
-    assert [each.name for each in of(unknown, job("1", "ada", JobSums(8, 8, 2)))] == ["ada"]
-    assert of(unknown, job("2", "(not known)", JobSums(8, 8, 2))) == []
+    (found,) = of(unknown, job("1", name, JobSums(8, 8, 2)))
+    assert found.name == name
+    assert found.total.held_gpu_hours == 8
+    assert [each.row.job_id for each in found.jobs] == ["1"]
+    assert of(unknown) == []
 
 
 def three(*more: JobHistory) -> tuple[JobHistory, ...]:
@@ -106,11 +110,34 @@ def test_the_target_of_a_partition_decides_about_its_jobs_and_not_about_waste() 
 
 
 def test_a_target_is_the_configurations_else_the_rules_else_the_fleets() -> None:
-    rules = FleetSigns({}, {"gpu": 0.2, "other": 0.9})
+    rules = FleetSigns({}, {PartitionKey("", "gpu"): 0.2, PartitionKey("", "other"): 0.9})
     for wanted, target in (({}, 0.2), ({"targets": {"g*": 0.1}}, 0.1)):
         found = by_name(of(*three(), config=config(**wanted), signs=rules))
         assert found["ada"].jobs[0].target == target
-    assert by_name(of(*three(), signs=FleetSigns({}, {"x": 0.9})))["ada"].jobs[0].target == 0.4
+    elsewhere = FleetSigns({}, {PartitionKey("", "x"): 0.9, PartitionKey("b", "gpu"): 0.9})
+    assert by_name(of(*three(), signs=elsewhere))["ada"].jobs[0].target == 0.4
+
+
+def test_partitions_of_one_name_in_two_clusters_have_targets_of_their_own() -> None:
+    """The cluster's own target goes before that of all clusters, in the configuration and in the rules alike."""
+    here, there = (
+        job("1", "ada", JobSums(80, 80, 16), key=JobKey(each, "1")) for each in ("a", "b")
+    )
+
+    def targets(rules: dict[PartitionKey, float], **wanted: object) -> dict[str, float | None]:
+        (found,) = of(here, there, config=config(**wanted), signs=FleetSigns({}, rules))
+        return {each.row.cluster: each.target for each in found.jobs}
+
+    both = {PartitionKey("", "gpu"): 0.2, PartitionKey("b", "gpu"): 0.1}
+    assert targets({PartitionKey("a", "gpu"): 0.3, PartitionKey("b", "gpu"): 0.1}) == {
+        "a": 0.3,
+        "b": 0.1,
+    }
+    assert targets(both) == {"a": 0.2, "b": 0.1}
+    assert targets(both, targets={"gpu": 0.5}) == {"a": 0.5, "b": 0.5}
+    assert targets(both, targets={"gpu": {"a": 0.6}}) == {"a": 0.6, "b": 0.1}
+    assert targets({}, targets={"gpu": {"a": 0.6}, "*": 0.15}) == {"a": 0.6, "b": 0.15}
+    assert targets({}, targets={"g*": {"a": 0.6, "*": 0.7}}) == {"a": 0.6, "b": 0.7}
 
 
 def test_signs_are_those_of_the_job() -> None:
@@ -143,8 +170,9 @@ def test_for_any_jobs_digests_are_the_reports_rows(jobs: list[tuple[str, JobSums
     made = [job(str(number), name, sums) for number, (name, sums) in enumerate(jobs)]
     whole = report(history(*made))
     found = digests(DigestSource(whole, NO_SIGNS, ""), "user", DigestConfig())
-    assert [each.total for each in found] == [
-        row for row in whole.groups if row.name != "(not known)"
+    assert [each.total for each in found] == [row for row in whole.groups if row.is_named]
+    assert [each.name for each in found] == [
+        name for name in (row.name for row in whole.groups) if name in {name for name, _ in jobs}
     ]
     places = [each.rank_by_waste.place for each in found if each.rank_by_waste]
     assert not places or min(places) == 1

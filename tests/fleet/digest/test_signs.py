@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.digest import signs
-from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, read_signs
+from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey, read_signs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
@@ -37,7 +37,11 @@ EVEN = ScheduledJob("1", "alice", (N1,), 1, 6, 0.42)
 SLOW = ScheduledJob("2", "bob", (N2,), 1, 6, 0.3, slow_gpu=2)
 IDLE = ScheduledJob("3", "carol", (N3,), 1, 6, 0.0)
 STORED_HOURS = 7
-TARGETS = {"batch": 0.45, "interactive": 0.1}
+TARGETS = {
+    PartitionKey("", "batch"): 0.45,
+    PartitionKey("west", "batch"): 0.3,
+    PartitionKey("", "interactive"): 0.1,
+}
 DEPLOYED = Path(__file__).parents[3] / "deploy/prometheus/rules"
 DRAM_BUSY = {N1.name: 0.75, N2.name: 0.2}
 
@@ -72,9 +76,10 @@ def targets() -> Iterator[str]:
     name = "partition:ofu_target:ratio"
     assert f"- record: {name}\n" in (DEPLOYED / "partition-targets.yaml").read_text()
     yield f"# TYPE {name} gauge"
-    for partition, value in TARGETS.items():
+    for place, value in TARGETS.items():
+        labels = labelled(**{key: label for key, label in place._asdict().items() if label})
         for step in range(round(STORED_HOURS * HOUR / SCRAPE) + 1):
-            yield f'{name}{{partition="{partition}"}} {value} {BEGIN + SCRAPE * step:.3f}'
+            yield f"{name}{labels} {value} {BEGIN + SCRAPE * step:.3f}"
 
 
 @pytest.fixture(scope="module")

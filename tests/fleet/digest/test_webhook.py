@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
+import struct
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +15,14 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest import webhook
 from ofu_exporter.fleet.digest.config_file import WebhookConfig
+from ofu_exporter.fleet.digest.delivery import delivered
 from ofu_exporter.fleet.digest.result import Digest
 from ofu_exporter.fleet.digest.sending import NotSentError
+from ofu_exporter.fleet.digest.sent_file import SentFile
 from ofu_exporter.fleet.digest.webhook import WebhookSender, slack_text
 from tests.doubles.hook_server import HANGS_UP, HookAnswer, hook_server
 from tests.helpers.certificates import Certificates
-from tests.helpers.digests import digest
+from tests.helpers.digests import digest, many
 
 
 def sender(
@@ -113,7 +119,7 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says() -> None:
             False,
         ),
         (HookAnswer(504), "answers 504", True, True),
-        (HANGS_UP, "without sending a response", True, False),
+        (HANGS_UP, "without sending a response", True, True),
     ],
 )
 def test_whatever_is_no_success_says_why_and_what_is_known(
@@ -171,6 +177,79 @@ def test_a_digest_that_waited_for_another_in_vain_is_known_not_to_be_sent() -> N
     assert (first.is_uncertain, first.is_down) == (True, True)
     assert (second.is_uncertain, second.is_down) == (False, True)
     assert len(server.got) == 1, "the second never left"
+
+
+def told(notes: Path, url: str, *names: str) -> list[tuple[str, str, str]]:
+    """What became of the digests of these users, and why."""
+    by, sent = sender(url=url), SentFile(notes, 1e9, 1000.0)
+    try:
+        return [
+            (each.digest.name, each.fate, each.why) for each in delivered(many(*names), [by], sent)
+        ]
+    finally:
+        sent.close()
+        by.close()
+
+
+def test_each_digest_has_a_connection_of_its_own(tmp_path: Path) -> None:
+    """This server takes one request of a connection, does not say so, and hangs up at the second."""
+    with hook_server(one_a_connection=True) as server:
+        server.answers = [HookAnswer(400), HookAnswer(400)]
+        found = told(tmp_path / "sent", server.url, "ada", "bob", "eve", "joe")
+    assert [fate for _, fate, _ in found] == ["not sent", "not sent", "sent", "sent"]
+    assert all("answers 400" in why for _, _, why in found[:2])
+
+
+def test_one_that_ends_without_an_answer_leaves_the_next_ones_as_they_were(tmp_path: Path) -> None:
+    with hook_server() as server:
+        server.answers = [HookAnswer(200), HANGS_UP, HookAnswer(200), HANGS_UP]
+        found = told(tmp_path / "sent", server.url, "ada", "bob", "eve", "joe", "zoe")
+    fates = [fate for _, fate, _ in found]
+    assert fates == ["sent", "not known", "sent", "not known", "sent"]
+
+
+def test_a_server_that_always_hangs_up_leaves_most_for_another_run(tmp_path: Path) -> None:
+    with hook_server() as server:
+        server.answers = [HANGS_UP] * 5
+        found = told(tmp_path / "sent", server.url, "ada", "bob", "eve", "joe")
+        assert [fate for _, fate, _ in found] == ["not known"] * 2 + ["not sent"] * 2
+        assert "not tried: 127.0.0.1: Server disconnected" in found[-1][2]
+        server.answers.clear()
+        again = told(tmp_path / "sent", server.url, "ada", "bob", "eve", "joe")
+    assert [fate for _, fate, _ in again] == ["not known"] * 2 + ["sent"] * 2
+
+
+@contextlib.contextmanager
+def resetting() -> Iterator[str]:
+    """Reads a little of each request, and resets the connection: RST in the place of FIN, by SO_LINGER of no time."""
+
+    def reset() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection = listening.accept()[0]
+                connection.recv(1000)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        thread = threading.Thread(target=reset)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/hooks/s3cret"
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_a_server_that_resets_before_it_had_all_is_known_not_to_have_it(tmp_path: Path) -> None:
+    """The digests are larger than what the kernel takes on its own."""
+    names = [letter * (8 << 20) for letter in "abc"]
+    with resetting() as url:
+        found = told(tmp_path / "sent", url, *names)
+    assert [fate for _, fate, _ in found] == ["not sent"] * 3
+    assert all("127.0.0.1: went away before it had all" in why for _, _, why in found)
+    with hook_server() as server:
+        again = told(tmp_path / "sent", server.url, *names)
+    assert [fate for _, fate, _ in again] == ["sent"] * 3
 
 
 def test_a_host_that_is_no_name_is_a_fault_and_no_fall() -> None:

@@ -16,6 +16,7 @@ from ofu_exporter.fleet.reports import rows, text
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import By, FleetReport
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
 
@@ -53,7 +54,8 @@ def history(*jobs: JobHistory, installed: float = 400.0) -> FleetHistory:
     found = FleetHistory(CLOCK, SPAN, {each.key: each for each in jobs})
     found.target = 0.4
     if installed:
-        found.models[DAY, "a", H100] = ModelSums(installed, 300.0, 45.0)
+        seen = JobSums(observed=160.0, utilized=4.0, idle=140.0)
+        found.models[DAY, "a", H100] = ModelSums(installed, 300.0, 45.0, seen)
     hours = CLOCK.hours(SPAN)
     found.recorded = {("a", hour) for hour in hours}
     found.covered = dict.fromkeys(found.recorded, 1.0)
@@ -79,17 +81,61 @@ def test_the_funnel_adds_up_in_gpu_hours_and_money() -> None:
     hours = {name: step.gpu_hours for name, step in steps.items()}
     assert hours == {
         "installed": 400,
-        "free": 250,
+        "free": 140,
+        "unclaimed": 20,
+        "unknown": 90,
         "held": 150,
         "unmeasured": 20,
         "idle": 10,
-        "active": 120,
-        "effective": 40,
+        "active": 140,
+        "effective": 45,
     }
     assert {name: step.cost for name, step in steps.items()} == {
         name: 2 * (value or 0.0) for name, value in hours.items()
     }
-    assert steps["effective"].share == pytest.approx(0.1)
+    assert steps["effective"].share == pytest.approx(45 / 400)
+
+
+def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_sentence() -> None:
+    """Eight GPUs for a day, half of them busy at an OFU of 0.5, and no scheduler that tells of a job."""
+    made = history(installed=0.0)
+    looks = JobSums(observed=192.0, utilized=48.0, idle=96.0)
+    made.models[DAY, "a", H100] = ModelSums(192.0, 192.0, 48.0, looks)
+    made.jobless_hours[FIRST] = JobSums(observed=8.0, utilized=2.0, idle=4.0)
+    found = report(made)
+    assert found.headline == (
+        "25.0% of the installed GPU-hours were computed with. The largest part of the rest is idle GPUs that no "
+        "job had (50.0%). GPUs were busy for no known job in 50.0% of the GPU-hours."
+    )
+    steps = {step.name: (step.gpu_hours, step.cost) for step in found.funnel}
+    nothing = dict.fromkeys(("unknown", "held", "unmeasured", "idle"), (0.0, 0.0))
+    half = dict.fromkeys(("free", "unclaimed", "active"), (96.0, 192.0))
+    assert steps == {"installed": (192.0, 384.0), "effective": (48.0, 96.0), **half, **nothing}
+    assert (found.ofu, found.total.ofu) == (0.25, None)
+    assert found.no_job is not None
+    assert (found.no_job.name, found.no_job.ofu, found.no_job.cost) == ("(no job)", 0.25, 384.0)
+    assert found.no_job.wasted_gpu_hours == pytest.approx(192 * 0.4 - 48)
+    assert [row.no_job_ofu for row in found.hours[:2]] == [0.25, None]
+    for shown in (text.text(found), text.markdown(found), page(found)):
+        assert "(no job)" in shown
+        assert "no tensor pipe was used" in shown
+        assert "OFU of all GPUs, with and without a job, 25.0%" in shown
+    assert "OFU 25.0%</title>" in page(found)
+    assert "OFU without a job" in page(found)
+    (written,) = csv.DictReader(io.StringIO(rows.as_csv(*rows.rows(found))))
+    assert (written["name"], written["effective_gpu_hours"]) == ("(no job)", "48.0")
+
+
+def test_what_gpus_did_beyond_their_jobs_counts_also_where_nobody_looked_whether_they_were_idle() -> (
+    None
+):
+    made = history(installed=0.0)
+    made.models[DAY, "a", H100] = ModelSums(100.0, 100.0, 30.0)
+    found = report(made)
+    steps = {step.name: step.gpu_hours for step in found.funnel}
+    assert (steps["effective"], steps["active"], steps["free"]) == (30.0, 30.0, 0.0)
+    assert steps["unknown"] == 70.0
+    assert any("is not known of 100 measured GPU-hours" in note for note in found.notes)
 
 
 def test_jobs_are_added_up_by_framework_and_those_that_name_none_are_not_known() -> None:
@@ -100,6 +146,16 @@ def test_jobs_are_added_up_by_framework_and_those_that_name_none_are_not_known()
     finally:
         WRONG.frameworks = {}
     assert found == {"(not known)": 80, "nemo": 45}
+
+
+def test_a_name_that_reads_as_none_is_not_added_to_those_without_one() -> None:
+    without = job("1", "x", JobSums(5, 5, 1))
+    without.names = {}
+    made = report(history(without, job("2", "(not known)", JobSums(7, 7, 1))))
+    rows = {(row.name, row.is_named): row.held_gpu_hours for row in made.groups}
+    assert rows == {("(not known)", True): 7, ("(not known)", False): 5}
+    assert [row.shown_name for row in made.groups] == ['"(not known)"', "(not known)"]
+    assert not made.total.is_named
 
 
 def test_ratios_are_sums_over_sums_and_gpu_hours_without_ofu_are_no_zero() -> None:
@@ -133,7 +189,8 @@ def test_without_a_price_there_is_no_cost_and_that_is_said_where_some_have_one()
     assert found.total.cost == pytest.approx(2 * 110)
     assert found.total.priced_ratio == pytest.approx(110 / 150)
     assert "The price of 26.7% of the held GPU-hours is not known." in found.notes
-    assert {step.cost for step in found.funnel if step.name != "installed"} == {None}
+    of_gpus = ("installed", "free", "unclaimed")
+    assert {step.cost for step in found.funnel if step.name not in of_gpus} == {None}
 
 
 def test_where_nobody_knows_what_is_installed_shares_are_of_what_is_held() -> None:
@@ -141,7 +198,7 @@ def test_where_nobody_knows_what_is_installed_shares_are_of_what_is_held() -> No
     steps = {step.name: step for step in found.funnel}
     assert (steps["installed"].gpu_hours, steps["free"].gpu_hours) == (None, None)
     assert steps["held"].share == 1.0
-    assert "of the held GPU-hours were computed with" in found.headline
+    assert "of the known GPU-hours were computed with" in found.headline
 
 
 def test_no_job_is_no_job_and_not_an_ofu_of_0() -> None:
@@ -185,7 +242,9 @@ def test_names_of_others_break_neither_terminal_nor_table_nor_spreadsheet() -> N
     assert "bob\\|x" in text.markdown(report())
     written = rows.as_csv(*rows.rows(report()))
     read = [*csv.DictReader(io.StringIO(written))]
-    assert {row["name"] for row in read} == {"alice", "bob|x", "'=carol", "dave\x1b[31m"}
+    assert {row["name"] for row in read} == {
+        *("alice", "bob|x", "'=carol", "dave\x1b[31m", "(no job)")
+    }
     assert {row["mfu"] for row in read if row["name"] == "'=carol"} == {""}
 
 
@@ -210,6 +269,8 @@ def test_held_is_unmeasured_idle_and_active_for_any_jobs(sums: list[JobSums]) ->
     jobs = [job(str(number), f"user{number % 3}", each) for number, each in enumerate(sums)]
     found = report(history(*jobs, installed=1e6))
     hours = {step.name: step.gpu_hours or 0.0 for step in found.funnel}
-    assert hours["held"] == pytest.approx(hours["unmeasured"] + hours["idle"] + hours["active"])
-    assert hours["installed"] == pytest.approx(hours["free"] + hours["held"])
+    active = hours["active"] - hours["unclaimed"]
+    assert hours["held"] == pytest.approx(hours["unmeasured"] + hours["idle"] + active)
+    outside = hours["free"] + hours["unclaimed"] + hours["unknown"]
+    assert hours["installed"] == pytest.approx(outside + hours["held"])
     assert hours["effective"] <= hours["active"] + 1e-9

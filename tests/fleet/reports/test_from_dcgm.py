@@ -7,10 +7,12 @@ The lines have the labels that pages of dcgm-exporter have: with Slurm's mapping
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
@@ -19,6 +21,9 @@ from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions
 from ofu_exporter.fleet.reports.from_dcgm import owner_of, read_dcgm_history
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.sums import JobKey
+from ofu_exporter.hardware.gpu_models import rate
+from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
+from tests.fleet.reports.test_outside import told
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, read_in, stored
 
@@ -178,3 +183,106 @@ class TestOnARealPrometheus:
 def test_whose_a_gpu_is_by_its_labels(labels: dict[str, str], job: str | None) -> None:
     found = owner_of(labels, {"op"}).job
     assert (None if found is None else found.job_id) == job
+
+
+TESTS = Path(__file__).parents[2]
+SAMPLES = TESTS.parents[1] / "shared" / "samples" / "dcgm-exporter"
+"""Real pages of others, which are no part of the project. Without them, the invented ones are replayed alone."""
+PAGES = (*sorted((TESTS / "pages").glob("*.prom")), *sorted(SAMPLES.glob("*.prom")))
+CLOCKS = {"DCGM_FI_DEV_SM_CLOCK": 1e6, "DCGM_FI_DEV_SM_CLOCK_HERTZ": 1.0}
+ACTIVITIES = ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO")
+Row = tuple[tuple[str, str], ...]
+
+
+def rows_of(page: Path) -> dict[str, dict[Row, float]]:
+    """What a page says, by metric and labels, with those that a scrape adds."""
+    found: dict[str, dict[Row, float]] = {}
+    scraped = {"cluster": page.stem, "job": "dcgm", "instance": "n1:9400"}
+    for family in text_string_to_metric_families(page.read_text()):
+        for sample in family.samples:
+            own = {
+                f"exported_{name}" if name in scraped else name: value
+                for name, value in sample.labels.items()
+            }
+            labels = tuple(sorted({**own, **scraped}.items()))
+            found.setdefault(sample.name, {})[labels] = sample.value
+    return found
+
+
+def replayed(pages: Iterable[Path]) -> str:
+    """An hour in which every page stays as it is, scraped every half minute."""
+    families: dict[str, list[str]] = {}
+    for page in pages:
+        for name, rows in rows_of(page).items():
+            for labels, value in rows.items():
+                if name in (*CLOCKS, *ACTIVITIES) or name.startswith("DCGM_FI_DEV_GPU_UTIL"):
+                    series = f"{name}{labelled(**dict(labels))} {value!r}"
+                    times = (BEGIN + 30.0 * step for step in range(1, 121))
+                    families.setdefault(name, []).extend(f"{series} {at:.0f}" for at in times)
+    lines = [line for name in families for line in (f"# TYPE {name} gauge", *families[name])]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+class OnPage(NamedTuple):
+    """What the rows of a page come to, by hand."""
+
+    gpus: float
+    measured: float
+    used: float
+
+
+def on_page(page: Path) -> OnPage:
+    """GPUs with a clock; of these, with an activity and a model that has a tensor clock; and their OFU, added up."""
+    rows = rows_of(page)
+    activity = {
+        labels: value for name in ACTIVITIES for labels, value in rows.get(name, {}).items()
+    }
+    gpus = measured = used = 0.0
+    for name, unit in CLOCKS.items():
+        for labels, value in rows.get(name, {}).items():
+            named = dict(labels)
+            if not 0 < value * unit < 5e9:
+                continue
+            profile = named.get("GPU_I_PROFILE", "")
+            share = int(profile[0]) / SLICES.get(named.get("modelName", ""), 7) if profile else 1.0
+            gpus += share
+            rating = rate(Gpu("0", "GPU", name=named.get("modelName", "")))
+            busy = activity.get(labels)
+            if rating is not None and busy is not None and 0 <= busy <= 1.05:
+                measured += share
+                used += share * busy * value * unit / rating.tensor_clock_hz[LOW_PRECISION]
+    return OnPage(gpus, measured, used)
+
+
+SLICES = {"NVIDIA A30": 4}
+"""Slices of a GPU, where they are not 7."""
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+@pytest.mark.xdist_group("dcgm history")
+def test_pages_of_every_form_come_to_what_their_rows_say(tmp_path: Path) -> None:
+    """By the command, from a Prometheus that has scraped each page for an hour, each in a cluster of its own."""
+    read_in(tmp_path, replayed(PAGES))
+    with stored(tmp_path) as prometheus:
+        found = told(prometheus.url, "--from", "dcgm-exporter", end=BEGIN + HOUR, hours=1)
+    wanted = {page.stem: on_page(page) for page in PAGES}
+    steps = {step.name: step.gpu_hours for step in found.funnel}
+    assert steps["installed"] == pytest.approx(sum(each.gpus for each in wanted.values()), rel=0.01)
+    assert steps["effective"] == pytest.approx(sum(each.used for each in wanted.values()), rel=0.01)
+    measured = sum(each.measured for each in wanted.values())
+    outside = 0.0 if found.no_job is None else found.no_job.observed_gpu_hours
+    assert found.total.observed_gpu_hours + outside == pytest.approx(measured, rel=0.01)
+    gpus = {row.cluster: row.gpus for row in found.clusters}
+    assert gpus == {
+        name: pytest.approx(each.gpus, rel=0.02) for name, each in wanted.items() if each.gpus
+    }
+    assert {row.job_id for row in found.jobs if row.cluster == "old-names"} == {"team/train-0"}
+    assert found.missing == []
+
+
+def test_the_rows_of_a_page_are_read_as_a_person_reads_them() -> None:
+    """One H200 with 0.375 at 1410 MHz, whose tensor clock is 1830 MHz; an A100 in three and four of seven slices."""
+    found = on_page(TESTS / "pages" / "new-names.prom")
+    assert found == OnPage(1.0, 1.0, pytest.approx(0.375 * 1410 / 1830))
+    assert on_page(TESTS / "pages" / "mig.prom").gpus == pytest.approx(3 / 7 + 4 / 7 + 1)

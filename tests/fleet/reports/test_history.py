@@ -73,7 +73,8 @@ def recorded_folder(raw_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def hourly() -> str:
-    return " ".join(each.recorded for each in (*queries.JOB_HOURS, *queries.MODEL_HOURS))
+    asked = (*queries.JOB_HOURS, *queries.MODEL_HOURS, *queries.JOBLESS)
+    return " ".join(each.recorded for each in asked)
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +200,15 @@ def test_what_is_installed_and_covered_is_every_gpu_at_every_time(history: Fleet
     assert sum(history.covered.values()) == pytest.approx(2 * HOURS)
 
 
+def test_gpus_that_no_job_has_are_measured_and_idle(history: FleetHistory) -> None:
+    """But for the five minutes after each job and the first of all."""
+    found = [sums.jobless for sums in history.models.values()]
+    free = 16 * HOURS - sum(job.held for job in JOBS)
+    assert sum(sums.observed for sums in found) == pytest.approx(free, rel=0.03)
+    assert sum(sums.idle for sums in found) == pytest.approx(free, rel=0.03)
+    assert sum(sums.utilized for sums in found) == pytest.approx(0.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("source", ["raw", "recorded", "victoria"])
 def test_the_sums_are_the_same_to_the_last_bit_however_the_time_is_cut(
     source: str, request: pytest.FixtureRequest
@@ -210,6 +220,7 @@ def test_the_sums_are_the_same_to_the_last_bit_however_the_time_is_cut(
         assert cut.jobs == whole.jobs
         assert cut.models == whole.models
         assert cut.hours == whole.hours
+        assert cut.jobless_hours == whole.jobless_hours
 
 
 def test_the_rules_records_are_used_where_they_are(raw: Prometheus, recorded: Prometheus) -> None:

@@ -33,7 +33,7 @@ def test_columns_have_the_same_types_whether_anything_is_known_or_not(by: By) ->
     assert full.schema.equals(unknown.schema)
     assert full.schema.equals(empty.schema)
     kinds = {str(column.type) for column in full.schema}
-    assert kinds <= {"string", "double", "int64"}
+    assert kinds <= {"string", "double", "int64", "bool"}
 
 
 def test_columns_say_what_they_are_and_the_file_its_currency_and_time() -> None:

@@ -163,7 +163,7 @@ def test_honest_jobs_raise_no_alarm(throughput: bool) -> None:
     steps = (LLAMA, MIXTRAL, DEEPSEEK, HYBRID, BERT)
     runs = [explained(steps[seed % 5], 1.0, seed, throughput) for seed in range(1000)]
     alarms = [run for run in runs if run.causes or run.divergence.verdict is not Verdict.AGREE]
-    assert len(alarms) < 10
+    assert alarms == []
 
 
 def test_what_the_numbers_cannot_tell_is_said_to_be_tied() -> None:

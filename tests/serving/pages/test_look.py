@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ofu_exporter.serving.faults import Faults
+from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.look import POLICY, SCRIPT, STYLE
-from tests.helpers.browser import BROWSER, seen, violations
-from tests.helpers.screenshots import LOOKS
+from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.values.reasons import Reason
+from tests.helpers.agent import page_server
+from tests.helpers.browser import BROWSER, found_by, seen, violations, with_script
+from tests.helpers.node import snapshot_of
+from tests.helpers.screenshots import LOOKS, frames
 from tests.helpers.shown_node import MOE, ShownNode
+from tests.helpers.values import gpu, health, reading
 
 needs_browser = pytest.mark.skipif(
     BROWSER is None, reason="needs Chromium, which tests/run installs"
 )
 NODE = ShownNode(900.0, simulated=True)
 PAGES = {"node": NODE.node_page(), "job": NODE.job_page(MOE.job_id)}
+INSTANCES = [
+    reading(device=gpu(number, instance=f"{part}")) for number in range(2) for part in range(7)
+]
+OTHERS = {
+    "72 GPUs": snapshot_of(*(reading(device=gpu(number)) for number in range(72))),
+    "instances": snapshot_of(*INSTANCES),
+    "no source": snapshot_of(source=replace(health(), up=False, reason=Reason.NO_DRIVER)),
+}
+WIDTHS = (1400, 800, 400, 360)
+WRITE = "const out=document.createElement('pre');out.id='found';document.body.append(out);"
+
+
+def other_page(name: str) -> str:
+    return node_page(OTHERS[name], History(), "node-1", 1.0, Faults())
 
 
 def with_policy(text: str, policy: str = POLICY) -> str:
@@ -44,6 +68,81 @@ def test_the_policy_lets_our_script_and_style_work_and_no_other(tmp_path: Path) 
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing(name: str, look: str, tmp_path: Path) -> None:
     assert violations(PAGES[name], tmp_path, look) == []
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_axe_finds_nothing_on_nodes_of_other_kinds(name: str, tmp_path: Path) -> None:
+    assert violations(other_page(name), tmp_path, "light") == []
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [*PAGES.values(), other_page("instances")], ids=[*PAGES, "mig"])
+def test_nothing_is_cut_off_from_a_phone_to_a_wide_screen(text: str, tmp_path: Path) -> None:
+    measured = (
+        "onload=()=>{"
+        + WRITE
+        + "out.textContent=JSON.stringify([...document.querySelectorAll('iframe')]"
+        ".map(frame=>[+frame.width,...[...frame.contentDocument.querySelectorAll('body,main,.card')]"
+        ".map(each=>each.scrollWidth-each.clientWidth)]))}"
+    )
+    page = tmp_path / "page.html"
+    page.write_text(
+        with_script(frames(text, *((width, 900, "light") for width in WIDTHS)), measured)
+    )
+    for width, *beyond in found_by(seen(page, tmp_path / "profile")):
+        assert len(beyond) >= 3
+        assert not any(beyond), f"at {width} px"
+
+
+READER = (
+    "const head=document.querySelectorAll('#gpus th button')[1];head.click();"
+    "document.querySelector('#gpus tbody a').focus();scrollTo(0,200);setTimeout(()=>{"
+    + WRITE
+    + "out.textContent="
+    "JSON.stringify({title:document.title,seen:document.getElementById('seen').textContent,"
+    "sort:document.querySelectorAll('#gpus th')[1].getAttribute('aria-sort'),"
+    "gpus:[...document.querySelectorAll('#gpus tbody th b')].map(each=>each.textContent),"
+    "focus:document.activeElement.textContent,scrolled:scrollY})},12500)"
+)
+"""Sorts the GPUs by OFU, highest first, goes to the first job, scrolls, and says 12.5 s later what there is."""
+
+
+def read_for_a_while(then: str, tmp_path: Path) -> Any:
+    """What a reader has of the node's page after some seconds in which the agent serves another one."""
+    shown: Iterator[str] = iter([with_script(PAGES["node"], READER)])
+    with page_server(lambda: next(shown, then), "text/html") as url:
+        return found_by(seen(url, tmp_path / "profile", "--window-size=800,500", seconds=15))
+
+
+@needs_browser
+@pytest.mark.slow
+def test_the_page_refreshes_itself_and_keeps_order_focus_and_place(tmp_path: Path) -> None:
+    later = ShownNode(905.0)
+    found = read_for_a_while(later.node_page(), tmp_path)
+    ofus = {
+        view.gpu.index: view.window.utilization or 0.0
+        for view in later.snapshot.gpus
+        if view.window
+    }
+    measured = sorted(ofus, key=lambda index: -ofus[index])
+    assert found["title"] in later.node_page()
+    assert found["title"] not in PAGES["node"]
+    assert found["sort"] == "descending"
+    assert [each for each in found["gpus"] if each in ofus] == measured
+    assert found["focus"] == MOE.job_id
+    assert found["scrolled"] == 200
+
+
+@needs_browser
+@pytest.mark.slow
+def test_what_is_not_the_agents_page_does_not_take_its_place(tmp_path: Path) -> None:
+    """Such as the form of a proxy that wants a password."""
+    found = read_for_a_while("<html><body>Who are you?</body></html>", tmp_path)
+    assert found["seen"] == "the agent does not answer"
+    assert len(found["gpus"]) == len(NODE.snapshot.gpus)
 
 
 def test_nothing_but_the_page_itself_may_be_asked_or_run() -> None:

@@ -16,7 +16,7 @@ from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.desk import Desk
-from tests.helpers.node import snapshot_of
+from tests.helpers.node import snapshot_of, whole
 from tests.helpers.shown_node import LOST, ShownNode
 from tests.helpers.values import fault, gpu, health, reading
 
@@ -109,6 +109,20 @@ def test_a_job_has_its_ofu_its_report_and_the_verdict_in_words() -> None:
     assert "38.3%" in job, "0.5 of the cycles at 1400 of 1830 MHz"
     assert "76.5%" in job
     assert "MFU too high by 38 points" in job
+    assert desk.shown.jobs[0].reports is not None
+    assert desk.shown.jobs[0].reports.causes is not None
+    likeliest = desk.shown.jobs[0].reports.causes.fitting[0].cause
+    assert likeliest.replace("_", " ") in job
+    assert "_" not in job
+
+
+def test_a_gpu_says_whose_job_has_it() -> None:
+    desk = Desk(2)
+    ada, team = Job("slurm", "41", "llama", "ada"), Job("kubernetes", "bert", namespace="team")
+    desk.node.give(desk.clock.now, whole(ada, "0"), whole(team, "1"))
+    desk.run(10.0)
+    assert "41</a><small> ada</small>" in row(shown(desk.shown), 0)
+    assert "bert</a><small> team</small>" in row(shown(desk.shown), 1)
 
 
 @pytest.mark.parametrize(

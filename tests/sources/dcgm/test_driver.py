@@ -12,6 +12,8 @@ import pytest
 
 from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
+from ofu_exporter.hardware.gpu_models import rate
+from ofu_exporter.ofu.gpu_state import GpuState, take_reading
 from ofu_exporter.sources.dcgm import driver
 from ofu_exporter.sources.dcgm.fields import (
     CLOCK_SECONDS,
@@ -198,10 +200,30 @@ def test_what_else_shows_of_the_work_is_told_of_whole_gpus(node: DcgmNode) -> No
     node.scenario.instance(1, 1)
     probe = node.opened()
     whole, part = node.window(probe)
-    assert whole.evidence == pytest.approx(Evidence(0.75, 0.125, 0.5))
+    assert whole.evidence == Evidence(None, 0.125, 0.5, 0.75)
     assert part.evidence is None
     node.scenario.gpu(0, no_field=1016)
-    assert node.window(probe)[0].evidence == Evidence(0.75, None, 0.5)
+    assert node.window(probe)[0].evidence == Evidence(None, None, 0.5, 0.75)
+
+
+def test_dead_counters_are_never_an_ofu_of_zero(node: DcgmNode) -> None:
+    """All profiling counters are 0, the driver's utilization and the power draw are not: from the first window on."""
+    node.scenario.gpu(0, tensor=0.0, integer=0.0, graphics=1.0, power=650, power_limit=700)
+    probe = node.opened()
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
+    for _ in range(3):
+        state, counted = take_reading(state, node.window(probe)[0], 5.0)
+        assert (state.window, state.reason, counted) == (None, Reason.IMPLAUSIBLE, None)
+    assert state.observed_seconds == 0
+
+
+def test_work_beside_the_tensor_pipes_is_an_ofu_of_zero(node: DcgmNode) -> None:
+    node.scenario.gpu(0, tensor=0.0, integer=0.2, graphics=1.0, power=650, power_limit=700)
+    probe = node.opened()
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
+    _, counted = take_reading(state, node.window(probe)[0], 5.0)
+    assert counted is not None
+    assert counted.utilization == 0.0
 
 
 @pytest.mark.parametrize("version", ["3.1", "4.0", "4.5"])
@@ -923,7 +945,7 @@ def test_whatever_phase_a_field_has_every_number_is_of_the_windows_own_time(
             work.mean(reading.start, reading.end), abs=cut
         )
     evidence = [reading.evidence for reading in found]
-    assert all(e is not None and None not in e[:3] for e in evidence)
+    assert all(e is not None and None not in (e.busy_ratio, *e[1:3]) for e in evidence)
     assert node.source.rejected.get("field_missing", 0) == 0
     if (
         field != CYCLES_TENSOR
@@ -956,7 +978,7 @@ def test_a_client_that_watches_faster_for_a_while_and_leaves_costs_no_field(node
         assert reading.tensor_active == pytest.approx(work.mean(reading.start, reading.end))
         assert reading.pipes["hmma"] == pytest.approx(reading.tensor_active)
         assert reading.evidence is not None
-        assert None not in reading.evidence[:3]
+        assert None not in (reading.evidence.busy_ratio, *reading.evidence[1:3])
 
 
 def test_a_field_that_is_missing_is_counted_and_named(

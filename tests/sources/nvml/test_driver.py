@@ -298,7 +298,7 @@ def test_a_driver_with_the_older_name_says_the_same(bench: NvmlNode, code: int) 
 def test_dead_counters_are_never_an_ofu_of_zero(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, **DEAD)
     probe = bench.began()
-    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]), bench.now)
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
     for _ in range(3):
         state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
         assert (state.window, state.reason, counted) == (None, Reason.IMPLAUSIBLE, None)
@@ -311,7 +311,7 @@ def test_dead_counters_are_never_an_ofu_of_zero(bench: NvmlNode) -> None:
 
 def test_an_idle_gpu_has_an_ofu_of_zero(bench: NvmlNode) -> None:
     probe = bench.began()
-    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]), bench.now)
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
     for _ in range(3):
         state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
         assert counted is not None

@@ -1,0 +1,51 @@
+"""Reads the answers of a server value by value: the hour of each, whose it is, and what of it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ofu_exporter.fleet.hours import ServerClock
+from ofu_exporter.fleet.prometheus import Series
+from ofu_exporter.fleet.reports.fleet_history import ClusterHour
+from ofu_exporter.fleet.reports.sums import JobKey, JobSums
+
+
+class HourValue(NamedTuple):
+    """One value of one hour."""
+
+    hour: int
+    labels: dict[str, str]
+    value: float
+
+
+def sums_of_hour(values: Mapping[str, float | None]) -> JobSums:
+    """The sums of an hour. A numerator without its denominator, or the reverse, counts for nothing."""
+    known = {name: value for name, value in values.items() if value is not None}
+    for together in (("observed", "utilized"), ("compared", "compared_mfu", "compared_utilized")):
+        if not known.keys() >= set(together):
+            for name in together:
+                known.pop(name, None)
+    return JobSums(**known)
+
+
+def without(one: Series, hours: set[ClusterHour], clock: ServerClock) -> Series:
+    cluster = cluster_of(one.labels)
+    kept = [point for point in one.points if (cluster, clock.hour_of(point[0])) not in hours]
+    return Series(one.labels, kept)
+
+
+def cluster_of(labels: Mapping[str, str]) -> str:
+    return labels.get("cluster", "")
+
+
+def job_of(labels: Mapping[str, str]) -> JobKey:
+    return JobKey(cluster_of(labels), labels.get("job_id", ""))
+
+
+def job_key(labels: Mapping[str, str]) -> tuple[str, ...]:
+    return (cluster_of(labels), labels.get("job_id", ""))
+
+
+def model_key(labels: Mapping[str, str]) -> tuple[str, ...]:
+    return (cluster_of(labels), labels.get("model", ""))

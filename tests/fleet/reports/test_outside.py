@@ -1,0 +1,210 @@
+"""Work that no scheduler tells of is counted as work, from our agents and from dcgm-exporter, in a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.job_rows import iso
+from ofu_exporter.fleet.reports.outside import installed, outside
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.reports.sums import JobSums, ModelSums
+from ofu_exporter.fleet.simulation import truth_file
+from ofu_exporter.fleet.simulation.raw_pages import raw_lines
+from tests.fleet.reports.test_fleet_report import H100, report
+from tests.helpers.fleets import BEGIN as SIMULATED_BEGIN
+from tests.helpers.fleets import fleet
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    HOUR,
+    ScheduledJob,
+    StoredNode,
+    labelled,
+    pages,
+    read_in,
+    record,
+    stored,
+)
+
+HOURS = 6
+LONE = StoredNode("lab", "desk:9846", H100, 4, alone=(0.5, 0.5))
+"""No scheduler: two GPUs at work, two idle."""
+MIXED = StoredNode("lab", "slurm:9846", H100, 4, alone=(0.25,))
+"""A job for half of the time, and then one GPU at work for nobody."""
+JOB = ScheduledJob("1", "ada", (MIXED,), 0, 3, 0.4)
+
+
+def told(
+    url: str, *flags: str, end: float = BEGIN + HOURS * HOUR, hours: int = HOURS
+) -> FleetReport:
+    command = [sys.executable, "-m", "ofu_exporter", "fleet", "report", "--format", "json"]
+    asked = ["--prometheus", url, "--since", f"{hours}h", "--until", iso(end), *flags]
+    done = subprocess.run([*command, *asked], check=True, capture_output=True, text=True)
+    return FleetReport.model_validate_json(done.stdout)
+
+
+def hours_of(found: FleetReport) -> dict[str, float | None]:
+    return {step.name: step.gpu_hours for step in found.funnel}
+
+
+@pytest.fixture(scope="module")
+def raw_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("raw")
+    read_in(folder, pages((LONE, MIXED), (JOB,), HOURS))
+    return folder
+
+
+@pytest.fixture(scope="module", params=["raw", "recorded"])
+def of_agents(
+    request: pytest.FixtureRequest, raw_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> FleetReport:
+    folder = raw_folder
+    if request.param == "recorded":
+        folder = tmp_path_factory.mktemp("recorded")
+        shutil.copytree(raw_folder, folder, dirs_exist_ok=True)
+        asked = (*queries.JOB_HOURS, *queries.MODEL_HOURS, *queries.JOBLESS)
+        names = " ".join(each.recorded for each in asked)
+        text = f"{Path(queries.__file__).read_text()} {names}"
+        record(folder, BEGIN, BEGIN + HOURS * HOUR, text)
+    with stored(folder) as prometheus:
+        return told(prometheus.url)
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+@pytest.mark.xdist_group("outside of jobs")
+class TestOfAgents:
+    def test_busy_gpus_without_a_job_are_apart_from_idle_ones_and_from_jobs(
+        self, of_agents: FleetReport
+    ) -> None:
+        hours = hours_of(of_agents)
+        assert hours["installed"] == pytest.approx(8 * HOURS, rel=0.01)
+        assert hours["held"] == pytest.approx(12, rel=0.01)
+        assert hours["unclaimed"] == pytest.approx(2 * 6 + 3, rel=0.05)
+        assert hours["free"] == pytest.approx(2 * 6 + 3 * 3, rel=0.05)
+        assert hours["idle"] == 0.0
+        assert hours["active"] == pytest.approx(12 + 15, rel=0.03)
+
+    def test_all_work_is_computed_with_and_the_first_sentence_says_so(
+        self, of_agents: FleetReport
+    ) -> None:
+        work = 12 * 0.4 + 2 * 6 * 0.5 + 3 * 0.25
+        assert hours_of(of_agents)["effective"] == pytest.approx(work, rel=0.01)
+        assert of_agents.ofu == pytest.approx(work / 48, rel=0.01)
+        assert of_agents.total.ofu == pytest.approx(0.4, rel=0.001)
+        assert of_agents.no_job is not None
+        assert of_agents.no_job.effective_gpu_hours == pytest.approx(work - 4.8, rel=0.01)
+        assert "GPUs were busy for no known job in 31." in of_agents.headline
+
+
+def dcgm_pages(activity: float, gpus: int, busy: int) -> str:
+    """What dcgm-exporter 3 shows of GPUs that no job is mapped to: no pod, no `hpc_job`."""
+    lines: list[str] = []
+    for name, values in (
+        ("DCGM_FI_DEV_SM_CLOCK", ["1830"] * gpus),
+        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", [f"{activity}"] * busy + ["0.0"] * (gpus - busy)),
+    ):
+        lines.append(f"# TYPE {name} gauge")
+        for gpu, value in enumerate(values):
+            labels = labelled(
+                gpu=str(gpu), UUID=f"GPU-{gpu}", modelName=H100, Hostname="n1", job="dcgm"
+            )
+            times = (BEGIN + 30.0 * step for step in range(1, 3 * 120 + 1))
+            lines += [f"{name}{labels} {value} {time:.0f}" for time in times]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+@pytest.mark.parametrize(("busy", "share"), [(8, 0.5), (2, 0.125)])
+def test_a_busy_fleet_of_dcgm_exporters_without_labels_of_jobs_is_not_free(
+    tmp_path: Path, busy: int, share: float
+) -> None:
+    """Eight H100 with an activity of 0.5 at the tensor clock, for three hours: 12 of 24 GPU-hours by all."""
+    read_in(tmp_path, dcgm_pages(0.5, 8, busy))
+    prices = tmp_path / "prices.yaml"
+    prices.write_text('gpu_hour: {"*H100*": 2.0}\n')
+    with stored(tmp_path) as prometheus:
+        flags = ("--from", "dcgm-exporter", "--target", "0.4", "--prices", str(prices))
+        found = told(prometheus.url, *flags, end=BEGIN + 3 * HOUR, hours=3)
+    assert found.jobs == []
+    assert found.headline.startswith(f"{share:.1%} of the installed GPU-hours were computed with.")
+    steps = {step.name: step for step in found.funnel}
+    assert steps["effective"].gpu_hours == pytest.approx(24 * share, rel=0.01)
+    assert steps["effective"].cost == pytest.approx(48 * share, rel=0.01)
+    assert steps["unclaimed"].gpu_hours == pytest.approx(3 * busy, rel=0.01)
+    assert steps["free"].gpu_hours == pytest.approx(3 * (8 - busy), rel=0.01)
+    assert steps["unknown"].gpu_hours == pytest.approx(0.0, abs=1e-6)
+    assert found.ofu == pytest.approx(share, rel=0.001)
+    assert found.no_job is not None
+    assert found.no_job.wasted_gpu_hours == pytest.approx(24 * (0.4 - share), abs=0.1)
+
+
+LOST = """
+length: 4h
+cluster: lab
+interval: 30
+scrape_interval: 60
+nodes:
+  - {name: h, count: 2, model: H100, gpus: 4}
+jobs:
+  - {name: untold, users: [ada], gpus: 4, ofu: 0.4, lasts: 3h}
+  - {name: told, users: [eve], gpus: 3, ofu: 0.3, lasts: 3h}
+faults:
+  - {fault: scheduler_lost, nodes: [NODE]}
+history: {raw: [{nodes: [h1..2], lasts: 4h}]}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_the_work_of_a_job_whose_scheduler_never_answered_is_that_of_the_truth_file(
+    tmp_path: Path,
+) -> None:
+    placed = {
+        job.job.draft.group.name: job for job in fleet(LOST.replace("NODE", "h1"), tmp_path).jobs
+    }
+    (node,) = placed["untold"].job.devices
+    made = fleet(LOST.replace("NODE", f"h{node + 1}"), tmp_path)
+    truth_file.write(made, SIMULATED_BEGIN, tmp_path / "truth")
+    lines = (tmp_path / "truth" / truth_file.JOBS).read_text().splitlines()
+    truth: dict[str, dict[str, Any]] = {job["name"]: job for job in map(json.loads, lines)}
+    raw = raw_lines(made, SIMULATED_BEGIN, (0, 4 * 60))
+    assert raw is not None
+    read_in(tmp_path, "".join(text for text, _ in raw) + "# EOF\n")
+    with stored(tmp_path) as prometheus:
+        found = told(prometheus.url, end=SIMULATED_BEGIN + 4 * HOUR, hours=4)
+    assert [row.job_name for row in found.jobs] == ["told"]
+    hours = hours_of(found)
+    untold = truth["untold"]["held_gpu_seconds"] / HOUR
+    assert hours["unclaimed"] == pytest.approx(untold, rel=0.05)
+    assert found.no_job is not None
+    assert found.no_job.effective_gpu_hours == pytest.approx(
+        untold * truth["untold"]["ofu"], rel=0.02
+    )
+    work = sum(job["held_gpu_seconds"] * job["ofu"] for job in truth.values()) / HOUR
+    assert hours["effective"] == pytest.approx(work, rel=0.02)
+    assert hours["free"] == pytest.approx(8 * 4 - 7 * 3, rel=0.1)
+
+
+def test_hours_without_a_price_have_no_cost_and_make_none_of_the_others_free() -> None:
+    models = {
+        (1, "a", H100): ModelSums(10.0, 10.0, 5.0, JobSums(0, 10.0, 5.0, idle=2.0)),
+        (1, "a", "NVIDIA L4"): ModelSums(10.0, 10.0, 0.0, JobSums(0, 10.0, 0.0, idle=10.0)),
+    }
+    prices = Prices(gpu_hour={"*H100*": 2.0})
+    assert installed(models, prices) == (20.0, None)
+    jobs = report().total.model_copy(update={"observed_gpu_hours": 0.0, "effective_gpu_hours": 0.0})
+    found = outside(models, prices, installed({}, prices)._replace(gpu_hours=0.0, cost=0.0), jobs)
+    assert found.whole == (20.0, None)
+    assert found.busy == (8.0, None)
+    assert found.effective == (5.0, 10.0)
+    assert found.idle == (12.0, None)

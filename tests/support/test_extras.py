@@ -1,0 +1,87 @@
+"""What is said to install is what the package asks for, and never the package by a name that nobody holds."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.support.extras import EXTRAS, install_command
+
+ROOT = Path(__file__).parents[2]
+OF_DEVELOPERS = {"docs", "fuzz", "mutation", "test", "test-torch"}
+"""Extras that a checkout alone is worked on with."""
+SPREAD = ("ofu_exporter", "docs", "deploy", "helm", "README.md", "SECURITY.md", "CHANGELOG.md")
+"""What reaches users."""
+BARE = re.compile(
+    r"ofu[-_]exporter\[|pip3? install\b[^`#;]*[\s'\"]ofu[-_]exporter(?=[\s'\"`=<>~]|$)"
+)
+"""The package by its bare name, with an extra or for pip."""
+
+
+def declared() -> dict[str, tuple[str, ...]]:
+    """Every extra of pyproject.toml. Python 3.10 has no reader of TOML, and the table has but strings in lists."""
+    text = (ROOT / "pyproject.toml").read_text()
+    table = text.partition("[project.optional-dependencies]\n")[2].partition("\n[project.scripts]")[
+        0
+    ]
+    lists = re.findall(r"^([\w-]+) = \[(.*?)^\]", table, re.M | re.S)
+    return {name: tuple(re.findall(r'^  "(.*?)"', listed, re.M)) for name, listed in lists}
+
+
+def test_every_extra_of_users_is_known_with_what_it_asks_for() -> None:
+    of_users = {name: asked for name, asked in declared().items() if name not in OF_DEVELOPERS}
+    assert of_users == EXTRAS
+
+
+def test_the_page_on_releases_lists_every_extra_with_its_libraries() -> None:
+    table = (ROOT / "docs" / "releases.md").read_text().partition("| extra | libraries |")[2]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", table.partition("\n\n")[0], re.M)
+    names = {name: [re.split("[<>=]", each)[0] for each in asked] for name, asked in EXTRAS.items()}
+    assert {name: libraries.split(", ") for name, libraries in rows} == names
+
+
+def test_a_command_quotes_what_a_shell_would_take_for_a_redirection() -> None:
+    assert install_command("top") == "pip install 'textual>=3.0'"
+    assert install_command("trace").count("'") == 2 * len(EXTRAS["trace"])
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("pip install 'ofu-exporter[top]'", True),
+        ("pip install ofu-exporter", True),
+        ("pip install --find-links . 'ofu-exporter==0.1.0'", True),
+        ("`pip install -U ofu_exporter`", True),
+        ("pip install './ofu_exporter-0.1.0-py3-none-any.whl[auth]'", False),
+        ("pip install --no-deps ofu_exporter-0.1.0-py3-none-any.whl", False),
+        ("/opt/ofu-exporter/bin/pip install .", False),
+        ("helm install ofu-exporter helm/ofu-exporter", False),
+    ],
+)
+def test_the_bare_name_is_told_from_a_file(line: str, found: bool) -> None:
+    assert bool(BARE.search(line)) == found
+
+
+def test_nothing_that_users_read_installs_the_package_by_its_bare_name() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *SPREAD],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode:
+        pytest.skip("not in a repository")
+    paths = [ROOT / name for name in listed.stdout.splitlines() if not name.endswith(".png")]
+    assert len(paths) > 500
+    bare = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in paths
+        if path.exists()
+        for line in path.read_text().splitlines()
+        if BARE.search(line)
+    ]
+    assert not bare
