@@ -290,7 +290,7 @@ class Daemon:
         self._sampler.start()
 
     def _watch_pause(self) -> None:
-        """Look at the file on a thread of its own: where a look hangs it stays as it was."""
+        """Check the pause file on a thread of its own. While a check hangs, the last result stays."""
         watch = DirectoryWatch()
         while not self._stop.is_set():
             watch.renew(self._pause_file.directory)

@@ -45,7 +45,7 @@ class SourceChoice:
         self._able = {key: able for key, able in self._able.items() if key[0] != source}
 
     def readers(self, named: Named) -> dict[str, str]:
-        """The source that reads each uuid: the first that is not known to be unable, else the first."""
+        """The source that reads each uuid: the first that may be able to, otherwise the first."""
         return {
             uuid: next((s for s in naming if self._able.get((s, uuid), True)), naming[0])
             for uuid, naming in _naming(named).items()

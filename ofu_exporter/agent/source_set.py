@@ -251,7 +251,8 @@ class SourceSet:
         )
 
     def _drop_useless(self) -> None:
-        """Close sources that read no GPU. The best one stays: its reasons are shown, and it may yet measure a GPU."""
+        """Close sources that read no GPU. The best one stays open: its reasons are shown, and it may measure a GPU
+        later."""
         for source in self._open[1:]:
             named = self._named()
             used = self._choice.readers(named).values()

@@ -43,8 +43,8 @@ POLL_SECONDS = 2.0
 def events(agent: str | None, follow: bool, after: int, format_: str) -> None:
     """Show what has happened on this node: jobs, verdicts, GPUs lost and back, sources, pauses.
 
-    The agent remembers the last thousand events since it began. With --follow an agent that is away is
-    waited for, and a new one is read from its first event on. JSON is one object a line.
+    The agent remembers the last thousand events since its start. With --follow, this command waits for an agent that
+    does not answer, and reads a restarted one from its first event on. JSON is one object a line.
     """
     if format_ == "csv":
         click.echo(csv_text([], [*EventJson.model_fields]))

@@ -164,7 +164,7 @@ def _await(agent: str, name: str, patience: float, file: Path, wanted: float = 1
         time.sleep(ASK_SECONDS)
     if found is not None:
         problem = (
-            f"the agent at {shown_url(agent)} does not follow within {duration(patience)}: it looks for another file, "
+            f"the agent at {shown_url(agent)} did not follow within {duration(patience)}: it looks for another file, "
             "does not believe this one (its log says so), or a call of the driver does not return"
         )
     raise OfuError(f"{file} is {'written' if wanted else 'gone'}, but {problem}")

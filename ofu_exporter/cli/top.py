@@ -34,7 +34,7 @@ PLAY_SECONDS = 60.0
 PRESET = {**QUIET, "interval": Given(2.0, "this command")}
 """Settings with which it samples without an agent."""
 SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
-"""The settings of the agent that it uses for that."""
+"""The agent's settings that it uses for that."""
 TEXTUAL = (
     f"the screen needs textual: {install_command('top')}; `ofu-exporter top --once` needs nothing"
 )
@@ -56,7 +56,7 @@ TEXTUAL = (
 )
 @click.option("--port", default=9846, metavar="N", help="Port of the agents of --hosts: 9846.")
 @click.option("--https", is_flag=True, help="The agents of --hosts serve TLS.")
-@click.option("--once", is_flag=True, help="Print one page of text, and end.")
+@click.option("--once", is_flag=True, help="Print one page of text and exit.")
 @click.option(
     "--format",
     "format_",

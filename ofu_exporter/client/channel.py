@@ -132,7 +132,7 @@ def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnect
 
 
 def trust(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Authorities to believe and one's own certificate; the files are read anew for each connection."""
+    """Trusted authorities and the job's own certificate. The files are read again for each connection."""
     authorities, certificate, key = (environ.get(name) or None for name in TLS_VARIABLES)
     context = ssl.create_default_context(cafile=authorities)
     if certificate:

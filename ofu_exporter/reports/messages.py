@@ -185,7 +185,7 @@ class MfuReport(_Body):
         )
 
     def facts(self) -> tuple[object, ...]:
-        """What the report says of the job itself, in the order of `FACTS`."""
+        """The facts of the job in this report, in the order of `FACTS`."""
         found: tuple[object, ...] = _FACTS_OF(self)
         return found
 

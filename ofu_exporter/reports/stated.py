@@ -42,7 +42,7 @@ class Hardware:
 
 
 class Stated(NamedTuple):
-    """The MFU that a report comes to."""
+    """The MFU of a report against the right peak."""
 
     mfu: float | None
     """MFU against `peak_flops`; None if the report has only facts."""

@@ -24,7 +24,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 MOST_BYTES = 8 << 20
 ANSWER_SECONDS = 2.0
 LARGEST, MOST_DIGITS = 1e18, 64
-"""Numbers of this size can be added and multiplied without an overflow; the peak of a GPU is a hundredth of it."""
+"""Numbers up to this size can be added and multiplied without an overflow; the peak of a GPU is a hundredth of it."""
 
 
 class NoAnswerError(OfuError):

@@ -44,7 +44,7 @@ def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Di
         if name := getattr(row, by):
             jobs[name].append(_job(row, source, config))
     totals = {row.name: row for row in source.report.groups if row.is_named}
-    standing = _Standing(jobs) if config.ranks else _Standing({})
+    ranks = _Ranks(jobs) if config.ranks else _Ranks({})
     return [
         _digest(totals[name], jobs[name], ranks, _DigestOptions(source, by, config))
         for name in totals

@@ -144,7 +144,7 @@ class FleetSigns(NamedTuple):
 
     jobs: Mapping[JobKey, JobSigns]
     targets: Mapping[PartitionKey, float]
-    """The OFU that rules of the site have partitions aim at."""
+    """The target OFU of partitions in the site's rules."""
 
 
 def read_signs(

@@ -36,7 +36,7 @@ _PASSED_ON = (502, 504)
 MOST_BYTES = 64 << 10
 """Most bytes of an answer that are read."""
 WORDS_SECONDS = 5.0
-"""After which no more of an answer is waited for, once its status is known."""
+"""Seconds to wait for the rest of an answer once its status is known."""
 _CUT_SHORT = ("http11.send_request_headers.failed", "http11.send_request_body.failed")
 HIDDEN = "..."
 _HIGHEST_PORT = 65535
@@ -138,7 +138,10 @@ class WebhookSender:
             raise NotSentError(str(error), is_uncertain=posting.has_begun, is_down=True) from error
         except (httpx.HTTPError, OSError) as error:
             raise self._cut_off(error, posting) from error
-        except (httpx.InvalidURL, ValueError) as error:  # a host that is no name, half a surrogate
+        except (
+            httpx.InvalidURL,
+            ValueError,
+        ) as error:  # a host that is not a name, or has half a surrogate pair
             said = f"{self._host}: cannot be posted: {type(error).__name__}"
             raise NotSentError(said) from error
 
@@ -158,7 +161,7 @@ class WebhookSender:
         posting.has_begun = True
         extensions = {"trace": posting.trace}
         with self._client.stream("POST", self._url, json=body, extensions=extensions) as response:
-            # what follows a success changes nothing, and may never end
+            # the rest of a successful answer does not matter, and may never end
             said = "" if response.is_success else self._without_secrets(_first(response))
             answer = shown(" ".join(said.split())[:_MOST_WORDS])
             return response.status_code, response.headers.get("retry-after", ""), answer

@@ -26,7 +26,8 @@ PRODUCTS = listed(
     rnn tensordot vdot
     """
 )
-"""Words in the names of operators that multiply; one of these that torch's counter doesn't know is named."""
+"""Words in the names of operators that multiply. An operator with such a name that torch's counter doesn't know is
+reported."""
 FORWARD_ALONE = "count with forward only"
 WHOLE = "Global"
 """The name that torch's counter gives to the sum over all modules."""

@@ -114,7 +114,7 @@ def _sides(config: Any, vision: Any, given: Mapping[str, int]) -> tuple[int, int
 
 
 def _grid(vision: Any, given: Mapping[str, int], name: str, names: set[str]) -> dict[str, Any]:
-    """The patches of one image in a row, and its sides."""
+    """The patches of one image in sequence, and its sides."""
     height, width = _sides(vision, vision, given)
     shape: tuple[int, ...] = (_channels(vision), vision.patch_size, vision.patch_size)
     if not hasattr(vision, "merge_kernel_size"):  # Kimi's patches keep their sides
@@ -221,7 +221,7 @@ def features_of(module: Any, inputs: Mapping[str, Any], kind: str) -> int:
     """The number of features that the model makes of its images, videos or sounds, found by running that part."""
     name = f"get_{kind}_features"
     maker = getattr(module, name, None) or getattr(getattr(module, "model", None), name, None)
-    if maker is None:  # the text attends to images that are not in it
+    if maker is None:  # the images are not part of the text that attends to them
         return 1
     wanted = inspect.signature(maker).parameters
     found = maker(**{name: value for name, value in inputs.items() if name in wanted})

@@ -152,7 +152,8 @@ class GpuProbe:
             self._drop(key)
 
     def _look_for_instances(self) -> None:
-        """Look which instances the GPU has now; one that changed since the last window begins anew."""
+        """Find the instances that the GPU has now. An instance that has changed since the last window starts
+        again."""
         before = self._gpus
         self._divided = mig.is_on(self._nvml, self._handle, self._divided)
         if self._divided:

@@ -65,7 +65,7 @@ class GpmSeries:
         self._query.version = nvml.NVML_GPM_METRICS_GET_VERSION
         self._entries = _entries(self._query)
         self._ask_for(METRICS if target.instance is None else INSTANCE_METRICS)
-        # The sample that began the window, and the one that will end it; the two take turns.
+        # The sample that began the window, and the one that will end it; the two swap roles.
         self._samples: list[Any] = []
         self._start = math.nan
         self._clocks: list[ClockSample] = []
@@ -175,7 +175,7 @@ class GpmSeries:
         if not values:
             raise self._nvml.NVMLError(next(iter(codes.values())))
         if len(values) < len(codes):
-            # Tensor activity is always asked for again: nothing can be measured without it.
+            # Tensor activity is always requested, because nothing can be measured without it.
             refused = (INVALID_ARGUMENT, NOT_SUPPORTED)
             self._ask_for(
                 [id_ for id_, code in codes.items() if id_ == ANY_TENSOR or code not in refused]
@@ -194,7 +194,7 @@ class GpmSeries:
 
     def _ask_driver(self) -> None:
         query = self._query
-        # An entry that the driver leaves untouched must not repeat the last window's value.
+        # Cleared, so that an entry that the driver does not fill does not repeat the last value.
         ctypes.memmove(ctypes.byref(self._entries[0]), self._unanswered, len(self._unanswered))
         query.sample1, query.sample2 = self._samples
         try:
@@ -202,7 +202,7 @@ class GpmSeries:
         except self._nvml.NVMLError_InvalidArgument:
             if not any(id_ in self._asked for id_ in CYCLES):
                 raise
-            # A driver older than the cycle counters may refuse the whole call because of their ids.
+            # A driver without cycle counters may refuse the whole call because of their ids.
             self._ask_for([id_ for id_ in self._asked if id_ not in CYCLES])
             self._ask_driver()
 
