@@ -27,7 +27,7 @@ def fresh(snapshot: Snapshot, now: float) -> Snapshot:
     if all(view.window is None or view.gpu.key in old for view in snapshot.gpus):
         snapshot = _without_comparisons(snapshot)
     views = tuple(
-        replace(view, window=None, reason=Reason.STALE) if view.gpu.key in old else view
+        view._replace(window=None, reason=Reason.STALE) if view.gpu.key in old else view
         for view in snapshot.gpus
     )
     return replace(snapshot, gpus=views)

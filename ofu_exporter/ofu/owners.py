@@ -147,6 +147,8 @@ def _count_contested(state: OwnerState, resolved: Resolved) -> Counts:
 def count_unknown(state: OwnerState) -> OwnerState:
     """Count every device that is no GPU of this node and was not counted before."""
     unknown = frozenset((job.key, device) for job, device in state.resolved.unknown)
+    if unknown == state.unknown:
+        return state
     schedulers = [scheduler for (scheduler, _), _ in unknown - state.unknown]
     rejected = _one_more(state.rejected, schedulers, ClaimRejection.UNKNOWN_DEVICE)
     return replace(state, unknown=unknown, rejected=rejected)

@@ -40,12 +40,8 @@ def chosen_format(accept: str) -> TextFormat:
     return TEXT
 
 
-class SampleLine(NamedTuple):
-    """One line: what the metric's name ends with, the values of the labels in the order of the spec, and the value."""
-
-    suffix: str
-    labels: tuple[str, ...]
-    value: float
+SampleLine = tuple[str, tuple[str, ...], float]
+"""One line: what the metric's name ends with, the values of the labels in the order of the spec, and the value."""
 
 
 class MetricFamily:
@@ -57,10 +53,10 @@ class MetricFamily:
         self._suffix = "_total" if spec.kind == "counter" else ""
 
     def add_metric(self, labels: tuple[str, ...], value: float) -> None:
-        self.samples.append(SampleLine(self._suffix, labels, value))
+        self.samples.append((self._suffix, labels, value))
 
     def add_summary(self, labels: tuple[str, ...], count: float, total: float) -> None:
-        self.samples += (SampleLine("_count", labels, count), SampleLine("_sum", labels, total))
+        self.samples += (("_count", labels, count), ("_sum", labels, total))
 
 
 @cache

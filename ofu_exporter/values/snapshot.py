@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ofu_exporter.values.gpu import WHOLE, Gpu, Rating, Share
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
@@ -14,8 +15,7 @@ from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.text import show
 
 
-@dataclass(frozen=True, slots=True)
-class GpuView:
+class GpuView(NamedTuple):
     """Everything that the agent's pages may say about one GPU."""
 
     gpu: Gpu
@@ -29,7 +29,7 @@ class GpuView:
     """Integral of OFU over the observed GPU-seconds."""
     observed_seconds: float = 0.0
     """GPU-seconds in which OFU was measured: time x share."""
-    rejected: Mapping[str, int] = field(default_factory=dict)
+    rejected: Mapping[str, int] = {}
     sampled_at: float | None = None
     """End of the last window that had an OFU; it stays when the window itself is gone."""
     fresh_until: float = 0.0

@@ -1,5 +1,7 @@
 """Attacks a fresh agent: `python -m tests.attacks [--write] [--missed] [--seconds 10] [NAME...]`, about ten minutes.
 
+With `--memory-limit 128` each agent is in a control group that may have that much (MiB), and its peak is printed.
+
 It prints a row for each attack as soon as it is over, and in bold what is beyond the limits of goals.py. `--write` puts
 the table into docs/security-tests.md; `--missed` also prints the sizes that are missed, as missed.py has them. NAMES
 are begins of the names of attacks.
@@ -18,6 +20,7 @@ from pathlib import Path
 from tests.attacks.catalogue import ATTACKS
 from tests.attacks.goals import missed_sizes
 from tests.attacks.measure import Seen, measured
+from tests.attacks.memory_limit import memory_limit
 from tests.attacks.table import cells, row, table
 
 PAGE = Path(__file__).parents[2] / "docs/security-tests.md"
@@ -32,8 +35,12 @@ def main() -> None:
         "--missed", action="store_true", help="print the sizes that are missed, too"
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="of each attack")
+    parser.add_argument("--memory-limit", type=int, metavar="MIB", help="of each agent; needs root")
     parser.add_argument("names", nargs="*", default=[""])
     given = parser.parse_args()
+    if given.memory_limit is not None:
+        print_peaks(given.names, given.seconds, given.memory_limit)
+        return
     seen = run(given.names, given.seconds, given.missed)
     if given.write:
         write([f"{when_and_where(given.seconds)}\n", *table(ATTACKS, seen)])
@@ -50,6 +57,16 @@ def run(names: Sequence[str], seconds: float, with_missed: bool) -> dict[str, Se
         if with_missed:
             print_missed(name, missed_sizes(seen[name]))
     return seen
+
+
+def print_peaks(names: Sequence[str], seconds: float, mib: int) -> None:
+    """How much each agent had charged to its group at most, and how often the kernel ended it."""
+    for name, attack in ATTACKS.items():
+        if name.startswith(tuple(names)):
+            with tempfile.TemporaryDirectory() as folder, memory_limit(mib) as group:
+                seen = measured(attack, seconds, Path(folder), group)
+                peak = f"{group.peak_mib():.0f}"
+                print(row([name, peak, f"{seen.rss_mib:.0f}", str(group.oom_kills())]), flush=True)
 
 
 def print_missed(name: str, missed: dict[str, str]) -> None:

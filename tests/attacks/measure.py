@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.attacks.attack import Attack
+from tests.attacks.memory_limit import MemoryLimit
 from tests.attacks.target import GPUS, STOP_SECONDS, NotStartedError, Target, target
 
 READY_SECONDS = 15.0
@@ -53,18 +54,24 @@ class Observed(NamedTuple):
 TRACEBACK = "Traceback (most recent call last)"
 
 
-def measured(attack: Attack, seconds: float, folder: Path) -> Seen:
-    """Attack a fresh agent for some seconds. One that does not even start answers nothing and measures nothing."""
+def measured(
+    attack: Attack, seconds: float, folder: Path, memory: MemoryLimit | None = None
+) -> Seen:
+    """Attack a fresh agent for some seconds, in a control group if one is given.
+
+    One that does not even start answers nothing and measures nothing.
+    """
     try:
-        return _measured(attack, seconds, folder)
+        return _measured(attack, seconds, folder, memory)
     except NotStartedError as error:
         log = str(error)
         return Seen(0.0, 1, 1, math.inf, 0.0, 0.0, 0, log.count(TRACEBACK), 0.0, "")
 
 
-def _measured(attack: Attack, seconds: float, folder: Path) -> Seen:
+def _measured(attack: Attack, seconds: float, folder: Path, memory: MemoryLimit | None) -> Seen:
     with ExitStack() as stack:
         setup = attack.setup(folder, stack)
+        setup.memory = memory
         agent = stack.enter_context(target(setup, folder))
         before = observed_after(agent, 0.0) if setup.has_counters else None
         logged, began = agent.log_bytes(), time.monotonic()

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.attacks.memory_limit import MemoryLimit
 from tests.attacks.scraper import OWN, Scrape, context_of, scrape
 from tests.helpers.agent import bare_environment, until
 
@@ -48,6 +49,8 @@ class Setup:
     """The address that is scraped from."""
     authorization: str = ""
     """What a scraper shows where reading is closed by passwords."""
+    memory: MemoryLimit | None = None
+    """The control group that the process is in."""
     has_counters: bool = True
     """Whether there is anything that the agent could measure."""
 
@@ -80,6 +83,8 @@ class Target:
         if self.setup.descriptors:
             limited = f'ulimit -n {self.setup.descriptors}; exec "$@"'
             command = ["/bin/sh", "-c", limited, "sh", *command]
+        if self.setup.memory is not None:
+            command = self.setup.memory.command(command)
         if self.setup.is_log_read:
             errors = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         else:

@@ -26,7 +26,7 @@ HOUR = 3600.0
 
 def larger(snapshot: Snapshot, gpus: int, jobs: int) -> Snapshot:
     """The node with more GPUs and jobs, all like those that it has."""
-    views = [replace(snapshot.gpus[place % 6], gpu=gpu(place)) for place in range(gpus)]
+    views = [snapshot.gpus[place % 6]._replace(gpu=gpu(place)) for place in range(gpus)]
     shown = [
         replace(snapshot.jobs[place % 3], job=Job("slurm", str(place), f"job-{place}", "ada"))
         for place in range(jobs)
@@ -40,8 +40,7 @@ def hour_of(snapshot: Snapshot) -> History:
     for step in range(int(HOUR / 5)):
         moved = snapshot.at - HOUR + 5.0 * step
         gpus = tuple(
-            replace(
-                view,
+            view._replace(
                 window=view.window and view.window._replace(start=moved - 5.0, end=moved),
             )
             for view in snapshot.gpus

@@ -33,8 +33,6 @@ NOTHING = Notes(None, ())
 class Costs:
     """A sitting whose costs are known: of today's code, and of the last release under two names."""
 
-    __name__ = "known costs"
-
     def __init__(self, *tries: Sequence[float]) -> None:
         """`tries` hold from one try to the next, and the last one for ever."""
         self.sittings = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import promql_parser
 import pytest
 
 from ofu_exporter.ofu.job_state import MOST_ENDED
@@ -116,6 +117,41 @@ def test_alerts_lead_to_the_runbook_where_the_site_keeps_it(helm: str, base: str
         path, _, anchor = address.removeprefix(base).partition("#")
         assert address.startswith(base)
         assert anchor in anchors(CHART.parents[1] / path)
+
+
+def memory_alerts(helm: str, limits: Object | None) -> list[Object]:
+    values: Object = {"prometheusRule": {"enabled": True}, "resources": {"limits": limits}}
+    rule = only(render(helm, values), "PrometheusRule")
+    rules = [one for group in rule["spec"]["groups"] for one in group["rules"]]
+    return [one for one in rules if one.get("alert") == "OfuAgentMemoryHigh"]
+
+
+@every_helm
+@pytest.mark.parametrize(
+    ("limit", "mib"),
+    [
+        ("128Mi", 128),
+        ("1.5Gi", 1536),
+        ("262144Ki", 256),
+        (268435456, 256),
+        ("268435456", 256),
+        ("512M", 512e6 / 2**20),
+        ("2e8", 2e8 / 2**20),
+    ],
+)
+def test_the_alert_of_memory_follows_the_limit(helm: str, limit: object, mib: float) -> None:
+    (alert,) = memory_alerts(helm, {"memory": limit})
+    threshold = alert["expr"].rpartition("> ")[2]
+    promql_parser.parse(alert["expr"])
+    assert eval(threshold.replace("^", "**")) == pytest.approx(0.9 * mib * 2**20)
+    if isinstance(limit, str) and limit[-1].isalpha():  # YAML has others as numbers
+        assert f"limit of {limit} the kernel" in alert["annotations"]["description"]
+
+
+@every_helm
+@pytest.mark.parametrize("limits", [None, {"memory": None}, {"memory": None, "cpu": 1}])
+def test_without_a_limit_there_is_no_alert_of_one(helm: str, limits: Object | None) -> None:
+    assert not memory_alerts(helm, limits)
 
 
 def test_a_limit_of_samples_is_advised_by_pages_as_they_were_counted() -> None:

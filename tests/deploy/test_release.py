@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -204,6 +206,57 @@ def test_a_tag_whose_files_say_another_version_is_refused(checkout: Path) -> Non
     assert done.returncode == 1
     expected = f"release: ofu_exporter/__init__.py says {__version__}, the tag 0.0.7\n"
     assert done.stderr == expected
+
+
+def test_buildah_makes_an_image_that_the_chart_asks_for(checkout: Path) -> None:
+    """With a proxy's certificates: `TEST_IMAGE_BASE=localhost/python-base pytest ...`."""
+    base = os.environ.get("TEST_IMAGE_BASE")
+    if not base:
+        pytest.skip("TEST_IMAGE_BASE names no base for an image")
+    need("buildah")
+    output = checkout / "dist" / "with-image"
+    certificates = ssl.get_default_verify_paths().cafile
+    words = ["--ca", certificates] if certificates else []
+    done = make(
+        checkout, TAG, "--builder", "buildah", "--base", base, "--output", str(output), *words
+    )
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(output / f"ofu-exporter-image-{__version__}.tar") as archive:
+        index = archive.extractfile("index.json")
+        assert index is not None
+        (image,) = json.load(index)["manifests"]
+    statement = json.loads((output / "provenance.intoto.json").read_text())
+    asked = statement["predicate"]["buildDefinition"]["externalParameters"]
+    assert asked["imageDigest"] == image["digest"]
+    (chart,) = output.glob("*.tgz")
+    assert f"@{image['digest']}" in run(release.helm(), "template", "ofu", chart).stdout
+
+
+def test_the_documented_steps_make_a_tag_that_is_not_refused(
+    tmp_path: Path, checkout: Path
+) -> None:
+    """As they are printed, on a project whose changelog has no heading of the version yet."""
+    project = tmp_path / "project"
+    git(ROOT, "clone", "--quiet", str(checkout), str(project))
+    git(project, "tag", "--delete", TAG)
+    changelog = project / "CHANGELOG.md"
+    changelog.write_text(changelog.read_text().replace(f"## {__version__}", "## Unreleased", 1))
+    git(project, "commit", "--quiet", "--all", "--message", "Before")
+    page = (ROOT / "docs" / "releases.md").read_text()
+    steps = re.findall(r"^    (sed .*|git commit .*)$", page, re.M)
+    assert len(steps) == 2
+    git(project, "config", "user.name", "tests")
+    git(project, "config", "user.email", "tests@example.com")
+    done = run("sh", "-ec", f"cd '{project}'\n" + "\n".join(steps))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "made").mkdir()
+    assert project != release.HERE
+    refused = run(
+        *("sh", "-c", f"cd '{project}' && '{sys.executable}' -c \"$0\" '{tmp_path}'"),
+        "import sys; from pathlib import Path; from deploy import release; "
+        f"folder = Path(sys.argv[1]); release.opened('{TAG}', folder / 'made', folder)",
+    )
+    assert refused.returncode == 0, refused.stderr
 
 
 def test_without_a_builder_nothing_is_left_half_made(

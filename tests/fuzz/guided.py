@@ -1,6 +1,6 @@
 """Fuzzes one way in, guided by the lines that inputs reach: `python -m tests.fuzz.guided TARGET [MINUTES]`.
 
-It needs the fuzzer atheris (`pip install atheris`), begins with the corpus and with a hundred inputs of hypothesis,
+It needs the fuzzer atheris (`pip install '.[fuzz]'`), begins with the corpus and with a hundred inputs of hypothesis,
 and ends at the first finding, which it puts into the corpus.
 """
 

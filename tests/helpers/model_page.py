@@ -143,7 +143,8 @@ def _counts(rows: list[Row]) -> Iterator[str]:
     )
     yield (
         f"- `--executed` answers for {len(executed)} of the {len(built)} that their library builds: "
-        f"{len(executed) - forward} forward and backward, {forward} forward only (`--forward-only`)."
+        f"{len(executed) - forward} forward and backward, {forward} forward only, "
+        "because the backward pass fails or because the run tried none."
     )
     yield f"- {len(rows) - len(built)} are not built of their default configuration by the library itself."
     yield f"- {neither} of {len(rows)} have no answer here."

@@ -27,7 +27,10 @@ def test_rows_are_read_back_as_they_were_written() -> None:
 def test_the_rows_are_counted() -> None:
     text = page(ROWS)
     assert "`ofu-exporter flops config.json`): 3 of 5. Of 1 of them" in text
-    assert "answers for 3 of the 4 that their library builds: 2 forward and backward, 1" in text
+    assert (
+        "answers for 3 of the 4 that their library builds: 2 forward and backward, 1 forward"
+        in text
+    )
     assert "- 2 of 5 have no answer here." in text
 
 

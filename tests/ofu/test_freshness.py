@@ -40,7 +40,7 @@ def test_a_snapshot_is_shown_as_it_is_while_it_is_fresh() -> None:
 def test_no_window_is_shown_after_its_time(one: float, other: float) -> None:
     snapshot = snapshot_of(reading(), reading(device=gpu(1)))
     first, second = snapshot.gpus
-    views = (replace(first, fresh_until=one), replace(second, fresh_until=other))
+    views = (first._replace(fresh_until=one), second._replace(fresh_until=other))
     snapshot = replace(snapshot, gpus=views)
     for now in (0.0, one, other, 50.0, 101.0):
         for view in fresh(snapshot, now).gpus:
@@ -51,7 +51,7 @@ def test_no_window_is_shown_after_its_time(one: float, other: float) -> None:
 def test_one_gpu_that_is_late_costs_the_others_nothing() -> None:
     snapshot = snapshot_of(reading(), reading(device=gpu(1)))
     first, second = snapshot.gpus
-    snapshot = replace(snapshot, gpus=(replace(first, fresh_until=1.0), second))
+    snapshot = replace(snapshot, gpus=(first._replace(fresh_until=1.0), second))
     shown = fresh(snapshot, 2.0)
     assert [view.window is None for view in shown.gpus] == [True, False]
     assert stale(snapshot, 2.0) == {first.gpu.key}
@@ -75,7 +75,7 @@ def test_a_comparison_goes_with_the_last_window_and_its_sums_stay() -> None:
     assert now.reports is not None
     assert now.reports.verdict is Verdict.MFU_ABOVE_OFU
     one_left = replace(
-        snapshot, gpus=(replace(snapshot.gpus[0], fresh_until=0.0), *snapshot.gpus[1:])
+        snapshot, gpus=(snapshot.gpus[0]._replace(fresh_until=0.0), *snapshot.gpus[1:])
     )
     assert fresh(one_left, snapshot.at).jobs == snapshot.jobs, "the sampler turns"
     (later,) = fresh(snapshot, LATER).jobs
@@ -95,7 +95,7 @@ def test_where_every_window_is_old_nothing_is_compared_any_more(
     )
     measured = snapshot_of(reading()).gpus[0]
     gpus = [
-        replace(measured, fresh_until=until or 0.0, window=measured.window if until else None)
+        measured._replace(fresh_until=until or 0.0, window=measured.window if until else None)
         for until in (10.0, *beside)
     ]
     snapshot = replace(compared(), gpus=tuple(gpus), unowned_reports=(("2", reports),))

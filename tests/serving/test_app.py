@@ -160,7 +160,7 @@ def test_gpus_say_whether_they_are_simulated(page: Page, client: httpx.Client) -
     page.publish(snapshot_of(reading(), source=health("simulate", simulated=True)))
     assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [True]
     two = replace(snapshot_of(reading()), other_sources=(health("replay", simulated=True),))
-    page.publish(replace(two, gpus=tuple(replace(view, source="replay") for view in two.gpus)))
+    page.publish(replace(two, gpus=tuple(view._replace(source="replay") for view in two.gpus)))
     assert [each["simulated"] for each in client.get("/v1/gpus").json()] == [True]
 
 

@@ -103,7 +103,7 @@ def test_a_sample_that_cannot_be_written_costs_itself(counts: Broken, page: Page
     counts.is_broken = False
     whole = snapshot_of(reading(), reading(device=gpu(1)))
     first, second = whole.gpus
-    page.publish(replace(whole, gpus=(replace(first, source="\ud800"), second)))
+    page.publish(replace(whole, gpus=(first._replace(source="\ud800"), second)))
     for accept in ("", "application/openmetrics-text; version=1.0.0"):
         assert page.render(accept).body
     infos = samples(page, "ofu_gpu_info")
@@ -117,7 +117,7 @@ def broken_gpu() -> Snapshot:
     """Two GPUs; what one of them counts as is not there, which cannot be."""
     whole = snapshot_of(reading(), reading(device=gpu(1)))
     first, second = whole.gpus
-    return replace(whole, gpus=(replace(first, share=None), second))  # type: ignore[arg-type]
+    return replace(whole, gpus=(first._replace(share=None), second))  # type: ignore[arg-type]
 
 
 def test_a_series_that_cannot_be_made_costs_itself(counts: Broken, page: Page) -> None:

@@ -109,7 +109,7 @@ def test_what_is_remembered_is_bounded() -> None:
     history = History()
     first = snapshot_of(reading())
     for number in range(MOST_TRACKS + 50):
-        view = replace(first.gpus[0], gpu=gpu(number))
+        view = first.gpus[0]._replace(gpu=gpu(number))
         history.take(replace(first, gpus=(view,)))
     assert len(history._gpus) == MOST_TRACKS
     assert history.gpu(gpu(MOST_TRACKS + 49).key)

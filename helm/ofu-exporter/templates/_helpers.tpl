@@ -223,3 +223,13 @@ metricRelabelings:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
+
+{{- /* A quantity of memory as a product in PromQL: 128Mi is 128 * 2 ^ 20. */}}
+{{- define "ofu-exporter.bytes" -}}
+{{- $unit := regexFind "[A-Za-z]+$" (toString .) }}
+{{- $binary := dict "Ki" 10 "Mi" 20 "Gi" 30 "Ti" 40 }}
+{{- $decimal := dict "k" 3 "M" 6 "G" 9 "T" 12 }}
+{{- trimSuffix $unit (toString .) }}
+{{- with get $binary $unit }} * 2 ^ {{ . }}{{ end }}
+{{- with get $decimal $unit }} * 10 ^ {{ . }}{{ end }}
+{{- end }}

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.job_rows import sums_of, times
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.result import GroupRow
+from ofu_exporter.fleet.reports.result import NO_JOB, GroupRow
 from ofu_exporter.fleet.reports.sums import JobSums, ModelSums, ratio
 
-NO_JOB = "(no job)"
 Models = Mapping[tuple[int, str, str], ModelSums]
 """By day, cluster and model."""
 
@@ -96,6 +95,7 @@ def no_job_row(found: Outside, target: float | None) -> GroupRow | None:
         {
             **row,
             "name": NO_JOB,
+            "is_named": False,
             "jobs": 0,
             "flagged_jobs": 0,
             "priced_ratio": None if price is None else 1.0,

@@ -102,7 +102,7 @@ class JobRow(SumsRow):
     cause: str | None = Field(description="The cause that its agents named longest.")
 
 
-NOT_KNOWN, ALL_JOBS = "(not known)", "all jobs"
+NOT_KNOWN, NO_JOB, ALL_JOBS = "(not known)", "(no job)", "all jobs"
 """Stand where there is no name."""
 
 
@@ -116,13 +116,13 @@ class GroupRow(SumsRow):
         description="Share of the held GPU-hours whose price is known."
     )
     is_named: bool = Field(
-        description=f"False for jobs without a name, {NOT_KNOWN}, and for {ALL_JOBS}."
+        description=f"False for jobs without a name, {NOT_KNOWN}, for {NO_JOB} and for {ALL_JOBS}."
     )
 
     @property
     def shown_name(self) -> str:
         """The name in quotes where it reads as one of those that stand for no name."""
-        is_mistakable = self.is_named and self.name in (NOT_KNOWN, ALL_JOBS)
+        is_mistakable = self.is_named and self.name in (NOT_KNOWN, NO_JOB, ALL_JOBS)
         return f'"{self.name}"' if is_mistakable else self.name
 
 

@@ -12,7 +12,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.trace.image_inputs import length
 
 AUDIO = "audio"
-BINS = ("num_mel_bins", "feature_size", "input_size", "input_feat_size", "input_feat_per_channel")
+BINS = ("input_size", "num_mel_bins", "feature_size", "input_feat_size", "input_feat_per_channel")
 """Fields that say the width of a spectrogram."""
 OF_A_CODEC = ("audio_channels", "hop_length")
 """Fields of codecs, whose sounds have channels."""

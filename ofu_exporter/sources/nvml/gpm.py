@@ -136,17 +136,16 @@ class GpmSeries:
         MIG.
         """
         others = [values[id_] / 100 for id_ in OTHER_PIPES if id_ in values]
-        known = Evidence(
-            graphics_active=_ratio(values, GRAPHICS),
-            other_active=max(others) if len(others) == len(OTHER_PIPES) else None,
-        )
+        other_active = max(others) if len(others) == len(OTHER_PIPES) else None
         if self.target.instance is not None:
-            return known
+            return Evidence(_ratio(values, GRAPHICS), other_active)
         nvml, handle = self._nvml, self.target.handle
         milliwatts = ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
         limit = ask(nvml, nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
         nothing_counted = not values.get(ANY_TENSOR) and not values.get(GRAPHICS)
-        return known._replace(
+        return Evidence(
+            graphics_active=_ratio(values, GRAPHICS),
+            other_active=other_active,
             power=milliwatts / limit if milliwatts is not None and limit else None,
             power_watts=None if milliwatts is None else milliwatts / 1000,
             utilization_ratio=self._utilization() if nothing_counted else None,

@@ -36,7 +36,7 @@ def test_totals_are_the_reports_rows_and_jobs_add_up_to_them(by: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["ada", "(not known)", "all jobs"])
+@pytest.mark.parametrize("name", ["ada", "(not known)", "(no job)", "all jobs"])
 def test_jobs_of_nobody_known_have_no_reader_whatever_others_are_called(name: str) -> None:
     unknown = job("9", "x", JobSums(80, 80, 20))
     unknown.names = {}

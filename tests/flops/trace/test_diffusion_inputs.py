@@ -12,6 +12,8 @@ from tests.flops.trace.real_counts import real_forward
 
 torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
 diffusers: Any = pytest.importorskip("diffusers", reason="pip install .[test-torch]")
+Made = tuple[str, dict[str, Any], dict[str, Any]]
+"""A class, the fields of its configuration, and the inputs of its forward pass."""
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 from_config = importlib.import_module("ofu_exporter.flops.trace.from_config")
 
@@ -32,8 +34,13 @@ def ones() -> Any:
     return torch.ones(1, PROMPT, dtype=torch.long)
 
 
-def pixart() -> tuple[str, dict[str, Any], dict[str, Any]]:
-    fields = {**HEADS, "attention_head_dim": 12, "cross_attention_dim": 24, "sample_size": 128}
+def pixart() -> Made:
+    fields: dict[str, Any] = {
+        **HEADS,
+        "attention_head_dim": 12,
+        "cross_attention_dim": 24,
+        "sample_size": 128,
+    }
     sizes = {"resolution": torch.ones(1, 2), "aspect_ratio": torch.ones(1, 1)}
     inputs = {"hidden_states": torch.randn(1, 4, SIDE, SIDE), "encoder_hidden_states": text(12)}
     fields |= {"caption_channels": 12}
@@ -44,8 +51,13 @@ def pixart() -> tuple[str, dict[str, Any], dict[str, Any]]:
     )
 
 
-def hunyuan_video(frames: int = 1) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    fields = {**HEADS, "attention_head_dim": 16, "num_single_layers": 1, "num_refiner_layers": 1}
+def hunyuan_video(frames: int = 1) -> Made:
+    fields: dict[str, Any] = {
+        **HEADS,
+        "attention_head_dim": 16,
+        "num_single_layers": 1,
+        "num_refiner_layers": 1,
+    }
     fields |= {"in_channels": 4, "text_embed_dim": 12, "pooled_projection_dim": 6}
     fields |= {"rope_axes_dim": [4, 6, 6]}
     inputs = {"hidden_states": torch.randn(1, 4, frames, SIDE, SIDE), "timestep": now()}
@@ -54,8 +66,8 @@ def hunyuan_video(frames: int = 1) -> tuple[str, dict[str, Any], dict[str, Any]]
     return "HunyuanVideoTransformer3DModel", fields, inputs
 
 
-def ltx_video(frames: int = 1) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    fields = {**HEADS, "attention_head_dim": 8, "in_channels": 4, "out_channels": 4}
+def ltx_video(frames: int = 1) -> Made:
+    fields: dict[str, Any] = {**HEADS, "attention_head_dim": 8, "in_channels": 4, "out_channels": 4}
     fields |= {"cross_attention_dim": 16, "caption_channels": 12}
     inputs = {"hidden_states": torch.randn(1, LATENT * frames, 4), "timestep": now()}
     inputs |= {"encoder_hidden_states": text(12), "encoder_attention_mask": ones()}
@@ -66,23 +78,39 @@ def ltx_video(frames: int = 1) -> tuple[str, dict[str, Any], dict[str, Any]]:
     )
 
 
-def cogvideox(frames: int = 1) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    fields = {**HEADS, "attention_head_dim": 8, "in_channels": 4, "text_embed_dim": 12}
+def cogvideox(frames: int = 1) -> Made:
+    fields: dict[str, Any] = {
+        **HEADS,
+        "attention_head_dim": 8,
+        "in_channels": 4,
+        "text_embed_dim": 12,
+    }
     fields |= {"max_text_seq_length": PROMPT, "sample_height": SIDE, "sample_width": SIDE}
     inputs = {"hidden_states": torch.randn(1, frames, 4, SIDE, SIDE), "timestep": now()}
     return "CogVideoXTransformer3DModel", fields, {**inputs, "encoder_hidden_states": text(12)}
 
 
-def lumina2() -> tuple[str, dict[str, Any], dict[str, Any]]:
-    fields = {**HEADS, "num_kv_heads": 1, "hidden_size": 24, "num_refiner_layers": 1}
+def lumina2() -> Made:
+    fields: dict[str, Any] = {
+        **HEADS,
+        "num_kv_heads": 1,
+        "hidden_size": 24,
+        "num_refiner_layers": 1,
+    }
     fields |= {"in_channels": 4, "axes_dim_rope": [4, 4, 4], "cap_feat_dim": 12, "multiple_of": 8}
     inputs = {"hidden_states": torch.randn(1, 4, SIDE, SIDE), "timestep": now()}
     inputs |= {"encoder_hidden_states": text(12), "encoder_attention_mask": ones()}
     return "Lumina2Transformer2DModel", fields, inputs
 
 
-def z_image() -> tuple[str, dict[str, Any], dict[str, Any]]:
-    fields = {"in_channels": 4, "dim": 32, "n_layers": 2, "n_refiner_layers": 1, "n_heads": 2}
+def z_image() -> Made:
+    fields: dict[str, Any] = {
+        "in_channels": 4,
+        "dim": 32,
+        "n_layers": 2,
+        "n_refiner_layers": 1,
+        "n_heads": 2,
+    }
     fields |= {"n_kv_heads": 2, "cap_feat_dim": 12, "axes_dims": [4, 6, 6]}
     inputs = {
         "x": [torch.randn(4, 1, SIDE, SIDE)],

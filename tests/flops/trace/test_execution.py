@@ -103,6 +103,29 @@ def test_an_output_without_a_gradient_is_refused() -> None:
         flops.executed(torch.nn.Identity(), (torch.randn(3),))
 
 
+def test_a_backward_pass_that_fails_is_said_to_be_the_backward_pass() -> None:
+    class OneWay(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(_: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(_: Any, *gradients: Any) -> Any:
+            raise RuntimeError(f"there is no way back for {len(gradients)}")
+
+    class Module(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return OneWay.apply(x)
+
+    x = torch.randn(3, requires_grad=True)
+    with pytest.raises(
+        ConfigError,
+        match="backward pass fails: there is no way back for 1; count with forward only",
+    ):
+        flops.executed(Module(), (x,))
+    assert flops.executed(Module(), (x,), backward=False).forward_flops == 0
+
+
 @pytest.mark.parametrize(
     ("one", "other", "cost"),
     [

@@ -62,3 +62,12 @@ def test_large_masks_keep_only_their_shape() -> None:
         small, large = (torch.arange(n, device="meta") for n in (64, 4096))
         assert not (small[:, None] <= small[None]).is_meta
         assert (large[:, None] <= large[None]).is_meta
+
+
+def test_lists_of_integers_keep_their_values_on_any_device() -> None:
+    """torch shows no operator where it makes a tensor of a list without values."""
+    with shapes_only.ShapesOnly():
+        assert torch.tensor([3, 4], device="meta").tolist() == [3, 4]
+        assert torch.as_tensor([[1, 2]], device="meta").prod().item() == 2
+        assert torch.tensor([1.5], device="meta").is_meta
+    assert torch.tensor([3], device="meta").is_meta, "the mode ends"

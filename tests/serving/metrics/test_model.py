@@ -101,7 +101,7 @@ def test_what_two_gpus_contradict_each_other_about_is_left_out() -> None:
     assert once([(("a",), 1.0), (("b",), 2.0), (("a",), 1.0), (("b",), 3.0)]) == [(("a",), 1.0)]
     rated, other = snapshot_of([gpu(0), gpu(1)]).gpus
     assert other.rating is not None
-    wrong = replace(other, rating=replace(other.rating, peak_flops={"bf16": 1.0}))
+    wrong = other._replace(rating=replace(other.rating, peak_flops={"bf16": 1.0}))
     snapshot = replace(snapshot_of([]), gpus=(rated, wrong))
     shown = {labels["precision"] for labels, _ in samples(snapshot, "ofu_model_peak_flops")}
     assert "fp8" in shown

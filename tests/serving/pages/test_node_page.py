@@ -79,7 +79,7 @@ def test_it_says_that_data_is_simulated() -> None:
 def test_it_names_every_source_that_gpus_are_read_through() -> None:
     snapshot = snapshot_of(reading(), reading(device=gpu(1)))
     first, second = snapshot.gpus
-    mixed = replace(snapshot, gpus=(first, replace(second, source="dcgm-exporter")))
+    mixed = replace(snapshot, gpus=(first, second._replace(source="dcgm-exporter")))
     assert "source nvml, dcgm-exporter" in shown(mixed)
 
 
@@ -88,7 +88,7 @@ def test_an_instance_weighs_as_its_part_of_a_gpu() -> None:
     first, second = snapshot.gpus
     assert first.window is not None
     assert first.window.utilization is not None
-    part = replace(first, share=Share(1 / 7, "slices"))
+    part = first._replace(share=Share(1 / 7, "slices"))
     page = shown(replace(snapshot, gpus=(part, second)))
     ofu = first.window.utilization
     assert f"OFU {(ofu / 7 + ofu / 8) / (8 / 7):.1%}</title>" in page
@@ -147,7 +147,7 @@ def test_a_page_of_many_gpus_and_jobs_stays_small() -> None:
     )
     page = node_page(replace(node.snapshot, jobs=jobs), node.history, "node-17", 1.0, Faults())
     assert len(page.encode()) < 60_000
-    many = tuple(replace(node.snapshot.gpus[0], gpu=gpu(place)) for place in range(72))
+    many = tuple(node.snapshot.gpus[0]._replace(gpu=gpu(place)) for place in range(72))
     wide = node_page(replace(node.snapshot, gpus=many), node.history, "node-17", 1.0, Faults())
     assert wide.count("<tr") == 1 + 72 + 1 + 3
 
