@@ -1,14 +1,14 @@
-"""The errors of this program, and for each what the program does.
+"""The errors of this program, and what the program does about each.
 
 OfuError
 ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
-├── HungError       a call, mostly of a file system, does not return: whoever wanted it goes on without
+├── HungError       a call, mostly of a file system, does not return: the caller goes on without it
 ├── SourceError     a whole counter source cannot be used: the agent runs on and tries again
-├── PageError       a page of metrics cannot be fetched: whoever wanted it goes on without
+├── PageError       a page of metrics cannot be fetched: the caller goes on without it
 ├── DriverReplacedError  only a new process can use the new driver: the agent ends (exit 6)
 ├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
-├── SchedulerError  a scheduler does not say who owns what: its last answer is kept for a while, GPUs are measured on
-├── QueryError      a Prometheus does not answer a query: whoever asked goes on with the rest, and says what is missing
+├── SchedulerError  a scheduler does not say who has which GPU: its last answer counts for a while, GPUs stay measured
+├── QueryError      a Prometheus does not answer a query: the caller goes on, and says what is missing
 └── ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
 """
 
@@ -22,7 +22,7 @@ class OfuError(Exception):
 
 
 MOST_CHARS = 4000
-"""A value that cannot be used is part of the text, and may be of any length."""
+"""The text quotes the bad value, which may be of any length; it is cut to this."""
 
 
 class ConfigError(OfuError):
@@ -79,7 +79,7 @@ class GpuError(OfuError):
 
 
 class SchedulerError(OfuError):
-    """A scheduler that does not say who owns what now."""
+    """A scheduler that does not say now which job has which GPU."""
 
     def __init__(self, reason: SchedulerReason, detail: str = "") -> None:
         super().__init__(f"{detail or reason.value}. {reason.advice}")
@@ -111,4 +111,4 @@ class ReportError(OfuError):
         self.detail = detail
         self.where = where
         self.retry_after: float | None = None
-        """Seconds after which another try makes sense; None where nobody can say."""
+        """Seconds after which another try makes sense; None = not known."""

@@ -1,4 +1,4 @@
-"""The settings of the agent: one model, filled alike from flags, environment and a YAML file."""
+"""The settings of the agent: one model, filled from flags, environment and a YAML file."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS
 
 FILE_ONLY = frozenset({"gpus", "pull"})
-"""Settings that are tables of tables: neither a flag nor a variable can say them."""
+"""Settings that are tables of tables, which neither a flag nor a variable can hold."""
 
 
 PROBE_PATHS = frozenset({"/healthz", "/readyz", "/-/healthy", "/-/ready"})
-"""Paths that say that the process turns, and why no GPU is measured. None of them names a job."""
+"""Paths that tell whether the process runs, and why no GPU is measured. Their answers name no job."""
 OWN_PATHS = PROBE_PATHS | frozenset(
     {
         *("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"),
         *("/v1/node", "/v1/events"),
     }
 )
-"""Paths at which the agent has something else than its metrics."""
+"""Paths at which the agent serves something other than its metrics."""
 
 
 class GpuSetting(BaseModel):
-    """A GPU model that the table lacks, or rates otherwise than the user wants."""
+    """A GPU model that the table lacks, or that the user wants to rate differently."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,7 +41,7 @@ class GpuSetting(BaseModel):
 
 
 class PullSetting(BaseModel):
-    """A serving engine of a job, whose counter of FLOPs is read instead of waiting for reports."""
+    """A serving engine of a job. The agent reads its counter of FLOPs instead of waiting for reports."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,7 +55,7 @@ class PullSetting(BaseModel):
 
 
 class Settings(BaseModel):
-    """What every source and command has in common; the sources own their own options."""
+    """The settings that all sources and commands share. Each source defines its own options."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -92,7 +92,7 @@ class Settings(BaseModel):
     pause_limit: Seconds | None = Field(
         default=None,
         gt=0,
-        description="How long a pause lasts that does not say so itself; for ever without it.",
+        description="How long a pause lasts that states no time itself; without this setting, for ever.",
         examples=["4h"],
     )
     interval: Seconds = Field(
@@ -116,7 +116,7 @@ class Settings(BaseModel):
     )
     allowed_hosts: str = Field(
         default="",
-        description="Names, beside this node's own, under which it may be read over plain HTTP: "
+        description="Names, besides this node's own, under which it may be read over plain HTTP: "
         "one or more (with commas); .DOMAIN is every name in it, * every name.",
         examples=["NAMES"],
     )
@@ -147,8 +147,8 @@ class Settings(BaseModel):
     )
     tls_client_ca: Path | None = Field(
         default=None,
-        description="Authorities (PEM): nobody is let in without a certificate of one of them, "
-        "and whoever is may report for any job.",
+        description="Authorities (PEM): only clients with a certificate of one of them are let in, "
+        "and each of them may report for any job.",
         examples=["FILE"],
     )
     web_config_file: Path | None = Field(
@@ -173,7 +173,7 @@ class Settings(BaseModel):
         default=0.02,
         ge=0,
         le=1,
-        description="Points (0.02 = 2) that MFU may be above OFU, beside 2 standard errors.",
+        description="Points (0.02 = 2) that MFU may be above OFU, in addition to 2 standard errors.",
     )
     mfu_below: float = Field(
         default=0.05, ge=0, le=1, description="Points that MFU may be below OFU."
@@ -220,7 +220,7 @@ class Settings(BaseModel):
     @classmethod
     def _telemetry_path_is_free(cls, value: str) -> str:
         if value in OWN_PATHS or value.startswith(("/v1/", "/jobs/")):
-            raise ValueError(f"the agent has something else at {value}")
+            raise ValueError(f"the agent serves something else at {value}")
         return value
 
     @field_validator("listen")
@@ -248,7 +248,7 @@ class Configured:
     schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
     """Options by the scheduler's name."""
     ignored: tuple[str, ...] = ()
-    """A sentence on each variable OFU_... that is no setting."""
+    """One sentence for each variable OFU_... that is no setting."""
     file: Path | None = None
     file_is_empty: bool = False
     """Whether the file sets nothing."""

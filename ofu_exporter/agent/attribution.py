@@ -20,9 +20,9 @@ from ofu_exporter.values.snapshot import SchedulerHealth
 log = logging.getLogger(__name__)
 
 ABSENT_RETRY_SECONDS = 15.0
-"""How often a scheduler that this node does not have is looked for again."""
+"""Time between two searches for a scheduler that this node does not have."""
 FIRST_RETRY_SECONDS = 1.0
-"""Pause before a scheduler that could not be built is built anew; it doubles from there."""
+"""First pause before another try to build a scheduler. Each further pause is twice as long."""
 SLOWEST_RETRY_SECONDS = 30.0
 """Longest pause between two questions to a scheduler that does not answer."""
 
@@ -38,11 +38,11 @@ class Polling:
     max_age: float
     """Seconds."""
     optional: bool = False
-    """Whether a scheduler goes unmentioned that is absent, or has not had a job."""
+    """Whether `health` leaves out schedulers that are absent or have not had a job."""
 
 
 class SchedulerPoller:
-    """The thread of one scheduler. One that hangs or fails leaves the others' answers alone."""
+    """The thread of one scheduler. A scheduler that hangs or fails does not affect the others' answers."""
 
     def __init__(
         self, name: str, build: Callable[[], Scheduler], clock: Clock, heard: Callable[[], None]
@@ -98,12 +98,12 @@ class SchedulerPoller:
             claims = tuple(self._scheduler.claims())
         except SchedulerError as error:
             self._note(started, error.reason, error.detail)
-        except Exception as error:  # whatever one scheduler does, it is asked again
+        except Exception as error:  # an error of a scheduler never ends its thread
             log.exception("unexpected error in scheduler %s", self.health.name)
             self._note(started, SchedulerReason.FAILED, f"{type(error).__name__}: {error}")
         else:
             if claims != self.claims:
-                self.claims = claims  # before the health, which makes them sure
+                self.claims = claims  # before the health, which makes the claims sure
             self._note(started, None, "")
             self._heard()
             return self._scheduler.poll_seconds
@@ -112,7 +112,7 @@ class SchedulerPoller:
             return ABSENT_RETRY_SECONDS
         shortest = self._scheduler.poll_seconds if self._scheduler else FIRST_RETRY_SECONDS
         if self.health.reason is SchedulerReason.NO_JOB_YET:
-            return shortest  # the first job is not to wait
+            return shortest  # so that the first job does not wait
         return min(max(2 * pause, shortest), SLOWEST_RETRY_SECONDS)
 
     def _note(self, started: float, reason: SchedulerReason | None, detail: str) -> None:
@@ -147,7 +147,8 @@ class Attribution:
         self._changed: Callable[[], None] = lambda: None
 
     def start(self, changed: Callable[[], None] = lambda: None) -> None:
-        """Ask from now on. `changed` is called when GPUs change hands, on the thread of the scheduler that says so."""
+        """Begin to ask. `changed` is called when GPUs get other owners, on the thread of the scheduler that says
+        so."""
         self._changed = changed
         for poller in self._pollers:
             poller.start()
@@ -168,7 +169,7 @@ class Attribution:
         return taken
 
     def health(self) -> tuple[SchedulerHealth, ...]:
-        """The health of the schedulers; with `optional`, without those of which nothing was seen."""
+        """The health of the schedulers; with `optional`, without those that start, are absent or have had no job."""
         hidden = _UNSEEN if self._polling.optional else ()
         found = [poller.health for poller in self._pollers]
         return tuple(health for health in found if health.reason not in hidden)
@@ -180,7 +181,7 @@ class Attribution:
             self._changed()
 
     def _merge(self) -> bool:
-        """Note what all schedulers say if that has changed, and say whether GPUs have changed hands.
+        """Note the merged answers if they have changed; returns whether GPUs have other owners.
 
         The last answer of a scheduler that fails is unsure, and one that is too old does not count.
         """

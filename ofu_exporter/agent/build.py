@@ -89,7 +89,8 @@ def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Schedul
 
 
 def what_is_sampled(configured: Configured) -> tuple[object, ...]:
-    """All that a sampler and an attribution are built from: while that stays, a reload lets them go on."""
+    """Everything that a sampler and an attribution are built from. A reload restarts them only if this has
+    changed."""
     settings = configured.settings
     return (
         *(configured.sources, configured.schedulers, settings.scheduler == "auto"),
@@ -104,7 +105,7 @@ def build_access(settings: Settings) -> Access:
 
 
 def connection_limit() -> ConnectionLimit:
-    """The limit on connections. They may have half of the descriptors; drivers, files and sources have the rest."""
+    """The limit on connections: half of the descriptors. The other half is for drivers, files and sources."""
     half = raise_descriptor_limit() // 2
     return ConnectionLimit(max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, half)))
 

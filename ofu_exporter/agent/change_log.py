@@ -1,4 +1,4 @@
-"""Logs every change between two snapshots that an operator wants to know of, in one line each."""
+"""Logs the changes between two snapshots that an operator needs to know about, one line for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def log_changes(before: Snapshot | None, after: Snapshot) -> None:
-    """Log one line for every change of which an operator may look for the moment."""
+    """Log one line for every change whose time an operator may look for."""
     _log_pause(before, after)
     known = {view.gpu.key: view for view in before.gpus} if before else {}
     for view in after.gpus:
@@ -22,7 +22,7 @@ def log_changes(before: Snapshot | None, after: Snapshot) -> None:
             _log_reason(view)
         if view.share.basis == "instances" and (old is None or old.share.basis != "instances"):
             log.warning(
-                "%s: its slices are not known; it counts as %.3f GPUs, one part of as many as there are instances",
+                "%s: its slices are not known; it counts as %.3f GPUs, an equal part of its GPU",
                 _gpu_name(view),
                 view.share.ratio,
             )
@@ -35,7 +35,7 @@ def log_changes(before: Snapshot | None, after: Snapshot) -> None:
             )
     for job, device in after.unknown_devices:
         if before is None or (job, device) not in before.unknown_devices:
-            log.warning("job %s holds %r, which is no GPU measured here", job[1], device)
+            log.warning("job %s holds %r, which is not a GPU measured here", job[1], device)
     _log_schedulers(before.schedulers if before else (), after.schedulers)
 
 
@@ -48,7 +48,7 @@ def _log_pause(before: Snapshot | None, after: Snapshot) -> None:
     if after.released:
         log.warning("paused: no GPU, driver or host engine is held. %s", Reason.PAUSED.advice)
     elif after.paused:
-        log.warning("a pause is wanted, and a call that does not return still holds a GPU")
+        log.warning("not paused yet: a call that does not return still holds a GPU")
     else:
         log.info("the pause is over")
 
@@ -73,7 +73,7 @@ def _log_schedulers(before: Sequence[SchedulerHealth], after: Sequence[Scheduler
 
 
 def _kind(health: SchedulerHealth) -> str:
-    """The detail without its numbers, which change while the trouble stays the same."""
+    """The detail without its numbers, which change while the problem stays the same."""
     return re.sub(r"\d+", "", health.detail)
 
 

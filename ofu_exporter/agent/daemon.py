@@ -60,7 +60,7 @@ RELEASE_SECONDS = 0.5
 RELOAD_SECONDS = 10.0
 """How long the configuration may take to be read."""
 HASH_SECONDS = 1.5
-"""Longest wait for the hash of a password that is under way at a stop signal."""
+"""Longest wait, at a stop signal, for the hash of a password that is being computed."""
 PAUSE_CHECK_SECONDS = 1.0
 """Time between two looks for the pause file, where the kernel does not tell of changes."""
 
@@ -117,7 +117,7 @@ class Daemon:
         )
 
     def _remembered(self) -> State:
-        """The state that an earlier agent left in the file."""
+        """The state that an earlier agent left in the state file."""
         if self._state_writer is None:
             return State()
         saved, now = self._state_writer.open(), Instant(time.monotonic(), time.time())
@@ -224,7 +224,7 @@ class Daemon:
             self._check_not_emptied(configured)
             await self._web.renew(configured.settings)
         except OfuError as error:
-            log.error("configuration not applied, the last good one stays: %s", error)
+            log.error("configuration not applied; the last good one stays in force: %s", error)
             self._log_writers()
             return "failed"
         await asyncio.to_thread(self._apply, configured)
@@ -233,25 +233,27 @@ class Daemon:
         return "applied"
 
     def _check_not_emptied(self, configured: Configured) -> None:
-        """Raise ConfigError for a file that sets nothing any more: most likely it is being written."""
+        """Raise ConfigError for a file that no longer sets anything: most likely it is being written."""
         if configured.file_is_empty and not self._configured.file_is_empty:
             raise ConfigError(
-                f"configuration file {configured.file} is empty, which it was not before "
-                "(restart to run without settings of a file)"
+                f"configuration file {configured.file} is empty now and was not before "
+                "(to run without its settings, restart the agent)"
             )
 
     def _log_writers(self) -> None:
-        """Log who may report and read: a reload can open or close either."""
-        log.info("reports are taken from: %s", self._access.describe(self._authority))
+        """Log who may report and who may read: a reload can change both."""
+        log.info("reports are accepted from: %s", self._access.describe(self._authority))
         if self._authority is None:
-            log.info("whoever reaches %s may read", self.url)
+            log.info("everybody who can reach %s may read it", self.url)
         else:
-            log.info("only holders of a certificate from %s may read %s", self._authority, self.url)
+            log.info(
+                "only clients with a certificate from %s may read %s", self._authority, self.url
+            )
 
     def _apply(self, configured: Configured) -> None:
-        """Apply new settings; totals go on."""
+        """Apply new settings. The totals continue."""
         if configured == self._configured:
-            log.info("configuration read anew: nothing changed")
+            log.info("configuration reloaded: nothing changed")
             return
         if _where_served(configured.settings) != _where_served(self._configured.settings):
             log.warning(
@@ -259,9 +261,11 @@ class Daemon:
                 self.url,
             )
         if _who_may_write(configured.settings) != _who_may_write(self._configured.settings):
-            log.warning("other settings of who may report need a restart; the old ones stay")
+            log.warning(
+                "changed settings of who may report need a restart; the old ones stay in force"
+            )
         if configured.settings.state_file != self._configured.settings.state_file:
-            log.warning("a new state file needs a restart; the old one is still written")
+            log.warning("a new state file needs a restart; still writing the old one")
         before, self._configured = self._configured, configured
         self._reports.policy = report_policy(configured.settings)
         self._hosts.allow(configured.settings.allowed_hosts)
@@ -278,7 +282,7 @@ class Daemon:
         """End every window, and read the new sources for the new owners."""
         if not self._sampler.stop(RELEASE_SECONDS):
             log.warning(
-                "a call of the old source did not return in time; what it brings is dropped"
+                "a call of the old source did not return in time; its result will be dropped"
             )
         self._attribution.stop(RELEASE_SECONDS)
         self._attribution, self._sampler = self._build(configured, self._sampler.state)
@@ -286,7 +290,7 @@ class Daemon:
         self._sampler.start()
 
     def _watch_pause(self) -> None:
-        """Look at the file on a thread of its own: where a look hangs it stays as it was."""
+        """Check the pause file on a thread of its own. While a check hangs, the last result stays."""
         watch = DirectoryWatch()
         while not self._stop.is_set():
             watch.renew(self._pause_file.directory)
@@ -294,14 +298,15 @@ class Daemon:
             watch.rest(PAUSE_CHECK_SECONDS)
 
     async def _feed_watchdog(self) -> None:
-        """Tell systemd about each new snapshot: it shows that the sampler works, and this task that the loop does."""
+        """Notify systemd's watchdog at each new snapshot. The snapshot shows that the sampler works, this task that
+        the loop does."""
         told: float | None = None
         while (limit := self._systemd.watchdog_seconds) is not None:
             await asyncio.sleep(limit / 4)
             snapshot = self._page.snapshot()
             if snapshot is not None and snapshot.at != told:
                 told = snapshot.at
-                self._systemd.turning()
+                self._systemd.alive()
 
 
 def _any_ended(before: Snapshot | None, after: Snapshot) -> bool:
@@ -313,7 +318,7 @@ def _any_ended(before: Snapshot | None, after: Snapshot) -> bool:
 def _log_gap(watched_until: float | None) -> None:
     if watched_until is not None and (seconds := time.time() - watched_until) > 0:
         log.info(
-            "nobody has watched this node for %s: what jobs held meanwhile counts as held and not observed",
+            "no agent ran on this node for %s: the GPU time of jobs in it counts as held, but not as observed",
             duration(seconds),
         )
 
@@ -327,9 +332,9 @@ def _who_may_write(settings: Settings) -> tuple[object, ...]:
 
 
 def _on(loop: asyncio.AbstractEventLoop, number: signal.Signals, what: Callable[[], None]) -> None:
-    """Have the event loop do something at a signal.
+    """Make the event loop call something at a signal.
 
-    The loop's own handlers are not used: it closes their pipe before it lets go of them, and a signal in between
-    ends the process.
+    The loop's own signal handlers are not used: the loop closes their pipe before it removes them, and a signal in
+    between would end the process.
     """
     signal.signal(number, lambda *_: loop.call_soon_threadsafe(what))

@@ -1,8 +1,8 @@
-"""Drives the lanes of one source on one beat, by as few threads as can be: a call that hangs stops one GPU only.
+"""Drives the lanes of one source at a common beat with few threads. A call that hangs stops one GPU only.
 
-Two threads take turns: while one drives the lanes of a beat, one after the other, the other one sleeps until the next
-beat. When it finds the first one still in a call, it drives all other lanes, and a third thread sleeps for the beat
-after. So a call that hangs costs the other GPUs at most a step of delay, once, and a beat costs one wake-up.
+Two threads take turns. While one drives the lanes of a beat, one after the other, the other sleeps until the next
+beat. If the first is still in a call then, the second drives all other lanes, and a third thread sleeps until the
+beat after that. So a call that hangs delays the other GPUs once, by a step at most, and a beat costs one wake-up.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LaneThreads:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Let every lane be closed as soon as no call of it runs."""
+        """Close every lane as soon as it is not in a call."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -67,7 +67,7 @@ class LaneThreads:
                     lane.close()
                 else:
                     lane.drive(self._number)
-            except Exception:  # one bad lane must not take the thread from the others
+            except Exception:  # one bad lane must not end the thread, which drives the others
                 log.exception("unexpected error in a lane")
             self._let_go(lane, closes)
 
@@ -79,7 +79,7 @@ class LaneThreads:
         self._run()
 
     def _next(self) -> Lane | None:
-        """The next lane, once it is due; None when this thread is not needed any more."""
+        """The next lane, once it is due; None when this thread is no longer needed."""
         with self._changed:
             while True:
                 lane = self._take_due(self._clock())
@@ -106,15 +106,15 @@ class LaneThreads:
         return None
 
     def _leave_somebody_asleep(self) -> None:
-        """Begin a thread where all others may hang, and there is a lane that it could drive."""
+        """Start a thread if all others may hang and there is a lane that it could drive."""
         if not self._asleep and len(self._busy) < len(self._lanes):
             with contextlib.suppress(
                 RuntimeError
-            ):  # there can be no more threads: this one goes on alone
+            ):  # no thread can be started: this one continues alone
                 self._begin(self._run if self._stopping else self._run_later)
 
     def _sleep(self) -> None:
-        """Sleep until the next beat or cut, or until the beat after where another thread sleeps already."""
+        """Sleep until the next beat or cut; if another thread already sleeps until then, until the beat after."""
         beats = self._deadlines
         beat_at = beats.following_at if self._asleep else beats.next_at
         cuts = (lane.cut_at for lane in self._lanes if lane not in self._busy)

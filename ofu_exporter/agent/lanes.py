@@ -1,4 +1,4 @@
-"""Reads one probe, beat by beat: a lane, which never makes two calls at once, and delivers what each read brings."""
+"""Reads one probe, beat by beat. A lane never makes two calls at once, and delivers the result of each read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 WITHOUT_COUNTERS = frozenset(
     {Reason.NOT_SUPPORTED, Reason.DRIVER_TOO_OLD, Reason.VGPU, Reason.NO_TENSOR_PIPES}
 )
-"""Reasons why a GPU has no counters that seldom go away."""
+"""Reasons for missing counters that seldom go away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class SamplingPace:
 
 
 class Beat(NamedTuple):
-    """One deadline: its number since the start, and how many before it were missed."""
+    """One deadline: its number since the start, and how many deadlines just before it were missed."""
 
     number: int
     missed: int
@@ -59,8 +59,8 @@ class Beat(NamedTuple):
 class Deadlines:
     """Deadlines on a grid: no drift, and a missed one is counted, never caught up in a burst.
 
-    Windows end on the grid. The deadlines between are up to half a step off it, by chance. Otherwise a load with the
-    period of the step would look the same at each (stratified sampling).
+    Windows end on the grid. The deadlines in between are moved by a random part of up to half a step. Otherwise a
+    load with the period of the step would look the same at each of them (stratified sampling).
     """
 
     def __init__(self, start: float, step_seconds: float, per_window: int = 1) -> None:
@@ -101,7 +101,8 @@ Inbox = queue.SimpleQueue["Delivery | None"]
 
 
 class Lane:
-    """One probe, and the results of its calls. One thread at a time drives it; other threads look at its fields."""
+    """One probe, and the results of its calls. One thread at a time drives the lane; other threads read its
+    fields."""
 
     def __init__(self, probe: Probe, pace: SamplingPace, inbox: Inbox, clock: Clock) -> None:
         self._probe = probe
@@ -125,11 +126,11 @@ class Lane:
 
     @property
     def cut_at(self) -> float:
-        """When the window ends that was cut; infinite where none was."""
+        """When the window that was cut ends; infinite if none was cut."""
         return self._read_at + SHORTEST_WINDOW_SECONDS if self._cut else math.inf
 
     def drive(self, number: int) -> None:
-        """Take a beat, unless it was taken before, and end the window if it was cut."""
+        """Do the work of a beat unless that is done already, and end the window if it was cut."""
         now = self._clock()
         if self._is_resting(now):
             self._cut = False
@@ -157,7 +158,7 @@ class Lane:
             self._call(self._probe.poll)
 
     def _is_resting(self, now: float) -> bool:
-        """Whether the GPU has no counters and is tried again only later: it seldom gets them."""
+        """Whether the GPU has no counters, which seldom changes, and is not due for another try yet."""
         return self.failure in WITHOUT_COUNTERS and now < self._read_at + self._pace.reprobe
 
     def _read(self, now: float) -> None:
@@ -176,7 +177,7 @@ class Lane:
             events = call()
         except GpuError as error:
             failure, detail = error.reason, error.detail
-        except Exception as error:  # whatever a driver does, the next window is tried
+        except Exception as error:  # after any error of a driver, the next window is tried
             failure, detail = Reason.FAILED, f"{type(error).__name__}: {error}"
             log.exception("unexpected error while reading")
         ended = self._clock()

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class OpenedSource:
-    """A source whose probes are read, so that a call that hangs stops its own probe only."""
+    """An open source. A call that hangs stops its own probe only."""
 
     def __init__(
         self, name: str, source: Source, lanes: Sequence[Lane], pace: SamplingPace, clock: Clock
@@ -51,7 +51,7 @@ class OpenedSource:
         self._failures[reason.value] += 1
 
     def health(self, now: float) -> SourceHealth:
-        """The source's health now: it can be read as long as one of its lanes can."""
+        """The source's health now. It counts as readable while one of its lanes can be read."""
         failures = [Reason.HUNG if self._hangs(lane, now) else lane.failure for lane in self.lanes]
         up = None in failures
         replaced = Reason.DRIVER_REPLACED in failures
@@ -91,7 +91,7 @@ class OpenedSource:
         self._threads.stop()
 
     def close(self, deadline: float) -> bool:
-        """Release everything; False when a call hangs, under which a library must not be shut down."""
+        """Release everything; False when a call hangs, because a library must not be shut down during a call."""
         self.stop()
         ended = self._threads.join(deadline - self._clock())
         if ended:

@@ -1,4 +1,4 @@
-"""Looks for the file that tells the agent to let go of the GPUs, and says until when that holds."""
+"""Checks the file that tells the agent to let go of the GPUs, and how long the file counts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MOST_BYTES = 64
 
 
 class PauseFile:
-    """The file at one path. It counts while it is there, and as long as it says itself, or a limit.
+    """The pause file at one path. It counts until it is removed, until the time it states is over, or until a limit.
 
-    Whoever may write it stops the measurement, so that it must belong to root or to the agent's own user.
+    Anybody who may write the file can stop the measurement, so it must belong to root or to the agent's own user.
     """
 
     def __init__(
         self, path: Path, limit: float | None, clock: Callable[[], float] = time.time
     ) -> None:
-        """`limit` is in seconds from when the file was written; None = as long as it is there."""
+        """`limit` is in seconds since the file was written; None = until the file is removed."""
         self._path = path
         self._limit = limit
         self._clock = clock
@@ -36,30 +36,30 @@ class PauseFile:
         return self._path.parent
 
     def paused(self) -> bool:
-        """Whether the agent is to hold no GPU now. Never raises: a file that cannot be read counts."""
+        """Whether the agent must hold no GPU now. Never raises: a file that cannot be read counts."""
         try:
             status = self._path.lstat()
         except FileNotFoundError:
             self._tell("")
             return False
         except OSError as error:
-            self._tell(f"cannot be looked at, and does not count: {error.strerror}")
+            self._tell(f"is ignored, because its status cannot be read: {error.strerror}")
             return False
         if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
-            self._tell("does not count: it is no file of root or of the agent's own user")
+            self._tell("is ignored: it is not a file of root or of the agent's own user")
             return False
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            self._tell("does not count: others may write it")
+            self._tell("is ignored: other users may write it")
             return False
         limit = self._seconds()
         if limit is not None and self._clock() - status.st_mtime > limit:
-            self._tell(f"is older than {durations.duration(limit)}, and does not count any more")
+            self._tell(f"is older than {durations.duration(limit)} and is now ignored")
             return False
         self._tell("")
         return True
 
     def _seconds(self) -> float | None:
-        """How long the file counts, by what stands in it, or by the limit where nothing does."""
+        """How long the file counts: the time that it states, or the limit if it states none."""
         try:
             with self._path.open("rb") as file:
                 text = file.read(MOST_BYTES).decode("ascii").strip()

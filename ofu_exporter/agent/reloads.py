@@ -1,4 +1,4 @@
-"""Has the settings read anew at SIGHUP and when their file changes: one reload at a time, and one a second at most."""
+"""Reloads the settings at SIGHUP and when their file changes: one reload at a time, and at most one per second."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from ofu_exporter.support.small_files import READ_SECONDS, Stamp, stamp
 log = logging.getLogger(__name__)
 
 FILE_CHECK_SECONDS = 5.0
-"""Time between two looks for changes of the configuration file."""
+"""Time between two checks of the configuration file for changes."""
 REST_SECONDS = 1.0
-"""Time from the end of a reload to the next one: without it, signals without end would take a core and fill the log."""
+"""Time from the end of a reload to the next one. Without it, an endless stream of signals would use up a core and
+fill the log."""
 
 
 class Reloads:
-    """What asks for a reload, and when it comes. However often it is asked for meanwhile, one more follows."""
+    """Collects requests for a reload, and decides when it comes. Any number of requests during a reload cause one
+    more."""
 
     def __init__(self, file: Path | None, reload: Callable[[], Awaitable[None]]) -> None:
         self._file = file
@@ -29,11 +31,11 @@ class Reloads:
         self._asked = asyncio.Event()
 
     def ask(self) -> None:
-        """Have everything read anew soon."""
+        """Request a reload, which comes soon."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Reload whenever it is asked for."""
+        """Reload whenever a reload was requested."""
         while True:
             await self._asked.wait()
             self._asked.clear()
@@ -41,7 +43,7 @@ class Reloads:
             await asyncio.sleep(REST_SECONDS)
 
     async def watch(self) -> None:
-        """Ask for a reload whenever the file has changed."""
+        """Request a reload whenever the file has changed."""
         if self._file is None:
             return
         seen, hangs = await self._stamp(self._file, None, hangs=False)
@@ -53,13 +55,14 @@ class Reloads:
                 self.ask()
 
     async def _stamp(self, path: Path, seen: Stamp, hangs: bool) -> tuple[Stamp, bool]:
-        """The file's stamp, and whether its file system hangs; while that does, the stamp that was seen last."""
+        """The file's stamp, and whether its file system hangs. During a hang, the stamp is the last one that was
+        read."""
         try:
             now = await soon(READ_SECONDS, f"time of {path}", partial(stamp, path))
         except HungError:
             if not hangs:
                 log.error(
-                    "configuration file %s: its file system does not answer; the settings stay",
+                    "configuration file %s: its file system does not answer; the settings stay as they are",
                     path,
                 )
             return seen, True

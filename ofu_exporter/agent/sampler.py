@@ -1,4 +1,4 @@
-"""Gathers what the lanes of every open source measure, and publishes a snapshot after each window."""
+"""Collects what the lanes of all open sources measure, and publishes a snapshot after each window."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = (2.0, 60.0)
-"""First and longest pause before a source is tried again when none could be opened."""
+"""First and longest pause before the sources are tried again after none could be opened."""
 LET_GO_SECONDS = 1.0
-"""How long a pause waits for calls that have not returned, before it shows that and waits again."""
+"""How long a pause waits for calls that have not returned, before it reports them and waits again."""
 
 
 class Owners(Protocol):
@@ -83,7 +83,7 @@ class Sampler:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._silent = False
-        """It was stopped: a thread that goes on all the same changes and publishes nothing."""
+        """Stopped: a thread that still runs changes and publishes nothing."""
         self._thread = threading.Thread(target=self._run, name="ofu-sampler", daemon=True)
         self.tap: Callable[[Sequence[Reading | Fault], SourceHealth], None] | None = None
         """Called with every batch of readings and faults before the tick takes it in."""
@@ -93,9 +93,9 @@ class Sampler:
         self._thread.start()
 
     def stop(self, timeout: float = 0.5) -> bool:
-        """Release every handle; False when a call that hangs kept one past `timeout` seconds.
+        """Release every handle; False when a call that hangs held one for longer than `timeout` seconds.
 
-        Once it has returned, nothing is published any more and `state` stays as it is, whatever hangs.
+        After this has returned, nothing is published and `state` does not change, even if a call hangs.
         """
         deadline = self._clock() + timeout
         self._stop.set()
@@ -108,7 +108,7 @@ class Sampler:
         return released and not self._thread.is_alive()
 
     def set_paused(self, paused: bool) -> None:
-        """Let go of every GPU and driver, or take them again; it happens soon, on the sampler's thread."""
+        """Let go of every GPU and driver, or take them again. This happens soon, on the sampler's thread."""
         if paused == self._paused.is_set():
             return
         if paused:
@@ -154,7 +154,7 @@ class Sampler:
         if self._paused.is_set():
             self._pass_pause()
             return True
-        if self._is_shown_paused:  # not after something is held again
+        if self._is_shown_paused:  # not before: something may be held again by then
             health = replace(self._seen.health, reason=Reason.STARTING, detail="")
             self._show(replace(self._seen, hung=(), health=health, others=()), Reason.STALE)
         if not self._sources.open_first():
@@ -166,7 +166,7 @@ class Sampler:
         return True
 
     def _pass_pause(self) -> None:
-        """Let go of everything and show that, until the next window is due or something changes."""
+        """Let go of everything and publish that, then wait until the next window is due or something changes."""
         if self._sources.holds:
             self._sources.stop()
             self._left.append(self._sources)
@@ -174,14 +174,14 @@ class Sampler:
         deadline = self._clock() + LET_GO_SECONDS
         self._left = [sources for sources in self._left if not sources.close(deadline)]
         seen = self._seen
-        detail = "" if not self._left else "a call does not return: not everything is let go of"
+        detail = "" if not self._left else "a call does not return, so not everything is released"
         reason = Reason.HUNG if self._left else Reason.PAUSED
         health = replace(seen.health, up=False, reason=reason, detail=detail)
         self._show(replace(seen, hung=(), health=health, others=()), Reason.PAUSED)
         self._wake.wait(self._pace.interval)
 
     def _gather(self) -> list[Told]:
-        """Wait for one delivery, and then a little for the other lanes, whose deadlines are the same."""
+        """Wait for one delivery, and then briefly for the other lanes, which have the same deadlines."""
         told: list[Told] = []
         heard: set[int] = set()
         wait = self._pace.interval

@@ -1,4 +1,4 @@
-"""Chooses the source that reads each GPU: the first, in the order of the candidates, that can."""
+"""Chooses the source that reads each GPU: the first of the candidates that can measure it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ UNABLE = frozenset(
         Reason.NO_TENSOR_COUNTER,
     }
 )
-"""Reasons why a source cannot measure a GPU that another may measure. Passing troubles are not among them."""
+"""Reasons why a source cannot measure a GPU that another source may measure. Temporary problems are not among
+them."""
 
 Named = Mapping[str, Sequence[Gpu]]
 """The GPUs that each open source names, best source first."""
@@ -44,7 +45,7 @@ class SourceChoice:
         self._able = {key: able for key, able in self._able.items() if key[0] != source}
 
     def readers(self, named: Named) -> dict[str, str]:
-        """The source that reads each uuid: the first that is not known to be unable, else the first."""
+        """The source that reads each uuid: the first that may be able to, otherwise the first."""
         return {
             uuid: next((s for s in naming if self._able.get((s, uuid), True)), naming[0])
             for uuid, naming in _naming(named).items()
@@ -58,7 +59,7 @@ class SourceChoice:
         ]
 
     def waits(self, named: Named) -> bool:
-        """Whether a GPU was handed on to a source that has not answered for it yet."""
+        """Whether a GPU was passed on to a source that has not answered for it yet."""
         first = next(iter(named), None)
         readers = self.readers(named)
         return any(s != first and (s, uuid) not in self._able for uuid, s in readers.items())

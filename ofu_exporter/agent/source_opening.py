@@ -1,4 +1,4 @@
-"""Opens a source on a thread of its own, so that a library that does not answer holds up nothing else."""
+"""Opens a source on a thread of its own, so that a library that hangs blocks nothing else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SourceOpening:
         self._error: SourceError | None = None
         self._given_up = False
         self._over = threading.Event()
-        """Nobody has to wait any longer: it has ended, or nobody wants it."""
+        """Set when nobody has to wait any longer: the attempt has ended or was given up."""
         self._thread = threading.Thread(target=self._run, name="ofu-opening", daemon=True)
         self._thread.start()
 
@@ -52,14 +52,14 @@ class SourceOpening:
         return self._clock() - self._began
 
     def result(self, patience: float) -> OpenProbes | None:
-        """The open source; None when it is not open within `patience` seconds, or given up. Raises SourceError."""
+        """The open source; None if it is not open within `patience` seconds or was given up. Raises SourceError."""
         self._over.wait(patience)
         if self._error is not None:
             raise self._error
         return self._opened
 
     def give_up(self) -> None:
-        """Give the attempt up: a source that it opens, or has opened, is closed."""
+        """Give the attempt up. A source that it has opened, or opens later, is closed."""
         with self._lock:
             self._given_up = True
             opened, self._opened = self._opened, None
@@ -99,7 +99,7 @@ def _opened(candidate: Candidate) -> OpenProbes:
         probes = source.open()
     except SourceError:
         raise
-    except Exception as error:  # whatever one source does, the next is tried
+    except Exception as error:  # after any error of a source, the next one is tried
         log.exception("unexpected error while opening source %s", name)
         raise SourceError(Reason.FAILED, f"{type(error).__name__}: {error}") from error
     if not probes:

@@ -21,12 +21,13 @@ from ofu_exporter.values.snapshot import SourceHealth
 log = logging.getLogger(__name__)
 
 USELESS_PAUSES = 10
-"""How many pauses a source that measured nothing new is left alone for. One that did not open waits for one pause."""
+"""A source that measured nothing new is tried again after this number of pauses. One that did not open is tried after
+one."""
 QUICK_SECONDS = 0.2
-"""A source that is there opens within this time; the windows of the others wait no longer for it."""
-NOT_OPENED = "opening it does not end"
+"""How long the windows of open sources wait for another to open. A source that exists opens within this time."""
+NOT_OPENED = "it does not finish opening"
 CLOSE_SECONDS = 1.0
-"""How long the end of a source that is not needed may take."""
+"""How long closing a source that is not needed may take."""
 
 Events = Sequence[Reading | Fault]
 Told = tuple[str, Reading | Fault]
@@ -47,12 +48,13 @@ class SourceView:
     others: tuple[SourceHealth, ...]
 
     def believed(self, told: Sequence[Told]) -> list[Reading | Fault]:
-        """The events of each GPU from the source that reads it; those of another would count its time twice."""
+        """The events of each GPU from the source that reads it. Events of a second source would count its time
+        twice."""
         return [event for name, event in told if self.readers.get(event.gpu.uuid) == name]
 
 
 class SourceSet:
-    """Opens the first candidate that opens, and further ones for the GPUs that it cannot measure."""
+    """Opens the first candidate that can be opened, and others for the GPUs that it cannot measure."""
 
     def __init__(
         self, candidates: Sequence[Candidate], pace: SamplingPace, inbox: Inbox, clock: Clock
@@ -62,7 +64,7 @@ class SourceSet:
         self._inbox = inbox
         self._clock = clock
         self._lock = threading.Lock()
-        """Between the sampler's thread, which opens, and the thread that stops it."""
+        """Guards what the sampler's thread opens from the thread that stops it."""
         self._stopped = False
         self._choice = SourceChoice()
         self._open: list[OpenedSource] = []
@@ -78,7 +80,7 @@ class SourceSet:
 
     @property
     def holds(self) -> bool:
-        """Whether something is open, or may be."""
+        """Whether a source is open, or may be."""
         return bool(self._open or self._opening)
 
     @property
@@ -93,7 +95,7 @@ class SourceSet:
         return bool(untried) and bool(self._choice.unmeasured(self._named()))
 
     def open_first(self) -> bool:
-        """Open a source if none is open; False when none can be opened, and the reasons are noted."""
+        """Open a source if none is open. If none can be opened, note the reasons and return False."""
         if self._open:
             return True
         errors: list[tuple[str, SourceError]] = []
@@ -109,7 +111,7 @@ class SourceSet:
         return False
 
     def take(self, delivery: Delivery) -> Sequence[Told]:
-        """Count a delivery and learn from it; one of a lane that was closed is dropped."""
+        """Count a delivery and learn from it. A delivery of a closed lane is dropped."""
         for source in self._open:
             if delivery.lane in source.lanes:
                 source.note(delivery)
@@ -170,7 +172,7 @@ class SourceSet:
             source.stop()
 
     def close(self, deadline: float) -> bool:
-        """Release everything, after `stop`; False when a call hangs, and then it may be tried again."""
+        """Release everything, after `stop`; False when a call hangs. Then it may be called again."""
         openings = list(self._opening.values())
         ended = [opening.join(deadline - self._clock()) for opening in openings]
         return all([*ended, *[source.close(deadline) for source in list(self._open)]])
@@ -201,7 +203,7 @@ class SourceSet:
             return None if self._stopped else self._opening[name]
 
     def _adopt(self, name: str, opening: SourceOpening) -> bool:
-        """Read what was opened; False when nothing is yet, or after `stop`, which closes what was."""
+        """Begin to read an opened source; False if it is not open yet, or after `stop`, which closes it."""
         with self._lock:
             opened = None if self._stopped else opening.result(0.0)
             if opened is None:
@@ -219,7 +221,7 @@ class SourceSet:
         return opening.seconds > self._pace.hung_after
 
     def _try_further(self, candidate: Candidate) -> bool:
-        """Try another candidate; whether the next one has to wait, which it has not when this one hangs."""
+        """Try another candidate; returns whether the next one has to wait. It does not when this one hangs."""
         name = candidate[0]
         try:
             is_open = self._begin(candidate, QUICK_SECONDS)
@@ -236,8 +238,12 @@ class SourceSet:
         before = self._unusable.get(name) or SourceHealth(name)
         failures = dict(before.failures)
         if before.reason is not error.reason:
-            log.info("source %s cannot measure the GPUs that no other source can: %s", name, error)
-        # A hung attempt that goes on is one failure.
+            log.info(
+                "source %s cannot measure the GPUs that the other sources cannot measure: %s",
+                name,
+                error,
+            )
+        # An attempt that hangs is counted as one failure.
         if before.reason is not error.reason or error.reason is not Reason.HUNG:
             failures[error.reason.value] = failures.get(error.reason.value, 0) + 1
         self._unusable[name] = replace(
@@ -245,7 +251,8 @@ class SourceSet:
         )
 
     def _drop_useless(self) -> None:
-        """Close sources that read no GPU. The best one stays: its reasons are shown, and it may yet measure a GPU."""
+        """Close sources that read no GPU. The best one stays open: its reasons are shown, and it may measure a GPU
+        later."""
         for source in self._open[1:]:
             named = self._named()
             used = self._choice.readers(named).values()
@@ -253,7 +260,7 @@ class SourceSet:
                 source.name, named[source.name]
             ):
                 continue
-            log.info("source %s measures no further GPU: closing it", source.name)
+            log.info("closing source %s: it measures no additional GPU", source.name)
             self._open.remove(source)
             self._choice.forget(source.name)
             self._try_at[source.name] = self._clock() + USELESS_PAUSES * self._pace.reprobe

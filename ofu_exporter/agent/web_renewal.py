@@ -1,4 +1,4 @@
-"""Renews TLS, passwords and headers: at every reload, and by itself when one of their files changes."""
+"""Renews TLS, passwords and headers at every reload, and when one of their files changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WebRenewal:
         self._is_watched = False
 
     def start(self, settings: Callable[[], Settings]) -> None:
-        """Watch the files from now on; for the event loop that runs."""
+        """Begin to watch the files, for the running event loop."""
         loop = asyncio.get_running_loop()
 
         def changed() -> None:
@@ -52,13 +52,13 @@ class WebRenewal:
         self._watch_files()
 
     def _watch_files(self) -> None:
-        """Begin the thread of the watch once there is a file to be watched."""
+        """Start the watching thread once there is a file to watch."""
         if self._watch is not None and self._web.files and not self._is_watched:
             self._is_watched = True
             self._watch.start()
 
     async def renew(self, settings: Settings) -> None:
-        """Read everything anew. Raises ConfigError, and then keeps what was good."""
+        """Read everything again. Raises ConfigError and then keeps the last good configuration."""
         await self._use(
             settings, await asyncio.to_thread(read_web_config, settings.web_config_file)
         )
@@ -72,7 +72,7 @@ class WebRenewal:
             self._count("applied")
 
     def _failed(self, error: ConfigError) -> None:
-        log.error("web configuration not applied, the last good one stays: %s", error)
+        log.error("web configuration not applied; the last good one stays in force: %s", error)
         self._count("failed")
 
     async def _use(self, settings: Settings, web: WebConfig) -> None:

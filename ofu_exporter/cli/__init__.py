@@ -1,9 +1,9 @@
-"""The command line: parses, calls, prints and exits; nothing else here decides anything.
+"""The command line: parses arguments, calls the program, prints the answer and exits.
 
 Exit codes: 0 all is well; 1 an unexpected error, an interrupt, or an answer that cannot be written;
 2 settings or arguments that cannot be used; 3 no source can be read, or nobody answers;
 4 at least one GPU is not measured (`check`), nothing could be compared (`validate`), a part is missing (`fleet`);
-5 a card outside the bounds (`validate`); 6 the driver was replaced under the agent, which must be started anew (`run`).
+5 a card outside the bounds (`validate`); 6 the driver was replaced under the agent, which must be restarted (`run`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ EXIT_CONFIG = 2
 EXIT_SOURCE = 3
 EXIT_DRIVER = 6
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Errors of a file on standard output that has no more room."""
+"""Errors of writing to a standard output that is full."""
 
 
 class _Commands(MutableMapping[str, click.Command]):
-    """The commands by name. Each is imported when it is used, so that `job` need not wait for the agent."""
+    """The commands by name. Each is imported when it is used, so `job` does not have to load the agent."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._places = dict(places)
@@ -123,5 +123,7 @@ def main() -> None:
         if error.errno not in FULL:
             raise
         click.echo(f"ofu-exporter: cannot write the answer: {error.strerror}", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter tries again as it ends
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), 1
+        )  # otherwise the interpreter tries again when it exits
         sys.exit(EXIT_UNEXPECTED)

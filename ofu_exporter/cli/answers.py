@@ -39,7 +39,7 @@ def print_answer(
     data: Callable[[], Any],
     rows: Callable[[], Sequence[Row]],
 ) -> None:
-    """Print an answer; only what the format needs is made."""
+    """Print an answer. Only the form that the format needs is computed."""
     if format_ == "json":
         click.echo(json.dumps(data(), indent=2))
     elif format_ == "csv":
@@ -49,8 +49,8 @@ def print_answer(
 
 
 def csv_text(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
-    """Rows as CSV under their own names; an unknown value is an empty cell, a list or an object is JSON."""
-    import csv  # a hook of Slurm's loads this file, and prints none
+    """Rows as CSV, with the keys as column names. An unknown value is an empty cell; a list or an object is JSON."""
+    import csv  # imported here because Slurm's hooks load this file and print no CSV
 
     names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
     file = io.StringIO()

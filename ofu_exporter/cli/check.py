@@ -30,7 +30,7 @@ EXIT_GPU = 4
 @partial(setting_flags, own=QUIET, names=(*MEASURE, "scheduler", "owner_max_age"))
 @format_option
 def check(format_: str, **flags: Any) -> None:
-    """Take one window per GPU and show every input, or why it can't be measured and what to do."""
+    """Take one window per GPU and show every input of its OFU, or why there is none and what to do."""
     configured = load(flags, QUIET)
     start_quiet_logging(configured)
     latest: list[Snapshot] = []
@@ -151,7 +151,7 @@ COLUMNS = (
 
 
 def table(snapshot: Snapshot) -> str:
-    """The check for people."""
+    """The check as text."""
     source = snapshot.source
     lines = [f"Source: {source.name}" + (" (SIMULATED, no GPU was measured)" * source.simulated)]
     if source.reason is not None:

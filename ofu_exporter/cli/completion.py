@@ -14,12 +14,12 @@ from ofu_exporter.errors import ConfigError
 SHELLS = ("bash", "zsh", "fish")
 PROGRAM = "ofu-exporter"
 VARIABLE = "_OFU_EXPORTER_COMPLETE"
-"""With this variable the program answers a shell's question instead of doing its work; click's own rule."""
+"""Variable with which click makes the program answer a shell's completion request instead of doing its work."""
 
 
 @click.command(short_help="Completion of commands and options in a shell.")
 @click.argument("shell", type=click.Choice(SHELLS))
-@click.option("--install", is_flag=True, help="Write it where the shell looks for it.")
+@click.option("--install", is_flag=True, help="Install the script where the shell looks for it.")
 def completion(shell: str, install: bool) -> None:
     """Print the script with which a shell completes commands and options."""
     text = script(shell)
@@ -34,7 +34,7 @@ def completion(shell: str, install: bool) -> None:
         raise ConfigError(f"{path}: {error.strerror}") from error
     click.echo(f"{path} is written; new shells complete {PROGRAM}.")
     if shell == "zsh":
-        click.echo(f"zsh needs in ~/.zshrc, before compinit: fpath+=({path.parent})")
+        click.echo(f"For zsh, add to ~/.zshrc, before compinit: fpath+=({path.parent})")
 
 
 def script(shell: str) -> str:

@@ -1,4 +1,4 @@
-"""`events`: what has happened on this node, by its agent, once or as it happens."""
+"""`events`: prints what has happened on this node, as its agent noted it, once or continuously."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ POLL_SECONDS = 2.0
     help="The agent: http://, https:// or unix:/path. "
     "Default: OFU_AGENT, its Unix socket where that is there, or http://127.0.0.1:9846.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with what happens, until interrupted.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new events until interrupted.")
 @click.option(
     "--after",
     default=0,
     metavar="N",
     type=click.IntRange(min=0),
-    help="Only events with a higher number.",
+    help="Only events with a number above this one.",
 )
 @format_option
 @json_flag
 def events(agent: str | None, follow: bool, after: int, format_: str) -> None:
     """Show what has happened on this node: jobs, verdicts, GPUs lost and back, sources, pauses.
 
-    The agent remembers the last thousand events since it began. With --follow an agent that is away is
-    waited for, and a new one is read from its first event on. JSON is one object a line.
+    The agent remembers the last thousand events since its start. With --follow, this command waits for an agent that
+    does not answer, and reads a restarted one from its first event on. JSON is one object a line.
     """
     if format_ == "csv":
         click.echo(csv_text([], [*EventJson.model_fields]))
@@ -71,7 +71,7 @@ class _Reader:
         try:
             answer = self._ask(f"/v1/events?after={self._after}")
             if self._began not in (None, answer.began):
-                self._say("a new agent has begun")
+                self._say("the agent has restarted")
                 answer = self._ask("/v1/events")
                 self._after = 0
         except NoAnswerError as error:
@@ -84,12 +84,12 @@ class _Reader:
         return ask(self._agent, path, EventsJson, access=AgentAccess(os.environ))
 
     def ask_patiently(self) -> list[EventJson]:
-        """The same; an agent that is away has no events, and is named once."""
+        """The same, but an agent that does not answer has no events; it is named once."""
         try:
             found = self.ask()
         except OfuError as error:
             if not self._is_away:
-                self._say(f"{error}; it is asked again")
+                self._say(f"{error}; asking again until it answers")
             self._is_away = True
             return []
         self._is_away = False

@@ -27,19 +27,19 @@ CLOSED_FORM_ONLY = {
     "lora_targets": None,
     "ignore_field": (),
 }
-"""Options that describe a count by formulas, and what they are when they are not given."""
+"""Options that describe a count by formulas, and their values when they are not given."""
 ALL_PAIRS = (
     "attention counts every pair of query and key; a fused causal kernel executes half of them"
 )
 
 
 def print_executed(config: Path, format_: str, options: Mapping[str, Any]) -> None:
-    """Print what torch executes of one step. Raises ConfigError for options that it can't follow."""
+    """Print what torch executes of one step. Raises ConfigError for options that describe formulas."""
     for name, absent in CLOSED_FORM_ONLY.items():
         if options[name] != absent:
             option = f"--{name.replace('_', '-')}"
             raise ConfigError(
-                f"{option} describes a count by formulas; it does not go with --executed"
+                f"{option} describes a count by formulas and cannot be used with --executed"
             )
     from ofu_exporter.flops.config_file import read_configuration
 

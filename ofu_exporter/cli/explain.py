@@ -39,30 +39,33 @@ def step_options(command: CommandT) -> CommandT:
     metavar="RATIO",
     callback=RATIO,
     required=True,
-    help="What the job reports: 0.41 or 41%.",
+    help="MFU that the job reports: 0.41 or 41%.",
 )
 @click.option(
-    "--ofu", metavar="RATIO", callback=RATIO, required=True, help="What its GPUs show: 0.41 or 41%."
+    "--ofu", metavar="RATIO", callback=RATIO, required=True, help="OFU of its GPUs: 0.41 or 41%."
 )
 @click.option(
     "--ofu-stderr",
     metavar="RATIO",
     callback=STDERR,
     default="0.01",
-    help="Of OFU. Default: 0.01.",
+    help="Standard error of --ofu. Default: 0.01.",
 )
 @click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="The model's own config.json."
 )
 @step_options
-@click.option("--forward-only/--training", default=None, help="What the job runs.")
-@click.option("--recompute", type=click.Choice(RECOMPUTE), help="What it recomputes.")
+@click.option("--forward-only/--training", default=None, help="Whether the job trains.")
+@click.option("--recompute", type=click.Choice(RECOMPUTE), help="Activations that it recomputes.")
 @click.option("--gpu", callback=gpu_name, metavar="NAME", help=GPU_HELP)
 @click.option("--gpus", type=int, metavar="N", help="All GPUs of the job: the world size.")
-@click.option("--tokens-per-second", type=float, metavar="N", help="Over all GPUs.")
+@click.option("--tokens-per-second", type=float, metavar="N", help="Rate of all GPUs together.")
 @click.option("--precision", metavar="NAMES", help="bf16, or shares: bf16=0.3,fp8=0.7.")
 @click.option(
-    "--peak-tflops", metavar="TFLOPS", callback=TFLOPS, help="Per GPU, that the report divides by."
+    "--peak-tflops",
+    metavar="TFLOPS",
+    callback=TFLOPS,
+    help="Peak of one GPU that the report divides by.",
 )
 @click.option(
     "--tile-overhead",
@@ -74,7 +77,7 @@ def step_options(command: CommandT) -> CommandT:
 def explain(format_: str, **options: Any) -> None:
     """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.
 
-    What is not said about the job excludes no cause; each fact that is said may.
+    A fact that is given can rule out causes. A fact that is left out rules out none.
     """
     from ofu_exporter.flops import explain as package
     from ofu_exporter.ofu import divergence

@@ -1,4 +1,4 @@
-"""Sends facts of a job, without how fast it goes, to the agent of this node."""
+"""Sends facts of a job, without an MFU or a rate, to the agent of this node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ofu_exporter.errors import ConfigError, OfuError
 
 
 def post(job: str, facts: Mapping[str, object], agent: str | None = None) -> None:
-    """Send one report without MFU, to `agent` or the address of a training loop's reports, and with their token.
+    """Send one report without MFU to `agent`, or to the address that training loops use, with their token.
 
     Raises ConfigError when the agent refuses it, OfuError when there is no answer.
     """

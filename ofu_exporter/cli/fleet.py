@@ -48,7 +48,7 @@ class _Time(click.ParamType[datetime.datetime]):
 
 @click.group()
 def fleet() -> None:
-    """What concerns many nodes at once."""
+    """Report on many nodes at once, or simulate them."""
 
 
 class _Wanted(NamedTuple):
@@ -65,13 +65,19 @@ class _Wanted(NamedTuple):
 @fleet.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--listen", default="127.0.0.1:9848", show_default=True, help="Address to serve on.")
-@click.option("--speed", default=1.0, show_default=True, help="Seconds of the fleet in one second.")
+@click.option("--speed", default=1.0, show_default=True, help="Simulated seconds per real second.")
 @click.option("--start", type=_Time(), help="When the fleet begins, instead of what SPEC says.")
-@click.option("--truth", type=click.Path(path_type=Path), help="Folder to write the truth into.")
 @click.option(
-    "--history", type=click.Path(path_type=Path), help="Write history here; serve nothing."
+    "--truth", type=click.Path(path_type=Path), help="Folder to write the true values to."
 )
-@click.option("--from", "begin", type=_Time(), help="Go on with the history from then.")
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path),
+    help="Folder to write history to, instead of serving.",
+)
+@click.option(
+    "--from", "begin", type=_Time(), help="Time from which to continue a stopped history."
+)
 def simulate(spec: Path, **options: Any) -> None:
     """Serve the pages of all nodes of a simulated fleet, or write its history.
 
@@ -121,7 +127,7 @@ def _write(
 
     first = 0 if begin is None else int((begin.timestamp() - unix) // 60)
     if not 0 <= first <= made.spec.length:
-        raise ConfigError("--from: is not within the time of the fleet")
+        raise ConfigError("--from: not within the time of the fleet")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -134,7 +140,7 @@ def _write(
             go_on = written.go_on
             click.echo(f"{written.path}: {written.samples} samples")
     except KeyboardInterrupt:
-        why = f"stopped; what is written is whole: go on with --from {go_on}"
+        why = f"stopped; the files written are complete: continue with --from {go_on}"
         click.echo(f"ofu-exporter: {why}", err=True)
         sys.exit(EXIT_STOPPED)
     click.echo(f"{total} samples")
@@ -157,7 +163,7 @@ def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
 def _end(*_: object) -> None:
     """End the process with 0, whatever is under way.
 
-    Nothing that the simulator has is kept, a page may take long to compute, and a thousand scrapes may wait.
+    The simulator has nothing to save, a page may take long to compute, and a thousand scrapes may be waiting.
     """
     os._exit(0)
 

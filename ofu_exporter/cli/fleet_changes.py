@@ -25,7 +25,7 @@ FORMATS = ("text", "json", "markdown")
     "kinds",
     type=click.Choice(get_args(Kind)),
     multiple=True,
-    help="Only these: jobs by name and user, GPU models, nodes, hours of one job. Repeatable.",
+    help="Compare only these: jobs by name and user, GPU models, nodes, hours of one job. Repeatable.",
 )
 @click.option(
     "--least",
@@ -33,7 +33,7 @@ FORMATS = ("text", "json", "markdown")
     default=1.1,
     show_default=True,
     metavar="FACTOR",
-    help="Smallest factor of a change worth telling, up or down.",
+    help="Smallest change to report, as a factor up or down.",
 )
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--rows", default=20, show_default=True, help="Most rows of a table of text.")

@@ -53,11 +53,19 @@ _FILE = click.Path(path_type=Path)
     "--only", metavar="NAME", multiple=True, help="Only these users or accounts. Repeatable."
 )
 @click.option(
-    "--output", type=_FILE, metavar="FOLDER", help="Folder for a text and a page of each."
+    "--output",
+    type=_FILE,
+    metavar="FOLDER",
+    help="Folder for a text file and a page of each digest.",
 )
-@click.option("--send", is_flag=True, help="Send them. Without it nothing leaves this machine.")
 @click.option(
-    "--sent", type=_FILE, metavar="FILE", help="Notes what went out, so that nothing goes twice."
+    "--send", is_flag=True, help="Send the digests. Without it nothing leaves this machine."
+)
+@click.option(
+    "--sent",
+    type=_FILE,
+    metavar="FILE",
+    help="File that notes what was sent, so that nothing is sent twice.",
 )
 def digest(**options: Any) -> None:
     """Tell every user, or account, of their own jobs: GPU-hours, OFU, waste, and what to do.
@@ -70,7 +78,7 @@ def digest(**options: Any) -> None:
 
     config = DigestConfig() if options["config"] is None else read(options["config"])
     if options["send"] and options["sent"] is None:
-        raise ConfigError("--send needs --sent FILE, which notes what went out")
+        raise ConfigError("--send needs --sent FILE, which notes what was sent")
     senders = _senders(config)
     if options["send"] and not senders:
         raise ConfigError("--send needs `mail` or `webhook` in the file of --config")
@@ -161,7 +169,7 @@ def _told(
             click.echo(subject(each))
         return False
     if not options["send"]:
-        click.echo("A dry run: nothing was sent. --send sends this:")
+        click.echo("A dry run: nothing was sent. --send would send this:")
         return _listed(planned(found, senders))
     if not found:
         return False

@@ -1,4 +1,4 @@
-"""`fleet job`: the story of one job, from the Prometheus that has its history."""
+"""`fleet job`: what one job did, from the Prometheus that has its history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client,
 @click.command()
 @click.argument("job_id")
 @server_options
-@click.option("--cluster", default="", help="Where several clusters have a job of this id.")
+@click.option(
+    "--cluster", default="", help="Cluster of the job, where several have a job of this id."
+)
 @click.option("--format", "format_", type=click.Choice(("text", "html", "json")), default="text")
 @click.option(
     "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."

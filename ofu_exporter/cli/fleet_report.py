@@ -43,7 +43,7 @@ TARGET = click.option(
     type=click.Choice(("agents", "dcgm-exporter")),
     default="agents",
     show_default=True,
-    help="Whose series to read.",
+    help="Exporter whose series to read.",
 )
 @click.option("--by", type=click.Choice(get_args(By)), default="user", show_default=True)
 @PRICES
@@ -52,7 +52,7 @@ TARGET = click.option(
     "--changes",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What `fleet changes --format json` wrote: stands in the report (text, html, markdown).",
+    help="Answer of `fleet changes --format json`, to include in the report (text, html, markdown).",
 )
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option(
@@ -163,7 +163,7 @@ def write(content: bytes, output: Path | None) -> None:
 
 
 def say_nothing_found(found: FleetReport, source: str) -> None:
-    """Why there may be nothing, on standard error; ends with EXIT_NOTHING."""
+    """Print why there may be nothing, on standard error; exits with EXIT_NOTHING."""
     for row in found.missing[:5]:
         click.echo(f"ofu-exporter: not read: {row.what}: {shown(row.why)}", err=True)
     click.echo(

@@ -1,4 +1,4 @@
-"""The flags of every command that asks a Prometheus: where it is, how to be let in, and what time is asked for."""
+"""The flags of every command that queries a Prometheus: its address, the credentials, and the time to read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 _UNITS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 CLOCK_SECONDS = 60.0
-"""How far the server's clock may be off before that is said."""
+"""Difference of the server's clock from ours above which a note is printed."""
 _FILE = click.Path(path_type=Path)
 ACCESS = (
     "bearer_token_file",
@@ -42,33 +42,41 @@ OPTIONS = (
         envvar="OFU_EXPORTER_PROMETHEUS_URL",
         help="Prometheus, Thanos, Mimir or VictoriaMetrics: the URL below which /api/v1 is.",
     ),
-    click.option("--since", default="14d", show_default=True, help="How far back: 12h, 14d, 4w."),
-    click.option("--until", metavar="TIME", help="End, ISO 8601 (UTC); now without it."),
+    click.option(
+        "--since",
+        default="14d",
+        show_default=True,
+        help="Time to read: 12h, 14d, 4w.",
+    ),
+    click.option("--until", metavar="TIME", help="End, ISO 8601 (UTC); default: now."),
     click.option(
         "--bearer-token-file",
         type=_FILE,
         metavar="FILE",
-        help="Token to send; or OFU_EXPORTER_PROMETHEUS_TOKEN.",
+        help="File of a token to send; or OFU_EXPORTER_PROMETHEUS_TOKEN.",
     ),
-    click.option("--user", metavar="NAME", help="User, with --password-file."),
+    click.option("--user", metavar="NAME", help="User name, with --password-file."),
     click.option(
         "--password-file",
         type=_FILE,
         metavar="FILE",
-        help="Its password; or OFU_EXPORTER_PROMETHEUS_PASSWORD.",
+        help="File of the user's password; or OFU_EXPORTER_PROMETHEUS_PASSWORD.",
     ),
     click.option("--ca", type=_FILE, metavar="FILE", help="Authorities (PEM) of the server."),
     click.option(
         "--client-cert", type=_FILE, metavar="FILE", help="Certificate (PEM) to show the server."
     ),
     click.option(
-        "--client-key", type=_FILE, metavar="FILE", help="Its key, if not in the same file."
+        "--client-key",
+        type=_FILE,
+        metavar="FILE",
+        help="Its key, if not in the same file.",
     ),
     click.option("--tenant", metavar="NAME", help="Sent as X-Scope-OrgID (Mimir, Thanos, Loki)."),
     click.option(
         "--progress/--no-progress",
         default=None,
-        help="Say on standard error how far it is; default: on a terminal.",
+        help="Show progress on standard error; default: only on a terminal.",
     ),
 )
 
@@ -98,7 +106,7 @@ def asked_time(client: PrometheusClient, options: dict[str, Any]) -> tuple[float
     if abs(off) > CLOCK_SECONDS:
         click.echo(
             f"ofu-exporter: the server's clock is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} "
-            "this one; its time counts",
+            "this one; the server's time is used",
             err=True,
         )
     end = now if options["until"] is None else min(now, instant(options["until"]))
@@ -127,7 +135,7 @@ def instant(text: str) -> float:
 
 
 class ProgressLine:
-    """Says on standard error how far a long reading is: one line that is overwritten on a terminal."""
+    """Shows the progress of a long read on standard error: one line that is overwritten on a terminal."""
 
     def __init__(self, wanted: bool | None) -> None:
         self._is_terminal = sys.stderr.isatty()

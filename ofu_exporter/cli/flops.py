@@ -54,7 +54,7 @@ def model_options(command: CommandT) -> CommandT:
 def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: Any) -> None:
     """FLOPs of one training step of a model, from its own config.json, its folder or a cached model's id.
 
-    Of several configurations there is a row for each, and status 2 where one of them cannot be counted.
+    Several configurations give one row each. The exit code is 2 where one of them cannot be counted.
     """
     if executed:
         from ofu_exporter.cli.executed import print_executed
@@ -93,7 +93,7 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     "--precision",
     default="bf16",
     metavar="NAMES",
-    help="Or shares, bf16=0.3,fp8=0.7. Default: bf16.",
+    help="bf16, or shares: bf16=0.3,fp8=0.7. Default: bf16.",
 )
 @click.option(
     "--peak-tflops",
@@ -105,7 +105,7 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     "--reported-mfu",
     metavar="RATIO",
     callback=RATIO,
-    help="What the job reports: names causes of a gap.",
+    help="MFU that the job reports, to name causes of a gap.",
 )
 def mfu(config: Path, format_: str, **options: Any) -> None:
     """MFU and HFU of a job: its throughput over the dense peak of its GPUs."""

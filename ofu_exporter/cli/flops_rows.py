@@ -11,7 +11,7 @@ NAMES = (
     *("mfu", "hfu", "error"),
 )
 SHOWN = ("config", "parameters", "active_parameters", "model_flops_per_token", "error")
-"""What a row has, and what of it the table shows."""
+"""The keys of a row, and those that the table shows."""
 
 
 def row(config: str, architecture: str, data: Mapping[str, Any]) -> dict[str, Any]:

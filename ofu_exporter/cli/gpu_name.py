@@ -1,4 +1,4 @@
-"""Reads the option `--gpu`: a name of NVML, or a short one, for which it prints what was taken."""
+"""Reads the option `--gpu`: NVML's name of a model, or a short one, for which it prints the full name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 
 def gpu_name(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
-    """The NVML name; the text itself where nothing is known of it, which is refused where a peak is needed."""
+    """The NVML name; the text itself for an unknown model, which is refused later where a peak is needed."""
     from ofu_exporter.hardware import gpu_models
 
     if text is None or any(text in row.names for row in gpu_models.ROWS):
@@ -16,7 +16,7 @@ def gpu_name(_context: click.Context, _option: click.Parameter, text: str | None
         return text
     name, others = taken
     more = f" (not for {', '.join(others)})" if others else ""
-    click.echo(f"--gpu {text} is taken for {name}{more}", err=True)
+    click.echo(f"--gpu {text} means {name}{more}", err=True)
     return name
 
 

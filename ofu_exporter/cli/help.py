@@ -10,7 +10,7 @@ import click
 OPTIONS = "Options"
 """The subject of an option that names none."""
 _WIDEST = 34
-"""Most characters of an option before its explanation begins on a line of its own."""
+"""Longest option whose explanation still begins on the same line, in characters."""
 
 
 class SubjectOption(click.Option):

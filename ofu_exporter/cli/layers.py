@@ -16,7 +16,7 @@ from ofu_exporter.support.small_files import read_small
 
 
 def shown(field: FieldInfo, value: object) -> str:
-    """A value of a setting in the form that people write; only a duration has a unit."""
+    """A value of a setting as people write it; only a duration has a unit."""
     if value is None or value == "":
         return "none"
     if isinstance(value, bool):
@@ -63,10 +63,11 @@ def file_layer(path: Path) -> dict[str, Given]:
 def environment_layer(
     environ: Mapping[str, str], known: Iterable[str]
 ) -> tuple[dict[str, Given], tuple[str, ...]]:
-    """The settings of the OFU_... variables, and a sentence on each of these that is no setting.
+    """The settings of the OFU_... variables, and one sentence for each variable that is no setting.
 
-    Such a variable need not be the user's: Kubernetes sets OFU_PORT and others for every pod beside a Service called
-    ofu. Nothing is said of OFU_EXPORTER_..., which a Service called ofu-exporter sets, and OFU_TEST_....
+    The user may not have set such a variable: Kubernetes sets OFU_PORT and others in every pod of a namespace that
+    has a Service called ofu. There is no sentence for OFU_EXPORTER_..., which a Service called ofu-exporter sets, and
+    for OFU_TEST_....
     """
     names = sorted(known)
     layer, ignored = {}, []
@@ -84,7 +85,7 @@ def environment_layer(
 
 
 def merge(*layers: Layer) -> dict[str, Given]:
-    """One layer of several; later ones win."""
+    """Several layers as one; later ones win."""
     merged: dict[str, Given] = {}
     for layer in layers:
         merged.update(layer)
@@ -102,7 +103,7 @@ def check_known(layer: Layer, known: Iterable[str]) -> None:
 
 
 def build(model: type[ModelT], layer: Layer, owner: str = "the agent") -> ModelT:
-    """Make a model from the keys that are its own. Raises ConfigError, which names setting and origin."""
+    """Make a model from its own keys. Raises ConfigError, which names the setting and its origin."""
     own = {key: given for key, given in layer.items() if key in model.model_fields}
     try:
         return model.model_validate({key: given.value for key, given in own.items()})

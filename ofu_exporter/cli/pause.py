@@ -1,4 +1,4 @@
-"""`pause` and `resume`: have the agent let go of the GPUs for who needs them alone, and take them again."""
+"""`pause` and `resume`: make the agent release the GPUs for work that needs them alone, and take them back."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from ofu_exporter.terminal.agent_access import AgentAccess
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
 SHARED = (
-    "Nothing to do for the host engine: GPUs since Hopper count for a profiler and for DCGM at once, "
-    "and this host engine has no other."
+    "Nothing to do for the host engine: since Hopper a profiler and DCGM can read a GPU at the same time, "
+    "and this host engine has no older GPU."
 )
 ASK_SECONDS = 0.2
 """Time between two questions to the agent."""
@@ -40,7 +40,7 @@ def _common_flags(command: CommandT) -> CommandT:
             "--dcgm-address",
             "address",
             metavar="ADDRESS",
-            help="Ask this host engine as well (HOST:PORT or unix:/PATH), which concerns all who read it.",
+            help="Host engine to tell as well (HOST:PORT or unix:/PATH); this affects all its readers.",
         ),
         click.option(
             "--agent",
@@ -64,23 +64,26 @@ def _common_flags(command: CommandT) -> CommandT:
             default="30s",
             show_default=True,
             metavar="TIME",
-            help="How long the agent may take.",
+            help="Longest wait for the agent.",
         ),
     ):
         command = flag(command)
     return command
 
 
-@click.command(short_help="Have the agent let go of the GPUs.")
+@click.command(short_help="Make the agent let go of the GPUs.")
 @click.option(
-    "--for", "limit", metavar="TIME", help="How long at most (2h); until `resume` without it."
+    "--for",
+    "limit",
+    metavar="TIME",
+    help="Longest time of the pause, such as 2h; default: until `resume`.",
 )
 @_common_flags
 def pause(limit: str | None, file: Path, wait: str, agent: str, address: str | None) -> None:
-    """Have the agent let go of the GPUs: for a new MIG layout, a reset, another driver, a profiler.
+    """Make the agent let go of the GPUs: for a new MIG layout, a reset, another driver, a profiler.
 
-    It then holds no GPU, no driver and no host engine, whatever its source, and goes on serving. Ends
-    with 0 once that is so.
+    It then holds no GPU, no driver and no host engine, whatever its source, and keeps serving. This command exits
+    with 0 once nothing is held.
     """
     known = None if limit is None else _seconds("--for", limit)
     _check(address)
@@ -94,10 +97,10 @@ def pause(limit: str | None, file: Path, wait: str, agent: str, address: str | N
         click.echo(_ask(address, HostEngine.pause, done))
 
 
-@click.command(short_help="Have the agent take the GPUs again.")
+@click.command(short_help="Make the agent take the GPUs again.")
 @_common_flags
 def resume(file: Path, wait: str, agent: str, address: str | None) -> None:
-    """Have the agent take the GPUs again after `pause`."""
+    """Make the agent take the GPUs again after `pause`."""
     patience = _seconds("--wait", wait)
     _check(address)
     if address is not None:
@@ -116,7 +119,9 @@ def _check(address: str | None) -> None:
     if address is None:
         return
     if address == EMBEDDED:
-        raise ConfigError("an embedded host engine is part of the agent: pause that alone")
+        raise ConfigError(
+            "an embedded host engine is part of the agent: pause the agent without this option"
+        )
     try:
         Options(dcgm_address=address)
     except ValidationError as error:
@@ -159,7 +164,7 @@ def _await(agent: str, name: str, patience: float, file: Path, wanted: float = 1
         time.sleep(ASK_SECONDS)
     if found is not None:
         problem = (
-            f"the agent at {shown_url(agent)} does not follow within {duration(patience)}: it looks for another file, "
+            f"the agent at {shown_url(agent)} did not follow within {duration(patience)}: it looks for another file, "
             "does not believe this one (its log says so), or a call of the driver does not return"
         )
     raise OfuError(f"{file} is {'written' if wanted else 'gone'}, but {problem}")

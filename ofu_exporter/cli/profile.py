@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from ofu_exporter.hardware.tile_overhead import Overhead
 
 LEAST_ATTRIBUTED = 0.5
-"""Least share of the time in tensor kernels that an overhead has to cover to be sent as the job's."""
+"""Smallest share of the time in tensor kernels that an overhead must cover before it is sent as the job's."""
 MOST_SENT = 10
-"""An overhead that is as large as this, or below 0, comes from shapes that are not those of the kernels."""
+"""An overhead this large, or below 0, means that the shapes do not belong to the kernels."""
 MOST_SHOWN = 10
-"""Most kernels that are not attributed in the table; JSON has all."""
-NO_KERNELS = "It has no kernels: was the GPU profiled?"
+"""Most unattributed kernels that the table shows; JSON has all."""
+NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
 
 
 @click.command(short_help="What tiles add to the FLOPs of a profiled job.")
@@ -29,16 +29,20 @@ NO_KERNELS = "It has no kernels: was the GPU profiled?"
 @click.option(
     "--shapes",
     type=click.Path(path_type=Path),
-    help="File of columns kernel,m,n,k and perhaps batch and launches, for a profile without shapes.",
+    help="CSV file for a profile without shapes: columns kernel,m,n,k, optionally batch and launches.",
 )
-@click.option("--gpu", help="For the effective peak; default: what the profile names.")
+@click.option(
+    "--gpu", help="GPU whose effective peak to use; default: the one that the profile names."
+)
 @click.option(
     "--ofu",
     metavar="RATIO",
     callback=RATIO,
-    help="What the GPUs show, 0.41 or 41%: prints it adjusted.",
+    help="OFU of the GPUs, 0.41 or 41%; the adjusted OFU is printed.",
 )
-@click.option("--post", is_flag=True, help="Tell the agent of this node; needs --job.")
+@click.option(
+    "--post", is_flag=True, help="Send the result to the agent of this node; needs --job."
+)
 @click.option("--job", help="The job's id, as SLURM_JOB_ID or namespace/name has it.")
 @click.option(
     "--agent",
@@ -50,9 +54,9 @@ NO_KERNELS = "It has no kernels: was the GPU profiled?"
 def profile(
     files: tuple[Path, ...], shapes: Path | None, post: bool, job: str | None, **options: Any
 ) -> None:
-    """What tiles add to the FLOPs of the job that FILES are profiles of, and the precisions it computes in.
+    """What tiles add to the FLOPs of a job, and the precisions it computes in, from FILES, its profiles.
 
-    A PyTorch trace recorded with shapes says all; what Nsight Systems and Nsight Compute write needs --shapes.
+    A PyTorch trace recorded with shapes is enough. Files of Nsight Systems and Nsight Compute also need --shapes.
     """
     from ofu_exporter.hardware import gemm_csv, profiles, tile_overhead
 
@@ -93,7 +97,9 @@ def _post(job: str, found: Overhead, agent: str | None) -> None:
     if found.precision_shares:
         facts_found["precision"] = found.precision_shares
     if not facts_found:
-        raise ConfigError("--post: the profile says neither what tiles add nor which precisions")
+        raise ConfigError(
+            "--post: the profile says neither what tiles add nor which precisions the job computes in"
+        )
     facts.post(job, facts_found, agent)
 
 
@@ -182,7 +188,7 @@ def _summary(found: Overhead, known: dict[str, Any]) -> list[str]:
     if not found.rows and not found.unattributed:
         lines.append("No kernel of it runs on a tensor pipe" if found.other_seconds else NO_KERNELS)
     elif found.overhead_ratio is None:
-        lines.append("Overhead not known: of no kernel are both the sides and the tiles known")
+        lines.append("Overhead not known: no kernel has both known sides and known tiles")
     else:
         share = found.attributed_share or 0.0
         least = "at least " if found.bound == "lower" else ""
@@ -213,7 +219,7 @@ def _unattributed(found: Overhead) -> list[str]:
     ]
     if left := len(found.unattributed) - len(shown):
         lines.append(f"  and {left} more kernels")
-    return ["Tensor kernels that are not in it:", *lines]
+    return ["Tensor kernels that the overhead leaves out:", *lines]
 
 
 def _short(kernel: str, most: int = 80) -> str:

@@ -1,4 +1,4 @@
-"""Reads options that are ratios or rates of FLOPs, and makes one line of what they refuse."""
+"""Reads options that are ratios or rates of FLOPs, and makes a refusal one line of text."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 
 
-@click.command(cls=SubjectCommand, short_help="Record what a source reads, to be replayed.")
+@click.command(cls=SubjectCommand, short_help="Record what a source reads, to replay it.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--duration", metavar="1m", help="How long; until stopped if not given.")
+@click.option("--duration", metavar="1m", help="How long to record; default: until stopped.")
 @partial(setting_flags, own=QUIET, names=MEASURE, owners=("source",))
 def record(file: Path, duration: str | None, **flags: Any) -> None:
     """Record what the source reads to FILE (compressed JSON Lines), for --source replay.
 
-    The file is readable up to wherever it was cut.
+    A file that was cut short can be replayed up to the cut.
     """
     try:
         limit = None if duration is None else float(str(seconds(duration)))
@@ -91,7 +91,7 @@ class _Session:
             self._writer.close()
 
     def _watch(self, snapshot: Snapshot) -> None:
-        """End the recording for a source that cannot be opened; one that was opened may come back."""
+        """End the recording if the source cannot be opened; a source that was open may come back."""
         source = snapshot.source
         if self._writer is None and source.reason not in (None, Reason.STARTING):
             self._end(SourceError(source.reason, source.detail))

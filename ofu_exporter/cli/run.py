@@ -21,14 +21,14 @@ DEMO = {
     "listen": Given("127.0.0.1:9846", "demo"),
     "interval": Given(1.0, "demo"),
 }
-"""Settings of a demonstration; they win over the environment, which is meant for this node's agent."""
+"""Settings of a demonstration. They override the environment, which is meant for this node's agent."""
 REPLAY = {
     **DEMO,
     "source": Given("replay", "demo"),
     "scheduler": Given("none", "demo"),
     "loop": Given(True, "demo"),
 }
-"""The same for a recording, which begins anew at its end: a page without a GPU shows nothing."""
+"""The same for a recording, which starts again at its end: a page without a GPU would show nothing."""
 
 
 @click.command(

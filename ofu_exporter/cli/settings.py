@@ -52,11 +52,11 @@ def setting_flags(
     names: Collection[str] = SERVE,
     owners: Collection[str] = tuple(OWNED),
 ) -> CommandT:
-    """Give a command --config, and a flag for every setting and every option of a source or scheduler.
+    """Add --config, and a flag for every setting and every option of a source or scheduler, to a command.
 
-    The help has those of `names` and `owners`, which the command uses. The others are taken as well, so that an
-    agent's flags can be given as they are. `own` are the values that the command itself sets where no flag does;
-    they are the defaults in its help.
+    The help shows the flags of `names` and `owners`, which the command uses. The command accepts the others too, so
+    that an agent's flags can be given unchanged. `own` are the values that the command sets where no flag does; its
+    help shows them as the defaults.
     """
     for (kind, owner), model in reversed(option_models().items()):
         for name, field in reversed(model.model_fields.items()):
@@ -71,14 +71,14 @@ def setting_flags(
 
 
 def flag_of(name: str, field: FieldInfo | None = None) -> str:
-    """The flag of a setting: its name, or the one that other exporters give it."""
+    """The flag of a setting: its name, or the name that other exporters use."""
     extra = field.json_schema_extra if field else None
     given = extra.get("flag") if isinstance(extra, dict) else None
     return str(given or "--" + name.replace("_", "-"))
 
 
 def _shape(name: str, subject: str, hidden: bool) -> dict[str, Any]:
-    """Where and whether the help has a flag."""
+    """Under which subject the help shows a flag, and whether it does."""
     return {
         "cls": SubjectOption,
         "subject": subject,
@@ -105,7 +105,7 @@ def _flag(
 
 
 def other_flags(field: FieldInfo) -> tuple[str, ...]:
-    """The flags that set a field as well, under the name that other exporters have."""
+    """Other flags that set a field, with the names that other exporters use."""
     extra = field.json_schema_extra
     also = extra.get("also") if isinstance(extra, dict) else None
     return () if also is None else (str(also),)
@@ -118,8 +118,8 @@ def load(
 ) -> Configured:
     """Make settings from the given flags, the environment and the file.
 
-    A flag wins over `preset` (the values that the command itself sets), this over the environment, and the
-    environment over the file. Raises ConfigError, which names what cannot be used.
+    From strongest to weakest: a flag, `preset` (the values that the command itself sets), the environment, the file.
+    Raises ConfigError, which names what cannot be used.
     """
     known = {*Settings.model_fields}
     for model in option_models().values():
@@ -158,21 +158,21 @@ def load(
 
 
 def start_logging(configured: Configured) -> None:
-    """Log as the settings say, and first what in the environment was ignored."""
+    """Log as the settings say; the first lines are about ignored variables."""
     configure_logging(configured.settings.log_format, configured.settings.log_level)
     for text in configured.ignored:
         log.warning("%s", text)
 
 
 def start_quiet_logging(configured: Configured) -> None:
-    """The same for a command that prints what it finds, whose log is usually off."""
+    """The same for a command that prints what it finds; its log is off by default."""
     configure_logging(configured.settings.log_format, configured.settings.log_level)
     for text in configured.ignored:
         click.echo(f"ofu-exporter: {text}", err=True)
 
 
 QUIET = {"log_level": Given("error", "this command")}
-"""The log of a command that prints itself what it finds: an agent's lines would say everything twice."""
+"""No log: a command that prints what it finds would otherwise say everything twice."""
 
 
 def _chosen(kind: str, value: str, names: Sequence[str], layer: Layer) -> list[str] | None:

@@ -20,7 +20,11 @@ _RARE: dict[str, Any] = {"cls": SubjectOption, "subject": "Step", "rare": True}
 _STEP: dict[str, Any] = {"cls": SubjectOption, "subject": "Step"}
 STEP_OPTIONS = (
     click.option(
-        "--seq-len", type=int, metavar="N", help="Tokens per sequence: --length tokens=N.", **_STEP
+        "--seq-len",
+        type=int,
+        metavar="N",
+        help="Tokens per sequence; short for --length tokens=N.",
+        **_STEP,
     ),
     click.option(
         "--batch-size",
@@ -34,7 +38,7 @@ STEP_OPTIONS = (
         "--length",
         multiple=True,
         metavar="STREAM=N",
-        help="Tokens per sample of another stream.",
+        help="Tokens per sample of one stream, STREAM=N.",
         **_STEP,
     ),
     click.option(
@@ -44,7 +48,7 @@ STEP_OPTIONS = (
         **_RARE,
     ),
     click.option(
-        "--moments", metavar="MEAN,MEAN_SQUARE", help="E[L] and E[L^2] of the sequences.", **_RARE
+        "--moments", metavar="MEAN,MEAN_SQUARE", help="Means of length and squared length.", **_RARE
     ),
     click.option(
         "--padded-to",
@@ -64,7 +68,7 @@ STEP_OPTIONS = (
         "--padded-vocab-size",
         type=int,
         metavar="N",
-        help="Rows of the head as it's really multiplied.",
+        help="Rows of the output head, padding included.",
         **_RARE,
     ),
     click.option(
@@ -85,7 +89,7 @@ STEP_OPTIONS = (
         "--lora-rank",
         type=int,
         metavar="N",
-        help="Adapters of this rank; all else is frozen.",
+        help="Train adapters of this rank; freeze the rest.",
         **_STEP,
     ),
     click.option(
@@ -106,7 +110,7 @@ STEP_OPTIONS = (
         "--ignore-field",
         multiple=True,
         metavar="NAME",
-        help="An unknown field that doesn't change the count.",
+        help="Unknown field to ignore: it leaves the count as it is.",
         **_RARE,
     ),
 )

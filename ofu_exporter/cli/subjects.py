@@ -28,7 +28,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
 }
 """The settings by subject, in the order of the help. The options of sources and schedulers follow."""
 OWNED: Mapping[str, str] = {"source": "One source's own", "scheduler": "One scheduler's own"}
-"""The subject of the options that sources, and that schedulers bring."""
+"""The subjects of the options that belong to a source or to a scheduler."""
 COMMON = frozenset(
     {
         *("source", "interval", "scheduler", "state_file", "listen", "report_socket"),
@@ -39,11 +39,11 @@ COMMON = frozenset(
 SERVE = tuple(name for names in SUBJECTS.values() for name in names)
 """The settings of a command that serves: all of them."""
 MEASURE = ("source", "interval", "clock_interval", *SUBJECTS[LOG])
-"""Those of a command that measures, and serves nothing."""
+"""The settings of a command that measures but does not serve."""
 
 
 def subject_of(name: str) -> str:
-    """The subject of a setting. Raises KeyError for a name that is none."""
+    """The subject of a setting. Raises KeyError for an unknown name."""
     for subject, names in SUBJECTS.items():
         if name in names:
             return subject

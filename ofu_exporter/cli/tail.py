@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.25
 """Time between two looks at a file."""
 
 
-@click.command(short_help="Report the MFU that a training log tells.")
+@click.command(short_help="Report the MFU that a training log prints.")
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option(
     "--job",
@@ -46,25 +46,25 @@ LOOK_SECONDS = 0.25
     show_default=True,
     help="Whose log it is: auto, or one of megatron, verl, deepspeed, onelogger.",
 )
-@click.option("--from-start", is_flag=True, help="What the file holds already is read too.")
-@click.option("--once", is_flag=True, help="Read to the end and stop; implies --from-start.")
+@click.option("--from-start", is_flag=True, help="Read what the file already holds, too.")
+@click.option("--once", is_flag=True, help="Read to the end and exit; implies --from-start.")
 @click.option("--gpus", type=click.IntRange(1), help="All GPUs of the job: the world size.")
 @click.option(
-    "--data-parallel-size", type=click.IntRange(1), help="Puts VeRL-Omni's MFU right, with --gpus."
+    "--data-parallel-size", type=click.IntRange(1), help="Corrects VeRL-Omni's MFU, with --gpus."
 )
 @click.option(
     "--peak-tflops",
     metavar="TFLOPS",
     callback=TFLOPS,
-    help="Per GPU, that the job's own MFU divides by.",
+    help="Peak of one GPU that the job's own MFU divides by.",
 )
 @click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
 @click.option("--recompute", type=click.Choice(("none", "selective", "full")))
 def tail(log: Path, framework: str, **options: Any) -> None:
-    """Report to the agent what a training log says of its own MFU, as it is written.
+    """Report the MFU that a training log prints to the agent, while the log is written.
 
-    LOG is a file, which may come later, be rotated or truncated, or - for standard input. The
-    token is taken from OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE.
+    LOG is a file, or - for standard input. The file may appear later, be rotated or truncated. The token is read from
+    OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE.
     """
     from ofu_exporter.flops.statements import JobFacts
     from ofu_exporter.reports.tail.statements import LogTail
@@ -112,7 +112,7 @@ def _open(log: Path, from_start: bool, once: bool) -> LogFile | Pipe:
     file = LogFile(log, from_start)
     if not file.is_there:
         if once:
-            raise ConfigError(f"cannot read {log}: it is not there")
+            raise ConfigError(f"cannot read {log}: no such file")
         _print_message(f"waiting for {log}")
     return file
 

@@ -18,7 +18,7 @@ SIDES = ("m", "n", "k")
 
 @click.command(short_help="What a product executes in whole tiles.")
 @click.argument("kernel_name")
-@click.option("--m", type=int, help="Of the product m*k by k*n, in the kernel's order.")
+@click.option("--m", type=int, help="Sides of the product m*k by k*n, in the kernel's order.")
 @click.option("--n", type=int)
 @click.option("--k", type=int)
 @click.option("--batch", type=int, help="Equal products per launch; default: 1.")
@@ -28,7 +28,7 @@ SIDES = ("m", "n", "k")
 @click.option(
     "--groups",
     type=click.Path(path_type=Path),
-    help="File of the products of a grouped launch: columns m,n,k and perhaps batch.",
+    help="CSV file of the products of a grouped launch: columns m,n,k and optionally batch.",
 )
 @click.option(
     "--row-major", is_flag=True, help="m and n are of a row-major product, as torch has them."
@@ -37,7 +37,7 @@ SIDES = ("m", "n", "k")
 def tile(kernel_name: str, format_: str, **options: Any) -> None:
     """What a product M,N,K executes in whole tiles and clusters, and what that adds to its FLOPs.
 
-    KERNEL_NAME is as a profiler shows it. The answer is a lower bound where the name does not say all.
+    KERNEL_NAME is the name that a profiler shows. The answer is a lower bound where the name does not say everything.
     """
     from ofu_exporter.hardware import tiles
 

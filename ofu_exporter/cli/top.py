@@ -1,4 +1,4 @@
-"""`top`: a screen, or one page of text, of one node, of many, of a recording, or of GPUs that it samples itself."""
+"""`top`: shows one node, many nodes, a recording, or GPUs that it samples itself, on a screen or as text."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ WAIT_SECONDS = 5.0
 PLAY_SECONDS = 60.0
 """How long `--once` reads a recording."""
 PRESET = {**QUIET, "interval": Given(2.0, "this command")}
-"""Settings of the sampling without an agent."""
+"""Settings with which it samples without an agent."""
 SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
-"""The settings of the agent that it uses for that."""
+"""The agent's settings that it uses for that."""
 TEXTUAL = (
     f"the screen needs textual: {install_command('top')}; `ofu-exporter top --once` needs nothing"
 )
@@ -52,11 +52,11 @@ TEXTUAL = (
     "--hosts-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A file of such hosts; what follows a # is a comment.",
+    help="A file of such hosts; # begins a comment.",
 )
 @click.option("--port", default=9846, metavar="N", help="Port of the agents of --hosts: 9846.")
 @click.option("--https", is_flag=True, help="The agents of --hosts serve TLS.")
-@click.option("--once", is_flag=True, help="Print one page of text, and end.")
+@click.option("--once", is_flag=True, help="Print one page of text and exit.")
 @click.option(
     "--format",
     "format_",
@@ -69,7 +69,7 @@ TEXTUAL = (
     type=click.Choice([*VIEWS]),
     default="gpus",
     metavar="NAME",
-    help="What to begin with: " + ", ".join(VIEWS) + ".",
+    help="View to show first: " + ", ".join(VIEWS) + ".",
 )
 @click.option("--filter", "words", default="", metavar="WORDS", help="Only rows with these words.")
 @click.option(
@@ -122,8 +122,8 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
 ) -> None:
     """Watch GPUs, jobs and users in the terminal: bars of OFU, the last hour, verdicts, and what is wrong.
 
-    By default the agent of this node is asked. Where there is none, or a setting of a source is
-    given, this command samples by itself, as `check` does; --path plays a recording. It ends no process.
+    By default this command asks the agent of this node. Without an agent, or with a setting of a source, it samples
+    the GPUs itself, as `check` does. --path plays a recording. It never ends a process.
     """
     is_screen = not (once or format_)
     colours = theme or ("monochrome" if os.environ.get("NO_COLOR") else "dark")
@@ -192,7 +192,9 @@ def _own(flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
 
     configured = load(flags, PRESET)
     if is_screen:
-        logging.getLogger().addHandler(logging.NullHandler())  # no line may come into the screen
+        logging.getLogger().addHandler(
+            logging.NullHandler()
+        )  # no log line may appear on the screen
     else:
         start_quiet_logging(configured)
     return OwnSampler(configured), 3 * configured.settings.interval + 10

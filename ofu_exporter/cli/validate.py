@@ -1,4 +1,4 @@
-"""`validate`: measures how near OFU is to MFU on this card, by running products whose FLOPs are known."""
+"""`validate`: measures how close OFU is to MFU on this card, by running products whose FLOPs are known."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ PRESET = {
     "clock_interval": Given(CLOCK_INTERVAL, "validate"),
     **QUIET,
 }
-"""Settings of a validation; they win over the environment, which is meant for this node's agent."""
+"""Settings of a validation. They override the environment, which is meant for this node's agent."""
 WINDOWS_AT_LEAST = 4
-"""Fewest windows that a product is as long as: one or two of them lie in its steady part."""
+"""A product must last for at least this number of windows, so that one or two lie in its steady part."""
 CLOCK_SECONDS = 5.0
 """Time of each product that clock domains are measured with."""
 
@@ -58,19 +58,23 @@ OWN = frozenset(
 """Options that are no settings of the agent."""
 
 
-@click.command(cls=SubjectCommand, short_help="Measure how near OFU is to MFU on this card.")
-@click.option("--quick", is_flag=True, help="Ten minutes at most; without it some hours.")
+@click.command(cls=SubjectCommand, short_help="Measure how close OFU is to MFU on this card.")
+@click.option("--quick", is_flag=True, help="Take ten minutes at most; without it some hours.")
 @click.option("--clocks", is_flag=True, help="Measure clock domains and FLOPs per cycle instead.")
-@click.option("--simulate", is_flag=True, help="A simulated GPU, at once; says nothing of OFU.")
-@click.option("--report", is_flag=True, help="Run nothing: report what --output has.")
+@click.option(
+    "--simulate",
+    is_flag=True,
+    help="Use a simulated GPU; proves nothing about OFU.",
+)
+@click.option("--report", is_flag=True, help="Run nothing; report on the samples in --output.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File of every sample (JSON lines); goes on with what it has. Default: validation-GPU.jsonl.",
+    help="File of every sample (JSON lines); an existing one is continued. Default: validation-GPU.jsonl.",
 )
-@click.option("--precisions", metavar="LIST", help="With commas; default: all that run here.")
-@click.option("--products", type=click.IntRange(1), help="Random products of each precision.")
-@click.option("--seconds", type=click.FloatRange(1), help="Of each product.")
+@click.option("--precisions", metavar="LIST", help="With commas. Default: all that run here.")
+@click.option("--products", type=click.IntRange(1), help="Random products per precision.")
+@click.option("--seconds", type=click.FloatRange(1), help="Seconds that each product runs.")
 @click.option(
     "--minutes", type=click.FloatRange(0.1), help="Begin no product that would end later than this."
 )
@@ -89,7 +93,7 @@ OWN = frozenset(
     type=float,
     default=2.0,
     show_default=True,
-    help="MAE, in points.",
+    help="Mean absolute error allowed, in points.",
     cls=SubjectOption,
     rare=True,
 )
@@ -98,7 +102,7 @@ OWN = frozenset(
     type=float,
     default=0.5,
     show_default=True,
-    help="The same.",
+    help="The same for the adjusted OFU.",
     cls=SubjectOption,
     rare=True,
 )
@@ -113,14 +117,14 @@ OWN = frozenset(
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
-    help="Draw it to this file (matplotlib).",
+    help="Draw the result to this file (matplotlib).",
     cls=SubjectOption,
     rare=True,
 )
 @format_option
 @partial(setting_flags, own=PRESET, names=MEASURE, owners=("source",))
 def validate(format_: str, plot: Path | None, **options: Any) -> None:
-    """Run matrix products whose FLOPs are known, with the agent's sampler beside them, and compare.
+    """Run matrix products whose FLOPs are known, measure their OFU with the agent's sampler, and compare the two.
 
     Exit code 5: outside the bounds. 4: nothing could be compared.
     """
@@ -145,7 +149,7 @@ def validate(format_: str, plot: Path | None, **options: Any) -> None:
 
 
 def _check_numbers(options: Mapping[str, Any]) -> None:
-    """Raises ConfigError for a number with which nothing could be compared, or a run would never end."""
+    """Raises ConfigError for a number with which nothing could be compared or the run would never end."""
     for name in ("seconds", "minutes", "raw_bound", "adjusted_bound"):
         value = options[name]
         if value is not None and not 0 <= value < float("inf"):
@@ -192,7 +196,7 @@ def _measured(options: Mapping[str, Any]) -> Findings:
 def _place(
     configured: Configured, options: Mapping[str, Any], stack: ExitStack
 ) -> tuple[Machine, Watch, Callable[[], float]]:
-    """The machine, the watch beside it, and the clock of both; the stack closes them."""
+    """The machine, the watch over the agent's sampler, and the clock of both; the stack closes them."""
     from contextlib import closing
 
     from ofu_exporter.agent.build import build_sampler

@@ -1,6 +1,6 @@
 """Posts reports to the agent over one connection: TCP, TLS or a Unix socket, never through a proxy.
 
-http.client follows no redirect and looks at no proxy variable.
+http.client follows no redirect and ignores proxy variables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ofu_exporter.client.port_owner import refuse_stranger
 
 PATH = "/v1/mfu"
 TIMEOUT_SECONDS = 2.0
-"""Longest wait to connect, and for each read: a node's own agent answers in milliseconds or is in trouble."""
+"""Longest wait to connect, and for each read. An agent on the same node normally answers in milliseconds."""
 LONGEST_ANSWER = 1 << 18
 TLS_VARIABLES = ("OFU_EXPORTER_CA_FILE", "OFU_EXPORTER_CERT_FILE", "OFU_EXPORTER_KEY_FILE")
 """Whom to believe, and the certificate to show with its key."""
@@ -34,7 +34,7 @@ class AgentAnswer(NamedTuple):
     retry_after: str
 
     def json_object(self) -> dict[str, Any] | None:
-        """The body as a JSON object; None where it is something else."""
+        """The body as a JSON object; None if it is not one."""
         try:
             parsed = json.loads(self.body)
         except (ValueError, RecursionError):
@@ -56,10 +56,10 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Channel:
-    """Posts reports, one after the other, over a connection that is kept. For one thread."""
+    """Posts reports one after the other over a connection that is kept open. Only one thread may use it."""
 
     def __init__(self, url: str | None, environ: Mapping[str, str]) -> None:
-        """Raises ValueError for a URL that nobody can be reached at, OSError for a key that can't be read."""
+        """Raises ValueError for an unusable URL, OSError for a key that can't be read."""
         self._url = url or environ.get("OFU_EXPORTER_URL") or ""
         self._environ = environ
         self._connection: http.client.HTTPConnection | None = None
@@ -68,7 +68,7 @@ class Channel:
 
     @property
     def where(self) -> str:
-        """The agent's address. Without a URL that is its socket, which may appear later; else loopback."""
+        """The agent's address. Without a URL it is the agent's socket, which may appear later, otherwise loopback."""
         return self._url or default_url()
 
     def post(self, body: bytes, token: str) -> AgentAnswer:
@@ -83,8 +83,8 @@ class Channel:
         except BaseException:
             self.close()
             raise
-        # The agent ends a connection that was idle for long. If it got the report all the same, it
-        # refuses the second one as an overlap.
+        # The agent closes a connection that was idle for long. If it got this report anyway, it refuses the second
+        # one as an overlap.
         return self.post(body, token)
 
     def close(self) -> None:
@@ -115,11 +115,11 @@ def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnect
     if url.startswith("unix:"):
         path = url.removeprefix("unix:").removeprefix("//")
         if not path.startswith("/"):
-            raise ValueError(f"{url}: unix: is followed by an absolute path")
+            raise ValueError(f"{url}: unix: must be followed by an absolute path")
         return _UnixConnection(path), PATH
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url}: no http://, https:// or unix: address")
+        raise ValueError(f"{url}: not an http://, https:// or unix: address")
     path = parts.path.rstrip("/") + PATH
     port = parts.port or (443 if parts.scheme == "https" else 80)
     if parts.scheme == "http":
@@ -132,7 +132,7 @@ def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnect
 
 
 def trust(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Authorities to believe and one's own certificate; the files are read anew for each connection."""
+    """Trusted authorities and the job's own certificate. The files are read again for each connection."""
     authorities, certificate, key = (environ.get(name) or None for name in TLS_VARIABLES)
     context = ssl.create_default_context(cafile=authorities)
     if certificate:

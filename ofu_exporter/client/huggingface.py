@@ -2,8 +2,9 @@
 
 The work of a step is the first of these that is known: the user's value (`model_flops_per_step`, or
 `tokens_per_step`), the tokens that the Trainer counts when `include_num_input_tokens_seen` is set, and the Trainer's
-`total_flos`. The last is 6 FLOPs for each parameter outside of the embedding and each token: no attention, every
-expert of a mixture, frozen parameters in full, padding too. The report says in `framework` which of these was taken.
+`total_flos`. The last counts 6 FLOPs for each token and each parameter outside of the embedding. It leaves attention
+out, and counts every expert of a mixture, frozen parameters in full, and padding. The report says in `framework`
+which of these was used.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _DTYPES = {"torch.bfloat16": "bf16", "torch.float16": "fp16"}
 
 
 class OfuCallback(Guarded, TrainerCallback):
-    """Measures steps, reports from each node's first process, and puts the agent's answer into the log."""
+    """Measures steps, reports from each node's first process, and logs the agent's answer."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class OfuCallback(Guarded, TrainerCallback):
         self._reporter = self._meter = self._answers = None
 
     def _choose(self, args: Any) -> str:
-        """The name of what the FLOPs of a step are made from; "" where the settings leave nothing."""
+        """The name of the value that the FLOPs of a step are computed from; "" if the settings give none."""
         if self._model_flops_per_step is not None:
             return "model_flops_per_step"
         weighed = (
@@ -147,6 +148,6 @@ class OfuCallback(Guarded, TrainerCallback):
 
 
 def _checkpoints(model: Any) -> bool:
-    """Whether activations are computed again; the attribute has another name before transformers 5."""
+    """Whether activations are recomputed; the attribute has another name before transformers 5."""
     new = getattr(model, "is_activation_checkpointing", None)
     return bool(getattr(model, "is_gradient_checkpointing", False) if new is None else new)

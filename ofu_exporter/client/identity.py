@@ -1,4 +1,4 @@
-"""Finds out which job this process belongs to, whether it speaks for its node, and with which token."""
+"""Finds out which job this process belongs to, whether it reports for its node, and with which token."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 
 
 def job_id(environ: Mapping[str, str], namespace: Path = NAMESPACE) -> str:
-    """The id of the job that the environment names; "" where it names none.
+    """The id of the job that the environment names; "" if it names none.
 
-    In Kubernetes that is `namespace/pod`; the agent knows the job that the pod is part of.
+    In Kubernetes this is `namespace/pod`; the agent knows which job the pod is part of.
     """
     named = environ.get("OFU_EXPORTER_JOB_ID") or environ.get("SLURM_JOB_ID")
     if named:
@@ -30,13 +30,13 @@ def job_id(environ: Mapping[str, str], namespace: Path = NAMESPACE) -> str:
 
 
 def speaks_for_node(environ: Mapping[str, str]) -> bool:
-    """Whether this process is the first of its node; true where no launcher numbered the processes."""
+    """Whether this process is the first of its node; true if no launcher numbered the processes."""
     ranks = (environ[name] for name in _LOCAL_RANKS if environ.get(name))
     return next(ranks, "0").strip() == "0"
 
 
 class Token:
-    """The token that reports carry, given or from a file that may change; "" for none."""
+    """The token of the reports, either given or from a file that may change; "" = none."""
 
     def __init__(
         self, given: str | None, environ: Mapping[str, str], job: str, tokens: Path = TOKENS
@@ -44,17 +44,17 @@ class Token:
         """Raises ValueError for a given token that no header can hold; a file is tried again later."""
         self.value = given or environ.get("OFU_EXPORTER_TOKEN") or ""
         if not _fits_a_header(self.value):
-            raise ValueError("the token holds letters that cannot stand in a header")
+            raise ValueError("the token has characters that a header cannot carry")
         self._file: Path | None = None
         if not self.value:
             named = environ.get("OFU_EXPORTER_TOKEN_FILE")
-            # Only a number is looked for, so that no id can lead out of the folder.
+            # Only numbers are used, so that no id can lead out of the folder.
             own = tokens / job if re.fullmatch("[0-9]{1,19}", job) else None
             self._file = Path(named) if named else own
             self.value = _token(self._file)
 
     def reread(self) -> bool:
-        """Read the file again; whether it has another token now."""
+        """Read the file again; returns whether it has another token now."""
         new = _token(self._file) if self._file else ""
         changed = bool(new) and new != self.value
         self.value = new if changed else self.value

@@ -12,7 +12,7 @@ GAP_SHARE = 0.05
 
 
 class NotUsable(ValueError):
-    """A call that cannot be reported; the text says why, and holds no value."""
+    """A call that cannot be reported. The text says why, and quotes no value."""
 
 
 class Call(NamedTuple):
@@ -24,7 +24,7 @@ class Call(NamedTuple):
     """Rates, which are averaged over time."""
     step: int | None = None
     start: float | None = None
-    """Unix seconds from which on the call's values hold; None: from the call before."""
+    """Unix seconds from which the call's values hold; None = from the call before."""
 
 
 class IntervalReport(NamedTuple):
@@ -43,7 +43,7 @@ class _OpenInterval:
     start: float
     end: float
     seconds: float
-    """Time that calls cover: the interval without its small gaps."""
+    """Time that calls cover: the length of the interval without its small gaps."""
     sums: dict[str, float]
     """Value times seconds."""
     step: int | None
@@ -61,11 +61,12 @@ class _OpenInterval:
 
 
 class Intervals:
-    """Makes reports of calls. None overlaps another; each ends at a call, `every` seconds or more after the last."""
+    """Makes reports of calls. Reports do not overlap. Each ends at a call, at least `every` seconds after the one
+    before."""
 
     def __init__(self, every: float) -> None:
         self.dropped = 0
-        """Intervals that were cut short too soon after a report, and left out."""
+        """Intervals that were cut too soon after a report, and were left out."""
         self._every = every
         self._gap = every * GAP_SHARE
         self._last: float | None = None
@@ -73,7 +74,8 @@ class Intervals:
         self._open: _OpenInterval | None = None
 
     def add(self, call: Call) -> list[IntervalReport]:
-        """Add a call; the reports that it completes. Raises NotUsable for one that does not lie after the last."""
+        """Add a call; returns the reports that it completes. Raises NotUsable for a call that is not later than the
+        last."""
         start = self._start(call)
         if self._last is not None and call.at <= self._last:
             raise NotUsable("the clock did not advance since the call before")
@@ -90,12 +92,12 @@ class Intervals:
         return done
 
     def rest(self) -> list[IntervalReport]:
-        """The report on all calls since the last report, however short; empty where there are none."""
+        """The report on all calls since the last report, of any length; empty if there are none."""
         left, self._open = self._open, None
         return [left.report()] if left else []
 
     def _start(self, call: Call) -> float | None:
-        """The moment from which on a call's values hold: never before the call before it."""
+        """The moment from which a call's values hold: never earlier than the call before it."""
         moments = [moment for moment in (self._last, call.start) if moment is not None]
         return max(moments) if moments else None
 
@@ -122,7 +124,7 @@ class Intervals:
 def number(value: object) -> float:
     """A finite number that is not negative, as a float. Raises NotUsable, or whatever the value itself raises.
 
-    A number on a GPU is refused: whoever reads it waits for all that the GPU has still to do.
+    A number on a GPU is refused: to read it, the caller would wait for all queued work of the GPU.
     """
     if type(value) is not float:
         value = _host_number(value)
@@ -133,9 +135,11 @@ def number(value: object) -> float:
 
 def _host_number(value: object) -> float:
     if isinstance(value, bool | str | bytes | bytearray) or not hasattr(value, "__float__"):
-        raise NotUsable("is no number")
-    device = getattr(value, "device", None)  # a tensor's; its name is in type, platform or itself
+        raise NotUsable("is not a number")
+    device = getattr(
+        value, "device", None
+    )  # a tensor's device: its kind is in `type`, in `platform` or in its text
     where = getattr(device, "type", None) or getattr(device, "platform", None) or device
     if where not in (None, "cpu"):
-        raise NotUsable("is on a GPU: give a number of the host, which no call has to wait for")
+        raise NotUsable("is on a GPU: give a number on the host, which can be read without waiting")
     return float(value)

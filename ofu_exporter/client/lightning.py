@@ -38,7 +38,7 @@ class OfuCallback(Guarded, Callback):
     ) -> None:
         """Steps are the optimizer's, and FLOPs are of all GPUs together; `tokens_in_batch` counts one GPU's batch.
 
-        Without `tokens_in_batch` a batch has the elements of its `input_ids`, padding included. Other
+        Without `tokens_in_batch` the tokens of a batch are the elements of its `input_ids`, padding included. Other
         options are the Reporter's.
         """
         self._model_flops_per_step = model_flops_per_step
@@ -102,7 +102,7 @@ class OfuCallback(Guarded, Callback):
         self._reporter = self._meter = self._answers = None
 
     def _choose(self, pl_module: Any) -> str:
-        """The name of what the FLOPs of a batch are made from; "" where there is nothing."""
+        """The name of the value that the FLOPs of a batch are computed from; "" if there is none."""
         if self._model_flops_per_step is not None:
             return "model_flops_per_step"
         if self._options.get("flops_per_token") or self._options.get("model"):

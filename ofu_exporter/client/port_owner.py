@@ -1,7 +1,7 @@
-"""Tells whose the program is at the other end of a connection within this machine.
+"""Finds out which user's program is at the other end of a connection within this machine.
 
-While the agent is away any user may take its port. Who connects to it then must neither hand over a token nor
-believe the answer.
+While the agent is down, any user may take its port. A client must not send that program a token or believe its
+answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 RUN = Path("/run/ofu-exporter")
-"""Root's folder. What is in it is owned by root or by the agent's user: nobody else can put anything there."""
+"""A folder of root. Everything in it belongs to root or the agent's user, because nobody else can write to it."""
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
 _LISTENS = "0A"
@@ -25,7 +25,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class _Row(NamedTuple):
-    """One socket of this machine; the one that listens has no peer."""
+    """One socket of this machine; a listening socket has no peer."""
 
     address: Address
     port: int
@@ -35,10 +35,10 @@ class _Row(NamedTuple):
 
 
 def refuse_stranger(connection: socket.socket, environ: Mapping[str, str]) -> None:
-    """Raises PermissionError when a user of this machine listens there who is not trusted.
+    """Raises PermissionError when a user of this machine who is not trusted listens on the port.
 
-    Trusted are root, the user of this process, and the agent's. A connection to another machine is not judged.
-    Raises ConnectionResetError for a connection that the other end has cut off: nobody is there.
+    Root, the user of this process and the agent's user are trusted. A connection to another machine is not checked.
+    Raises ConnectionResetError for a connection that the other end has closed.
     """
     try:
         where = connection.getpeername()
@@ -65,9 +65,9 @@ def refuse_stranger(connection: socket.socket, environ: Mapping[str, str]) -> No
 
 
 def _is_other_end(row: _Row, address: Address, own_port: int) -> bool:
-    """Whether this socket has taken our connection, or is the one that took or will take it.
+    """Whether this socket is the other end of our connection, or the listening socket that accepts it.
 
-    A connection that nobody has accepted yet shows no user of its own: then the socket that listens decides.
+    A connection that was not accepted yet has no user. Then the listening socket decides.
     """
     if row.state == _LISTENS:
         return row.address == address or row.address.is_unspecified
@@ -88,7 +88,8 @@ def _trusted(environ: Mapping[str, str]) -> set[int]:
 
 
 def _rows(table: Path) -> Iterator[_Row]:
-    """The sockets of one of the kernel's tables, whose columns proc(5) names. Raises OSError; no IPv6 is no error."""
+    """The sockets in one of the kernel's tables, whose columns proc(5) names. Raises OSError, but not for a missing
+    IPv6 table."""
     try:
         lines = table.read_text(encoding="ascii").splitlines()[1:]
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Takes a training loop's calls and makes reports of them: never raises, never waits, drops what it can't use."""
+"""Turns a training loop's calls into reports. It never raises, never waits, and drops what it can't use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger("ofu_exporter.client")
 
 
 class Facts(TypedDict, total=False):
-    """What does not change while the job runs. The facts go into every report; see `POST /v1/mfu` for each."""
+    """What does not change while the job runs. The facts are part of every report; `POST /v1/mfu` describes each."""
 
     gpus: int | None
     """GPUs of the whole job."""
@@ -43,13 +43,13 @@ class Facts(TypedDict, total=False):
     flops_per_token: float | None
     tile_overhead: float | None
     tile_overhead_bound: str | None
-    """exact, or lower: tiles add at least that share."""
+    """exact, or lower: tiles add at least this share."""
 
 
 class Reporter:
-    """Tells the agent on this node how the job does, from a thread of its own.
+    """Reports the job's MFU to the agent on this node, from a thread of its own.
 
-    Without a job id, outside of the node's first process, or with settings that can't be used it is disabled: every
+    A reporter without a job id, outside of the node's first process, or with unusable settings is disabled: every
     call returns at once, and `disabled` says why.
     """
 
@@ -112,13 +112,13 @@ class Reporter:
         return kept
 
     def _note_unknown(self, call: str, surplus: int, names: Collection[str]) -> None:
-        """Say once what a call was given that there is no use for."""
+        """Log once which arguments of a call are not known."""
         unknown = [
             *(f"{name}=..." for name in sorted(names)),
             *["a value without a name"] * surplus,
         ]
         if unknown:
-            text = f"{call}() does not know {', '.join(unknown)}, which is left out"
+            text = f"{call}() has no argument {', '.join(unknown)}: left out"
             with suppress(Exception):  # a handler of the application's own
                 self._notices.say(text, text)
 
@@ -138,11 +138,12 @@ class Reporter:
         start: float | None = None,
         **unknown: NoReturn,
     ) -> None:
-        """Report what held since the call before, or since `start` (Unix seconds): one of the first three, or tokens.
+        """Report the value for the time since the call before, or since `start` (Unix seconds): one of the first
+        three, or tokens.
 
-        `mfu` is a ratio, 0.4 for 40 %; rates are of all GPUs of the job. The first call only begins
-        the time, unless it has a `start`. Never raises; returns within microseconds. An argument that does not exist
-        is left out, and the log says so once. A type checker refuses it.
+        `mfu` is a ratio, 0.4 for 40 %; rates are of all GPUs of the job. The first call only starts the clock, unless
+        it has a `start`. Never raises; returns within microseconds. An argument that does not exist is left out, and
+        the log says so once. A type checker refuses it.
         """
         sender = self._sender
         if sender is None or self._closed or os.getpid() != self._process:
@@ -160,7 +161,7 @@ class Reporter:
         except NotUsable as error:
             self._drop(str(error))
         except Exception as error:  # noqa: BLE001 - training must not suffer from what it is given
-            # Only the error's kind: its text is made by the value that was given, and may raise too.
+            # Only the kind of the error: its text comes from the given value, and may raise too.
             self._drop(f"a value cannot be read ({type(error).__name__})")
 
     def _add_call(
@@ -213,7 +214,7 @@ class Reporter:
         }
 
     def close(self, timeout: float = 1.0) -> None:
-        """Send the rest, for `timeout` seconds at most, and take no more calls. Never raises."""
+        """Send the rest, for at most `timeout` seconds, and accept no more calls. Never raises."""
         sender = self._sender
         if sender is None or os.getpid() != self._process:
             return
@@ -245,7 +246,7 @@ class Reporter:
 
 
 def _text(error: Exception) -> str:
-    """An error in words, also where its text raises, as that of an error made by a given value may."""
+    """An error as text. The error may come from a given value, so its text may raise too."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - as above
@@ -266,7 +267,7 @@ def _read(name: str, value: object) -> float:
 
 
 def _step(value: object) -> int | None:
-    """The step as a number of the host; None where it is none: the report is worth as much without it."""
+    """The step as a plain integer; None if it is not one, because a report does not need the step."""
     if type(value) is int or value is None:
         return value
     try:

@@ -1,4 +1,4 @@
-"""Sends reports on a thread of its own, also while the agent refuses, fails or is away."""
+"""Sends reports on a thread of its own, and copes with an agent that refuses, fails or is down."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ofu_exporter.client.intervals import IntervalReport
 
 LONGEST_QUEUE = 8
 LONGEST_WAIT = 60.0
-"""Seconds without a try after an agent was away several times."""
+"""Longest pause, in seconds, after several failed attempts to reach the agent."""
 LONGEST_RETRY_AFTER = 600.0
 MOST_NOTICES = 100
 
@@ -30,7 +30,7 @@ class OnceLog:
         self._warned: set[str] = set()
 
     def say(self, key: str, text: str) -> None:
-        """Log a warning the first time for a key, afterwards for debugging only."""
+        """Log a warning the first time for a key, and debug messages after that."""
         known = key in self._warned or len(self._warned) >= MOST_NOTICES
         level = logging.DEBUG if known else logging.WARNING
         if not known:
@@ -39,7 +39,7 @@ class OnceLog:
 
 
 class Sender:
-    """Sends from a short queue. A report that cannot be sent now is dropped: the next one is as good."""
+    """Sends from a short queue. A report that cannot be sent now is dropped, because the next one replaces it."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Sender:
         self._thread.start()
 
     def offer(self, report: IntervalReport) -> None:
-        """Hand a report over; never waits. When the queue is full the oldest gives way."""
+        """Queue a report; never waits. A full queue drops its oldest report."""
         if self._queue.qsize() >= LONGEST_QUEUE:
             self.overflowed += self._discard()
         self._queue.put(report)
@@ -128,7 +128,7 @@ class Sender:
             self._refuse(answer, parsed or {})
         else:
             what = f"status {answer.status}" if answer.status != 200 else "no JSON object"
-            self._miss("failed", f"{self._channel.where} answers with {what}; is it the agent?")
+            self._miss("failed", f"{self._channel.where} answers with {what}: is this the agent?")
 
     def _refuse(self, answer: AgentAnswer, parsed: Mapping[str, object]) -> None:
         self.refused += 1
@@ -143,13 +143,13 @@ class Sender:
 
     def _miss(self, key: str, text: str) -> None:
         self.failed += 1
-        self._notices.say(key, f"{text}; reports are dropped as long as that is so")
+        self._notices.say(key, f"{text}; reports are dropped until this changes")
         self._wait("")
 
     def _wait(self, retry_after: str) -> None:
-        """Send nothing for the time that the agent asks for, else for longer each time."""
+        """Send nothing for the time that the agent asks for, or else for a longer time after each failure."""
         self._misses += 1
-        # A little less than whole intervals, so that the report at their end is not a moment too early.
+        # A little less than whole intervals, so that the report at their end is not too early.
         seconds = min(self._every * (2.0 ** min(self._misses - 1, 16) - 0.1), LONGEST_WAIT)
         if retry_after.isdecimal() and len(retry_after) < 10:
             seconds = min(float(retry_after), LONGEST_RETRY_AFTER)

@@ -1,4 +1,4 @@
-"""Shared by the callbacks of all frameworks: makes rates from the work of a loop, and metrics from the answers."""
+"""Code that the callbacks of all frameworks share: rates from the work of a loop, metrics from the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("ofu_exporter.client")
 
 
 class ReporterOptions(Facts, total=False):
-    """Options that a callback hands on to its Reporter."""
+    """Options that a callback passes to its Reporter."""
 
     job_id: str | int | None
     url: str | None
@@ -26,13 +26,14 @@ class ReporterOptions(Facts, total=False):
 
 
 class Guarded:
-    """Base of the callbacks, which must not disturb the training: the first error is logged, the others are not."""
+    """Base of the callbacks. They must not disturb the training, so they log the first error and ignore the
+    others."""
 
     complained = False
 
 
 def quiet(hook: Hook) -> Hook:
-    """Decorates a hook of a Guarded so that it raises nothing."""
+    """Decorator for a hook of a Guarded: the hook then never raises."""
 
     @functools.wraps(hook)
     def guarded(self: Guarded, /, *args: object, **kwargs: object) -> None:
@@ -47,7 +48,7 @@ def quiet(hook: Hook) -> Hook:
 
 
 class StepMeter:
-    """Makes rates from how much work was done by each step; the time of evaluations in between is taken out."""
+    """Makes rates from the work that each step has done, without the time of evaluations in between."""
 
     def __init__(self, reporter: Reporter, rate: Rate) -> None:
         self._reporter = reporter
@@ -77,8 +78,8 @@ class StepMeter:
     def interrupted(self, step: int) -> None:
         """Measure from now on, when something other than training has just ended.
 
-        When steps were made since the last call, their share of the time is not known, and the next
-        call only begins anew.
+        If steps were made since the last call, their share of the time is not known, and the next call only restarts
+        the measurement.
         """
         self._since = time.time() if step == self._step else None
 
@@ -91,10 +92,10 @@ class Answers:
         self._verdict: object = None
 
     def metrics(self) -> dict[str, float]:
-        """Ratios of the last answer over the agent's horizon; absent where it has none.
+        """Ratios of the last answer over the agent's horizon; a ratio that the answer lacks is absent.
 
-        `mfu` is against the right peak, as the agent compares it. `mfu_ofu_agree` is 1 or 0, absent while
-        the agent can't tell.
+        `mfu` is relative to the right peak, as the agent compares it. `mfu_ofu_agree` is 1 or 0, and absent while the
+        agent can't tell.
         """
         answer = self._reporter.last_answer or {}
         horizon = answer.get("horizon")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _OF_MFU = frozenset(
     {"Pace", "Utilization", "band", "dense_peak", "effective_peak", "hint", "utilization"}
 )
-"""What is imported at its first use: a count alone needs neither the GPUs nor their peaks."""
+"""Names that are imported at their first use: a count alone needs neither GPUs nor peaks."""
 
 
 def __getattr__(name: str) -> Any:
@@ -52,7 +52,7 @@ def __getattr__(name: str) -> Any:
 def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     """What torch executes of any `torch.nn.Module` on inputs: a tuple of arguments, or a mapping of named ones.
 
-    Needs the extra `trace`; `trace.execution` has the details. Raises ConfigError where torch is missing.
+    Needs the extra `trace`; `trace.execution` has the details. Raises ConfigError if torch is missing.
     """
     try:
         from ofu_exporter.flops.trace import execution  # noqa: PLC0415 - torch takes seconds to import

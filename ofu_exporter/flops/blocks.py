@@ -2,8 +2,8 @@
 
 FLOPs of one forward pass, 2 per multiply-add: a linear layer of `inputs` by `outputs` is 2 * inputs * outputs per
 token. Shapes: h hidden, q = heads * head_dim, kv = groups * head_dim, f feed-forward width, N state, V vocabulary.
-Everything that is no matrix product, convolution or scan (norms, activations, softmax, rotary
-positions, residuals) is left out, as it is by every counter of the field: under 1 % and not on the tensor cores.
+Everything except matrix products, convolutions and scans (norms, activations, softmax, rotary positions, residuals)
+is left out, as in every other counter of the field: it is under 1 % and not on the tensor cores.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def grouped_attention(
 ) -> Iterator[Term]:
     """h(q + 2 kv) + q h multiply-adds per token (+ h q with a gate), 2 q per pair.
 
-    Groups make the projections of key and value smaller, never the core: every head attends.
+    Groups make the projections of key and value smaller, but never the core, because every head attends.
     """
     query, key, head = mixer.query_dim, mixer.key_dim, Part.PROJECTION
     bias = mixer.qkv_bias
@@ -72,7 +72,7 @@ def latent_attention(
     both = heads * (mixer.nope_dim + mixer.value_dim)
     yield linear("attention.kv_b_proj", part, rows, both, times=times)
     values, chosen = heads * mixer.value_dim, f" ({mixer.keys} keys)" if mixer.keys else ""
-    # The best keys of a query's past are as many as those of a window.
+    # The number of best keys in a query's past is that of a window of the same size.
     extent = Extent(Per.PAIR, causal=causal, window=mixer.keys)
     yield core(mixer.query_dim, values, times, extent, f"attention.core{chosen}")
     yield linear("attention.o_proj", part, values, hidden, times=times, bias=bias)
@@ -171,7 +171,7 @@ def feed_forward_terms(hidden: int, block: FeedForward, times: int) -> Iterator[
 
 
 def layers(hidden: int, stack: tuple[Layer, ...], causal: bool = True) -> Iterator[Term]:
-    """The terms of a stack of layers; equal layers are counted together."""
+    """The terms of a stack of layers. Equal layers are counted together."""
     for layer, times in grouped(stack):
         if layer.mixer is not None:
             yield from mixer_terms(hidden, layer.mixer, times, causal)
@@ -183,8 +183,8 @@ def layers(hidden: int, stack: tuple[Layer, ...], causal: bool = True) -> Iterat
 def decoder(shape: Decoder, causal: bool = True, predictions: bool = False) -> tuple[Term, ...]:
     """All terms of a decoder: embedding, layers, head.
 
-    A depth of multi-token prediction has a layer like the last, a projection of [hidden; embedding] and the head
-    once more (DeepSeek-V3, arXiv:2412.19437, section 2.2); embedding and head are shared.
+    Each depth of multi-token prediction has a layer like the last one, a projection of [hidden; embedding] and the
+    head again (DeepSeek-V3, arXiv:2412.19437, section 2.2); embedding and head are shared.
     """
     terms = _decoder(shape, causal, predictions)
     return merge(term for term in terms if term.flops or term.parameters)
@@ -209,7 +209,7 @@ def _decoder(shape: Decoder, causal: bool, predictions: bool) -> Iterator[Term]:
 
 
 def head(shape: Decoder, times: int = 1) -> Term:
-    """2 h V FLOPs per token and prediction; a head that is the embedding has no parameters of its own."""
+    """2 h V FLOPs per token and prediction; a head that is tied to the embedding has no parameters of its own."""
     width, rows = shape.embedding_width or shape.hidden, shape.head_rows
     tied = shape.tied and shape.labels is None
     parameters = (0 if tied else width * rows) + shape.head_bias * rows

@@ -58,7 +58,7 @@ def cache() -> Path:
 
 
 def _cached(name: str) -> Path | None:
-    """The configuration of a model in the cache: of its main revision, else of any that is there."""
+    """The configuration of a model in the cache: of its main revision, otherwise of any revision."""
     folder = cache() / f"models--{name.replace('/', '--')}"
     try:
         main = [(folder / "refs" / "main").read_text(encoding="utf-8").strip()]

@@ -1,4 +1,4 @@
-"""Says where no mistake in a report can be the answer: OFU is next to nothing, or it contradicts the throughput."""
+"""Recognises when no mistake in a report can be the cause: OFU is almost 0, or contradicts the throughput."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from ofu_exporter.ofu.divergence import Divergence, Thresholds
 from ofu_exporter.values.reported import Verdict
 
 CLEAR = 3.0
-"""Standard errors that OFU must be above 0 before its ratio to anything has a meaning."""
+"""OFU must be above 0 by this number of standard errors before a ratio to it has a meaning."""
 SMALL = 0.05
-"""An OFU above is more than next to nothing, if its error lets it be one at all."""
+"""An OFU above this is not almost 0, unless its error is too large to tell."""
 LEAST = 0.001
-"""An OFU below is next to nothing, however small its error."""
+"""An OFU below this is almost 0, even if its error is small."""
 
 
-def next_to_nothing(compared: Divergence, ofu: float, standard_error: float) -> str:
-    """What to look at where a job reports an MFU and its GPUs show none; "" where they show some."""
+def almost_no_ofu(compared: Divergence, ofu: float, standard_error: float) -> str:
+    """What to check if a job reports an MFU but its GPUs show almost none; "" otherwise."""
     if compared.verdict is not Verdict.MFU_ABOVE_OFU or ofu > max(CLEAR * standard_error, LEAST):
         return ""
     if ofu > SMALL:
-        return "the error of OFU is so large that OFU cannot be told from nothing: compare longer"
+        return "the error of OFU is so large that OFU may be 0: compare over a longer time"
     return (
-        "the GPUs did next to nothing, and no mistake in a count explains that. Is OFU that of the job's own GPUs and "
+        "the GPUs did almost nothing, and no mistake in a count explains that. Is OFU that of the job's own GPUs and "
         "nodes? Did the job run in these seconds? Does the tensor counter count? `ofu-exporter check` says"
     )
 
 
-def with_throughput(
+def against_throughput(
     right: float, ofu: float, standard_error: float, thresholds: Thresholds
 ) -> tuple[bool, str]:
-    """Whether the GPUs show less than the throughput needs, which cannot be; and what to look at where they differ."""
+    """Whether the GPUs show less than the throughput needs, which is impossible, and what to check if the two
+    differ."""
     above = max(thresholds.above, thresholds.above_relative * ofu)
     below = max(thresholds.below, thresholds.below_relative * ofu)
     ask = (

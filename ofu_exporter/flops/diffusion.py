@@ -1,8 +1,9 @@
 """Makes the terms that diffusion transformers share: two streams of tokens, and layers that run once per sample.
 
-`latent` are the tokens that are denoised: image, video or audio latents after patching, and behind them reference or
+`latent` are the tokens that are denoised: image, video or audio latents after patching, followed by reference or
 control latents. `prompt` are the tokens that condition them. Modulation, time and pooled embeddings run once per
-sample, not per token. VeRL-Omni `verl_omni/utils/mfu` and its page "Diffusion FLOPs / MFU" count the same two streams.
+sample, not per token. VeRL-Omni `verl_omni/utils/mfu` and its page "Diffusion FLOPs / MFU" count the same two
+streams.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def embedding(name: str, inputs: int, hidden: int) -> Iterator[Term]:
 
 
 def outside(name: str, part: Part, inputs: int, outputs: int, extent: Extent) -> Term:
-    """A linear layer with bias before or behind the layers."""
+    """A linear layer with bias before or after the layers."""
     return linear(name, part, inputs, outputs, bias=True, extent=extent, in_layers=False)
 
 

@@ -20,7 +20,7 @@ def stack(
     prefix: str = "",
     causal: bool = False,
 ) -> Iterator[Term]:
-    """The terms of layers over one stream; `prefix` stands before their names."""
+    """The terms of layers over one stream; `prefix` is put before their names."""
     for term in blocks.layers(hidden, layers, causal):
         extent = replace(term.extent, stream=stream)
         yield replace(term, name=prefix + term.name, extent=extent)

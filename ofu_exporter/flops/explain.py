@@ -1,8 +1,8 @@
 """Ranks the causes that may have made a reported MFU differ from OFU, by how well they reproduce the ratio.
 
-Every cause that the facts allow is tried alone, and with one other. Whether one fits depends on the measurement error
-alone. Those that fit are sorted by chi^2/2 + rarity, which prefers the common and simple where numbers cannot tell. An
-order is no probability: `Explanation.tied` says how many the numbers cannot tell apart.
+Every cause that the facts allow is tried alone and together with one other. Whether it fits depends only on the
+measurement error. Causes that fit are sorted by chi^2/2 + rarity, which prefers common and simple ones if the numbers
+cannot tell. The order is not a probability: `Explanation.tied` says how many causes the numbers cannot tell apart.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from ofu_exporter.ofu.divergence import Divergence, Thresholds
 from ofu_exporter.values.reported import Verdict
 
 POINT = 0.01
-"""The standard error of OFU where none is given."""
+"""The standard error of OFU if none is given."""
 FITS = 2.5
 """Most standard errors between an expected ratio that fits and the observed one."""
 FITS_BOTH = 2.96
-"""The same of report and OFU together, where the right MFU is known: two errors are as seldom that far off."""
+"""The same for report and OFU together, if the right MFU is known. Two errors exceed this as seldom as one exceeds
+the limit above."""
 TILES = (0.01, 0.006)
 """Mean and standard deviation of what tiles add to any job: 0 to 2 points."""
 TILES_KNOWN = 0.002
 PAIR = 1.0
-"""Rarity that a second cause adds beside its own."""
+"""Rarity that a second cause adds in addition to its own."""
 RAREST_PAIR = 5.5
-"""Pairs rarer than this are not tried: with enough pairs, one fits anything."""
+"""Pairs rarer than this are not tried: with enough pairs, one would fit anything."""
 SHOWN = 10
 ALIKE = 2.0
-"""The numbers cannot tell a candidate from the first one unless its chi^2 is this much worse."""
+"""A candidate counts as tied with the first one unless its chi^2 is worse by this much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Observation:
     standard_error: float = POINT
     """Standard error of OFU."""
     right_mfu: float | None = None
-    """The MFU that the report should have, where throughput, model and GPUs are known."""
+    """The MFU that the report should have, if throughput, model and GPUs are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ class Candidate:
     """One cause or two together, and how well they fit."""
 
     cause: str
-    """The cause's slug; of two causes, the one that moves the ratio more stands first: `one+other`."""
+    """The cause's slug; for two causes `one+other`, the one that changes the ratio more comes first."""
     expected_ratio: float
-    """Reported MFU over OFU if this were the cause, before the point or two that tiles always take."""
+    """Reported MFU over OFU if this were the cause, without the point or two that tiles always take."""
     misfit: float
     """Standard errors between the expected and the observed ratio."""
     evidence: str
@@ -71,7 +72,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Whether two numbers disagree, and what may have caused it."""
+    """Whether reported MFU and OFU disagree, and what may have caused it."""
 
     observed_ratio: float | None
     """None where OFU is 0."""
@@ -79,13 +80,13 @@ class Explanation:
     causes: tuple[Candidate, ...]
     """The causes that fit, likeliest first."""
     tied: int
-    """How many of the causes the numbers can't tell from the first, the first included; 0 where none fits."""
+    """How many causes the numbers can't tell from the first, including the first; 0 if none fits."""
     untried: tuple[tuple[str, str], ...]
     """Causes that were not tried, and the facts that they need."""
     looked: bool
     """Whether there was anything to explain."""
     advice: str = ""
-    """What to look at where no mistake in the report is the answer; "" otherwise."""
+    """What to check if no mistake in the report explains the divergence; "" otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +119,9 @@ def explain(
     verdict: Divergence | None = None,
     thresholds: Thresholds = divergence.DEFAULT,
 ) -> Explanation:
-    """Find what may have made an MFU differ from OFU. `verdict` is the comparison, where there is one already.
+    """Find what may have made an MFU differ from OFU. `verdict` is the verdict of an existing comparison.
 
-    Raises ConfigError for numbers that cannot be, and for facts that contradict each other.
+    Raises ConfigError for impossible numbers, and for facts that contradict each other.
     """
     facts = facts or CauseFacts()
     compared = verdict or divergence.compare(
@@ -130,7 +131,7 @@ def explain(
         thresholds=thresholds,
     )
     if observation.mfu == 0:
-        raise ConfigError("mfu: 0 has no ratio to anything that could be explained")
+        raise ConfigError("mfu: 0 has no ratio that could be explained")
     ratio = observation.mfu / observation.ofu if observation.ofu else None
     is_impossible, advice = _contradiction(observation, compared, thresholds)
     if is_impossible:
@@ -144,23 +145,23 @@ def explain(
 def _contradiction(
     observation: Observation, compared: Divergence, thresholds: Thresholds
 ) -> tuple[bool, str]:
-    """Whether no mistake in the report can be the answer, and what to look at."""
+    """Whether no mistake in the report can be the cause, and what to check."""
     ofu, error, right = observation.ofu, observation.standard_error, observation.right_mfu
-    if nothing := contradictions.next_to_nothing(compared, ofu, error):
+    if nothing := contradictions.almost_no_ofu(compared, ofu, error):
         return True, nothing
     if right is None or compared.verdict is Verdict.INSUFFICIENT_DATA:
         return ofu == 0, ""
-    return contradictions.with_throughput(right, ofu, error, thresholds)
+    return contradictions.against_throughput(right, ofu, error, thresholds)
 
 
 def _is_miscounted(observation: Observation) -> bool:
-    """Whether the report is not the MFU that the throughput makes."""
+    """Whether the reported MFU differs from the one that follows from the throughput."""
     right = observation.right_mfu
     return right is not None and misfit.of_report(observation.mfu, right, Ratio()) > FITS
 
 
 def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[Candidate]:
-    """Single causes of a reported MFU that is not the right one, likeliest first; OFU has no part in it.
+    """Single causes of a reported MFU that is not the right one, likeliest first. OFU is not used.
 
     Raises ConfigError when a ratio isn't above 0.
     """
@@ -196,7 +197,7 @@ def _alone(facts: CauseFacts) -> list[_Combined]:
 
 
 def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
-    """Every cause with one other, but for pairs that are too rare or cannot both be true."""
+    """Every pair of causes, except pairs that are too rare or cannot both be true."""
     right = facts.step.flops() if facts.step else 1.0
     for one, other in combinations(alone, 2):
         both = _Combined((*one.tried, *other.tried))
@@ -237,7 +238,8 @@ def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
 
 
 def _place(each: Candidate, singles: Collection[Candidate]) -> float:
-    """The score; a pair stands behind every single cause that fits as well. Causes rarer than any pair are none."""
+    """The score. A pair ranks after every single cause that fits as well. A cause rarer than any pair does not
+    count."""
     if len(each.causes) == 1:
         return each.score
     limit = each.misfit**2 + ALIKE
@@ -252,7 +254,7 @@ def _place(each: Candidate, singles: Collection[Candidate]) -> float:
 def _judged(
     observation: Observation, facts: CauseFacts, tried: Iterable[_Combined]
 ) -> list[Candidate]:
-    """The candidates that fit, best first; of each cause or pair the best."""
+    """The candidates that fit, best first; only the best of each cause or pair."""
     found = []
     limit = FITS if observation.right_mfu is None else FITS_BOTH
     observed = math.log(observation.mfu / observation.ofu)
@@ -275,7 +277,7 @@ def _misfit(observation: Observation, facts: CauseFacts, each: _Combined) -> flo
 
 
 def _tiles(facts: CauseFacts, each: _Combined) -> tuple[float, float]:
-    """The logarithm of what tiles take from the ratio, and its standard deviation."""
+    """The logarithm of the factor by which tiles lower the ratio, and its standard deviation."""
     if any(one.cause.slug == "tile_quantization" for one in each.tried):
         return 0.0, TILES_KNOWN
     if facts.tile_overhead is None:

@@ -1,7 +1,8 @@
 """Reads a model's configuration field by field, and refuses fields that it does not know.
 
-Every field is read, or known not to change the count, or an error: a field that nobody looked at may be the one that
-makes the count wrong. An unknown field whose name and value say that it can't (a dropout, a token) is only named.
+Every field is either read, or known not to change the count, or an error, because an ignored field may be the one
+that makes the count wrong. An unknown field that cannot change it, by its name and value (a dropout, a token), is
+only named in a warning.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ class Fields:
         self._read: dict[str, Fields | None] = {}
 
     def has(self, name: str) -> bool:
-        """Whether a field is there and not null."""
+        """Whether a field exists and is not null."""
         self._read.setdefault(name, None)
         return name in self._values
 
     def size(self, *names: str, default: int = NEEDED, least: int = 1) -> int:
-        """A whole number of at least 1 (or `least`), under the first of its names that is there.
+        """A whole number of at least 1 (or `least`), under the first of its names that exists.
 
         Raises ConfigError when it is missing without a default, not such a number, or when two of
         its names say different things.
@@ -72,7 +73,7 @@ class Fields:
         return float(value)
 
     def share(self, name: str) -> float:
-        """A number from 0 to 1; 0 where it is missing."""
+        """A number from 0 to 1; 0 if it is missing."""
         value = self._values.get(name, 0.0)
         self._read.setdefault(name, None)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -80,7 +81,7 @@ class Fields:
         return float(value)
 
     def optional(self, *names: str) -> int | None:
-        """A whole number above 0, or None where the field is missing or null."""
+        """A whole number above 0; None if the field is missing or null."""
         return self.size(*names) if any([self.has(name) for name in names]) else None
 
     def flag(self, name: str, default: bool = NEEDED) -> bool:
@@ -117,7 +118,7 @@ class Fields:
         return tuple(str(value) for value in values)
 
     def choices(self, name: str, known: Iterable[str]) -> tuple[str, ...]:
-        """Known words with | between them, or none where the field is missing."""
+        """Known words with | between them; none if the field is missing."""
         text = self.text(name) if self.has(name) else ""
         words = tuple(word.strip() for word in text.split("|") if word.strip())
         for word in words:
@@ -133,7 +134,7 @@ class Fields:
         return tuple(int(str(value)) for value in values)
 
     def is_list(self, name: str) -> bool:
-        """Whether a field is a list, where others have one value for all layers."""
+        """Whether a field is a list and not one value for all layers."""
         return isinstance(self._values.get(name), list | tuple)
 
     def items(self, name: str) -> list[object]:
@@ -164,7 +165,7 @@ class Fields:
         return value
 
     def inner(self, name: str) -> Fields:
-        """The fields of a configuration inside this one; `finish` looks for unread fields there, too."""
+        """The fields of a configuration inside this one; `finish` checks for unread fields there, too."""
         if not self.has(name):
             raise self.error(name, "is missing; it must be a configuration of its own")
         value = self._values[name]
@@ -175,17 +176,17 @@ class Fields:
         return inside
 
     def without(self, name: str) -> Fields:
-        """The same configuration without a field, which then was neither read nor unknown."""
+        """The same configuration without a field, which then counts neither as read nor as unknown."""
         self.has(name)
         self._values.pop(name, None)
         return self
 
     def ignore(self, names: Iterable[str]) -> None:
-        """Take more fields to change no matrix product, here and in configurations inside that are read later."""
+        """Add fields that change no matrix product, here and in inner configurations that are read later."""
         self._neutral |= frozenset(names)
 
     def finish(self) -> list[str]:
-        """The names of unknown fields that can't change the count, here and in the configurations inside.
+        """The names of unknown fields that can't change the count, here and in inner configurations.
 
         Raises ConfigError for a field that was neither read nor is known to change nothing.
         """

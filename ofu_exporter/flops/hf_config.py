@@ -1,7 +1,7 @@
 """Reads the fields that configurations of Hugging Face transformers have in common, for every family.
 
-Each function names the fields it reads. An absent field means what the model class in transformers
-(`configuration_*.py`) makes of it; the function says what that is.
+Each function names the fields that it reads. An absent field has the default of the model class in transformers
+(`configuration_*.py`), which the function states.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def windowed(layer: Layer, windows: Sequence[int | None]) -> tuple[Layer, ...]:
 
 
 def chunked(fields: Fields, layer: Layer, number: int) -> tuple[Layer, ...]:
-    """A layer each with attention inside chunks or over everything; absent layer_types: each fourth sees everything."""
+    """One layer each, with attention inside chunks or over everything. Without layer_types, each fourth layer sees
+    everything."""
     mixer, chunk = layer.mixer, fields.size("attention_chunk_size")
     if not isinstance(mixer, GroupedAttention):
         raise TypeError(f"no chunks of {mixer}")
@@ -100,7 +101,7 @@ def chunked(fields: Fields, layer: Layer, number: int) -> tuple[Layer, ...]:
 
 
 def per_layer(fields: Fields, name: str, number: int) -> tuple[int, ...]:
-    """A size of each layer: a list of them, or one for all. Raises ConfigError for a list of another length."""
+    """A size for each layer: from a list, or one for all. Raises ConfigError for a list of another length."""
     if not fields.is_list(name):
         return (fields.size(name),) * number
     sizes = fields.sizes(name)

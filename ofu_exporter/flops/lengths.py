@@ -1,8 +1,8 @@
 """Keeps the lengths of the sequences of one step, and computes how many tokens and pairs of tokens they make.
 
 The cost of a step depends on its lengths only through a few sums: T, the sum of the lengths, for everything that is
-done per token, and Q, the sum of their squares, for attention. Neither the longest nor the mean length times the batch
-size gives the cost of a batch of unequal lengths: both moments are needed.
+done per token, and Q, the sum of their squares, for attention. The longest or the mean length times the batch size
+does not give the cost of a batch of unequal lengths: both moments are needed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Moments:
 class Lengths:
     """The samples of one optimizer step over all GPUs, without padding.
 
-    A sample has a length per stream. Sequences that never meet in one attention may be samples of their
-    own, so a batch of texts and the images in them is `fixed(512, tokens=4096) + fixed(1024, image=1024)`.
+    A sample has a length per stream. Sequences that never attend to each other may be separate samples, so a batch of
+    texts and the images in them is `fixed(512, tokens=4096) + fixed(1024, image=1024)`.
     """
 
     samples: tuple[tuple[Sample, int], ...] = ()
     """Each different sample and how many there are of it."""
     moments: Moments | None = None
-    """Stands in the place of the samples, for a single stream."""
+    """Used instead of the samples, for a single stream."""
 
     def of(self, extent: Extent) -> Exact:
         """How many units of an extent the step has.
@@ -82,7 +82,7 @@ class Lengths:
         return frozenset(stream for sample, _ in self.samples for stream, _ in sample)
 
     def longest(self, stream: str = TOKENS) -> int:
-        """The longest length of a stream; the mean, where only moments are known, which no longest one is below."""
+        """The longest length of a stream. If only moments are known, the mean, which is a lower bound of it."""
         if self.moments is not None:
             return int(Fraction(self.moments.tokens) / self.moments.sequences)
         return max((dict(sample).get(stream, 0) for sample, _ in self.samples), default=0)
@@ -175,7 +175,7 @@ def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
 
 
 def _chunked(length: int, extent: Extent) -> Exact:
-    """Pairs inside chunks: in the whole ones, and in the rest behind them."""
+    """Pairs inside chunks: in the whole ones, and in the remainder."""
     whole_chunks, rest = divmod(length, extent.chunk or max(length, 1))
     each = pairs(extent.chunk or length, extent.causal, extent.window)
     return whole_chunks * each + pairs(rest, extent.causal, extent.window)

@@ -19,7 +19,7 @@ from ofu_exporter.values import quantities
 from ofu_exporter.values.gpu import Gpu
 
 SAME = 0.01
-"""Two peaks or ratios that differ by less than this share are taken for the same."""
+"""Two peaks or ratios that differ by less than this share count as the same."""
 
 BANDS = (
     (0.25, "below 25 %: something is wrong; look for communication, CPU stalls, a small batch"),
@@ -33,7 +33,7 @@ BANDS_FROM = "Hopper"
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a job goes, over all its GPUs. Exactly one of the three."""
+    """The speed of a job over all its GPUs. Exactly one of the three is given."""
 
     tokens_per_second: float | None = None
     """Tokens of the streams that a count per token divides by."""
@@ -71,7 +71,7 @@ class Utilization:
 
 
 def _hint(gpu: str) -> str:
-    """A hint at GPU names: those that the text is part of, else the nearest, else all."""
+    """A hint at GPU names: those that contain the text, otherwise the nearest, otherwise all."""
     import difflib  # noqa: PLC0415 - seldom needed, and milliseconds to import
 
     known = [name for each in gpu_models.ROWS for name in each.names]
@@ -111,7 +111,8 @@ def dense_peak(gpu: str, precision: str) -> float:
 def effective_peak(shares: Mapping[str, float], peaks: Mapping[str, float]) -> float:
     """The peak of mixed precision, eq. 12: sum(F_p) / sum(F_p / peak_p), F_p the FLOPs run in precision p.
 
-    Seconds at peak add up, so it's the harmonic mean weighted with FLOPs; weighting peaks or time is wrong.
+    Times at peak add up, so this is the harmonic mean weighted by FLOPs. A mean of the peaks, or one weighted by
+    time, is wrong.
 
     Raises ConfigError when the shares aren't above 0 or don't add up to 1.
     """
@@ -134,7 +135,7 @@ def utilization(
     """MFU and HFU of a job.
 
     `number` counts all GPUs that the job holds (world size, not data-parallel size; idle and standby ones too).
-    `precision` has the share of the FLOPs in each. `peak_flops`, per GPU, is divided by instead of the table's peak.
+    `precision` has the share of the FLOPs in each. `peak_flops`, per GPU, replaces the table's peak.
 
     Raises ConfigError for everything that `Pace`, `dense_peak` and `effective_peak` refuse.
     """
@@ -161,7 +162,7 @@ def _count_warnings(count: Count | Total) -> Sequence[str]:
 
 
 def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -> list[str]:
-    """What is wrong with a peak that the user gave, where it isn't the dense one of the precisions in use.
+    """What is wrong with a peak that the user gave, if it is not the dense one of the precisions in use.
 
     Empty for a GPU or precision that the table doesn't know.
     """
@@ -187,7 +188,7 @@ def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -
 
 
 def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:
-    """What a ratio says about its own inputs."""
+    """What a ratio shows about its own inputs."""
     found = []
     if mfu > 1 or hfu > 1:
         which = "MFU" if mfu > 1 else "HFU"
@@ -203,7 +204,7 @@ def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:
 
 
 def hint(count: Count, mfu: float, gpu: str) -> str | None:
-    """KempnerForge's hint, where its bands were found: a dense model that trains on GPUs of the H100's class."""
+    """KempnerForge's hint, only for the jobs of its bands: a dense model that trains on GPUs of the H100's class."""
     row = gpu_models.find(Gpu(index="", uuid="", name=gpu))
     is_dense = count.parameters.total == count.parameters.active
     trains = any(line.backward for line in count.lines)

@@ -1,4 +1,4 @@
-"""Measures how far a reported MFU and an OFU are from what a cause would make of them, in standard errors."""
+"""Measures how far a reported MFU and an OFU are from the values that a cause would give, in standard errors."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 COUNTED = 0.01
-"""The error of an MFU that is computed from a throughput, as a share of it."""
+"""The relative error of an MFU that is computed from a throughput."""
 DIGITS = 0.0005
-"""Its absolute error: jobs report three digits behind the point."""
+"""Its absolute error: jobs report three digits after the decimal point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ def of_report(reported: float, right: float, ratio: Ratio) -> float:
 def of_hardware(
     mfu: float, seen: tuple[float, float], ratio: Ratio, tiles: tuple[float, float]
 ) -> float:
-    """Standard errors between OFU and the OFU that an MFU over it makes.
+    """Standard errors between OFU and the OFU that follows from an MFU and a ratio.
 
-    The error of OFU is one of OFU itself. That of a ratio is not symmetric, and has no bound where OFU is near 0,
-    so the two are compared as OFU. `seen` is OFU with its error, `tiles` the logarithm of what tiles take, with its
+    The error is known for OFU itself. The error of a ratio is not symmetric, and has no bound if OFU is close to 0.
+    So the two are compared as OFU. `seen` is OFU with its error, `tiles` the logarithm of the tiles' share with its
     error.
     """
     (ofu, standard_error), (shift, spread) = seen, tiles

@@ -1,4 +1,4 @@
-"""Makes the terms of MobileNetV5-300M, the vision tower of Gemma 3n: convolutions and attention with one head of keys.
+"""Makes the terms of MobileNetV5-300M, the vision tower of Gemma 3n: convolutions, and attention with one key head.
 
 Four stages over an image of 768 pixels to a side. A block widens its channels, convolves each on its own and narrows
 them again; attention has keys and values of one head, at half the resolution in the third stage. The outputs of the
@@ -17,7 +17,7 @@ from ofu_exporter.flops.products import linear, vector
 from ofu_exporter.flops.terms import Extent, Part, Term
 
 SIDE, STEM = 768, 64
-"""Pixels to a side of an image, and channels behind the first convolution."""
+"""Pixels per side of an image, and channels after the first convolution."""
 FEATURES = 256
 """Features of an image."""
 WIDTH = 2048
@@ -32,7 +32,7 @@ class Edge(NamedTuple):
 
 
 class Inverted(NamedTuple):
-    """An inverted residual: a kernel of each channel before and behind the widening, 0 where there is none."""
+    """An inverted residual: the kernels per channel before and after the widening; 0 = none."""
 
     before: int
     behind: int = 0
@@ -41,7 +41,7 @@ class Inverted(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """Attention of many heads of queries over one head of keys and values, which a convolution makes fewer."""
+    """Attention of many query heads over one head of keys and values, whose number a convolution reduces."""
 
     heads: int
     head_dim: int
@@ -79,7 +79,7 @@ def tower(stream: str) -> tuple[Term, ...]:
 
 
 def _shrinks(block: Block) -> bool:
-    """Whether a block's stride makes the image smaller; that of attention makes its keys fewer."""
+    """Whether a block's stride makes the image smaller. The stride of attention reduces its keys instead."""
     return not isinstance(block, Attention)
 
 
@@ -108,7 +108,7 @@ def _inverted(name: str, block: Inverted, inputs: int, outputs: int, side: int) 
         yield _of_each(f"{name}.behind", wide, smaller, block.behind)
     yield _convolution(f"{name}.project", wide, outputs, smaller)
     norms = bool(block.before) * inputs + (1 + bool(block.behind)) * wide + outputs
-    # What a block adds is scaled per channel.
+    # The output of a block is scaled per channel.
     yield vector(f"{name}.norms", norms + outputs, in_layers=False)
 
 
@@ -137,7 +137,7 @@ def _fusion(ends: list[tuple[int, int]]) -> Iterator[Term]:
 def _convolution(
     name: str, inputs: int, outputs: int, side: int, kernel: int = 1, bias: bool = False
 ) -> Term:
-    """A convolution over an output of side x side positions; of one position, a matrix."""
+    """A convolution over an output of side x side positions; with one position it is a matrix."""
     part = Part.PROJECTION if kernel == 1 else Part.CONVOLUTION
     one = linear(name, part, inputs * kernel**2, outputs, bias=bias, in_layers=False)
     used = replace(one.linear, used=side**2) if one.linear else None

@@ -1,4 +1,4 @@
-"""A model as a family describes it: its terms, or the shape that they follow from."""
+"""Describes a model as a family reads it: its terms, or the shape from which they follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ofu_exporter.flops.terms import TOKENS, Part, Per, Term
 
 
 class NotDefined(ConfigError):
-    """A convention that does not say what a model of this kind costs."""
+    """A convention that is not defined for a model of this kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Model:
     family: str
     architecture: str
     shape: Decoder | None = None
-    """Set where the model is, or ends in, a decoder; named conventions count from it."""
+    """Set if the model is or ends in a decoder. Named conventions count from it."""
     terms: tuple[Term, ...] = ()
     """The terms of everything that is not in the shape, in the order in which data flows."""
     towers: tuple[str, ...] = ("model",)
-    """The parts that can be frozen as one: the last is behind the others, which stand side by side."""
+    """The parts that can be frozen as one. The last one follows the others, which are side by side."""
     layers: int = 0
     """How many repeated layers the model has."""
     counted: tuple[str, ...] = (TOKENS,)
@@ -47,11 +47,11 @@ class Model:
     streams: tuple[str, ...] = (TOKENS,)
     """The streams whose lengths the user gives; every sample has the first of them."""
     longest: int | None = None
-    """Tokens of the longest sequence that the configuration says the model is made for; None where it says none."""
+    """Tokens of the longest sequence that the model is made for, by its configuration; None = not stated."""
     softmax_heads: int = 0
-    """Heads of all layers together, where the model is a vision transformer."""
+    """Heads of all layers together, if the model is a vision transformer."""
     notes: tuple[str, ...] = ()
-    """What a reader of any count of this model should know."""
+    """Warnings that go with every count of this model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +59,22 @@ class Counting:
     """What the user chooses about how the terms themselves are counted."""
 
     causal: bool | None = None
-    """True: causal, False: every pair, None: as the model attends and as the convention counts."""
+    """True = causal, False = every pair, None = as the model attends and as the convention counts."""
     predictions: bool = False
     """Whether multi-token-prediction layers are trained."""
     padded_vocab_size: int | None = None
-    """Rows of the head that are really multiplied, where a framework pads the vocabulary."""
+    """Rows of the head that are really multiplied, if a framework pads the vocabulary."""
 
 
 def check_causal(model: Model, counting: Counting) -> None:
-    """Raise ConfigError when causal attention is asked of a model that attends in both directions only."""
+    """Raise ConfigError if causal attention is wanted for a model that only attends in both directions."""
     if (
         counting.causal
         and model.shape is None
         and not any(term.extent.causal for term in model.terms)
     ):
         raise ConfigError(
-            f"causal: {model.architecture} attends in both directions; leave --causal away"
+            f"causal: {model.architecture} attends in both directions; leave --causal out"
         )
 
 
@@ -101,13 +101,13 @@ def decoder_only(model: Model, counting: Counting, convention: str) -> Decoder:
 
 
 def check_full_attention(counting: Counting, convention: str) -> None:
-    """Raise ConfigError where causal attention was asked of a convention that counts every pair."""
+    """Raise ConfigError if causal attention is wanted with a convention that counts every pair."""
     if counting.causal:
         raise ConfigError(f"causal: convention {convention} counts full attention by definition")
 
 
 def check_no_predictions(counting: Counting, convention: str) -> None:
-    """Raise ConfigError where multi-token prediction was asked of a convention that doesn't know it."""
+    """Raise ConfigError if multi-token prediction is wanted with a convention that doesn't count it."""
     if counting.predictions:
         raise ConfigError(
             f"predictions: convention {convention} does not count multi-token prediction"
@@ -152,9 +152,9 @@ def padded(model: Model, counting: Counting) -> Decoder | None:
 
 
 def parameters(model: Model, counting: Counting, terms: Sequence[Term] | None = None) -> Parameters:
-    """Parameters that the model stores; those of multi-token-prediction layers only where these are counted.
+    """Parameters that the model stores; those of multi-token-prediction layers only if these are counted.
 
-    `terms` are the model's own terms, where they're at hand already.
+    `terms` are the model's own terms, if they are already known.
     """
     own = own_terms(model, replace(counting, causal=None)) if terms is None else terms
     return Parameters(

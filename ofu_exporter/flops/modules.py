@@ -46,11 +46,11 @@ def output_size(
     """The spatial size of a convolution's output.
 
     (size + 2 padding - dilation (kernel - 1) - 1) // stride + 1, as torch.nn.Conv1d-3d have it; 'valid' is padding
-    0. 'same' pads dilation (kernel - 1) in sum, unevenly where that is odd, so the output is as large as the input;
-    halving it first, as DeepSpeed's profiler does, loses a row and a column under even kernels.
+    0. 'same' pads dilation (kernel - 1) in sum, unevenly if that is odd, so the output is as large as the input.
+    Halving it first, as DeepSpeed's profiler does, loses a row and a column with even kernels.
 
-    Raises ConfigError for a padding that is no number, 'same' or 'valid', 'same' with a stride, and a kernel
-    that is larger than its padded input.
+    Raises ConfigError for an unknown padding (neither a number, 'same' nor 'valid'), 'same' with a stride, and a
+    kernel that is larger than its padded input.
     """
     dims = len(input_size)
     sizes = _each("input_size", input_size, dims, 1)

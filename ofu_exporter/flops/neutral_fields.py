@@ -1,6 +1,6 @@
 """Lists the fields of public configurations that change no matrix product, so that no family has to read them.
 
-A family adds the fields that only it has. A field that can change the count must never stand here.
+A family adds the fields that only it has. A field that can change the count must never be listed here.
 """
 
 from __future__ import annotations

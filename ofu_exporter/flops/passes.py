@@ -23,7 +23,7 @@ class Recompute(str, Enum):
     SELECTIVE = "selective"
     """The attention cores only (arXiv:2205.05198, section 5)."""
     FULL = "full"
-    """Every layer; what stands outside the layers (embedding, head) keeps its activations."""
+    """Every layer; the parts outside the layers (embedding, head) keep their activations."""
 
 
 def check_recompute(forward_only: bool | None, recompute: Recompute | str | None) -> None:
@@ -46,7 +46,7 @@ ADAPTER_TARGETS = (
 
 @dataclass(frozen=True, slots=True)
 class Lora:
-    """Low-rank adapters (arXiv:2106.09685) beside frozen linear layers."""
+    """Low-rank adapters (arXiv:2106.09685) of frozen linear layers."""
 
     rank: int
     targets: tuple[str, ...] = ADAPTER_TARGETS
@@ -60,9 +60,9 @@ class Passes:
     forward_only: bool = False
     recompute: Recompute = Recompute.NONE
     recompute_layers: int | None = None
-    """How many layers are recomputed, each taken for an average one; None = all."""
+    """How many layers are recomputed, each counted as an average one; None = all."""
     frozen: frozenset[str] = frozenset()
-    """Towers whose weights are not trained; a frozen tower behind a trained one still passes gradients."""
+    """Towers whose weights are not trained. A frozen tower after a trained one still passes gradients."""
     lora: Lora | None = None
     repeats: int = 1
     """How often the model runs per step and sample: timesteps, guidance passes, epochs over one batch."""
@@ -70,7 +70,9 @@ class Passes:
     def __post_init__(self) -> None:
         check_recompute(self.forward_only, self.recompute)
         if self.recompute is Recompute.NONE and self.recompute_layers is not None:
-            raise ConfigError("recompute_layers: say with recompute what is recomputed in them")
+            raise ConfigError(
+                "recompute_layers: also give recompute, which says what is recomputed in them"
+            )
         if self.lora is not None and self.lora.rank < 1:
             raise ConfigError(f"lora rank: {self.lora.rank} is below 1")
         if self.repeats < 1:
@@ -101,8 +103,8 @@ def plan(
 ) -> list[TermPasses]:
     """The passes of a step over each term, adapters included.
 
-    `towers` are all towers: the last is behind the others, which stand side by side. `layers` is the number of the
-    model's layers. With `recompute_all` full recomputation runs the whole forward pass again, not only the layers.
+    `towers` are all towers. The last one follows the others, which are side by side. `layers` is the number of the
+    model's layers. With `recompute_all`, full recomputation repeats the whole forward pass, not only the layers.
 
     Raises ConfigError for a tower, a target or a number of layers that the model does not have.
     """
@@ -135,7 +137,7 @@ def _recomputed(run: TermPasses, passes: Passes, share: Fraction, everything: bo
 
 
 def _reached(towers: tuple[str, ...], trained: set[str]) -> set[str]:
-    """Towers that a gradient passes through: the trained ones, and the last, which is behind all the others."""
+    """Towers that a gradient passes through: the trained ones, and the last, which follows all the others."""
     return {*trained, towers[-1]} if trained else set()
 
 

@@ -41,7 +41,7 @@ def linear(  # noqa: PLR0913 - all that describes a linear layer
 
 
 def reused(name: str, part: Part, inputs: int, outputs: int, stored: int, used: int) -> Term:
-    """Matrices without biases that a token goes through more often than there are of them: shared blocks."""
+    """Matrices without biases that a token goes through several times: shared blocks."""
     term = linear(name, part, inputs, outputs, times=stored, used=used)
     return replace(term, active=term.parameters)
 

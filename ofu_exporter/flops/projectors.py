@@ -20,8 +20,8 @@ FEATURES = "features"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What a tower gives, and the width that the language model takes."""
+class TowerOutput:
+    """The output of a tower, and the width that the language model needs."""
 
     fields: Fields
     """The configuration of the whole model."""
@@ -29,22 +29,22 @@ class Seen:
     """That of the tower."""
     hidden: int
     patches: int
-    """Patches of one image; 0 where images have any size."""
+    """Patches of one image; 0 if images have any size."""
     special: int
     out: int
 
 
-class Projected(NamedTuple):
+class Projection(NamedTuple):
     """A projector's terms."""
 
     terms: tuple[Term, ...]
     tokens: int
-    """Features of one image; 0 where images have any size."""
+    """Features of one image; 0 if images have any size."""
     merged: int = 1
     """Patches that are one feature."""
 
 
-Projector = Callable[[Seen], Projected]
+Projector = Callable[[TowerOutput], Projection]
 """Reads the projector of a model."""
 
 
@@ -73,77 +73,77 @@ def _layers(fields: Fields, default: int) -> int:
     return 1
 
 
-def _selected(seen: Seen, default: str) -> int:
+def _selected(tower: TowerOutput, default: str) -> int:
     """Features of one image: all tokens, or without the first."""
-    strategy = seen.fields.word("vision_feature_select_strategy", ("default", "full"), default)
-    return seen.patches + seen.special - (strategy == "default")
+    strategy = tower.fields.word("vision_feature_select_strategy", ("default", "full"), default)
+    return tower.patches + tower.special - (strategy == "default")
 
 
 def _two(inputs: int, between: int, out: int, bias: bool = True) -> tuple[Term, Term]:
     return _matrix("linear_1", inputs, between, bias), _matrix("linear_2", between, out, bias)
 
 
-def llava(seen: Seen) -> Projected:
+def llava(tower: TowerOutput) -> Projection:
     """LLaVA: two linear layers on every patch."""
-    bias = seen.fields.flag("multimodal_projector_bias", default=True)
-    wide = _layers(seen.fields, -2) * seen.hidden
-    return Projected(_two(wide, seen.out, seen.out, bias), _selected(seen, "default"))
+    bias = tower.fields.flag("multimodal_projector_bias", default=True)
+    wide = _layers(tower.fields, -2) * tower.hidden
+    return Projection(_two(wide, tower.out, tower.out, bias), _selected(tower, "default"))
 
 
-def llava_next(seen: Seen) -> Projected:
+def llava_next(tower: TowerOutput) -> Projection:
     """LLaVA-NeXT and OneVision: the same, and a vector that ends each row of patches."""
-    made = llava(seen)
-    newline = vector("projector.newline", seen.out, in_layers=False)
+    made = llava(tower)
+    newline = vector("projector.newline", tower.out, in_layers=False)
     return made._replace(terms=(*made.terms, newline))
 
 
-def vip_llava(seen: Seen) -> Projected:
+def vip_llava(tower: TowerOutput) -> Projection:
     """ViP-LLaVA: several layers of the tower side by side, normalised."""
-    wide = _layers(seen.fields, -2) * seen.hidden
-    terms = (_norm(layer_norm(wide)), *_two(wide, seen.out, seen.out))
-    return Projected(terms, seen.patches + seen.special - 1)
+    wide = _layers(tower.fields, -2) * tower.hidden
+    terms = (_norm(layer_norm(wide)), *_two(wide, tower.out, tower.out))
+    return Projection(terms, tower.patches + tower.special - 1)
 
 
-def pali_gemma(seen: Seen) -> Projected:
+def pali_gemma(tower: TowerOutput) -> Projection:
     """PaliGemma: one linear layer on every patch."""
-    outputs = seen.vision.size("projection_dim", default=seen.out)
-    if outputs != seen.out:
-        raise seen.vision.error("projection_dim", f"contradicts the language model's {seen.out}")
-    return Projected((_matrix("linear", seen.hidden, seen.out, True),), seen.patches)
+    outputs = tower.vision.size("projection_dim", default=tower.out)
+    if outputs != tower.out:
+        raise tower.vision.error("projection_dim", f"contradicts the language model's {tower.out}")
+    return Projection((_matrix("linear", tower.hidden, tower.out, True),), tower.patches)
 
 
-def gemma_3(seen: Seen) -> Projected:
+def gemma_3(tower: TowerOutput) -> Projection:
     """Gemma 3: the mean over neighbouring patches, normalised, and one matrix."""
-    tokens = seen.fields.size("mm_tokens_per_image")
+    tokens = tower.fields.size("mm_tokens_per_image")
     if isqrt(tokens) ** 2 != tokens:
-        raise seen.fields.error("mm_tokens_per_image", f"{tokens} is not a square")
-    return Projected((_norm(seen.hidden), _matrix("linear", seen.hidden, seen.out)), tokens)
+        raise tower.fields.error("mm_tokens_per_image", f"{tokens} is not a square")
+    return Projection((_norm(tower.hidden), _matrix("linear", tower.hidden, tower.out)), tokens)
 
 
-def _side_by_side(seen: Seen, side: int) -> tuple[int, int]:
+def _side_by_side(tower: TowerOutput, side: int) -> tuple[int, int]:
     """Width and number of features of side x side patches."""
-    if seen.patches % side**2:
-        raise seen.fields.error(
-            "vision_config", f"has {seen.patches} patches, no whole {side}x{side}"
+    if tower.patches % side**2:
+        raise tower.fields.error(
+            "vision_config", f"has {tower.patches} patches, no whole {side}x{side}"
         )
-    return seen.hidden * side**2, seen.patches // side**2
+    return tower.hidden * side**2, tower.patches // side**2
 
 
-def cohere(seen: Seen) -> Projected:
+def cohere(tower: TowerOutput) -> Projection:
     """Command A Vision: neighbouring patches side by side, a gated block."""
-    wide, tokens = _side_by_side(seen, seen.fields.size("downsample_factor"))
-    between = seen.fields.size("alignment_intermediate_size", default=seen.out)
+    wide, tokens = _side_by_side(tower, tower.fields.size("downsample_factor"))
+    between = tower.fields.size("alignment_intermediate_size", default=tower.out)
     up, down = (
         _matrix("linear_1", wide, between, True),
-        _matrix("linear_2", between // 2, seen.out, True),
+        _matrix("linear_2", between // 2, tower.out, True),
     )
-    return Projected((up, down), tokens)
+    return Projection((up, down), tokens)
 
 
-def aya(seen: Seen) -> Projected:
+def aya(tower: TowerOutput) -> Projection:
     """Aya Vision: the same, normalised."""
-    made = cohere(seen)
-    wide = seen.hidden * seen.fields.size("downsample_factor") ** 2
+    made = cohere(tower)
+    wide = tower.hidden * tower.fields.size("downsample_factor") ** 2
     return made._replace(terms=(_norm(layer_norm(wide)), *made.terms))
 
 
@@ -156,99 +156,101 @@ def _shuffle(fields: Fields, name: str) -> int:
     return side
 
 
-def intern(seen: Seen) -> Projected:
+def intern(tower: TowerOutput) -> Projection:
     """InternVL: neighbouring patches side by side, normalised, two linear layers."""
-    side = _shuffle(seen.fields, "downsample_ratio")
-    features = replace(seen, patches=_selected(seen, "default"), special=0)
+    side = _shuffle(tower.fields, "downsample_ratio")
+    features = replace(tower, patches=_selected(tower, "default"), special=0)
     wide, tokens = _side_by_side(features, side)
-    return Projected((_norm(layer_norm(wide)), *_two(wide, seen.out, seen.out)), tokens)
+    return Projection((_norm(layer_norm(wide)), *_two(wide, tower.out, tower.out)), tokens)
 
 
-def idefics(seen: Seen) -> Projected:
+def idefics(tower: TowerOutput) -> Projection:
     """Idefics3 and SmolVLM: neighbouring patches side by side, one matrix."""
-    wide, tokens = _side_by_side(seen, seen.fields.size("scale_factor"))
-    return Projected((_matrix("linear", wide, seen.out),), tokens)
+    wide, tokens = _side_by_side(tower, tower.fields.size("scale_factor"))
+    return Projection((_matrix("linear", wide, tower.out),), tokens)
 
 
-def llama_4(seen: Seen) -> Projected:
+def llama_4(tower: TowerOutput) -> Projection:
     """Llama 4: neighbouring patches side by side, an MLP in the tower, one matrix."""
-    wide, tokens = _side_by_side(seen, _shuffle(seen.vision, "pixel_shuffle_ratio"))
+    wide, tokens = _side_by_side(tower, _shuffle(tower.vision, "pixel_shuffle_ratio"))
     between, outputs = (
-        seen.vision.size("projector_input_dim"),
-        seen.vision.size("projector_output_dim"),
+        tower.vision.size("projector_input_dim"),
+        tower.vision.size("projector_output_dim"),
     )
-    if seen.vision.size("intermediate_size") != wide:
-        raise seen.vision.error(
+    if tower.vision.size("intermediate_size") != wide:
+        raise tower.vision.error(
             "intermediate_size", f"must be {wide}, the width of the shuffled patches"
         )
-    if seen.vision.size("vision_output_dim") != outputs:
-        raise seen.vision.contradiction(
+    if tower.vision.size("vision_output_dim") != outputs:
+        raise tower.vision.contradiction(
             "must be equal", "vision_output_dim", "projector_output_dim"
         )
     terms = (
         _matrix("fc1", wide, between),
         _matrix("fc2", between, outputs),
-        _matrix("linear_1", outputs, seen.out),
+        _matrix("linear_1", outputs, tower.out),
     )
-    return Projected(terms, tokens)
+    return Projection(terms, tokens)
 
 
-def mistral(seen: Seen) -> Projected:
+def mistral(tower: TowerOutput) -> Projection:
     """Mistral 3: neighbouring patches normalised and merged, two linear layers."""
-    merged = seen.fields.size("spatial_merge_size") ** 2
-    bias = seen.fields.flag("multimodal_projector_bias", default=False)
+    merged = tower.fields.size("spatial_merge_size") ** 2
+    bias = tower.fields.flag("multimodal_projector_bias", default=False)
     terms = (
-        _norm(seen.hidden),
-        _matrix("merge", merged * seen.hidden, seen.hidden),
-        *_two(_layers(seen.fields, -1) * seen.hidden, seen.out, seen.out, bias),
+        _norm(tower.hidden),
+        _matrix("merge", merged * tower.hidden, tower.hidden),
+        *_two(_layers(tower.fields, -1) * tower.hidden, tower.out, tower.out, bias),
     )
-    return Projected(terms, 0, merged)
+    return Projection(terms, 0, merged)
 
 
-def glm(seen: Seen) -> Projected:
+def glm(tower: TowerOutput) -> Projection:
     """GLM-4V: neighbouring patches merged by a convolution, one matrix, normalised, a gated block."""
     merged, width = (
-        seen.vision.size("spatial_merge_size") ** 2,
-        seen.vision.size("intermediate_size"),
+        tower.vision.size("spatial_merge_size") ** 2,
+        tower.vision.size("intermediate_size"),
     )
-    if seen.vision.size("out_hidden_size") != seen.out:
-        raise seen.vision.error("out_hidden_size", f"contradicts the language model's {seen.out}")
+    if tower.vision.size("out_hidden_size") != tower.out:
+        raise tower.vision.error("out_hidden_size", f"contradicts the language model's {tower.out}")
     terms = (
-        _matrix("downsample", merged * seen.hidden, seen.out, True),
-        _matrix("linear", seen.out, seen.out),
-        _norm(layer_norm(seen.out)),
-        _matrix("gate_proj", seen.out, width),
-        _matrix("up_proj", seen.out, width),
-        _matrix("down_proj", width, seen.out),
+        _matrix("downsample", merged * tower.hidden, tower.out, True),
+        _matrix("linear", tower.out, tower.out),
+        _norm(layer_norm(tower.out)),
+        _matrix("gate_proj", tower.out, width),
+        _matrix("up_proj", tower.out, width),
+        _matrix("down_proj", width, tower.out),
     )
-    return Projected(terms, 0, merged)
+    return Projection(terms, 0, merged)
 
 
-def kimi(seen: Seen) -> Projected:
+def kimi(tower: TowerOutput) -> Projection:
     """Kimi K2.5: patches normalised, neighbours side by side, two linear layers."""
-    sides = seen.vision.sizes("merge_kernel_size")
-    merged, normed = prod(sides), seen.fields.size("projection_hidden_size")
-    if normed != seen.hidden:
-        raise seen.fields.error("projection_hidden_size", f"contradicts the tower's {seen.hidden}")
-    wide = merged * seen.hidden
-    return Projected((_norm(layer_norm(normed)), *_two(wide, wide, seen.out)), 0, merged)
+    sides = tower.vision.sizes("merge_kernel_size")
+    merged, normed = prod(sides), tower.fields.size("projection_hidden_size")
+    if normed != tower.hidden:
+        raise tower.fields.error(
+            "projection_hidden_size", f"contradicts the tower's {tower.hidden}"
+        )
+    wide = merged * tower.hidden
+    return Projection((_norm(layer_norm(normed)), *_two(wide, wide, tower.out)), 0, merged)
 
 
-def lfm(seen: Seen) -> Projected:
+def lfm(tower: TowerOutput) -> Projection:
     """LFM2-VL: neighbouring patches side by side, normalised or not, two linear layers."""
-    merged = seen.fields.size("downsample_factor") ** 2
-    wide, bias = merged * seen.hidden, seen.fields.flag("projector_bias", default=True)
-    normed = seen.fields.flag("projector_use_layernorm", default=True)
-    between = seen.fields.size("projector_hidden_size")
-    terms = (_norm(normed * layer_norm(wide)), *_two(wide, between, seen.out, bias))
-    return Projected(terms, 0, merged)
+    merged = tower.fields.size("downsample_factor") ** 2
+    wide, bias = merged * tower.hidden, tower.fields.flag("projector_bias", default=True)
+    normed = tower.fields.flag("projector_use_layernorm", default=True)
+    between = tower.fields.size("projector_hidden_size")
+    terms = (_norm(normed * layer_norm(wide)), *_two(wide, between, tower.out, bias))
+    return Projection(terms, 0, merged)
 
 
-def gemma_4(seen: Seen) -> Projected:
+def gemma_4(tower: TowerOutput) -> Projection:
     """Gemma 4: the mean over neighbouring patches, taken as a product with a matrix of ones, and one matrix."""
-    for unused in ("attention_bias", "global_head_dim"):  # the class does not look at these
-        seen.vision.has(unused)
-    merged = seen.vision.size("pooling_kernel_size") ** 2
+    for unused in ("attention_bias", "global_head_dim"):  # the class does not read these
+        tower.vision.has(unused)
+    merged = tower.vision.size("pooling_kernel_size") ** 2
     extent = Extent(Per.PAIR, "image", merged=merged)
-    mean = Term("projector.mean", Part.CORE, extent, flops=2 * seen.hidden, in_layers=False)
-    return Projected((mean, _matrix("linear", seen.hidden, seen.out)), 0, merged)
+    mean = Term("projector.mean", Part.CORE, extent, flops=2 * tower.hidden, in_layers=False)
+    return Projection((mean, _matrix("linear", tower.hidden, tower.out)), 0, merged)

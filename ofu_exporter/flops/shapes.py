@@ -23,16 +23,16 @@ class GroupedAttention:
     qkv_bias: bool = False
     out_bias: bool = False
     key_bias: bool = True
-    """Whether keys have biases where queries and values do."""
+    """Whether keys have biases if queries and values do."""
     norm_parameters: int = 0
     """Parameters of query and key norms, and of attention sinks."""
     key_values: int = 2
-    """Projections of keys and values: 1 where the keys are the values, 0 where both are another layer's (Gemma 4)."""
+    """Projections of keys and values: 1 if the keys are the values, 0 if both are another layer's (Gemma 4)."""
     gated: bool = False
     """Whether a gate as wide as the queries multiplies the output (Qwen3-Next)."""
     window: int | None = None
     chunk: int | None = None
-    """Tokens of a chunk outside of which nothing is attended to (windows of an image, local layers of Llama 4)."""
+    """Tokens of a chunk; attention stays inside it (windows of an image, local layers of Llama 4)."""
 
     @property
     def query_dim(self) -> int:
@@ -64,9 +64,9 @@ class LatentAttention:
     value_dim: int
     bias: bool = False
     keys: int | None = None
-    """How many keys a query attends to, where an indexer chooses them."""
+    """How many keys a query attends to, if an indexer chooses them."""
     indexer: Indexer | None = None
-    """The layer's own; None where it uses another layer's choice."""
+    """The layer's own indexer; None if it uses another layer's choice."""
 
     @property
     def query_dim(self) -> int:
@@ -85,7 +85,7 @@ class Mamba2:
     conv_bias: bool = True
     bias: bool = False
     out_bias: bool | None = None
-    """Whether the projection out has a bias; None: as the one in."""
+    """Whether the output projection has a bias; None = like the input projection."""
     gate_norm: bool = True
     """Whether the gated output is normalised (not in Falcon-H1)."""
 
@@ -231,14 +231,14 @@ class Decoder:
     """Rows of a table of learned positions; 0 = positions are not learned."""
     embedding_norm_parameters: int = 0
     embedding_width: int | None = None
-    """Width of the embedding where it is not the hidden size and is projected to it (OPT-350M)."""
+    """Width of the embedding if it is not the hidden size and is projected to that (OPT-350M)."""
     head_bias: bool = False
     labels: int | None = None
-    """Rows of a classifier that stands in the place of the head over the vocabulary."""
+    """Rows of a classifier that replaces the head over the vocabulary."""
     predictions: int = 0
     """Depths of multi-token prediction that the configuration names (DeepSeek-V3, arXiv:2412.19437)."""
     prediction_layers: tuple[Layer, ...] = ()
-    """The layers of one depth where that is not one layer like the last."""
+    """The layers of one depth, if that is not one layer like the last."""
 
     @property
     def head_rows(self) -> int:

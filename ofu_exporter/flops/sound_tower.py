@@ -1,8 +1,8 @@
 """Makes the terms of the sound tower of Gemma 3n and 4: the Conformer of the Universal Speech Model.
 
 Two convolutions shorten the spectrogram; each layer has two MLPs, attention inside blocks of neighbouring frames, and a
-gated convolution. Per frame behind the convolutions and layer: 16 h^2 for the MLPs, 4 h^2 for attention, 3 h^2 + K h
-for the convolution. A block of W frames meets its C = W + left + right neighbours and F distances, whatever it is
+gated convolution. Per frame after the convolutions, and per layer: 16 h^2 for the MLPs, 4 h^2 for attention, 3 h^2 +
+K h for the convolution. A block of W frames meets its C = W + left + right neighbours and F distances, whatever it is
 padded with: W h (2 C + F). Sources: Conformer (arXiv:2005.08100), Universal Speech Model (arXiv:2303.01037),
 Transformer-XL (arXiv:1901.02860, appendix B, the distances), and the model classes in Hugging Face transformers.
 Stream: `audio`, frames of the spectrogram of one recording.
@@ -28,7 +28,7 @@ NEUTRAL = listed(
     """
 )
 NORMS = 9
-"""Norms of the hidden size per layer: two of each MLP, of attention and of the convolution, and one behind all."""
+"""Norms of the hidden size per layer: two for each MLP, for attention and for the convolution, and one at the end."""
 MLP_RATIO = 4
 Steps = tuple[tuple[int, int], ...]
 
@@ -48,7 +48,7 @@ class SoundTower(NamedTuple):
     layers: int
     hidden: int
     frames: Steps
-    """What shortens the spectrogram to the frames that the layers run on."""
+    """The convolutions that shorten the spectrogram to the frames on which the layers run."""
 
 
 class Local(NamedTuple):
@@ -159,7 +159,7 @@ def _convolutions(
         bins = (bins + 2 - wide) // stride + 1
         inputs, past = before * tall * wide, steps[: index + 1]
         one = frame_linear(f"conv{index}", part, inputs, channels, past, in_layers=False)
-        # It runs at each bin of a frame.
+        # The convolution runs at each bin of a frame.
         used = replace(one.linear, used=bins) if one.linear else None
         yield replace(one, flops=one.flops * bins, linear=used)
         yield vector(f"conv{index}.norm", channels, in_layers=False)

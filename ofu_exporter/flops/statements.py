@@ -22,33 +22,33 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of a framework. None = it is not stated and does not follow from the job's facts."""
+    """One statement of a framework. None = neither stated nor known from the job's facts."""
 
     step: int | None = None
     name: str = ""
-    """What the statement is about, where there are several: `actor`, `ref`, the labels of a counter."""
+    """What the statement is about, if there are several: `actor`, `ref`, the labels of a counter."""
     flops: float | None = None
     """FLOPs of one GPU over `seconds`."""
     seconds: float | None = None
     flops_per_second: float | None = None
     """FLOP/s of one GPU."""
     mfu: float | None = None
-    """MFU, with the right denominator where the framework's is wrong and the job's facts have the right one."""
+    """MFU. If the framework's denominator is wrong and the job's facts have the right one, that one is used."""
     hfu: float | None = None
-    """HFU in the place of MFU, where the framework sums up what the hardware ran."""
+    """HFU instead of MFU, if the framework sums up what the hardware ran."""
     notes: tuple[str, ...] = ()
     """What to know before comparing the statement."""
 
 
 def ratio(flops_per_second: float | None, job: JobFacts) -> float | None:
-    """FLOP/s of one GPU over its peak, None where either isn't known."""
+    """FLOP/s of one GPU over its peak; None if either is not known."""
     if flops_per_second is None or job.peak_flops is None:
         return None
     return flops_per_second / job.peak_flops
 
 
 def number(text: str, where: str) -> float:
-    """A number of at least 0. Raises ConfigError for other text, which says where it stands."""
+    """A number of at least 0. Raises ConfigError for other text, which names its place."""
     try:
         value = float(text)
     except ValueError as error:
@@ -59,7 +59,7 @@ def number(text: str, where: str) -> float:
 
 
 def found(statements: list[Statement], what: str) -> list[Statement]:
-    """The statements. Raises ConfigError, which says what is missing, when there are none."""
+    """The statements. If there are none, raises ConfigError, which says what is missing."""
     if not statements:
         raise ConfigError(f"no {what} in it")
     return statements

@@ -27,7 +27,7 @@ class Line:
     backward: Exact
     recomputed: Exact
     padding: Exact = 0
-    """FLOPs of padding tokens in all passes: the hardware runs them, nobody needs them."""
+    """FLOPs of padding tokens in all passes, which the hardware runs but the model does not need."""
 
     @property
     def model(self) -> Exact:
@@ -55,7 +55,7 @@ class Count:
 
     @property
     def hardware_flops_per_step(self) -> Exact:
-        """FLOPs that the hardware runs: also those of recomputed activations and of padding. The numerator of HFU."""
+        """FLOPs that the hardware runs, including recomputed activations and padding. The numerator of HFU."""
         more = (line.recomputed + line.padding for line in self.lines)
         return total((self.model_flops_per_step, *more))
 
@@ -71,7 +71,7 @@ class Count:
 
     @property
     def model_flops_per_sequence(self) -> Exact:
-        """Model FLOPs over the sequences of the step: the mean, where they are unequal."""
+        """Model FLOPs over the sequences of the step, which is the mean if they are unequal."""
         return whole(Fraction(self.model_flops_per_step) / self.sequences)
 
     def per_token(self, line: Line) -> Exact:
@@ -145,7 +145,7 @@ def read_file(path: Path, ignore: Iterable[str] = ()) -> Model:
 
 
 def _longest(config: Mapping[str, object]) -> int | None:
-    """The most tokens of a sequence that a configuration names, stretched as its rotary scaling says."""
+    """The longest sequence that a configuration names, in tokens, extended by its rotary scaling."""
     text = config.get("text_config", config)
     if not isinstance(text, Mapping):
         return None
@@ -161,7 +161,7 @@ def _longest(config: Mapping[str, object]) -> int | None:
 
 
 def _too_long(model: Model, lengths: Lengths) -> Iterable[str]:
-    """A warning of sequences that the model is not made for: a slip in the length, as a rule."""
+    """A warning about sequences that the model is not made for, usually a mistake in the length."""
     length = lengths.longest() if TOKENS in lengths.streams else 0
     if model.longest is not None and length > model.longest:
         yield f"sequences of {length} tokens are longer than the model's own maximum of {model.longest}"
@@ -182,9 +182,9 @@ def count(
 ) -> Count:
     """The FLOPs of one step.
 
-    `lengths` hold every sample of the step over all GPUs (global batch), without padding. Where the job pads,
-    `executed` holds the same samples with their padding. The streams whose length the configuration fixes (patches
-    of an image) are added to each sample.
+    `lengths` hold every sample of the step over all GPUs (global batch), without padding. If the job pads, `executed`
+    holds the same samples with their padding. The streams whose length the configuration fixes (patches of an image)
+    are added to each sample.
 
     Raises ConfigError for an unknown convention, one that isn't defined for the family (the error lists those that
     are), choices that contradict the convention or the model, and padding that makes a step smaller.

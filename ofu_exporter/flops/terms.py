@@ -1,7 +1,7 @@
-"""The terms that a count of FLOPs is the sum of: each is done once per token, per sequence or per pair of tokens.
+"""Defines the terms whose sum is a count of FLOPs. Each is done once per token, per sequence or per pair of tokens.
 
 A multiply-add is two FLOPs. Everything here is an integer or an exact fraction, so that a count equals another
-counter's formula to the last digit and not to a tolerance.
+counter's formula exactly, without a tolerance.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum
 from fractions import Fraction
 
 Exact = int | Fraction
-"""A whole number of FLOPs, or an exact fraction of one where a count was divided by tokens."""
+"""A whole number of FLOPs, or an exact fraction if a count was divided by tokens."""
 
 TOKENS = "tokens"
 """The stream of tokens of a model that has only one."""
@@ -36,7 +36,7 @@ class Part(str, Enum):
     MODULATION = "modulation"
     """Linear layers of a diffusion transformer that run once per sample, on the time embedding."""
     NORM = "norm"
-    """Parameters of normalisations and other vectors: no matrix product, hence no FLOPs."""
+    """Parameters of normalisations and other vectors: no matrix product, so no FLOPs."""
     PREDICTION = "prediction"
     """The projection that joins hidden state and embedding before a multi-token-prediction layer."""
     HEAD = "head"
@@ -53,11 +53,11 @@ class Per(str, Enum):
     CROSS = "cross"
     """Every pair of a token of one stream and a token of another of the same sample."""
     JOINT = "joint"
-    """Every pair of tokens of two streams that were put one behind the other."""
+    """Every pair of tokens of two concatenated streams."""
     SAMPLES = "samples"
-    """Every pair of two samples of the step, each with itself, too (contrastive losses)."""
+    """Every pair of samples of the step, including each sample with itself (contrastive losses)."""
     STEP = "step"
-    """Once where any sample has the stream: at least that, because each micro-batch does it anew."""
+    """Once per step if any sample has the stream. This is a lower bound, because each micro-batch does it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,8 @@ class Extent:
     causal: bool = False
     """PAIR: a query sees the keys up to its own position only."""
     window: int | None = None
-    """PAIR: a query sees only this many of these keys, the nearest and its own; on both sides if not causal."""
+    """PAIR: a query sees only this number of these keys, the nearest including its own; on both sides if not
+    causal."""
     chunk: int | None = None
     """PAIR: a query sees only keys in its own chunk of this many neighbouring tokens."""
     merged: int = 1
@@ -114,7 +115,7 @@ class Term:
     active: int = 0
     """The parameters that one token uses."""
     in_layers: bool = True
-    """Whether the term stands in the repeated layers, which activation recomputation runs again."""
+    """Whether the term is in the repeated layers, which activation recomputation runs again."""
     tower: str = "model"
     """The part of a composed model that is frozen or trained as one: `vision`, `language`, ..."""
     linear: Linear | None = None

@@ -1,7 +1,7 @@
 """Finds the row of a GPU in the table of models, and from it what the GPU is measured against.
 
-To add a model, add a row in `gpu_rows.py`. A device is recognised by equality, never by one name
-containing another: a wrong row makes every figure of that GPU wrong; an unknown card is only unrated.
+To add a model, add a row in `gpu_rows.py`. Names must be equal; one name that contains another does not match. A
+wrong row would make every figure of a GPU wrong, while an unknown card only has no rating.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SM_COUNT_TOLERANCE = 0.10
 MEMORY_TOLERANCE = 0.05
 CLOCK_TOLERANCE = 0.01
 _DOUBT = " †"
-"""Marks a peak that is disputed, and a clock that is not the one the published peak implies."""
+"""Marks a disputed peak, and a clock that the published peak does not imply."""
 
 _SEPARATORS = re.compile(r"[\W_]+")
 _VENDOR = re.compile(r"^nvidia (?=.)")
@@ -93,9 +93,10 @@ def find(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> GpuModel | None:
 
 
 def by_short_name(text: str) -> tuple[str, tuple[str, ...]] | None:
-    """The NVML name that a short name such as `H100` or `h100-pcie` is taken for, and the other models that it may be.
+    """The NVML name that a short name such as `H100` or `h100-pcie` stands for, and the other models that it may
+    mean.
 
-    Of several models the first of the table is taken, which is the one with SXM. None where no model is called so.
+    Of several models the first in the table is used, which is the SXM part. None if no model has this name.
     """
     short = "-".join(text.casefold().removeprefix("nvidia").split())
     rows = [row for row in ROWS if row.names and "-as-" not in row.key]
@@ -108,7 +109,7 @@ def by_short_name(text: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
-    """What a device is measured against; None = no row has a clock for it."""
+    """The rating that a device is measured against; None = no row has a clock for it."""
     row = find(gpu, extra)
     if row is None or row.tensor_clock_hz is None:
         return None
@@ -128,7 +129,8 @@ def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
 
 
 def estimate(gpu: Gpu) -> Rating | None:
-    """The card's own maximum SM clock for want of a row: for finding out a row's figures, not for an OFU."""
+    """A rating from the card's own maximum SM clock, without a row. It serves to find the figures of a new row, not
+    for an OFU."""
     own = gpu.max_sm_clock_hz
     return Rating({LOW_PRECISION: own, FP64: own}, {}, "estimated") if own else None
 
@@ -166,7 +168,8 @@ def _by_id(gpu: Gpu, rows: Sequence[GpuModel]) -> GpuModel | None:
 
 
 def _relabelled(gpu: Gpu) -> GpuModel | None:
-    """The row of a card whose name is another model's, found by what a false name cannot hide; None = not found.
+    """The row of a card that has another model's name, found by properties that a false name cannot hide; None = not
+    found.
 
     Memory has to fit as well, because SM counts alone repeat between generations of one die.
     """
@@ -179,10 +182,10 @@ def _relabelled(gpu: Gpu) -> GpuModel | None:
         if row.sm_count == gpu.sm_count
         and any(abs(gib - size) <= MEMORY_TOLERANCE * size for size in row.memory_gib)
     ]
-    # The card may hide these two as well, so each only narrows the choice where some row fits.
+    # The card may hide these two as well, so each is used only if some row fits it.
     rows = [row for row in rows if row.chip.compute_capability == gpu.compute_capability] or rows
     rows = [row for row in rows if _has_clock(row, gpu)] or rows
-    # A model that is known to be sold under false names explains a false name best.
+    # Prefer models that are known to be sold under false names.
     return _one_rating([row for row in rows if row.relabelled] or rows)
 
 
@@ -219,7 +222,8 @@ def _tensor_clock_hz(row: GpuModel, rated_hz: float, gpu: Gpu) -> float:
 
 
 def _rated_as(row: GpuModel, gpu: Gpu) -> str:
-    """The row, and what else of a device its clocks and peaks depend on: MIG, and SMs that are not the model's."""
+    """The row, and the other properties that a device's clocks and peaks depend on: MIG, and another number of SMs
+    than the model's."""
     if gpu.instance:
         return f"{row.key} MIG"
     reported = _sm_count(gpu)

@@ -2,8 +2,8 @@
 
 To add a model, add a row. Peaks are dense, never sparse, and per device: one GPU of a board that has several.
 A peak is SMs * FLOPs per cycle per SM * tensor clock; the clock of a row is the one that its published peak
-implies, which is often lower than the maximum SM clock that the driver reports. Where it is another clock, the
-table in the documentation marks it by itself.
+implies, which is often lower than the maximum SM clock that the driver reports. A row with another clock is marked
+automatically in the table of the documentation.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ PRECISIONS: Final = (
 )
 """Every precision a row may have. `_acc16` accumulates in 16 bits; bf16, fp16 and fp8 without it in 32."""
 IMPLIED = 0.005
-"""A row's peak may be off its published one by this much, relative, before its clock counts as another."""
+"""Largest relative difference between a row's peak and the published one at which its clock counts as the implied
+one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class GpuModel:
 
     @property
     def has_implied_clock(self) -> bool:
-        """Whether the tensor clock is the one that an undisputed published peak implies, but for rounding."""
+        """Whether an undisputed published peak implies the tensor clock, up to rounding."""
         precision = "bf16" if "bf16" in self.published_peak_flops else "fp16"
         published = self.published_peak_flops.get(precision)
         if published is None or precision in self.disputed or not self.chip.flops_per_cycle_per_sm:

@@ -1,7 +1,8 @@
-"""Works out what part of its GPU each MIG instance is, so that a divided GPU counts as one wherever GPUs are added up.
+"""Computes which part of its GPU each MIG instance is, so that a divided GPU counts as one GPU in every sum.
 
 An instance with G slices of a GPU with N has G/N of it, as in the column "Fraction of SMs" of NVIDIA's MIG User Guide.
-The SMs themselves are fewer: no instance can use all SMs of some GPUs, and the rest belongs to the GPU all the same.
+The SMs of the instances can be fewer: on some GPUs no instance can use the remaining SMs, but they still count as
+part of the GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SLICES_OF_MODELS: Mapping[str, int] = {
     "RTX-PRO-5000": 2,
     "RTX-PRO-4500": 2,
 }
-"""Slices of models that do not have what others of their chip have, by the key of their row."""
+"""Slices of models that differ from others with the same chip, by the key of their row."""
 _PROFILE = re.compile(r"(\d+)g\.\d+gb")
 
 
@@ -41,9 +42,9 @@ def shares(gpus: Iterable[Gpu], rows: Sequence[GpuModel] = ()) -> dict[GpuKey, S
 
 
 def _divided(instances: Sequence[Gpu], rows: Sequence[GpuModel]) -> dict[GpuKey, Share]:
-    """The shares of the instances of one GPU: by their slices, or all alike where these are not known of each.
+    """The shares of the instances of one GPU: by their slices, or equal shares if not all slices are known.
 
-    Slices that add up to more than the GPU has are not believed.
+    Slices that add up to more than the GPU has count as unknown.
     """
     total = _slices_of_gpu(instances[0], rows)
     slices = [_slices(each) for each in instances]

@@ -1,4 +1,4 @@
-"""Sums up, from profiles, what tiles add to the FLOPs of a job and in which precisions the job computes."""
+"""Sums over profiles what tiles add to the FLOPs of a job, and in which precisions the job computes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.values.reported import Bound
 
-NO_GRAMMAR = "its name is of no known grammar"
+NO_GRAMMAR = "its name fits no known grammar"
 OTHER = "other"
 """The family of a kernel whose name has no grammar, but whose FLOPs were counted."""
 UNKNOWN = "unknown"
@@ -41,7 +41,7 @@ class OverheadRow:
 
 @dataclass(frozen=True, slots=True)
 class Unattributed:
-    """Launches of a kernel on tensor pipes for which nobody knows what tiles add."""
+    """Launches of a kernel on tensor pipes whose tile overhead is not known."""
 
     kernel: str
     why: str
@@ -72,7 +72,7 @@ class Overhead:
 
     @property
     def overhead_ratio(self) -> float | None:
-        """The overhead of these rows, weighted with FLOPs; None where the sides of no product are known."""
+        """The overhead of these rows, weighted by FLOPs; None if no product has known sides."""
         return _ratio(self.executed_flops, self.theoretical_flops)
 
     @property
@@ -83,8 +83,8 @@ class Overhead:
     def precision_shares(self) -> dict[str, float]:
         """Shares of the executed FLOPs whose precision is known, largest first; empty when there are none.
 
-        They are of executed FLOPs because an adjusted OFU is an MFU against the effective peak of these
-        (arXiv:2605.20799, eq. 12).
+        Executed FLOPs are used because an adjusted OFU is an MFU against their effective peak (arXiv:2605.20799, eq.
+        12).
         """
         flops: dict[str, int] = {}
         for row in self.rows:
@@ -96,7 +96,8 @@ class Overhead:
 
     @property
     def attributed_share(self) -> float | None:
-        """Share of the time in kernels on tensor pipes that the overhead covers; of the launches, without times."""
+        """Share of the time in kernels on tensor pipes that the overhead covers; without times, share of the
+        launches."""
         known = self._complete
         every: list[OverheadRow | Unattributed] = [*self.rows, *self.unattributed]
         if seconds := math.fsum(each.seconds for each in every):

@@ -1,4 +1,4 @@
-"""Says why a GPU has no OFU where that lies in what the GPU is: a vGPU, without tensor pipes, or in no row."""
+"""Says why a GPU has no OFU because of its kind: it is a vGPU, has no tensor pipes, or is in no row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_WITH_TENSOR_PIPES = (7, 0)
 
 
 def explain(gpu: Gpu, reason: Reason, detail: str = "") -> tuple[Reason, str]:
-    """The reason and its detail, or those that lie in what the GPU is where they explain the given ones."""
+    """The given reason and detail, or those of the GPU's kind if these explain them."""
     if reason not in (Reason.NOT_SUPPORTED, Reason.NO_TENSOR_COUNTER, Reason.UNKNOWN_MODEL):
         return reason, detail
     if is_vgpu(gpu):
@@ -45,7 +45,7 @@ def has_no_tensor_pipes(gpu: Gpu) -> bool:
 
 
 def row_to_write(gpu: Gpu) -> str:
-    """The setting that gives an unknown model an OFU, as YAML in one line that lacks only the clock."""
+    """The setting that gives an unknown model an OFU, as one line of YAML in which only the clock is missing."""
     named = {"name": gpu.name or gpu.pci_device_id, "pci_device_id": gpu.pci_device_id}
     fields = [f"{key}: {json.dumps(value)}" for key, value in named.items() if value]
     if not fields:

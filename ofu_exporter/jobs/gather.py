@@ -28,7 +28,7 @@ MAX_ANSWER_BYTES = 4 << 20
 ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 0.5
 """Pause before the nodes are asked again on which the job has not ended yet."""
-NO_TOTALS = "answers with something else than a job's totals"
+NO_TOTALS = "answers with something other than a job's totals"
 
 
 class NodeAnswer(NamedTuple):

@@ -1,4 +1,4 @@
-"""Looks jobs up: those on the page now, and those that only the state file remembers."""
+"""Finds jobs: those on the page now, and those that only the state file remembers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JobBook:
     ) -> None:
         """`snapshot` returns the snapshot that is shown now, None before the first.
 
-        `left_out` is told why a job cannot be shown.
+        `left_out` is called with the reason why a job cannot be shown.
         """
         self._snapshot = snapshot
         self._node = node
@@ -39,7 +39,7 @@ class JobBook:
         return [each for each in totals if each is not None]
 
     def _totals(self, view: JobView, simulated: bool) -> JobTotals | None:
-        """A job's totals; None where one of its values cannot be, which costs no other job anything."""
+        """A job's totals; None if one of its values is impossible. Other jobs are not affected."""
         try:
             return totals_of(view, self._node, simulated)
         except ValueError as error:
@@ -71,7 +71,7 @@ class JobBook:
 
 
 def _with_end(record: JobTotals) -> JobTotals:
-    """A record from the file. One without an end ended while no agent watched, when it was last seen."""
+    """A record from the file. A job without an end ended while no agent ran; its end is when it was last seen."""
     if record.ended is not None:
         return record
     runs = tuple(

@@ -38,13 +38,13 @@ class ReportedMfu(BaseModel):
     point_utilization_seconds: NonNegativeFloat = 0.0
     """Their utilization seconds."""
     point_reads: NonNegativeFloat = 0.0
-    """How many such reads there are; the next two are the sums of their clocks and of the squares of these."""
+    """Number of such reads. The next two are the sums of their clocks and of the squared clocks."""
     point_hz: NonNegativeFloat = 0.0
     point_hz_squares: NonNegativeFloat = 0.0
     stderr_ratio: float | None = None
     """Standard error of the OFU of all that was compared; None where it is not known."""
     stderr_method: ErrorMethod | None = None
-    """How this error is known; unless it is measured, the limits of the verdict were widened."""
+    """How this error is known. Unless it is measured, the limits of the verdict are wider."""
     last: float | None = None
     """Unix time up to which the job has reported."""
     peak_flops: float | None = None
@@ -73,7 +73,7 @@ class ReportedMfu(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def mfu_ratio(self) -> float | None:
-        """Mean reported MFU; None where no OFU was observed beside it."""
+        """Mean reported MFU; None if no OFU was observed in the same time."""
         return ratio(self.mfu_seconds, self.gpu_seconds)
 
     @computed_field  # type: ignore[prop-decorator]
@@ -85,7 +85,7 @@ class ReportedMfu(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def adjusted_utilization_ratio(self) -> float | None:
-        """Mean OFU without what tiles add, from when the overhead was known.
+        """Mean OFU without the tile overhead, from when that overhead was known.
 
         With a lower bound of the overhead, the true value is at most this one.
         """
@@ -115,9 +115,9 @@ def reported_of(reports: ReportsView) -> ReportedMfu:
 
 
 def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | None:
-    """Sums are added; what describes a moment is from the part with the last report.
+    """Sums are added. Values of a moment are those of the part with the last report.
 
-    `gpus` is how many GPUs the compared GPU-seconds are of at least.
+    `gpus` is the least number of GPUs that the compared GPU-seconds belong to.
     """
     if not parts:
         return None
@@ -143,7 +143,7 @@ def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | 
 
 
 def _merged_adjusted(parts: Sequence[Adjusted]) -> Adjusted | None:
-    """Sums are added, the overhead is the last one; one lower bound makes the whole a lower bound."""
+    """Sums are added, and the overhead is the last one. If one part is a lower bound, so is the whole."""
     if not parts:
         return None
     return replace(

@@ -49,11 +49,11 @@ class Saved:
     """What a state file remembers for the agent that opens it."""
 
     jobs: tuple[JobTotals, ...]
-    """Jobs that had not ended when the file was last written, or that ended so short a time ago that they are shown."""
+    """Jobs that had not ended when the file was last written, or that ended recently enough to be shown."""
     counted_until: Mapping[GpuKey, float]
     """Monotonic time up to which each GPU was counted; empty after a reboot of the node."""
     watched_until: float | None = None
-    """Unix time of the last snapshot in the file: who held what after that, nobody has seen."""
+    """Unix time of the last snapshot in the file. No agent has seen who held which GPU after that."""
 
 
 class NewerFileError(sqlite3.OperationalError):
@@ -80,7 +80,7 @@ class StateFile:
         self._file = _identity(path)
 
     def is_there(self) -> bool:
-        """Whether the path still leads to this file: a file that was removed or replaced takes writes nobody reads."""
+        """Whether the path still leads to this file. Writes to a file that was removed or replaced would be lost."""
         is_same = self._file is not None and _identity(self._path) == self._file
         return is_same and self._lock.is_there()
 
@@ -98,7 +98,7 @@ class StateFile:
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def load(self, unix: float) -> Saved:
-        """The jobs to go on with if they still run or come back, and up to where the GPUs are counted."""
+        """The jobs to continue if they still run or come back, and the time up to which each GPU was counted."""
         rows = self._db.execute(
             "SELECT report, ended FROM jobs WHERE ended IS NULL OR ended > ? ORDER BY began",
             (unix - GRACE_SECONDS,),
@@ -106,14 +106,17 @@ class StateFile:
         watched = self._db.execute("SELECT until FROM watched").fetchone() or (None,)
         until = watched[0] if _is_past(watched[0], unix) else None
         if until is not watched[0]:
-            log.warning("the state file's last time is %a, which cannot be: left out", watched[0])
+            log.warning(
+                "the last time in the state file is %a, which is impossible: left out", watched[0]
+            )
         return Saved(_readable(rows), self._marks(), until)
 
     def _marks(self) -> dict[GpuKey, float]:
-        """Up to where each GPU was counted in this boot. A mark that cannot be is left out: the GPU is counted anew."""
+        """The time up to which each GPU was counted in this boot. An impossible time is left out, and the GPU is
+        counted from the start."""
         boot, now = boot_id(), time.monotonic()
         if not boot:
-            return {}  # nobody knows in which boot a mark was made
+            return {}  # without a boot id, it is not known in which boot a mark was made
         rows = self._db.execute(
             "SELECT uuid, instance, counted_until FROM gpus WHERE boot_id = ? LIMIT ?",
             (boot, MOST_ROWS),
@@ -125,13 +128,16 @@ class StateFile:
         }
         if len(marks) < len(rows):
             bad = len(rows) - len(marks)
-            log.warning("%d marks of GPUs in the state file cannot be and are left out", bad)
+            log.warning(
+                "%d times up to which GPUs were counted are impossible and are left out of the state file",
+                bad,
+            )
         return marks
 
     def save(
         self, jobs: Iterable[JobTotals], counted_until: Mapping[GpuKey, float], watched_until: float
     ) -> None:
-        """Write the totals of some jobs, and up to where the GPUs are counted, all or nothing."""
+        """Write the totals of some jobs, and the time up to which each GPU was counted, in one transaction."""
         boot = boot_id()
         with self._db:
             self._db.executemany(
@@ -152,7 +158,8 @@ class StateFile:
             self._db.execute("INSERT OR REPLACE INTO watched VALUES (0, ?)", (watched_until,))
 
     def prune(self, unix: float) -> None:
-        """Drop jobs that ended long ago, and the oldest above MOST_ROWS; a job that nobody sees any more has ended."""
+        """Drop jobs that ended long ago, and the oldest above MOST_ROWS. A job that was not seen for a while counts
+        as ended."""
         with self._db:
             self._db.execute(
                 "UPDATE jobs SET ended = updated WHERE ended IS NULL AND updated < ?",
@@ -183,7 +190,7 @@ class StateFile:
 
 
 def _is_past(value: object, now: float) -> bool:
-    """Whether a value of a row is a time that has been; no number, NaN and what lies ahead are not."""
+    """Whether a value of a row is a time in the past. NaN, a time in the future and anything but a number are not."""
     return isinstance(value, (int, float)) and 0 <= value <= now
 
 
@@ -211,7 +218,7 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
             log.warning("a job in the state file cannot be read and is left out")
             continue
         if ended is not None and not _is_past(ended, math.inf):
-            log.warning("job %s in the state file has no time of its end: left out", job.job_id)
+            log.warning("job %s in the state file has an impossible end: left out", job.job_id)
             continue
         if job.counts_instances_whole:
             log.warning(
@@ -226,13 +233,13 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
 def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
     """Look a job up in a state file without writing to it. Raises sqlite3.Error.
 
-    Where an older agent has a file of its own beside a newer one's, it has the jobs of the time since.
+    If an older agent has its own file next to a newer one's, its jobs are those of the time since the rollback.
     """
-    beside = beside_newer(path)
+    beside = own_version_path(path)
     if not beside.exists():
         return _found_in(path, job_id)
     newer: tuple[JobTotals, ...] = ()
-    with suppress(sqlite3.Error):  # its tables may be others
+    with suppress(sqlite3.Error):  # it may have other tables
         newer = _found_in(path, job_id)
     return (*newer, *_found_in(beside, job_id))
 
@@ -245,22 +252,22 @@ def _found_in(path: Path, job_id: str) -> tuple[JobTotals, ...]:
         db.close()
 
 
-def beside_newer(path: Path) -> Path:
-    """The file of this version beside a state file that a newer version made."""
+def own_version_path(path: Path) -> Path:
+    """The file of this version in the folder of a state file that a newer version made."""
     return path.with_name(f"{path.name}.v{_VERSION}")
 
 
 def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:
     """Open a state file. A damaged one is set aside first; `set_aside` is told its new path.
 
-    A newer version's file stays as it is, and one of this version is opened beside it.
+    A newer version's file stays as it is, and a file of this version in the same folder is opened.
     Raises sqlite3.Error, OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         return _sound(path, set_aside)
     except NewerFileError as error:
-        beside = beside_newer(path)
+        beside = own_version_path(path)
         log.warning(
             "state file %s is of a newer version of this program (%s) and is left alone: %s is used",
             *(path, error, beside.name),
@@ -269,7 +276,7 @@ def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -
 
 
 def _sound(path: Path, set_aside: Callable[[Path], None]) -> StateFile:
-    """Open a state file, a new one where it is damaged. Raises sqlite3.Error, OSError."""
+    """Open a state file, or a new one if it is damaged. Raises sqlite3.Error, OSError."""
     try:
         return StateFile(path)
     except sqlite3.OperationalError:

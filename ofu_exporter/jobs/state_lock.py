@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class StateLock:
-    """A lock beside the state file, held until `close` or the end of the process, however that ends.
+    """A lock file next to the state file, held until `close` or the end of the process, even if that is killed.
 
     The database itself is not locked: `job show` reads it while an agent runs.
     """
@@ -36,7 +36,7 @@ class StateLock:
             return False
 
     def close(self) -> None:
-        """Give the lock up. To call this again does no harm."""
+        """Release the lock. Calling this again does no harm."""
         if self._handle >= 0:
             os.close(self._handle)
         self._handle = -1

@@ -1,4 +1,4 @@
-"""Writes the state file on a thread of its own, now and then and when a job ends."""
+"""Writes the state file on a thread of its own, at intervals and when a job ends."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class StateWriter:
         self._thread.join(timeout)
 
     def find(self, job_id: str) -> tuple[JobTotals, ...]:
-        """Look a job up that may have left the page; empty when the file cannot be read.
+        """Find a job that may have left the page; empty if the file cannot be read.
 
-        Nobody waits here for a disk that hangs under the writer: the caller holds a thread of the server.
+        This never waits for a writer whose disk hangs, because the caller runs on a thread of the server.
         """
         return self._attempt(lambda store: store.find(job_id), (), patience=BUSY_SECONDS)
 
@@ -105,7 +105,7 @@ class StateWriter:
         return True
 
     def _totals(self, views: Sequence[JobView], simulated: bool) -> list[JobTotals]:
-        """The jobs as documents. A job with a value that cannot be is left out and costs no other job anything."""
+        """The jobs as documents. A job with an impossible value is left out; other jobs are not affected."""
         made: list[JobTotals] = []
         left_out: set[_Record] = set()
         for view in views:
@@ -122,7 +122,7 @@ class StateWriter:
     def _attempt(
         self, work: Callable[[StateFile], ResultT], otherwise: ResultT, patience: float = -1
     ) -> ResultT:
-        """Work on the store. A failure is counted and logged once; what is in memory goes on.
+        """Work on the store. A failure is counted and logged once, and does not affect the totals in memory.
 
         `patience` is how many seconds to wait for other threads that work on it; -1 = without a limit.
         """
@@ -140,9 +140,9 @@ class StateWriter:
             self._lock.release()
 
     def _opened(self) -> StateFile:
-        """The store. A store that is opened anew gets all jobs on the page, those that ended too."""
+        """The store. A newly opened store gets all jobs on the page, including those that have ended."""
         if self._store is not None and not self._store.is_there():
-            log.error("state file %s was removed or replaced: opened anew", self._path)
+            log.error("state file %s was removed or replaced: opened again", self._path)
             self._close()
         if self._store is None:
             self._ended.clear()

@@ -1,4 +1,4 @@
-"""Puts a job's totals in words: one line for a comment field, and a text for people."""
+"""Writes a job's totals as one line for a comment field, and as a text for people."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
 
 
 def _error_lines(reported: ReportedMfu) -> list[str]:
-    """What is said of an error that was not measured."""
+    """The lines about a standard error that was not measured."""
     wider = "so the limits of the verdict are wider"
     if reported.stderr_method is ErrorMethod.ESTIMATED:
         error = percent(reported.stderr_ratio)

@@ -1,4 +1,4 @@
-"""A job's totals as JSON, which the API answers with, the state file keeps and a summary is made of."""
+"""A job's totals as JSON, which the API serves, the state file keeps and summaries are made from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GpuTotals(BaseModel):
     gpu_instance: str = ""
     node: str = ""
     share_ratio: PositiveFloat | None = None
-    """Part of a whole GPU that the device counted as last; None of a MIG instance in totals of versions that counted
+    """Part of a whole GPU that the device last counted as; None for a MIG instance in totals of versions that counted
     it as a whole GPU."""
     held_seconds: NonNegativeFloat
     observed_seconds: NonNegativeFloat
@@ -52,12 +52,12 @@ class GpuTotals(BaseModel):
 
 
 class RunTotals(BaseModel):
-    """One run of a job on one node: a scheduler may begin a job anew under the same id."""
+    """One run of a job on one node: a scheduler may start a job again under the same id."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     uid: str = ""
-    """By this the scheduler tells runs apart."""
+    """What the scheduler tells runs apart by."""
     node: str = ""
     began: float
     """Unix time at which the run was first seen."""
@@ -100,7 +100,7 @@ class JobTotals(BaseModel):
     updated: float
     gpus: tuple[GpuTotals, ...] = ()
     runs: tuple[RunTotals, ...] = ()
-    """Every run that the totals are of, on every node, in the order in which they began."""
+    """Every run that the totals cover, on every node, in the order in which they began."""
     distribution: dict[int, NonNegativeFloat] = Field(default_factory=dict)
     """Observed GPU-seconds by the OFU of their window, in steps of half a percentage point."""
     reported: ReportedMfu | None = None
@@ -125,13 +125,13 @@ class JobTotals(BaseModel):
 
     @property
     def counts_instances_whole(self) -> bool:
-        """Whether a MIG instance counts as a whole GPU in these sums, as in versions that did not weigh."""
+        """Whether a MIG instance counts as a whole GPU in these sums, as in versions without shares."""
         return any(gpu.gpu_instance and gpu.share_ratio is None for gpu in self.gpus)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def observed_ratio(self) -> float | None:
-        """Share of the time for which the job had its GPUs, without that before it ran, in which OFU was measured."""
+        """Share of the held time in which OFU was measured; the waiting time does not count as held here."""
         ran = math.fsum(gpu.held_seconds - (gpu.waiting_seconds or 0.0) for gpu in self.gpus)
         return ratio(self.gpu_seconds, ran)
 
@@ -144,7 +144,7 @@ class JobTotals(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def window_percentiles(self) -> dict[str, float]:
-        """OFU that a window stayed below in 10, 50 and 90 % of the observed time."""
+        """Percentiles: in 10, 50 and 90 % of the observed time, the OFU of a window was below them."""
         if not self.distribution:
             return {}
         return {f"p{percent}": self._percentile(percent) for percent in PERCENTILES}

@@ -1,1 +1,1 @@
-"""Takes in what a job reports of itself, in whatever way the report comes, and compares it with OFU."""
+"""Takes in the reports of jobs, from whichever way they come, and compares them with OFU."""

@@ -1,4 +1,4 @@
-"""Takes in what jobs report of themselves, and compares it with the OFU of their GPUs."""
+"""Takes in the reports of jobs, and compares them with the OFU of the jobs' GPUs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ofu_exporter.values.reported import Causes, Compared
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 EXPLAINED_AT_ONCE = 2
-"""Most jobs whose causes are looked for in one tick, which the others wait for."""
+"""Most jobs whose causes are looked for in one tick, because all other jobs wait for it."""
 REPORTS_PER_SECOND = 200.0
 """Most reports of one job."""
 REPORTS_AT_ONCE = 400
@@ -42,11 +42,11 @@ UNOWNED = ""
 """Stands for the scheduler of a job that owns no GPU here."""
 
 Permission = Callable[[Job | None], None]
-"""Raises ReportError where the sender of a report may not speak for this job; None = a job without a GPU here."""
+"""Raises ReportError if the sender may not report for this job; None = a job without a GPU here."""
 
 
 class _TakenReport(NamedTuple):
-    """A report, completed by what is known of its job."""
+    """A report, completed with what is known of its job."""
 
     report: MfuReport
     """The report with the facts of earlier ones."""
@@ -60,7 +60,7 @@ class Receipt(NamedTuple):
     owner: Owner
     stated: Stated
     interval: Interval | None
-    """None where the report has no MFU."""
+    """None if the report has no MFU."""
 
 
 class ReportBook:
@@ -85,7 +85,7 @@ class ReportBook:
         """Reports that were refused, by reason."""
 
     def resume(self, key: JobKey, run: str, reported: ReportedMfu) -> None:
-        """Go on with what an earlier agent knew of a job; `run` is the job's uid."""
+        """Continue with what an earlier agent knew of a job; `run` is the job's uid."""
         now = Instant(self._clock(), self._unix())
         sums = Compared(*(getattr(reported, name) for name in Compared._fields))
         until = None if reported.last is None else now.at_unix(reported.last).monotonic
@@ -94,7 +94,7 @@ class ReportBook:
             run,
             Coverage(life=sums, reported_until=until),
             Counter(reported.outcomes),
-            # A profile reports these once; a training loop repeats its facts in every report.
+            # These facts are reported once, by a profile; a training loop repeats its facts in every report.
             facts=MfuReport.model_construct(
                 job_id=key[1],
                 precision=reported.precision,
@@ -132,7 +132,7 @@ class ReportBook:
             self.rejected[reason.value] += 1
 
     def take(self, report: MfuReport, permission: Permission) -> Receipt:
-        """Take in a report, quickly. Raises ReportError, which is counted."""
+        """Take in a report, without slow work. Raises ReportError, which is counted."""
         owner: Owner | None = None
         try:
             owner, hardware = self._owner(report.job_id)
@@ -163,7 +163,7 @@ class ReportBook:
             raise error
 
     def _owner(self, job_id: str) -> tuple[Owner, Hardware]:
-        """The job of this id and its GPUs' hardware. Raises ReportError when it is not here, and has to be."""
+        """The job of this id and its GPUs' hardware. Raises ReportError if the job is not here but has to be."""
         owners, snapshot = self._owners, self._snapshot()
         if owners.snapshot is not snapshot:
             owners = self._owners = KnownOwners(snapshot)
@@ -207,7 +207,7 @@ class ReportBook:
         return Entry(owner.run)
 
     def _entry_of(self, owner: Owner) -> Entry | None:
-        """The entry of a job; the sums of its earlier runs go on."""
+        """The entry of a job. It continues the sums of the job's earlier runs."""
         known = self._entries.get(owner.key)
         if known is not None and is_another_run(known.run, owner.run):
             known = self._entries[owner.key] = known.next_run(owner.run)
@@ -246,7 +246,7 @@ class ReportBook:
             found = compare_sums(sums, owner.gpu_count, self.policy.thresholds)
             own = Comparison.of(interval.unix_start, interval.unix_end, sums, found)
         with self._lock:
-            # The job may have got its first GPU since the report was taken; then its entry begins anew.
+            # The job may have got its first GPU since the report was taken; then its entry is a new one.
             entry = self._entry_of(owner) or Entry(owner.run)
             since = now - self.policy.horizon
             horizon = Comparison.of(since, now, entry.horizon, entry.divergence)
@@ -269,7 +269,7 @@ class ReportBook:
     def reviewed(self, snapshot: Snapshot) -> Snapshot:
         """A snapshot with what its jobs have reported; jobs that left the snapshot are forgotten.
 
-        Causes of a verdict that has turned are looked for here, so that both are shown at once.
+        If a verdict has changed, its causes are looked for here, so that both are shown together.
         """
         now = snapshot.at
         with self._lock:
@@ -320,21 +320,21 @@ class ReportBook:
 
 
 def _anybody(job: Job | None) -> None:
-    """Permit everything: the site itself has configured these reports."""
+    """Permit everything, because the site itself has configured these reports."""
 
 
 def _check_effect(report: MfuReport, owner: Owner) -> None:
-    """Raise ReportError for facts that would change nothing, since the job they are of has ended."""
+    """Raise ReportError for facts that would change nothing because their job has ended."""
     if report.facts_only and owner.view is not None and owner.view.ended is not None:
         raise ReportError(ReportRejection.ENDED, "job_id", f"{report.job_id!r} has ended")
 
 
 def _taken(report: MfuReport, facts: MfuReport | None, hardware: Hardware) -> _TakenReport:
-    """A report with earlier facts, and the MFU that it comes to. Raises ReportError."""
+    """A report with earlier facts, and its MFU against the right peak. Raises ReportError."""
     whole = report if facts is None else report.with_facts(facts)
     stated = stated_mfu(whole, hardware)
     if report.model is not None and (problem := model_count.problem(report.model)):
-        # The report's MFU needs no model: it is compared all the same.
+        # The report's MFU needs no model, so it is compared anyway.
         whole = whole.model_copy(update={"model": None})
         stated = stated._replace(warnings=(*stated.warnings, problem))
     return _TakenReport(whole, hardware, stated)

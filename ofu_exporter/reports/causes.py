@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Question(NamedTuple):
-    """What the causes of one divergence are looked for with."""
+    """The input of a search for the causes of one divergence."""
 
     sums: Compared
     divergence: Divergence
@@ -30,12 +30,14 @@ class Question(NamedTuple):
 
 
 def causes_or_none(job_id: str, question: Question) -> Causes:
-    """The likely causes of a job's divergence; none where the search fails, which is logged."""
+    """The likely causes of a job's divergence; none if the search fails, which is logged."""
     try:
         return likely_causes(*question)
     except OfuError as error:
         log.warning("job %s: no causes looked for: %s", job_id, error)
-    except Exception:  # a configuration is anybody's text; the verdict stands without a cause
+    except (
+        Exception
+    ):  # the configuration comes from outside; without a cause the verdict still holds
         log.exception("job %s: no causes found", job_id)
     return Causes()
 
@@ -66,7 +68,7 @@ def likely_causes(
     hardware: Hardware,
     peak: float | None,
 ) -> Causes:
-    """What may have made a job's reports differ from OFU; nothing where no MFU was reported.
+    """What may have made a job's reports differ from OFU; nothing if no MFU was reported.
 
     Raises ConfigError for facts that contradict each other, ReportError for a model that cannot be counted.
     """

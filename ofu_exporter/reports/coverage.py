@@ -1,7 +1,7 @@
 """Keeps the time that one job's reports cover, and the OFU of the job's GPUs in that time; pure.
 
-A report is compared with what was observed in its own seconds. The windows of these seconds arrive later than the
-report. So a span is summed up anew until it is settled; from then on only its sums are needed.
+A report is compared with the OFU of its own seconds. The windows of these seconds arrive later than the report. So a
+span is summed up again and again until it is settled. From then on only its sums are needed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ SETTLED_AFTER_SECONDS = 65.0
 GRAIN_SECONDS = 5.0
 """Spans that follow each other are kept as one up to this length: reports may come 200 times a second."""
 PARTS = 120
-"""About how many spans a horizon has: settled spans that follow each other are joined."""
+"""Approximate number of spans in a horizon: settled spans that follow each other are joined."""
 SLACK_SECONDS = 1.0
-"""Two reports of a job may overlap by this much, and a gap of this length does not count: clocks are read in turn."""
+"""Two reports of a job may overlap by this much, and a gap of this length does not count, because the two clocks are
+read one after the other."""
 
 
 class Span(NamedTuple):
@@ -46,7 +47,7 @@ class Coverage(NamedTuple):
     settled: int = 0
     """How many of the spans, from the first on, are settled and part of `life`."""
     settled_sums: Compared = NOTHING
-    """The sums of these spans, which a report need not add up again."""
+    """The sums of these spans, kept so that a report does not add them up again."""
     reported_until: float | None = None
     """Seconds on the monotonic clock, up to which the job has reported."""
 
@@ -57,7 +58,7 @@ class Coverage(NamedTuple):
 
 
 def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Coverage:
-    """The coverage with one report more, which must not begin before the end of the report before it."""
+    """The coverage with one more report, which must not begin before the end of the last one."""
     spans = coverage.spans
     if len(spans) > coverage.settled:
         last = spans[-1]
@@ -72,15 +73,19 @@ def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Covera
 
 
 def summed(
-    coverage: Coverage, usage: Sequence[GpuUsage], now: float, horizon: float, anew: bool = True
+    coverage: Coverage,
+    usage: Sequence[GpuUsage],
+    now: float,
+    horizon: float,
+    all_spans: bool = True,
 ) -> Coverage:
     """The coverage with what was observed up to now, and without spans older than the horizon.
 
-    Without `anew` only the last span is summed up: the usage is the same as at the last call.
+    Without `all_spans` only the last span is summed up: the usage is the same as at the last call.
     """
     before = coverage.spans[: coverage.settled]
     waiting = list(coverage.spans[coverage.settled :])
-    for place in range(0 if anew else max(len(waiting) - 1, 0), len(waiting)):
+    for place in range(0 if all_spans else max(len(waiting) - 1, 0), len(waiting)):
         span = waiting[place]
         waiting[place] = span._replace(sums=sums_of(span.mfu, span.start, span.end, usage))
     is_over = bool(before) and before[0].end <= now - horizon

@@ -1,4 +1,4 @@
-"""Keeps what is known of one job's reports: what they cover, how they compare with OFU, and what is shown."""
+"""Keeps what is known of one job's reports: the time they cover, how they compare with OFU, and what is shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ofu_exporter.values.reported import (
 from ofu_exporter.values.snapshot import JobView
 
 EXPLAIN_SECONDS = 30.0
-"""Time after which a divergence that lasts is explained anew, when the job reports."""
+"""Time after which a lasting divergence is explained again, at the next report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,11 @@ class Entry:
     facts: MfuReport | None = None
     """The last report, with the facts of earlier ones that it did not repeat."""
     framework: str = ""
-    """The first that the run named. A job that named another one each time would make a series each time."""
+    """The first framework that the run named. A job that named another one each time would make a new series each
+    time."""
     hardware: Hardware = field(default_factory=Hardware)
     usage: Sequence[GpuUsage] = ()
-    """The usage that the coverage was summed up with."""
+    """The usage with which the coverage was summed up."""
     peak_flops: float | None = None
     at: float | None = None
     """Unix time up to which the job has reported."""
@@ -66,7 +67,7 @@ class Entry:
     """Divergence over all reports."""
     causes: Causes = field(default_factory=Causes)
     explained: tuple[Verdict, float, tuple[object, ...]] | None = None
-    """What the causes were looked for with: the verdict, the time and the facts."""
+    """The input of the last search for causes: the verdict, the time and the facts."""
     is_being_explained: bool = False
     adjusted: Adjusted | None = None
     adjusted_until: tuple[float, float] | None = None
@@ -79,7 +80,7 @@ class Entry:
 
     @property
     def current_causes(self) -> Causes | None:
-        """The causes of the current verdict; None where they are of another verdict, or none were looked for."""
+        """The causes of the current verdict; None if they belong to another verdict, or none were looked for."""
         return self.causes if self.explained and self.explained[0] is self.verdict else None
 
     @property
@@ -101,7 +102,7 @@ class Entry:
         return facts != facts_now or now - at > EXPLAIN_SECONDS
 
     def ask_for_causes(self) -> Question | None:
-        """The question to find causes for; None where there is nothing to find, or another thread is at it."""
+        """The question to find causes for; None if there is nothing to find, or another thread is searching."""
         if self.divergence is None or self.facts is None or self.is_being_explained:
             return None
         self.is_being_explained = True
@@ -114,10 +115,10 @@ class Entry:
         self.explained = (question.divergence.verdict, now, question.report.facts())
 
     def compare(self, owner: Owner, policy: Policy, now: float) -> None:
-        """Compare the reports anew with what has been observed until now."""
-        anew = owner.usage is not self.usage
+        """Compare the reports again with everything observed until now."""
+        all_spans = owner.usage is not self.usage
         self.usage = owner.usage
-        self.coverage = summed(self.coverage, owner.usage, now, policy.horizon, anew)
+        self.coverage = summed(self.coverage, owner.usage, now, policy.horizon, all_spans)
         self.horizon = recent(self.coverage, now, policy.horizon)
         previous = self.divergence.verdict if self.divergence else None
         if owner.view is not None:
@@ -127,7 +128,7 @@ class Entry:
         self.total_divergence = compare_sums(self.coverage.total, number, thresholds)
 
     def next_run(self, run: str) -> Entry:
-        """The entry of another run of the job. Sums and counts go on; what the earlier run said of itself does not."""
+        """The entry of another run of the job. It continues sums and counts, but not the facts of the earlier run."""
         return Entry(
             run,
             Coverage(life=self.coverage.total),
@@ -137,7 +138,7 @@ class Entry:
         )
 
     def _adjust(self, view: JobView) -> None:
-        """Count what was observed since the last call, and nothing from before the overhead was known."""
+        """Add what was observed since the last call, but nothing from before the overhead was known."""
         totals, before, known = _totals(view), self.adjusted_until, self.adjusted
         self.adjusted_until = totals
         if self.facts is None or self.facts.tile_overhead is None:

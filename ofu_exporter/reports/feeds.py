@@ -17,7 +17,7 @@ STOP_SECONDS = 0.2
 
 
 class Feeds:
-    """Runs the pulls and the simulated reports, and others when the settings change."""
+    """Runs the pulls and the simulated reports, and replaces them when the settings change."""
 
     def __init__(self, snapshot: Callable[[], Snapshot | None], book: ReportBook) -> None:
         self._snapshot = snapshot
@@ -35,7 +35,7 @@ class Feeds:
         self.pulls = Pulls(pulls, self._book.submit)
         self.pulls.start()
         if simulated:
-            # Imported late: few agents need this module.
+            # Imported late because few agents need this module.
             from ofu_exporter.reports.simulated import SimulatedReports  # noqa: PLC0415
 
             self._simulated = SimulatedReports(self._snapshot, self._book)

@@ -1,4 +1,4 @@
-"""The kinds of value that a report's fields have: what each takes, and how it refuses the rest."""
+"""The types of a report's fields: what each accepts, and how it refuses other values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.values import quantities
 
 UNIX_LIMIT = 1e11
-"""Seconds: the year 5138. Milliseconds since 1970 are above the limit."""
+"""In seconds this is the year 5138. A time in milliseconds since 1970 is above the limit."""
 LARGEST = 1e12
 MOST_LAYERS = 10_000
 DEEPEST = 16
@@ -23,7 +23,7 @@ _REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
 
 
 def framework_name(said: str | None) -> str:
-    """The first word of what a job says of its framework, in lower case: its name without a version; "" for none."""
+    """The first word of a job's `framework` in lower case, which is its name without a version; "" = none."""
     found = _FRAMEWORK.match((said or "").lower().lstrip())
     return found[0] if found else ""
 
@@ -87,9 +87,9 @@ Text = Annotated[str, AfterValidator(_printable)]
 
 
 def checked_text(value: object) -> object:
-    """Refuse half a surrogate pair anywhere in a body: an answer that repeats it could not be sent.
+    """Refuse half a surrogate pair anywhere in a body, because an answer that quotes it could not be sent.
 
-    Fields that are text themselves refuse it by name.
+    Text fields refuse it themselves and name the field.
     """
     fields = value.items() if isinstance(value, dict) else ()
     inner = [(name, each) for name, each in fields if not isinstance(each, str)]
@@ -104,7 +104,7 @@ def checked_text(value: object) -> object:
 
 
 def _bounded_config(value: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what would take the agent's time: a configuration is text of the sender."""
+    """Refuse a configuration that would take too much time: its content is up to the sender."""
     waiting: list[tuple[str, object, int]] = [("config", value, 0)]
     values = 0
     while waiting:

@@ -1,4 +1,4 @@
-"""Finds the interval that a report covers, on both clocks, or why there can be none; pure."""
+"""Finds the interval that a report covers, on both clocks, or why it has none; pure."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def interval_of(
 ) -> Interval:
     """The interval of a report.
 
-    `reported_until` is where the job's last report ended, on the monotonic clock, and `last_end` the Unix time that it
-    gave for its end. `began` is the Unix time at which the job was first seen: a first report covers nothing before.
-    Raises ReportError for an interval in the future, too long ago, or of time that was reported already.
+    `reported_until` is the end of the job's last report on the monotonic clock, and `last_end` the Unix time that
+    this report gave for its end. `began` is the Unix time at which the job was first seen; a first report covers
+    nothing before it. Raises ReportError for an interval in the future, too long ago, or of time that was already
+    reported.
     """
     unix_end = now.unix if report.end is None else report.end
     for field, at in (("end", unix_end), ("start", report.start or 0.0)):
@@ -46,7 +47,8 @@ def interval_of(
             detail = f"is {at - now.unix:.0f} s in the future"
             raise ReportError(ReportRejection.IN_FUTURE, field, detail)
     end = now.at_unix(unix_end).monotonic
-    # A time converted between clocks differs in its last digits each time: a report sent twice is known by `last_end`.
+    # A time converted between clocks differs in its last digits each time, so a repeated report is found by
+    # `last_end`.
     if reported_until is not None and (end <= reported_until or unix_end == last_end):
         raise _overlap("end", end - reported_until)
     if report.start is not None:

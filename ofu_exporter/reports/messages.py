@@ -36,9 +36,9 @@ from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Bound, Compared, ErrorMethod, LikelyCause, Verdict
 
 MOST_FIELDS = 64
-"""Most fields of a body; each that is wrong costs time."""
+"""Most fields of a body, because each wrong one costs time."""
 WAYS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
-"""The fields that say how fast a job goes. One is needed, and the last may come with any other."""
+"""The fields that say how fast a job runs. One is needed, and the last may come with any other."""
 FACTS = (
     *("model", "gpus", "peak_tflops", "precision", "recompute", "framework"),
     *("tile_overhead", "tile_overhead_bound"),
@@ -47,7 +47,7 @@ FACTS = (
 _FACTS_OF = attrgetter(*FACTS)
 
 PLAIN: dict[str, object] = {}
-"""The context of a validation whose text is known to be without half a surrogate pair."""
+"""Context of a validation: the text was already checked for half surrogate pairs."""
 
 
 class _Body(BaseModel):
@@ -81,7 +81,7 @@ class ModelBody(_Body):
 
 
 class MfuReport(_Body):
-    """What a job says of itself over an interval; what it said before and does not repeat still holds."""
+    """What a job reports over an interval. Facts of earlier reports hold until they are replaced."""
 
     @model_validator(mode="before")
     @classmethod
@@ -149,7 +149,7 @@ class MfuReport(_Body):
         return end
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> MfuReport:
+    def _has_one_rate(self) -> MfuReport:
         ways = [name for name in WAYS[:3] if getattr(self, name) is not None]
         if len(ways) > 1:
             raise ValueError(f"give one of {', '.join(WAYS)}, not {' and '.join(ways)}")
@@ -157,7 +157,7 @@ class MfuReport(_Body):
             raise ValueError(f"flops_per_token has no meaning beside {ways[0]}")
         if self.flops_per_token is not None and self.tokens_per_second is None:
             raise ValueError("flops_per_token needs tokens_per_second")
-        if self._recomputes_nothing_again():
+        if self._needs_no_recompute():
             raise ValueError("recompute: a forward-only pass has no activations to compute again")
         if self.tile_overhead_bound is not None and self.tile_overhead is None:
             raise ValueError("tile_overhead_bound needs tile_overhead")
@@ -165,27 +165,27 @@ class MfuReport(_Body):
             raise ValueError(f"give one of {', '.join(WAYS)}")
         return self
 
-    def _recomputes_nothing_again(self) -> bool:
+    def _needs_no_recompute(self) -> bool:
         is_forward_only = self.model is not None and self.model.forward_only
         return is_forward_only and self.recompute not in (None, "none")
 
     @property
     def facts_only(self) -> bool:
-        """Whether the report says what the job is and not how fast it goes."""
+        """Whether the report has only facts of the job, and no MFU or rate."""
         if any(getattr(self, name) is not None for name in (*WAYS, "start", "end")):
             return False
         return any(fact is not None for fact in self.facts())
 
     @property
     def counts_model(self) -> bool:
-        """Whether the agent has to count a model before it knows how fast the job goes."""
+        """Whether the agent has to count a model's FLOPs before it knows the MFU."""
         others = (*WAYS[:3], "flops_per_token")
         return self.tokens_per_second is not None and all(
             getattr(self, name) is None for name in others
         )
 
     def facts(self) -> tuple[object, ...]:
-        """What the report says of the job itself, in the order of `FACTS`."""
+        """The facts of the job in this report, in the order of `FACTS`."""
         found: tuple[object, ...] = _FACTS_OF(self)
         return found
 

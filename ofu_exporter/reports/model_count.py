@@ -20,7 +20,7 @@ UNCOUNTABLE = (
     TypeError,
     ValueError,
 )
-"""Errors that a configuration which makes no sense can cause in the count."""
+"""Errors that a senseless configuration can cause in the count."""
 
 
 def problem(model: ModelBody) -> str | None:
@@ -67,7 +67,7 @@ def _counted_step(model: str) -> CountedStep:
     except ConfigError as error:
         raise out_of_range("model", str(error)) from error
     except UNCOUNTABLE as error:
-        # A configuration is the sender's own text: whatever error it causes is its fault.
+        # The configuration is the sender's text, so any error that it causes is the sender's.
         raise out_of_range(
             "model", f"cannot be counted: {type(error).__name__}: {error}"
         ) from error

@@ -46,7 +46,7 @@ def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
 
 
 class KnownOwners:
-    """The owners of reports in one snapshot: each is looked for once, though a job may report 200 times a second."""
+    """The owners of reports in one snapshot. Each is looked up once, because a job may report 200 times a second."""
 
     def __init__(self, snapshot: Snapshot | None) -> None:
         self.snapshot = snapshot

@@ -1,7 +1,7 @@
 """Reads the FLOP counters of serving engines and makes reports of them, each engine on a thread of its own.
 
 vLLM's `vllm:estimated_flops_per_gpu_total` (--enable-mfu-metrics) and SGLang's of the same name. Two successive values
-make a rate; where the page has several engines or ranks the report is the mean of their rates, since each is per GPU.
+make a rate; if the page has several engines or ranks, the report is the mean of their rates, because each is per GPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 MAX_PAGE_BYTES = 16 << 20
 LONGEST_SECONDS = 600.0
-"""Longest time between two values: a mean over more says nothing of the time that is compared."""
+"""Longest time between two values. A mean over a longer time says nothing about the time that is compared."""
 
 Submit = Callable[[dict[str, Any]], object]
 """Takes a report as `POST /v1/mfu` does. Raises OfuError when it is refused."""
@@ -39,7 +39,7 @@ class PullOutcome(str, Enum):
     BEGUN = "begun"
     """The first value, or the first after a restart, another set of engines or a long gap."""
     UNFILLED = "unfilled"
-    """The counter is there and has never moved: this engine or backend doesn't count."""
+    """The counter exists but has never moved: this engine or backend doesn't count."""
     NO_COUNTER = "no_counter"
     NOT_METRICS = "not_metrics"
     UNREACHABLE = "unreachable"
@@ -78,7 +78,7 @@ class _Engine:
 
 
 class Pulls:
-    """The threads that pull. An engine that hangs or fails leaves the others alone."""
+    """The threads that pull. An engine that hangs or fails does not affect the others."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Pulls:
             outcome, detail = _PAGE_OUTCOMES.get(error.reason, PullOutcome.FAILED), error.detail
         except OfuError as error:
             outcome, detail = PullOutcome.REFUSED, str(error)
-        except Exception as error:  # whatever error a page causes, it is pulled again
+        except Exception as error:  # after any error, the page is pulled again
             log.exception("unexpected error while pulling from %s", engine.page.shown_url)
             outcome, detail = PullOutcome.FAILED, f"{type(error).__name__}: {error}"
         self._note(engine, outcome, detail)
@@ -170,7 +170,7 @@ class Pulls:
         return PullOutcome.REPORTED, _body(engine.setting, text, rate, interval)
 
     def _note(self, engine: _Engine, outcome: PullOutcome, detail: str) -> None:
-        if outcome.value not in engine.outcomes:  # each kind of trouble is logged once
+        if outcome.value not in engine.outcomes:  # each kind of problem is logged once
             level = logging.INFO if outcome in _FINE else logging.WARNING
             where, job = engine.page.shown_url, engine.setting.job_id
             log.log(level, "pull from %s for job %s: %s %s", where, job, outcome.value, detail)

@@ -1,4 +1,4 @@
-"""Reports for the simulated jobs: one reports its right MFU, one counts attention in full."""
+"""Makes reports for the simulated jobs: one job reports its right MFU, one counts attention in full."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _MOE = {
     "tie_word_embeddings": False,
 }
 _FULL_OVER_CAUSAL = 1.3462
-"""FLOPs of this model at 8192 tokens with every pair of attention counted, over half of them."""
+"""FLOPs of this model at 8192 tokens with every pair of attention, divided by those with half of the pairs."""
 REPORTING: Mapping[str, SimulatedReporting] = {
     "llama-8b-train": SimulatedReporting(
         _RIGHT, {"precision": "bf16", "recompute": "none", "gpus": 3}

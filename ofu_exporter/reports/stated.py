@@ -1,4 +1,4 @@
-"""Computes the MFU that a report comes to, against the right dense peak.
+"""Computes the MFU of a report against the right dense peak.
 
 OFU is a share of the dense peak of the precision in use, so an MFU against any other peak is converted before the two
 are compared. Equation numbers are those of arXiv:2605.20799.
@@ -25,7 +25,7 @@ ASSUMED = ("bf16", "fp16")
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The GPUs of a job on this node, as far as a report is concerned."""
+    """The GPUs of a job on this node: what a report needs to know of them."""
 
     number: int = 0
     name: str = ""
@@ -42,17 +42,17 @@ class Hardware:
 
 
 class Stated(NamedTuple):
-    """The MFU that a report comes to."""
+    """The MFU of a report against the right peak."""
 
     mfu: float | None
-    """MFU against `peak_flops`; None where the report says only what the job is."""
+    """MFU against `peak_flops`; None if the report has only facts."""
     peak_flops: float | None
     """Dense FLOP/s of one GPU, effective over the precisions (eq. 12); None where it is not known."""
     warnings: tuple[str, ...]
 
 
 def hardware_of(views: Iterable[GpuView], present: frozenset[str] = frozenset()) -> Hardware:
-    """The GPUs of a job, as far as its reports are concerned; `present` are the names of all GPUs of the node."""
+    """The GPUs of a job, for its reports; `present` are the names of all GPUs of the node."""
     found = list(views)
     rated = [view.rating.peak_flops if view.rating else {} for view in found]
     common = set.intersection(*({*peaks} for peaks in rated)) if rated else set()
@@ -77,7 +77,8 @@ def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
         return Stated(None, peak, tuple(warnings))
     if not mfu <= quantities.MOST:
         raise out_of_range(
-            _stated_field(report), f"makes an MFU of {mfu:.3g} on this hardware, which cannot be"
+            _stated_field(report),
+            f"makes an MFU of {mfu:.3g} on this hardware, which is impossible",
         )
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
@@ -128,7 +129,7 @@ def _mfu(
         raise out_of_range("gpus", "is needed: the job has none that this agent measures")
     if report.gpus is None:
         warnings.append(
-            f"gpus is not given: the job's {hardware.number} on this node are taken for all"
+            f"gpus is not given: assuming that the job has only its {hardware.number} on this node"
         )
     return _flops_per_second(report) / ((report.gpus or hardware.number) * peak)
 

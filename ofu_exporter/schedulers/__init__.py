@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Protocol
 from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.job import Claim
 
-if TYPE_CHECKING:  # a hook of Slurm's loads this package, and no library
+if TYPE_CHECKING:  # imported late: Slurm's hooks load this package and must load no library
     from pydantic import BaseModel
 
 
 class Scheduler(Protocol):
-    """Says who owns the GPUs of this node. It has a thread of its own, so one that hangs costs nothing else."""
+    """Says which job owns which GPU of this node. It has a thread of its own, so a scheduler that hangs blocks
+    nothing else."""
 
     @property
     def poll_seconds(self) -> float:
@@ -34,13 +35,14 @@ class Scheduler(Protocol):
 
     @property
     def rejected(self) -> Mapping[str, int]:
-        """Everything of its answers that was not believed, counted by `ClaimRejection`."""
+        """The rejected parts of its answers, counted by `ClaimRejection`."""
 
     def claims(self) -> Sequence[Claim]:
-        """Every job that holds a device of this node now; also, with their end, jobs that held one before.
+        """Every job that holds a device of this node now, and jobs that held one before, with their end.
 
-        Raises SchedulerError when nobody knows; it is asked again, and opens what it needs again by
-        itself. With reason `absent` it is no scheduler of this node, with `no_job_yet` perhaps none.
+        Raises SchedulerError when the owners are not known. The scheduler is then asked again, and reopens what it
+        needs. The reason `absent` means that this node does not have the scheduler, `no_job_yet` that it may not have
+        it.
         """
 
     def close(self) -> None:

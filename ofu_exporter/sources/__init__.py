@@ -26,7 +26,7 @@ __all__ = ["Clock", "Probe", "Source", "SourceModule", "automatic", "load", "nam
 class Probe(Protocol):
     """Measures GPUs that can only fail together: one GPU of a driver, or those of one page of another exporter.
 
-    One thread drives a probe, so a call that hangs costs the other probes nothing.
+    One thread drives a probe, so a call that hangs does not affect the other probes.
     """
 
     def gpus(self) -> Sequence[Gpu]:
@@ -41,8 +41,8 @@ class Probe(Protocol):
     def read(self) -> Sequence[Reading | Fault]:
         """End the window that the last `read` began, begin the next, and return what was measured.
 
-        Empty when there is nothing new. Raises GpuError when the probe as a whole cannot be read; it is
-        called again at the next window, and opens what it needs again by itself.
+        Empty when there is nothing new. Raises GpuError when the probe as a whole cannot be read. It is called again
+        at the next window, and then reopens what it needs.
         """
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class Source(Protocol):
     def open(self) -> Sequence[Probe]:
         """Find the GPUs. Raises SourceError when this source cannot be used on this node.
 
-        A GPU that is there but cannot be measured has a probe too, whose reads say why.
+        A GPU that exists but cannot be measured has a probe too, whose reads say why.
         """
 
     def close(self) -> None:

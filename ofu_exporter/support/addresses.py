@@ -1,4 +1,4 @@
-"""Tells IP addresses apart: which are of this machine, and which may be of one client."""
+"""Classifies IP addresses: which belong to this machine, and which may belong to one client."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import ipaddress
 from functools import lru_cache
 
 PREFIX = 64
-"""Bits of an IPv6 address that name its network (RFC 4291, 2.5.4): one machine may have all that share them."""
+"""Bits of an IPv6 address that name its network (RFC 4291, 2.5.4): one machine may own all addresses with the same
+bits."""
 
 
 def parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """An address without its zone; one of IPv4 that IPv6 carries is that. Raises ValueError."""
+    """An address without its zone; an IPv4 address mapped to IPv6 becomes IPv4. Raises ValueError."""
     address = ipaddress.ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 
@@ -23,7 +24,7 @@ def is_address(text: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=256)  # each request asks, mostly about the same address
+@lru_cache(maxsize=256)  # cached: every request asks, mostly about the same address
 def is_loopback(text: str) -> bool:
     """Whether a text is an address of this machine that no other can send from."""
     return is_address(text) and parsed(text).is_loopback
@@ -31,7 +32,8 @@ def is_loopback(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def client_network(text: str) -> str:
-    """What counts as one client: an address of IPv4, or the /64 of one of IPv6. Other texts stay as they are."""
+    """What counts as one client: an IPv4 address, or the /64 of an IPv6 address. Any other text is returned
+    unchanged."""
     if ":" not in text or not is_address(text):
         return text
     address = parsed(text)

@@ -1,4 +1,4 @@
-"""Identifies this boot of the node: a note that was made in another boot may mean nothing in this one."""
+"""Identifies this boot of the node. A note from another boot may be meaningless in this one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """The kernel's own id of this boot; "" where the kernel does not say."""
+    """The kernel's id of this boot; "" if the kernel does not tell it."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""Gets one answer over HTTP in a bounded time and size: no redirect is followed, and no proxy is asked."""
+"""Gets one answer over HTTP in bounded time and size, without redirects and proxies."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TooLargeError(ValueError):
 
 
 class Limits(NamedTuple):
-    """How long all of an answer may take, however slowly it comes, and how large it may be."""
+    """How long a whole answer may take, and how large it may be."""
 
     seconds: float
     most_bytes: int
@@ -128,7 +128,7 @@ def _connected(url: urllib.parse.SplitResult, seconds: float, access: Access) ->
         connection.connect(url.path)
         return connection
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise ValueError(f"{url.geturl()}: no http://, https:// or unix: address")
+        raise ValueError(f"{url.geturl()}: not an http://, https:// or unix: address")
     port = url.port or (443 if url.scheme == "https" else 80)
     connection = socket.create_connection((url.hostname, port), timeout=seconds)
     if url.scheme == "http":
@@ -141,7 +141,7 @@ def _connected(url: urllib.parse.SplitResult, seconds: float, access: Access) ->
 
 
 def _received(connection: socket.socket, deadline: float, most_bytes: int) -> bytes:
-    """Everything until the other end closes."""
+    """Everything that arrives until the other end closes the connection."""
     received = bytearray()
     while True:
         connection.settimeout(_left(deadline))
@@ -161,7 +161,7 @@ def _left(deadline: float) -> float:
 
 
 class _Received:
-    """What HTTPResponse needs of a socket, over bytes that have all been received."""
+    """The part of a socket that HTTPResponse needs, over bytes that were already received."""
 
     def __init__(self, received: bytes) -> None:
         self._received = received

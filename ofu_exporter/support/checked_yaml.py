@@ -1,4 +1,4 @@
-"""Reads a YAML file into a checked model, and names the line of whatever cannot be used."""
+"""Reads a YAML file into a checked model, and names the line of a value that cannot be used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Place = Sequence[str | int]
 
 @dataclass(frozen=True)
 class CheckedYaml(Generic[ModelT]):
-    """What a file says, and where each of its values stands."""
+    """The content of a file, and the line of each of its values."""
 
     path: Path
     what: str

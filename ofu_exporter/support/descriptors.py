@@ -5,11 +5,11 @@ from __future__ import annotations
 import resource
 
 MOST_DESCRIPTORS = 4096
-"""More are not asked for: what runs in this process does not need them."""
+"""The limit is not raised further, because this process does not need more."""
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit as far as the hard one lets; returns the limit in force."""
+    """Raise the soft limit as far as the hard limit allows; returns the limit in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft, hard = (
         MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else limit for limit in (soft, hard)

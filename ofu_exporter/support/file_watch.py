@@ -1,4 +1,4 @@
-"""Watches files on a thread of its own, so that a disk that hangs holds up nobody."""
+"""Watches files on a thread of its own, so that a disk that hangs blocks nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from ofu_exporter.support.small_files import Stamp, stamp
 
 CHECK_SECONDS = 1.0
-"""Time between two looks."""
+"""Time between two checks."""
 
 
 class FileWatch:
@@ -23,11 +23,11 @@ class FileWatch:
         self._seen = self._stamps()
 
     def start(self) -> None:
-        """Watch from now on, until the process ends."""
+        """Begin to watch, until the process ends."""
         threading.Thread(target=self._run, name="file-watch", daemon=True).start()
 
     def look(self) -> None:
-        """Look once."""
+        """Check the files once."""
         now = self._stamps()
         before, self._seen = self._seen, now
         if any(before[path] != seen for path, seen in now.items() if path in before):

@@ -24,11 +24,11 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 MOST_BYTES = 8 << 20
 ANSWER_SECONDS = 2.0
 LARGEST, MOST_DIGITS = 1e18, 64
-"""Numbers of this size can be added and multiplied without an overflow; the peak of a GPU is a hundredth of it."""
+"""Numbers up to this size can be added and multiplied without an overflow; the peak of a GPU is a hundredth of it."""
 
 
 class NoAnswerError(OfuError):
-    """A server that gives no such answer; the text says why, and not which server."""
+    """A server gave no such answer. The text says why, but does not name the server."""
 
 
 def ask(
@@ -53,15 +53,15 @@ def ask(
     try:
         return model.model_validate(_parsed(answer.body))
     except (ValidationError, ValueError, RecursionError) as error:
-        raise NoAnswerError(f"answers with something else than {path}") from error
+        raise NoAnswerError(f"answers with something other than {path}") from error
 
 
 def _parsed(body: bytes) -> object:
-    """The JSON of an answer. Raises ValueError for one with a number that is none, or beyond all that is measured."""
+    """The JSON of an answer. Raises ValueError for NaN, infinity and numbers larger than any measured value."""
     return json.loads(body, parse_float=_number, parse_int=_number, parse_constant=_number)
 
 
 def _number(text: str) -> float | int:
     if len(text) > MOST_DIGITS or not abs(number := float(text)) <= LARGEST:
-        raise ValueError(f"{text[:MOST_DIGITS]} is no measured number")
+        raise ValueError(f"{text[:MOST_DIGITS]} cannot be a measured number")
     return number if {*text} & set(".eE") else int(text)

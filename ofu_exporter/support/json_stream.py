@@ -19,18 +19,18 @@ _DECODER = json.JSONDecoder()
 def members(file: TextIO, streamed: str) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each member; the member `streamed`, an array, is given element by element.
 
-    A file that is just an array is read as that member. Raises ValueError for text that is cut short or no JSON.
+    A file that is just an array is read as that member. Raises ValueError for text that is cut short or not JSON.
     """
     source = _Source(file)
     if source.peek() not in ("", "[", "{"):
-        raise ValueError("it is no JSON object or array")
+        raise ValueError("it is not a JSON object or array")
     if source.peek() == "[":
         for element in _elements(source):
             yield streamed, element
     else:
         yield from _members(source, streamed)
     if source.peek():
-        raise ValueError("it goes on after its end: it is more than one JSON object or array")
+        raise ValueError("there is text after its end: it is more than one JSON object or array")
 
 
 def _members(source: _Source, streamed: str) -> Iterator[tuple[str, Any]]:
@@ -94,18 +94,19 @@ class _Source:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except RecursionError as error:
-                raise ValueError("its values are nested too deep") from error
+                raise ValueError("its values are nested too deeply") from error
             except ValueError as error:
                 if not self._more():
-                    raise ValueError(f"it is cut short, or no JSON: {error}") from error
+                    raise ValueError(f"it is cut short, or not JSON: {error}") from error
                 continue
             if self._text[end : end + 1] not in _AFTER_VALUE and self._more():
-                continue  # a number may go on: 1.5 is cut behind its 1 where only "1." is read yet
+                continue  # a number may continue: if only "1." of 1.5 is read yet, it would be taken for 1
             self._at = end
             return value
 
     def _more(self) -> bool:
-        """Read as much again as is held, so that a long value is decoded few times; say whether there was more."""
+        """Double the text that is held, so that a long value is decoded only a few times. Returns whether there was
+        more."""
         self._text, self._at = self._text[self._at :], 0
         if len(self._text) > LONGEST_VALUE:
             raise ValueError(f"one value is longer than {LONGEST_VALUE} characters")

@@ -1,4 +1,4 @@
-"""Sets up logging: text, JSON or key=value pairs, line by line, through a queue that holds up nobody."""
+"""Sets up logging as text, JSON or key=value pairs, one line each, through a queue that never blocks the caller."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _BARE = re.compile(r"[\w.:/+@%-]+", re.ASCII)
 MOST_WAITING_LINES = 1000
 MOST_LINE_BYTES = 32 << 10
 MOST_CHARACTERS = 2000
-"""Most characters of a message and of a traceback in a JSON line, which is thereby below the limit on bytes."""
+"""Most characters of a message and of a traceback in a JSON line, which keeps the line below the limit on bytes."""
 BYTES_PER_SECOND = 8 << 10
 BURST_BYTES = 256 << 10
-"""Most bytes at once; on average there are as many a second as above, which is half a MB a minute."""
+"""Most bytes at once. The rate above is the average per second: half a MB a minute."""
 FLUSH_SECONDS = 0.3
-"""How long an end of the process waits for lines that are still to be written."""
+"""How long the process waits at its end for lines that are not written yet."""
 STANDARD_ERROR = 2
 
 
 class TextLines(logging.Formatter):
-    """One line of text per record, and one for each line of a traceback: others cannot write lines of their own."""
+    """One line of text per record, and one per line of a traceback. A name in a message cannot forge a line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = shown(record.message)
@@ -78,10 +78,11 @@ def _quoted(value: str) -> str:
 
 
 class QueuedLines(logging.Handler):
-    """Writes lines by a thread of its own; drops and counts those for which there is no room.
+    """Writes lines on a thread of its own; drops and counts lines for which there is no room.
 
-    A standard error that nobody reads, such as a full pipe, holds up that thread alone. Lines are written to the
-    descriptor and not to `sys.stderr`, whose lock a write that hangs would keep to the end of the process.
+    A standard error that nobody reads, such as a full pipe, blocks only that thread. Lines are written to the
+    descriptor and not to `sys.stderr`, because a write that hangs would hold the lock of `sys.stderr` until the
+    process ends.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class QueuedLines(logging.Handler):
             self._thread.start()
 
     def _allows(self, size: int) -> bool:
-        """Whether a line of this size is within the rate; it is counted then."""
+        """Whether a line of this size is within the rate. If so, the line is counted."""
         now = self._clock()
         self._room = min(BURST_BYTES, self._room + (now - self._counted_at) * BYTES_PER_SECOND)
         self._counted_at = now
@@ -153,7 +154,7 @@ class QueuedLines(logging.Handler):
 
 
 def configure_logging(log_format: str, log_level: str = "info") -> None:
-    """Log to standard error: as text, as JSON lines or as logfmt, from a level on."""
+    """Log to standard error as text, JSON lines or logfmt, from this level on."""
     root = logging.getLogger()
     handler = next((one for one in root.handlers if isinstance(one, QueuedLines)), None)
     handler = handler or QueuedLines()

@@ -9,16 +9,17 @@ _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
 """All are in malloc.h of glibc."""
 SPARE_BYTES = 1 << 20
-"""Free memory at the heap's end that is kept, or zlib would ask the kernel for its 256 KiB with every page it packs."""
+"""Free memory that is kept at the end of the heap. Otherwise zlib would ask the kernel for its 256 KiB for every page
+it packs."""
 LARGE_BYTES = 192 << 10
-"""A larger block is the kernel's, and goes back when it is freed. By itself glibc takes ever larger ones from the heap
-once such a block was freed, and a body of 250 kB leaves a hole there for good."""
+"""Larger blocks come from the kernel, and return to it when they are freed. By default glibc raises this limit each
+time such a block is freed, and then a body of 250 kB leaves a permanent hole in the heap."""
 
 
 def keep_heap_small() -> bool:
-    """Let all threads take small blocks from one heap; False where the C library has no such settings (musl).
+    """Make all threads take small blocks from one heap; False if the C library has no such settings (musl).
 
-    Threads of Python hardly ever allocate at the same time. To be called before there are threads.
+    Python's threads hardly ever allocate at the same time. Call this before any thread starts.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""Gives text to libraries that only take the path of a file, without a file that anybody could replace."""
+"""Passes text to libraries that accept only a file's path, without a file that anybody could replace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def in_memory(text: str) -> Iterator[str]:
-    """A path at which this process finds the text, while the block runs. It is on no disk and has no other name."""
+    """A path at which this process can read the text while the block runs. The text is on no disk and has no other
+    name."""
     with open(os.memfd_create("ofu-exporter"), "wb", buffering=0) as file:
         file.write(text.encode())
         yield f"/proc/self/fd/{file.fileno()}"

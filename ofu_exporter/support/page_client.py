@@ -1,4 +1,4 @@
-"""Fetches a page of metrics over HTTP: no redirect is followed, and its size and its time are bounded."""
+"""Fetches a page of metrics over HTTP in bounded time and size, without redirects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PageClient:
     def __init__(
         self, url: str, timeout: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`timeout` is in seconds and for each step; the whole body may take twice as long."""
+        """`timeout` is in seconds and for each step. The whole body may take twice as long."""
         self._url = url
         self._timeout = timeout
         self._clock = clock
@@ -60,7 +60,7 @@ class PageClient:
         for piece in response.iter_bytes():
             body += piece
             if len(body) > max_bytes:
-                body.clear()  # the error has this frame, and with it all that was read
+                body.clear()  # `from None`: the error's frames would keep everything that was read in memory
                 raise PageError(Reason.NOT_METRICS, f"{url} answers with over {max_bytes} bytes")
             if self._clock() > deadline:
                 raise PageError(Reason.UNREACHABLE, f"{url} takes too long to send its page")

@@ -33,7 +33,8 @@ def within(seconds: float, name: str, work: Callable[[], ResultT]) -> ResultT:
 
 
 async def soon(seconds: float, name: str, work: Callable[[], ResultT]) -> ResultT:
-    """The same on an event loop, which goes on meanwhile; a call that runs already is not waited for."""
+    """The same on an event loop, which is not blocked. If an earlier call of this name still runs, it does not
+    wait."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(_begun(name, work)), seconds)
     except (asyncio.TimeoutError, FutureTimeoutError) as error:
@@ -43,7 +44,7 @@ async def soon(seconds: float, name: str, work: Callable[[], ResultT]) -> Result
 def _begun(name: str, work: Callable[[], ResultT]) -> Future[ResultT]:
     """Begin a call. Raises HungError while an earlier one of its name runs."""
     future: Future[ResultT] = Future()
-    future.set_running_or_notify_cancel()  # from now on nobody's impatience cancels it
+    future.set_running_or_notify_cancel()  # from now on a caller that gives up does not cancel it
 
     def run() -> None:
         try:

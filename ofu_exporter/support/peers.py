@@ -1,4 +1,4 @@
-"""Tells who is at the other end of a connection within this machine."""
+"""Finds the user at the other end of a connection within this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def peer_uid(connection: socket.socket) -> int | None:
-    """The user who opened the other end of a Unix socket, as the kernel noted it; None when it cannot tell."""
+    """The user who opened the other end of a Unix socket, as the kernel recorded it; None if that is not known."""
     try:
         noted = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     except OSError:

@@ -12,8 +12,8 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 class RateLimit(Generic[KeyT]):
     """At most `per_second` on average and `burst` at once, for every key on its own.
 
-    One instant is kept per key: when its bucket is full again. Above `most_keys` the key that was unused for
-    longest is forgotten; its bucket is full when it comes back.
+    For each key, only the instant at which its bucket is full again is kept. Above `most_keys`, the least recently
+    used key is forgotten; its bucket is full when it comes back.
     """
 
     def __init__(self, per_second: float, burst: int, most_keys: int = 4096) -> None:
@@ -23,13 +23,13 @@ class RateLimit(Generic[KeyT]):
         self._full_at: OrderedDict[KeyT, float] = OrderedDict()
 
     def wait(self, key: KeyT, now: float) -> float:
-        """Take one token; 0.0, or the seconds until there is one, and then none is taken.
+        """Take one token and return 0.0; if there is none, return the seconds until there is one.
 
         `now` is in seconds on any clock that does not go backwards.
         """
         full_at = max(self._full_at.get(key, now), now) + self._seconds
         too_early = full_at - now - self._depth
-        if too_early > self._seconds * 1e-6:  # a rounding error is no reason to refuse
+        if too_early > self._seconds * 1e-6:  # do not refuse because of a rounding error
             return too_early
         self._full_at[key] = full_at
         self._full_at.move_to_end(key)

@@ -1,4 +1,4 @@
-"""Finds the modules of a package by their names: a module that lies in the package is registered."""
+"""Finds the modules of a package by their names. Every module in the package is registered."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Registry(Generic[ModuleT]):
     ) -> None:
         """`kind` is what errors call one of the modules.
 
-        `inner` is for modules that lie in a folder each: the file of the folder that is loaded. The public name is then
-        the folder's, with dashes. `reserved` are words that a user may give in the place of a name.
+        `inner` is for packages with one folder per module: the file in the folder that is loaded. The public name is
+        then the folder's, with dashes. `reserved` are words that a user may give instead of a name.
         """
         self._package = package
         self._kind = kind
@@ -51,7 +51,8 @@ class Registry(Generic[ModuleT]):
         return (self._module(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
 
     def automatic(self) -> list[str]:
-        """The modules that `auto` tries, best first: by their AUTO_RANK. One with the rank None has to be asked for."""
+        """The modules that `auto` tries, by AUTO_RANK, lowest first. A module with the rank None is used only on
+        request."""
         ranks = {name: self._module(name).AUTO_RANK for name in self.names()}
         return sorted(
             (name for name in ranks if ranks[name] is not None), key=lambda name: ranks[name]

@@ -1,4 +1,4 @@
-"""Reads files that hold secrets, and refuses one that others can have read or written."""
+"""Reads files that hold secrets, and refuses a file that other users could read or write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ofu_exporter.support.small_files import read_small
 MAX_BYTES = 64 << 10
 
 _FOR_OTHERS = stat.S_IWGRP | stat.S_IRWXO
-"""The group may read: Kubernetes gives a Secret to a user that is not root in that way."""
+"""The group may read, because Kubernetes uses the group to give a Secret to a user who is not root."""
 
 
 def read_secret(path: Path, what: str) -> str:

@@ -21,7 +21,7 @@ Stamp = tuple[int, int, int, int] | None
 
 
 def stamp(path: Path) -> Stamp:
-    """What changes when the file is written, replaced, or given another mode; None when it is not there."""
+    """A value that changes when the file is written, replaced or given another mode; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -34,7 +34,7 @@ def read_small(
 ) -> str:
     """The text of a regular file; errors call it `what`. Raises ConfigError.
 
-    Links are followed: Kubernetes puts a new ConfigMap or Secret in place by one.
+    Links are followed, because Kubernetes replaces a ConfigMap or Secret by changing a link.
     """
     named = f"{what} {path}"
     try:

@@ -1,4 +1,4 @@
-"""Loads YAML of plain values, and refuses a key that is there twice, of which YAML itself takes the last."""
+"""Loads YAML of plain values, and refuses a duplicate key, of which YAML itself would take the last."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class _OnceLoader(yaml.SafeLoader):
 
 
 def load(text: str) -> Any:
-    """The document. Raises ValueError, whose text names the line and quotes nothing: it may be a secret."""
+    """The document. Raises ValueError, whose text names the line but quotes nothing, because the content may be
+    secret."""
     try:
         return yaml.load(text, Loader=_OnceLoader)
     except yaml.YAMLError as error:

@@ -18,7 +18,7 @@ class TextTable(NamedTuple):
     rows: Sequence[Sequence[str]]
 
     def plain(self) -> str:
-        """For a terminal; nothing in a cell is obeyed by it."""
+        """For a terminal; control characters in cells are escaped."""
         cells = [[shown(cell) for cell in row] for row in (self.heads, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         return "\n".join(
@@ -36,7 +36,7 @@ class TextTable(NamedTuple):
 
 
 def markdown_words(words: str) -> str:
-    """Words of a sentence in Markdown, in which no name of others is an element or a link."""
+    """Words of a sentence in Markdown, with names from outside escaped: they become neither elements nor links."""
     return shown(words).replace("<", "&lt;").replace("[", "\\[")
 
 

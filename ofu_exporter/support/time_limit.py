@@ -1,4 +1,4 @@
-"""Bounds how long a coroutine may take, without a task of its own where Python can do that."""
+"""Bounds how long a coroutine may take, without an extra task if this Python version can do that."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ if sys.version_info >= (3, 11):
 else:
 
     async def _within(seconds: float, work: Awaitable[ResultT]) -> ResultT:
-        """The same by a task, as older versions have it."""
+        """The same with an extra task, for older versions."""
         return await asyncio.wait_for(work, seconds)

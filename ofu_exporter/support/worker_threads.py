@@ -1,4 +1,4 @@
-"""Runs calls beside an event loop, on daemon threads. A call that hangs costs a thread; the process can still end."""
+"""Runs calls of an event loop on daemon threads. A call that hangs blocks one thread, and the process can still end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Call(NamedTuple):
 
 
 class WorkerThreads:
-    """Threads that are begun when they are needed, and end when they are not."""
+    """Threads that start when they are needed, and end when they are not."""
 
     def __init__(self, most: int = MOST_THREADS, idle_seconds: float = IDLE_SECONDS) -> None:
         self._most = most
@@ -34,7 +34,7 @@ class WorkerThreads:
         self._lock = threading.Lock()
         self._count = 0
         self._unserved = 0
-        """Calls that wait less threads that do: above 0 another thread is needed."""
+        """Number of waiting calls minus number of waiting threads: above 0 another thread is needed."""
 
     async def run(self, work: Callable[[], ResultT]) -> ResultT:
         """The result of a call on one of the threads. Raises what the call raises."""
@@ -52,9 +52,7 @@ class WorkerThreads:
         try:
             return await result
         finally:
-            del (
-                result
-            )  # it has the error, whose frames have this one: a circle around all that was sent
+            del result  # the future and its error's frames hold each other, and all that was sent
 
     def _run(self) -> None:
         while (call := self._next()) is not None:
@@ -66,18 +64,18 @@ class WorkerThreads:
                 error = raised
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 call.loop.call_soon_threadsafe(_tell, call.result, outcome, error)
-            call = outcome = error = None  # nothing of it is kept while the thread waits
+            call = outcome = error = None  # the waiting thread keeps no reference to the last call
             with self._lock:
                 self._unserved -= 1
 
     def _next(self) -> _Call | None:
-        """The next call; None when there is none for a while, and this thread is no longer counted."""
+        """The next call; None after a while without one, and then this thread is no longer counted."""
         while True:
             try:
                 return self._waiting.get(timeout=self._idle_seconds)
             except queue.Empty:
                 with self._lock:
-                    if self._unserved < 0:  # else a call was just put for this thread
+                    if self._unserved < 0:  # otherwise a call was queued for this thread just now
                         self._unserved += 1
                         self._count -= 1
                         return None

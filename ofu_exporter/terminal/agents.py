@@ -1,4 +1,4 @@
-"""Asks the agents of many nodes, each on a thread of its own: a node that is slow or away costs the others nothing."""
+"""Asks the agents of many nodes, each on a thread of its own, so that a slow or dead node does not delay the others."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ofu_exporter.terminal.scene import Scene, SceneAnswer
 PATH = "/v1/node"
 POLL_SECONDS = 2.0
 HOSTS_PER_SECOND = 50
-"""Most questions in a second: more nodes are asked less often."""
+"""Most requests per second. If there are more nodes, each is asked less often."""
 PATIENCE = (5.0, 30.0)
 """First and longest pause before a node that does not answer is asked again."""
 LATE_SECONDS = 10.0
-"""An answer is shown for this long after the next one was due."""
+"""How long an answer is still shown after the next one was due."""
 
 
 class _Heard(NamedTuple):
@@ -34,7 +34,7 @@ class _Heard(NamedTuple):
 
 
 class Agents:
-    """The nodes of a list, and what each has said last."""
+    """The nodes of a list, and the last answer of each."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Agents:
             return None, f"cannot be asked: {type(error).__name__}"
 
     def _answer(self, host: Host, now: float) -> SceneAnswer:
-        """What a node has said, unless that is too old to be shown."""
+        """The last answer of a node, unless it is too old to be shown."""
         with self._news:
             heard = self._heard.get(host)
         if heard is None:

@@ -1,4 +1,4 @@
-"""The screen of `top`: its keys and what they do, over textual. No key changes a node or ends a process of others."""
+"""The screen of `top`: its keys and what they do, with textual. No key changes a node or ends a process of others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PLAYING = "Space pause  [ ] step  "
 
 @runtime_checkable
 class Steppable(Protocol):
-    """A feed that can stand still, and go by single windows."""
+    """A feed that can pause and move by single windows."""
 
     def pause(self) -> None: ...
 
@@ -55,7 +55,7 @@ class Top(App[None]):
     TableView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Before all others: a widget takes its keys later, and what is typed fast would come out of order.
+        # Handled before all others: a widget takes its keys later, and fast typing would get out of order.
         Binding(key, action, priority=True)
         for key, action in (
             *((view.key, f"view('{name}')") for name, view in VIEWS.items()),
@@ -76,7 +76,7 @@ class Top(App[None]):
     def __init__(
         self, feed: Feed, choice: Choice, colours: str, folder: Path | None = None
     ) -> None:
-        """`colours` is a name of THEMES; exports are written into `folder`, the present one without it."""
+        """`colours` is a name in THEMES. Exports are written into `folder`, by default the current one."""
         super().__init__()
         self._feed = feed
         self._choice = choice
@@ -85,7 +85,7 @@ class Top(App[None]):
         self._scene = Scene((), "")
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
-        """Whether a key is one of ours now: not while words are typed, nor above the tables."""
+        """Whether our keys work now: not while the user types words, and not while a dialog is open."""
         if action.startswith("quit") or isinstance(self.screen, ModalScreen):
             return action.startswith("quit")
         return action == "clear" or not isinstance(self.focused, Input)
@@ -136,7 +136,7 @@ class Top(App[None]):
         self.theme = PAPER.name if self._colours == "light" else "textual-dark"
 
     def action_view(self, name: str) -> None:
-        """Show another view; the compact one again goes back."""
+        """Show another view; the key of the compact view leads back from it."""
         back = name == self._choice.view == "nodes"
         self._choice = self._choice._replace(view="gpus" if back else name)
         self.query_one(TableView).scroll_home(animate=False)
@@ -146,7 +146,7 @@ class Top(App[None]):
         """Ask for the words."""
         field = self.query_one("#filter", Input)
         field.display = True
-        self.set_focus(field)  # at once: what is typed next is meant for it
+        self.set_focus(field)  # at once, so that the next keys go there
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while the words are typed."""
@@ -198,23 +198,23 @@ class Top(App[None]):
         self._show()
 
     def action_pause(self) -> None:
-        """Have a recording stand still, or go on."""
+        """Pause a recording, or continue it."""
         if isinstance(self._feed, Steppable):
             self._feed.pause()
             self.redraw()
         else:
-            self.notify("only a recording stands still", markup=False)
+            self.notify("only a recording can be paused", markup=False)
 
     def action_step(self, windows: int) -> None:
-        """One window of a recording back, or on."""
+        """Move a recording one window back or forward."""
         if isinstance(self._feed, Steppable):
             self._feed.step(windows)
             self.redraw()
         else:
-            self.notify("only a recording goes by single windows", markup=False)
+            self.notify("only a recording can move by single windows", markup=False)
 
     def action_export(self) -> None:
-        """Write all that is shown to a new file."""
+        """Write everything that is shown to a new file."""
         file = self._folder / f"ofu-top-{time.strftime('%Y%m%d-%H%M%S')}.json"
         try:
             with file.open("x", encoding="utf-8") as opened:

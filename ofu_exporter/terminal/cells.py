@@ -1,4 +1,4 @@
-"""Text in cells of a terminal: what others wrote is escaped, and cut or filled up to a width."""
+"""Fits text into cells of a terminal: outside text is escaped, and cut or padded to a width."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ofu_exporter.values.text import shown
 
 
 class Segment(NamedTuple):
-    """Some text in one style, by the name that a theme gives looks to."""
+    """Some text in one style, which is a name in the themes."""
 
     text: str
     style: str = ""
@@ -18,7 +18,7 @@ class Segment(NamedTuple):
 Line = list[Segment]
 
 MORE = "\u2026"
-"""Stands for what was cut off."""
+"""The sign for text that was cut off."""
 
 
 def width_of(text: str) -> int:
@@ -47,7 +47,7 @@ def cut(text: str, width: int) -> str:
 
 
 def fit(text: str, width: int, to_the_right: bool = False) -> str:
-    """The text, escaped, cut or filled up to a width."""
+    """The text, escaped, cut or padded to a width."""
     piece = cut(text, width)
     space = " " * (width - width_of(piece))
     return space + piece if to_the_right else piece + space
@@ -58,7 +58,7 @@ def line_width(line: Line) -> int:
 
 
 def fit_line(line: Line, width: int) -> Line:
-    """The line, cut or filled up to a width. Its texts are escaped."""
+    """The line, cut or padded to a width. Its texts are escaped."""
     made: Line = []
     left = width
     for text, style in line:
@@ -85,7 +85,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def _parts(word: str, width: int) -> list[str]:
-    """The word, in pieces where it is wider than that."""
+    """The word, in pieces if it is wider than that."""
     parts, used = [""], 0
     for letter in word:
         used += _letter_width(letter)

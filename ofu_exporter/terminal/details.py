@@ -1,4 +1,4 @@
-"""Says all that is known of one GPU, node, job or user, as names and values."""
+"""Collects everything known about one GPU, node, job or user, as names and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What opens above the tables: details of a row, the keys, and the letters to sort by."""
+"""The dialogs above the tables: details of a row, the keys, and the letters to sort by."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ HELP = [
     *((view.key, view.title) for view in VIEWS.values()),
     ("/", "show only rows with these words; Esc shows all again"),
     ("o + letter", "sort by " + ", ".join(f"{key} {name}" for key, name in SORTS.items())),
-    ("Enter", "all that is known of the chosen row"),
-    ("e", "write all that is shown to a file, as JSON"),
+    ("Enter", "everything known about the chosen row"),
+    ("e", "write everything shown to a file, as JSON"),
     ("t", "other colours, or none"),
-    ("Space", "a recording stands still, or goes on"),
-    ("[ and ]", "one window of a recording back, or on"),
+    ("Space", "pause a recording, or continue it"),
+    ("[ and ]", "move a recording one window back or forward"),
     ("q", "quit"),
     ("", ""),
     (
@@ -76,7 +76,7 @@ class Dialog(ModalScreen[None]):
 
 
 def _lines(name: str, value: str, names: int, box: int) -> list[str]:
-    """A name and its value, which is broken beside it."""
+    """A name and its value; a long value continues in its own column."""
     parts = wrapped(value, max(8, box - names - 1))
     heads = [name, *[""] * (len(parts) - 1)]
     return [f"{fit(head, names)} {part}".rstrip() for head, part in zip(heads, parts, strict=True)]
@@ -95,7 +95,7 @@ class SortDialog(ModalScreen[str]):
         yield Static(Text(f"sort by: {letters}   (again: the other way round)"), markup=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Hand back the letter; "" for any other key."""
+        """Return the letter; "" for any other key."""
         event.stop()
         letter = event.character or ""
         self.dismiss(letter if letter in SORTS else "")

@@ -1,4 +1,4 @@
-"""Makes a row of each GPU or MIG instance, and of each node one with a character for each of its GPUs."""
+"""Makes a row for each GPU or MIG instance, and for each node a row with one character per GPU."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ofu_exporter.terminal.table import Row, TerminalColumn, joined, text
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 NONE = "\u2013"
-"""Stands where there is no number."""
+"""The sign for a missing number."""
 IDLE_SECONDS = 60.0
-"""A shorter time without tensor work is a pause between steps."""
+"""A shorter time without tensor work counts as a pause between steps."""
 NODE = TerminalColumn("node", "NODE", 6, 16)
 GPU_COLUMNS = (
     TerminalColumn("gpu", "GPU", 4, 5, to_the_right=True),
@@ -67,8 +67,8 @@ def holders(node: NodeJson, gpu: NodeGpu) -> list[NodeJob]:
     return [job for job in node.jobs if job.ended is None and job.job_id in gpu.jobs]
 
 
-def held_idle(node: NodeJson, gpu: NodeGpu) -> float | None:
-    """For how long a job has held a GPU that did no tensor work; None where that is not so."""
+def held_idle_seconds(node: NodeJson, gpu: NodeGpu) -> float | None:
+    """For how long a job has held a GPU without tensor work; None if there is no such job."""
     jobs = holders(node, gpu)
     if not jobs or gpu.idle_seconds is None:
         return None
@@ -85,7 +85,7 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
     stderr = window.stderr_ratio if window else None
     users = ", ".join(dict.fromkeys(job.user or job.namespace for job in jobs))
     names = ", ".join(job.job_name or job.job_id for job in jobs) or ", ".join(gpu.jobs)
-    idle = held_idle(node, gpu)
+    idle = held_idle_seconds(node, gpu)
     limits = limit_words(known_limits(window.clock_limits if window else None))
     away = gpu.unavailable is not None
     style = "bad" if away else "soft" if active == 0 else ""
@@ -131,12 +131,12 @@ def _why(gpu: NodeGpu) -> str:
 
 
 def gpu_place(gpu: NodeGpu) -> str:
-    """The GPU's name with its numbers filled up, so that 10 comes after 9."""
+    """The GPU's name with padded numbers, so that 10 comes after 9."""
     return "/".join(part.zfill(6) for part in (gpu.gpu, gpu.gpu_instance))
 
 
 def node_rows(scene: Scene) -> list[Row]:
-    """One row for each node, also for one that does not answer."""
+    """One row for each node, even if it does not answer."""
     return [_node(answer) for answer in scene.answers]
 
 
@@ -194,7 +194,7 @@ def node_hour(nodes: list[NodeJson]) -> list[float | None]:
 
 
 def mean_hour(hours: list[tuple[list[float | None], float]]) -> list[float | None]:
-    """The mean of several hours, minute by minute, each weighed by how many GPUs it is of."""
+    """The mean of several nodes' hours, minute by minute, each weighted by its number of GPUs."""
     length = max((len(hour) for hour, _ in hours), default=0)
     return [
         mean_ofu((hour[-back], gpus) for hour, gpus in hours if len(hour) >= back)

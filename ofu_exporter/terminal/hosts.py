@@ -1,4 +1,4 @@
-"""Reads which nodes are meant: node[1-8],m7, addresses, or a file of these."""
+"""Reads a list of nodes: node[1-8],m7, addresses, or a file of these."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _expanded(item: str) -> Iterator[str]:
 
 
 def _numbers(text: str) -> Iterator[str]:
-    """The numbers of a bracket, with the zeros that the first of a range has."""
+    """The numbers of a bracket, with the leading zeros of the first of a range."""
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
         first, last = (match[1], match[2] or match[1]) if match else ("1", "0")

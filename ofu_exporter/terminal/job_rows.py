@@ -1,4 +1,4 @@
-"""Makes a row of each job, of each user, and of each GPU that a job holds without tensor work."""
+"""Makes a row for each job, each user, and each GPU that a job holds without tensor work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.details import gpu_details, job_details, user_details
-from ofu_exporter.terminal.gpu_rows import NODE, gpu_place, held_idle, holders, mean_hour, number
+from ofu_exporter.terminal.gpu_rows import (
+    NODE,
+    gpu_place,
+    held_idle_seconds,
+    holders,
+    mean_hour,
+    number,
+)
 from ofu_exporter.terminal.scene import Scene, gpu_name, named, ofu_of
 from ofu_exporter.terminal.table import Row, TerminalColumn, text
 from ofu_exporter.values.reported import Verdict
@@ -66,7 +73,7 @@ def jobs_of(scene: Scene) -> list[Found]:
 
 
 def total_ofu(jobs: Iterable[NodeJob]) -> float | None:
-    """The OFU of jobs over all that was observed of them: sums, and no mean of ratios."""
+    """The OFU of jobs over all their observed time: a quotient of sums, not a mean of ratios."""
     known = [job for job in jobs if job.utilization_ratio is not None]
     return mean_ofu((job.utilization_ratio, job.observed_seconds) for job in known)
 
@@ -76,7 +83,7 @@ def job_rows(scene: Scene) -> list[Row]:
 
 
 def worst_verdict(found: Found) -> Verdict | None:
-    """The verdict of the node that disagrees most; None where the job reports nothing."""
+    """The verdict of the node that disagrees most; None if the job reports nothing."""
     given = {job.verdict for _, job in found}
     return next((verdict for verdict in WORST if verdict in given), None)
 
@@ -167,7 +174,7 @@ def user_rows(scene: Scene) -> list[Row]:
 
 
 def _held(scene: Scene) -> dict[str, list[tuple[NodeJson, NodeGpu]]]:
-    """The GPUs of each user; one that several users have is each one's."""
+    """The GPUs of each user; a GPU of several users counts for each of them."""
     held: dict[str, list[tuple[NodeJson, NodeGpu]]] = {}
     for node in scene.nodes:
         for gpu in node.gpus:
@@ -183,7 +190,7 @@ def _user(user: str, found: Found, held: Sequence[tuple[NodeJson, NodeGpu]]) -> 
     active = mean_ofu(
         (gpu.window.tensor_active_ratio if gpu.window else None, gpu.share_ratio) for _, gpu in held
     )
-    idle = sum(held_idle(node, gpu) is not None for node, gpu in held)
+    idle = sum(held_idle_seconds(node, gpu) is not None for node, gpu in held)
     hours = math.fsum(job.observed_seconds for _, job in found) / 3600
     jobs = {(job.scheduler, job.job_id) for _, job in found}
     apart = {
@@ -220,7 +227,7 @@ def idle_rows(scene: Scene) -> list[Row]:
     for answer in scene.answers:
         for gpu in answer.node.gpus if answer.node else ():
             assert answer.node is not None
-            idle = held_idle(answer.node, gpu)
+            idle = held_idle_seconds(answer.node, gpu)
             if idle is not None:
                 rows.append((idle, _idle(answer.name, answer.node, gpu, idle)))
     return [row for _, row in sorted(rows, key=lambda each: -each[0])]

@@ -1,4 +1,4 @@
-"""Samples this node's GPUs itself, as `check` does, where no agent is."""
+"""Samples this node's GPUs itself, as `check` does, if there is no agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOP_SECONDS = 0.5
 
 
 class OwnSampler:
-    """A sampler as the agent has one, whose page nobody else reads."""
+    """The agent's sampler, run by `top` for itself."""
 
     def __init__(self, configured: Configured) -> None:
         self._node = platform.node()

@@ -1,4 +1,4 @@
-"""Draws OFU with characters: bars, and lines of the last hour. What a bar says by colour its characters say as well."""
+"""Draws OFU with characters: bars, and lines of the last hour. A bar can be read without its colours."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ofu_exporter.terminal.cells import Line, Segment
 USED, CLOCK, REST = "\u2588", "\u2592", "\u00b7"
 LEVELS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 AWAY = "\u00d7"
-"""A GPU that is not measured, where each has one character."""
+"""The character for a GPU that is not measured."""
 PLAIN = str.maketrans(
     {USED: "#", CLOCK: "+", REST: ".", AWAY: "x", "\u2026": "~", "\u2013": "-", "\u00b1": "+"}
     | {level: "12345678"[place] for place, level in enumerate(LEVELS[:-1])}
 )
-"""The same for a terminal that has ASCII alone."""
+"""The same for a terminal with only ASCII."""
 
 
 def bar(used: float | None, active: float | None, width: int) -> Line:
-    """What is used, what the clock costs, and the rest, which inactivity costs."""
+    """A bar: what is used, what is lost to the clock, and the rest, lost to inactive pipes."""
     if used is None or width < 1:
         return [Segment(" " * width)]
     first = _cells(used, width)
@@ -32,8 +32,8 @@ def bar(used: float | None, active: float | None, width: int) -> Line:
 
 
 def _cells(ratio: float, width: int) -> int:
-    """A ratio as a number of cells; what is not 0 has one at least."""
-    if not ratio > 0:  # nor where it is no number
+    """A ratio as a number of cells; a ratio above 0 has at least one."""
+    if not ratio > 0:  # NaN too
         return 0
     return max(1, round(min(ratio, 1.0) * width))
 
@@ -42,7 +42,7 @@ def level(ratio: float | None) -> str:
     """One character from empty to full; a space where nothing was measured."""
     if ratio is None:
         return " "
-    if not ratio > 0:  # nor where it is no number
+    if not ratio > 0:  # NaN too
         return LEVELS[0]
     return LEVELS[min(len(LEVELS) - 1, int(min(ratio, 1.0) * len(LEVELS)))]
 

@@ -13,7 +13,7 @@ from ofu_exporter.terminal.views import Choice, headline, sections
 
 
 def page(scene: Scene, choice: Choice, width: int, theme: Theme | None = None) -> str:
-    """The scene as lines of at most a width; coloured where a theme is given."""
+    """The scene as lines of at most this width; coloured if a theme is given."""
     lines = [
         headline(scene, width),
         *(laid.draw() for laid in lay_out(sections(scene, choice), width)),
@@ -22,7 +22,7 @@ def page(scene: Scene, choice: Choice, width: int, theme: Theme | None = None) -
 
 
 def for_encoding(text: str, encoding: str) -> str:
-    """The text as this encoding can have it: with characters of ASCII where it lacks those of the pictures."""
+    """The text in characters of this encoding: ASCII replaces those of the pictures if they are missing."""
     try:
         text.encode(encoding)
     except (UnicodeEncodeError, LookupError):

@@ -21,9 +21,9 @@ from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.snapshot import SourceHealth
 
 MOST_FRAMES = 600
-"""How many windows one can step back."""
+"""Number of windows that one can step back."""
 TOGETHER_SECONDS = 0.2
-"""Readings that end within this time of each other are of one window."""
+"""Readings that end within this time of each other belong to one window."""
 
 
 class Frame(NamedTuple):
@@ -35,10 +35,10 @@ class Frame(NamedTuple):
 
 
 class Playback:
-    """A recording, and where in it we are. It is called by one thread."""
+    """A recording and the position in it. Only one thread may call it."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        """Raises SourceError for a file that is no recording."""
+        """Raises SourceError for a file that is not a recording."""
         self._path = path
         self._clock = clock
         self._frames = _frames(path)
@@ -64,7 +64,7 @@ class Playback:
         return Scene((SceneAnswer(self._path.name, frame.node),), origin, self.paused)
 
     def complete(self, seconds: float) -> Scene:
-        """The end of the recording, or as far as it can be read in this time."""
+        """The scene at the end of the recording, or as far as it can be read in this time."""
         deadline = self._clock() + seconds
         while self._advance() and self._clock() < deadline:
             pass
@@ -75,12 +75,12 @@ class Playback:
         self._frames.close()
 
     def pause(self) -> None:
-        """Stand still, or go on."""
+        """Pause, or continue."""
         self.paused = not self.paused
         self._shown_at = self._clock()
 
     def step(self, windows: int) -> None:
-        """Stand still one window later, or one before."""
+        """Pause, and move one window forward or back."""
         self.paused = True
         if windows < 0:
             self._back = min(self._back + 1, max(0, len(self._kept) - 1))
@@ -127,7 +127,7 @@ class _Recorded:
         self._state = State()
 
     def _unix(self) -> float:
-        """Unix time of the moment that is played; 0 where the recording does not say."""
+        """Unix time of the moment that is played; 0 if the recording does not say."""
         return self._began + self._now if self._began else 0.0
 
     def frame(self, events: list[Reading | Fault]) -> Frame:
@@ -174,7 +174,7 @@ def _end(event: Reading | Fault) -> float:
 
 
 def _unix(created: str) -> float:
-    """Unix time of the header's date; 0 where that is none."""
+    """Unix time of the header's date; 0 if it is not a date."""
     try:
         return datetime.datetime.fromisoformat(created).timestamp()
     except (ValueError, TypeError, OverflowError):

@@ -1,4 +1,4 @@
-"""Makes a row of each thing that is wrong, in words, with what to do about it: the worst first."""
+"""Makes a row for each problem, with what to do about it: the worst first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.durations import lasting
-from ofu_exporter.terminal.gpu_rows import held_idle, holders
+from ofu_exporter.terminal.gpu_rows import held_idle_seconds, holders
 from ofu_exporter.terminal.job_rows import jobs_of, verdict_words, worst_verdict
 from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, named
 from ofu_exporter.terminal.table import Row, TerminalColumn, text
@@ -15,9 +15,9 @@ from ofu_exporter.values.clock_limit import known_limits, limit_words
 from ofu_exporter.values.reasons import Reason
 
 STUCK_SECONDS = 60.0
-"""A snapshot that is older than this says that the agent does not sample: the longest window has 30 s."""
+"""A snapshot older than this means that the agent does not sample: the longest window has 30 s."""
 LONG_IDLE_SECONDS = 600.0
-"""A GPU that is held without tensor work for longer than this is worth a look."""
+"""A GPU that is held without tensor work for longer than this is listed."""
 COLUMNS = (
     TerminalColumn("where", "WHERE", 10, 26),
     TerminalColumn("what", "WHAT", 20, 60),
@@ -58,7 +58,7 @@ def _of_nodes(scene: Scene) -> Iterator[_Problem]:
         if answer.node is None:
             what = answer.problem or "no answer yet"
             yield _Problem(
-                answer.name, what, "Look whether its agent runs and is reached from here."
+                answer.name, what, "See whether its agent runs and can be reached from here."
             )
         else:
             yield from _of_node(answer, answer.node)
@@ -70,7 +70,7 @@ def _of_node(answer: SceneAnswer, node: NodeJson) -> Iterator[_Problem]:
         yield _Problem(answer.name, "the agent is paused", Reason.PAUSED.advice, WORTH_A_LOOK)
     if answer.age > STUCK_SECONDS:
         what = f"its newest sample is {lasting(answer.age)} old"
-        yield _Problem(answer.name, what, "The agent answers and does not sample: see its log.")
+        yield _Problem(answer.name, what, "The agent answers but does not sample: see its log.")
     source = node.sources[0] if node.sources else None
     if source and source.reason not in (None, Reason.STARTING.value, Reason.PAUSED.value):
         more = f" ({source.detail})" if source.detail else ""
@@ -91,7 +91,7 @@ def _of_gpus(where: str, node: NodeJson) -> Iterator[_Problem]:
         if advice:
             what = f"its clock is held down: {limit_words(limits)}"
             yield _Problem(place, what, advice, WORTH_A_LOOK)
-        idle = held_idle(node, gpu)
+        idle = held_idle_seconds(node, gpu)
         if idle is not None and idle >= LONG_IDLE_SECONDS:
             jobs = ", ".join(f"{job.job_id} of {job.user}" for job in holders(node, gpu))
             what = f"held by job {jobs} without tensor work for {lasting(idle)}"

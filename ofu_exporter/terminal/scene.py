@@ -12,13 +12,13 @@ NOT_IN_A_ROW = {"tensor_clock_hz", "peak_flops", "last_hour"}
 
 
 class SceneAnswer(NamedTuple):
-    """What one node has said last."""
+    """The last answer of one node."""
 
     name: str
-    """As the user named it; the node's own name is in what it says."""
+    """The name that the user gave; the node's own name is in its answer."""
     node: NodeJson | None
     problem: str = ""
-    """Why there is no answer; "" where none has come yet."""
+    """Why there is no answer; "" if none has come yet."""
     age: float = 0.0
     """Seconds since its snapshot was made."""
 
@@ -30,7 +30,7 @@ class Scene(NamedTuple):
     origin: str
     """Where this is from, in words."""
     paused: bool = False
-    """Whether a recording stands still."""
+    """Whether a recording is paused."""
 
     @property
     def nodes(self) -> list[NodeJson]:
@@ -88,7 +88,7 @@ class Feed(Protocol):
         """Begin to read."""
 
     def scene(self) -> Scene:
-        """What is known now; at once, from memory."""
+        """The current scene, at once from memory."""
 
     def complete(self, seconds: float) -> Scene:
         """Wait until every node has answered or failed, and no longer than these seconds."""
@@ -107,6 +107,6 @@ def gpu_name(gpu: NodeGpu) -> str:
 
 
 def named(names: Sequence[str], most: int = 3) -> str:
-    """Some names, of many the first ones."""
+    """The names; if there are many, the first ones."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

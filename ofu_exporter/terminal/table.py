@@ -1,4 +1,4 @@
-"""Lays out rows in columns for a width: the least important columns go first where there is no room."""
+"""Lays out rows in columns for a width. If there is no room, the least important columns are left out first."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from ofu_exporter.terminal.cells import Line, Segment, fit, fit_line, line_width, width_of
 
 Draw = Callable[[int], Line]
-"""Draws a cell of a width."""
+"""Draws a cell at a width."""
 GAP = 1
 """Cells between two columns."""
 MEASURED_ROWS = 200
-"""Rows whose texts decide how wide a column is."""
+"""Number of rows whose texts decide how wide a column is."""
 
 
 class TerminalColumn(NamedTuple):
@@ -26,27 +26,27 @@ class TerminalColumn(NamedTuple):
     most: int
     """Widest, where there is room."""
     rank: int = 0
-    """The highest rank goes first where there is no room; 0 stays."""
+    """Columns with the highest rank are left out first; rank 0 always stays."""
     to_the_right: bool = False
     is_picture: bool = False
-    """Whether it takes any width that texts leave."""
+    """Whether the column takes the width that is left."""
 
 
 class Row(NamedTuple):
-    """A row: what it shows, what it is sorted and found by, and what it is about."""
+    """A row: its cells, its sort keys, its search text, and its subject."""
 
     subject: str
-    """Stays the same from scene to scene."""
+    """The subject, which stays the same from scene to scene."""
     cells: Mapping[str, Draw]
     order: Mapping[str, float | str | None]
-    """What it is sorted by, by the letter that is typed."""
+    """Its sort keys, by the letter that the user types."""
     details: Callable[[], list[tuple[str, str]]]
     """All that is known of it, as names and values."""
     words: str = ""
-    """What the filter looks into."""
+    """The text that the filter searches."""
     style: str = ""
     rest_from: str = ""
-    """The cell of this column takes all of the line from there on."""
+    """The cell of this column takes the rest of the line."""
 
 
 class TableSection(NamedTuple):
@@ -56,11 +56,11 @@ class TableSection(NamedTuple):
     columns: Sequence[TerminalColumn]
     rows: Sequence[Row]
     empty: str = ""
-    """Stands in the place of rows where there are none."""
+    """The text that is shown if there are no rows."""
 
 
 class Laid(NamedTuple):
-    """One line of the screen, drawn when it is shown, and the row that it is of."""
+    """One line of the screen, drawn only when it is shown, and its row."""
 
     draw: Callable[[], Line]
     row: Row | None = None
@@ -92,7 +92,7 @@ def widths(columns: Sequence[TerminalColumn], width: int) -> dict[str, int]:
 
 
 def _grow(columns: Sequence[TerminalColumn], found: dict[str, int], left: int) -> int:
-    """Give columns what is left, in equal parts as far as each takes it; returns what they leave."""
+    """Share the remaining width equally among the columns that take it; returns what is left over."""
     growing = [column for column in columns if column.most > column.least]
     while left > 0 and growing:
         each = max(1, left // len(growing))
@@ -109,7 +109,7 @@ def _needed(columns: Sequence[TerminalColumn]) -> int:
 
 
 def _as_wide_as_needed(section: TableSection) -> list[TerminalColumn]:
-    """The columns, none with more room than its texts take."""
+    """The columns, none wider than its texts."""
     return [
         column if column.is_picture else column._replace(most=_natural(column, section.rows))
         for column in section.columns

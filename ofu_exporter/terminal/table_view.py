@@ -1,4 +1,4 @@
-"""The widget that shows tables: lines that are drawn when they are seen, and a row that is chosen."""
+"""The widget that shows tables. It draws only visible lines, and has a chosen row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ofu_exporter.terminal.themes import CHOSEN, Look, Theme
 
 
 def rich_style(look: Look) -> Style:
-    """A look as the library has it."""
+    """A look as a style of the library."""
     colour, back = (
         None if number is None else f"color({number})" for number in (look.colour, look.back)
     )
@@ -54,7 +54,7 @@ class TableView(ScrollView, can_focus=True):
             self.row = row
 
     class Resized(Message):
-        """There is another width to draw for."""
+        """The width to draw for has changed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class TableView(ScrollView, can_focus=True):
         self._subject = ""
 
     def show(self, lines: Sequence[Laid], theme: Theme) -> None:
-        """Show other lines. The chosen row stays chosen wherever it is now."""
+        """Show other lines. The chosen row stays chosen, even in another place."""
         self._lines = lines
         self._looks = {name: rich_style(look) for name, look in theme.items()}
         rows = [place for place, laid in enumerate(lines) if laid.row is not None]

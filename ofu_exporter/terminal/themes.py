@@ -1,4 +1,4 @@
-"""The looks of styles: colours for dark and light terminals and for colour-blind eyes, and none at all."""
+"""The looks of styles: themes for dark and light terminals, for colour-blind users, and without colours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ class Look(NamedTuple):
     """How a style looks."""
 
     colour: int | None = None
-    """Of the 256 that terminals have; None = the terminal's own. None of the first 16, which users change."""
+    """One of the 256 colours of terminals, but not of the first 16, which users redefine; None = the terminal's
+    own."""
     is_bold: bool = False
     is_dim: bool = False
     is_reversed: bool = False
@@ -31,7 +32,7 @@ class Look(NamedTuple):
 
 Theme = dict[str, Look]
 CHOSEN = "chosen"
-"""The style of the row that the keys are about."""
+"""The style of the chosen row."""
 _SHAPE: Theme = {"title": Look(is_bold=True), "strong": Look(is_bold=True)}
 
 THEMES: dict[str, Theme] = {
@@ -84,5 +85,5 @@ THEMES: dict[str, Theme] = {
         CHOSEN: Look(is_reversed=True),
     },
 }
-"""Each look by the style's name. What colour says is also said by words or by the characters of a bar."""
+"""Each look by the style's name. Words or the characters of a bar say the same as the colours."""
 PLAIN = Look()

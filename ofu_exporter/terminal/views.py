@@ -55,14 +55,14 @@ class Choice(NamedTuple):
 
     view: str = "gpus"
     words: str = ""
-    """Rows that have this in them are shown."""
+    """Only rows that contain this are shown."""
     sort: str = ""
-    """A letter of SORTS; "" is the node's own order."""
+    """A letter of SORTS; "" = the node's own order."""
     downward: bool = True
     """Whether the highest comes first."""
 
     def sorted_by(self, letter: str) -> Choice:
-        """Sorted by another letter, or the other way round by the same one."""
+        """Sorted by another letter, or in the opposite order by the same one."""
         return self._replace(sort=letter, downward=letter != self.sort or not self.downward)
 
 
@@ -101,9 +101,7 @@ def _jobs(scene: Scene) -> list[TableSection]:
     columns: Sequence[TerminalColumn] = JOB_COLUMNS
     if len(scene.answers) < 2:
         columns = [column for column in columns if column.key != "node"]
-    return [
-        TableSection("Jobs", columns, job_rows(scene), "no job holds a GPU, as far as is known")
-    ]
+    return [TableSection("Jobs", columns, job_rows(scene), "no job is known to hold a GPU")]
 
 
 def _users(scene: Scene) -> list[TableSection]:
@@ -134,7 +132,7 @@ VIEWS = {
 
 
 def sections(scene: Scene, choice: Choice) -> list[TableSection]:
-    """The tables of a view, with the rows that are wanted in the order that is wanted."""
+    """The tables of a view, filtered and sorted as the user wants."""
     made = VIEWS[choice.view].sections(scene)
     return [section._replace(rows=_chosen(section.rows, choice)) for section in made]
 
@@ -148,7 +146,7 @@ def _chosen(rows: Sequence[Row], choice: Choice) -> list[Row]:
     unknown = [row for row in found if row.order.get(choice.sort) is None]
     is_text = any(isinstance(row.order[choice.sort], str) for row in known)
     known.sort(key=lambda row: _value(row, choice.sort), reverse=choice.downward != is_text)
-    return known + unknown  # what is not known is neither high nor low
+    return known + unknown  # unknown values are neither high nor low
 
 
 def _value(row: Row, letter: str) -> tuple[float, str]:
@@ -157,7 +155,7 @@ def _value(row: Row, letter: str) -> tuple[float, str]:
 
 
 def headline(scene: Scene, width: int) -> Line:
-    """The line above the tables: who, how well, how fresh, and what a reader must know before any number."""
+    """The line above the tables: the node, its OFU, the age of the data, and important notes."""
     gpus = [gpu for _, gpu in scene.gpus]
     measured = sum(gpu.unavailable is None for gpu in gpus)
     names = [answer.name for answer in scene.answers]
@@ -177,7 +175,7 @@ def headline(scene: Scene, width: int) -> Line:
 
 
 def _notes(scene: Scene) -> list[tuple[str, str]]:
-    """What a reader must know before any number."""
+    """Notes that a reader must know before reading any number."""
     notes = []
     if any(source.simulated for node in scene.nodes for source in node.sources[:1]):
         notes.append(("SIMULATED", "bad"))

@@ -1,7 +1,8 @@
-"""Measures how near OFU comes to the MFU of products whose FLOPs are known, on the card at hand.
+"""Measures how close OFU is to the MFU of products whose FLOPs are known, on this card.
 
-This file has the values and protocols. A machine runs a product again and again and says how often; a watch is the
-agent's own sampler beside it. The time in which both are known is compared, as in arXiv:2605.20799, section V-A.
+This file has the values and protocols. A machine runs a product again and again and counts the launches, while a
+watch, the agent's own sampler, measures OFU. Both are compared over the time in which both are known, as in
+arXiv:2605.20799, section V-A.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class Product:
     k: int
     seconds: float
     zeros: bool = False
-    """Whether the operands are zeros, which need less power, so that the clock stays high."""
+    """Whether the operands are zeros. Zeros need less power, so the clock stays high."""
 
     @property
     def gemm(self) -> Gemm:
-        """The product in the kernel's order: m and n of a row-major product change places."""
+        """The product in the kernel's order: m and n of a row-major product are swapped."""
         return Gemm(self.n, self.m, self.k)
 
     @property
@@ -79,7 +80,7 @@ class Machine(Protocol):
 
     @property
     def simulated(self) -> bool:
-        """Whether the machine is simulated, and no GPU runs anything."""
+        """Whether the machine is simulated, so that no GPU runs anything."""
 
     @property
     def uuid(self) -> str:
@@ -90,13 +91,13 @@ class Machine(Protocol):
         """Versions of the software that runs the products."""
 
     def refusals(self, precisions: Sequence[str]) -> Mapping[str, str]:
-        """Why a precision cannot be run here, for each that cannot."""
+        """Why it cannot be run, for each precision that cannot be run here."""
 
     def profile(self, product: Product) -> Profile:
         """A profile of one launch or a few."""
 
     def run(self, product: Product) -> Sequence[Mark]:
-        """Run a product for its time; returns two marks at least, in order."""
+        """Run a product for its time; returns at least two marks, in order."""
 
     def close(self) -> None:
         """Release the GPU. Never raises."""
@@ -117,9 +118,9 @@ class Watch(Protocol):
         """The GPU of a machine. Raises OfuError when it is not measured."""
 
     def readings(self, uuid: str, since: float, until: float) -> Sequence[Reading]:
-        """Every window of a GPU that has a part of this time, in order; waits for the last of them.
+        """Every window of a GPU that overlaps this time, in order; waits for the last of them.
 
-        Raises OfuError when the GPU is not measured any more.
+        Raises OfuError if the GPU is no longer measured.
         """
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Computes how near OFU came to MFU: the paper's Table II, its Fig. 1 and 3, and whether the card is within the bounds.
+"""Computes how close OFU was to MFU: the paper's Table II, its Fig. 1 and 3, and whether the card is within the bounds.
 
 Differences are in points: hundredths of the peak.
 """
@@ -47,11 +47,12 @@ class AccuracyRow:
     kind: Kind
     raw: Errors
     exact: Errors | None
-    """Errors of OFU adjusted for tiles, where kernel names say all about them; None = for no product."""
+    """Errors of OFU adjusted for tiles, for products whose kernel names describe the tiles fully; None = there are
+    none."""
     lower: Errors | None
     """The same where kernel names give a lower bound of what tiles add."""
     stderr: float | None
-    """Mean standard error of an OFU, from its clock reads; None where that of one product is not known."""
+    """Mean standard error of an OFU, from its clock reads; None if that of one product is not known."""
     raw_verdict: Verdict
     adjusted_verdict: Verdict
 
@@ -97,7 +98,7 @@ def rows(results: Sequence[Result], bounds: Bounds) -> tuple[AccuracyRow, ...]:
 
 
 def verdict(found: Sequence[AccuracyRow]) -> Verdict:
-    """The verdict on the card: outside when one row is outside, not judged when no row is judged."""
+    """The verdict on the card: outside if one row is outside, not judged if no row is judged."""
     verdicts = {each for row in found for each in (row.raw_verdict, row.adjusted_verdict)}
     if "outside" in verdicts:
         return "outside"
@@ -191,7 +192,7 @@ def _judged(kind: Kind, errors: Errors | None, most: float) -> Verdict:
 
 
 def _errors(pairs: Sequence[tuple[float | None, float | None]]) -> Errors | None:
-    """The errors of estimates of MFUs, without estimates that are not known. None when none is known."""
+    """The errors of the known estimates of MFUs; None if no estimate is known."""
     points = [
         100 * (estimate - mfu)
         for estimate, mfu in pairs

@@ -1,9 +1,9 @@
 """Measures the clock domains of a card, and proposes a row of the table of models.
 
-Achieved FLOP/s are TPA * f * SMs * FLOPs per cycle and SM, when the FLOPs of tiles are counted. So tensor cycles and
-achieved FLOP/s give the FLOPs per cycle, which belong to the chip. The tensor clock is not measured in this way: it is
-the clock that the *published* peak implies with these, f_T = peak / (SMs * FLOPs per cycle), lest OFU and MFU have
-different denominators. In addition the highest clock under tensor load is measured.
+Achieved FLOP/s = TPA * f * SMs * FLOPs per cycle and SM, if the FLOPs of tiles are counted. So tensor cycles and
+achieved FLOP/s give the FLOPs per cycle, a property of the chip. The tensor clock is not measured: it is the clock
+that the *published* peak implies with these FLOPs per cycle, f_T = peak / (SMs * FLOPs per cycle). Otherwise OFU and
+MFU would have different denominators. In addition the highest clock under tensor load is measured.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ofu_exporter.values.gpu import Gpu, Rating
 BUSY = 0.3
 """Least tensor activity of a window that counts for the highest clock under tensor load."""
 FIT = 0.05
-"""Largest distance of a measured rate from a whole one, as a share of that."""
+"""Largest relative distance of a measured rate from a whole one."""
 AGREE = 0.02
-"""Largest distance of a rate or a clock from the table's, as a share of that."""
+"""Largest relative distance of a rate or a clock from the table's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Domain:
     flops_per_cycle_per_sm: float
     """The largest rate of the products, with the FLOPs that tiles add where these are known."""
     is_exact: bool
-    """Whether tiles are known; without them the rate is at least the one here."""
+    """Whether tiles are known; if not, the rate is a lower bound."""
     whole: int | None
-    """The rate of a chip that fits: a power of two, or one and a half of one."""
+    """The nearest rate that a chip can have: a power of two, or one and a half times a power of two."""
     highest_clock_hz: float
     """Highest mean clock of a window under tensor load."""
     implied_clock_hz: float | None
@@ -70,7 +70,7 @@ def domains(
 
 
 def whole_rate(rate: float) -> int | None:
-    """The nearest rate that a chip can have; None when none is near."""
+    """The nearest rate that a chip can have; None if none is close."""
     candidates = [whole for power in range(3, 20) for whole in (1 << power, 3 << (power - 1))]
     nearest = min(candidates, key=lambda whole: abs(rate / whole - 1))
     return nearest if abs(rate / nearest - 1) <= FIT else None
@@ -108,7 +108,7 @@ def _row_text(gpu: Gpu, rates: Mapping[str, int], low: float, high: float | None
 
 
 def _clock(found: Sequence[Domain]) -> float | None:
-    """The clock that the first published peak implies; the highest clock under load where no peak is known."""
+    """The clock that the first published peak implies; the highest clock under load if no peak is known."""
     implied = [each.implied_clock_hz for each in found if each.implied_clock_hz]
     return implied[0] if implied else max((each.highest_clock_hz for each in found), default=None)
 
@@ -167,7 +167,9 @@ def _notes(
 ) -> list[str]:
     notes = []
     if whole is None:
-        notes.append(f"{rate:.0f} FLOPs per cycle are no rate that a chip has within {FIT:.0%}")
+        notes.append(
+            f"{rate:.0f} FLOPs per cycle are not within {FIT:.0%} of a rate that a chip can have"
+        )
     if in_row and abs(rate / in_row - 1) > AGREE:
         notes.append(f"{rate / in_row - 1:+.1%} from the table's {in_row}")
     if implied and clock_in_row and abs(implied / clock_in_row - 1) > AGREE:

@@ -25,7 +25,7 @@ CHUNK_SECONDS = 0.05
 CHUNKS_QUEUED = 2
 PROFILED_LAUNCHES = 3
 PROBE_SIDE = 512
-"""Sides of the product that shows whether a precision can be run."""
+"""Sides of the test product that shows whether a precision can be run."""
 
 
 class CudaMachine:
@@ -63,7 +63,7 @@ class CudaMachine:
 
     def profile(self, product: Product) -> Profile:
         call = build(self._torch, product, self._device)
-        call()  # the first launch also chooses and compiles, which must not be profiled
+        call()  # not profiled: the first launch also chooses and compiles a kernel
         self._torch.cuda.synchronize()
         profiler = self._torch.profiler
         activities = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
@@ -92,7 +92,7 @@ class CudaMachine:
         self._torch.cuda.empty_cache()
 
     def _chunk(self, call: Call, launches: int) -> Any:
-        """Queue some launches; returns the event behind them."""
+        """Queue some launches; returns the event after them."""
         for _ in range(launches):
             call()
         event = self._torch.cuda.Event(blocking=True)  # waits without a busy core
@@ -100,7 +100,7 @@ class CudaMachine:
         return event
 
     def _launches_per_chunk(self, call: Call) -> int:
-        """How many launches fill a chunk; found by doubling their number until they take long enough."""
+        """The number of launches in a chunk, found by doubling it until the launches take long enough."""
         launches = 1
         while True:
             began = time.monotonic()

@@ -15,7 +15,7 @@ from ofu_exporter.validation.results import Result, result
 from ofu_exporter.validation.storage import ResultsHeader
 from ofu_exporter.values.gpu import Rating
 
-SIMULATED = "SIMULATED: no GPU was measured. It shows that the tool works, not that OFU does."
+SIMULATED = "SIMULATED: no GPU was measured. This shows that the tool works, not that OFU is right."
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Findings:
     proposal: tuple[str, str] | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[Product, ...] = ()
-    """Products that were not run because time was over."""
+    """Products that were not run because the time was over."""
 
     @property
     def verdict(self) -> accuracy.Verdict:
@@ -43,7 +43,7 @@ class Findings:
 def accuracy_findings(
     header: ResultsHeader, trials: Sequence[Trial], rating: Rating, bounds: Bounds
 ) -> Findings:
-    """The findings of how near OFU came to MFU."""
+    """The findings on how close OFU was to MFU."""
     chosen = [each for each in trials if each.product.kind != "clock"]
     compared = _results(chosen, rating)
     steady = next((each for each in chosen if each.product.kind == "noise"), None)
@@ -112,7 +112,7 @@ def plain(findings: Findings) -> dict[str, Any]:
 
 
 def text(findings: Findings) -> str:
-    """The findings for people."""
+    """The findings as text."""
     return "\n".join(_lines(findings))
 
 
@@ -138,7 +138,7 @@ def _lines(findings: Findings) -> Iterator[str]:
         longest = max(each.seconds for each in findings.left_out) / 60
         yield (
             f"{len(findings.left_out)} products are left, the longest of {longest:.2g} minutes: "
-            "run the same command again to go on"
+            "run the same command again to continue"
         )
     yield from (f"Not run: {name}: {why}" for name, why in findings.refused.items())
     yield from _accuracy(findings)

@@ -1,7 +1,7 @@
 """Computes the error that point reads of the SM clock cause: the paper's Table I, from our own samples.
 
-All reads together are the baseline. Reads that are further apart are a part of them. The error is how far the means
-of such parts lie from the mean of all (arXiv:2605.20799, section IV-C).
+All reads together are the baseline. Reads further apart are a subset of them. The error is the distance of the means
+of such subsets from the mean of all reads (arXiv:2605.20799, section IV-C).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ofu_exporter.values.gpu import Rating
 INTERVALS = (1.0, 5.0, 10.0, 20.0, 30.0)
 """Seconds between two reads: the paper's intervals, and 1 s."""
 FEWEST = 5
-"""Fewest reads of a mean: fewer say little."""
+"""Fewest reads of a mean."""
 TABLE_SECONDS = 3000.0
 """How long the paper measured."""
 TWO_SIDED_95 = 1.96
@@ -26,7 +26,7 @@ TWO_SIDED_95 = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How means of reads at one interval scatter about the mean of all reads, in points of OFU."""
+    """How much means of reads at one interval scatter around the mean of all reads, in points of OFU."""
 
     interval_seconds: float
     reads: int
@@ -55,7 +55,7 @@ class Noise:
 
 
 def noise(trial: Trial, rating: Rating) -> Noise | None:
-    """The noise in the steady part of a run; None when that has too few clock reads."""
+    """The noise in the steady part of a run; None if that part has too few clock reads."""
     windows = list(steady_windows(trial, rating))
     starts = {each.start for each in windows}
     readings = [each for each in trial.readings if each.start in starts]
@@ -80,7 +80,7 @@ def noise(trial: Trial, rating: Rating) -> Noise | None:
 
 
 def spreads(series: Sequence[float], step_seconds: float) -> tuple[Spread, ...]:
-    """How far means of every n-th value lie from the mean of all, for each interval that fits into the series.
+    """The scatter of means of every n-th value around the mean of all, for each interval that fits into the series.
 
     `series` are OFUs as ratios, one for each clock read, `step_seconds` apart.
     """

@@ -1,4 +1,4 @@
-"""Draws the products to run, and their times, from a seed, so that an interrupted run can go on."""
+"""Draws the products to run, and their times, from a seed, so that an interrupted run can be continued."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALLEST, LARGEST = 1024, 8192
 STEP = 16
 """Sides of random products are multiples of this, as in the paper (arXiv:2605.20799, section V-A)."""
 FINEST: Mapping[str, int] = {"fp8": 16, "int8": 8, "fp4": 128}
-"""The libraries need sides that are multiples of this; in the other precisions any side will do."""
+"""The libraries need sides that are multiples of this; the other precisions accept any side."""
 NOISE_SIDE = 8192
 CLOCK_SIDES = (8192, 4096)
 
@@ -32,9 +32,9 @@ class Size:
     seconds: float
     """Time of each product."""
     noise_seconds: float
-    """Time of the one product that clock noise is measured with; 0 = not measured."""
+    """Time of the one product with which clock noise is measured; 0 = not measured."""
     deadline: float | None = None
-    """Seconds after which no product is begun; None = all products are run."""
+    """Seconds after which no product is started; None = all products are run."""
 
 
 QUICK = Size(10, 4, (640, 1152, 2176, 3200, 4736, 8064), 3.0, 60.0, deadline=570.0)
@@ -42,7 +42,7 @@ FULL = Size(100, 30, tuple(range(384, 8193, 384)), 30.0, 3000.0)
 
 
 def products(size: Size, precisions: Sequence[str], seed: int) -> tuple[Product, ...]:
-    """All products, one of each precision in turn, so that a part of them has some of each precision.
+    """All products, alternating between precisions, so that a part of them has some of each.
 
     Raises ConfigError for a precision that is not known.
     """

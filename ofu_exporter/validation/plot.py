@@ -1,4 +1,4 @@
-"""Draws a validation with matplotlib, where that is installed."""
+"""Draws a validation with matplotlib, if that is installed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _overheads(axes: Any, findings: Findings) -> None:
 
 
 def _in_percent(ratio: float | None) -> float:
-    """A ratio in percent; NaN, which is not drawn, where it is not known."""
+    """A ratio in percent; NaN, which is not drawn, if it is not known."""
     return math.nan if ratio is None else 100 * ratio
 
 

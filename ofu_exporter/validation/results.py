@@ -1,4 +1,4 @@
-"""Makes one result of one trial: what the counters said, and what was really computed, over the same seconds."""
+"""Makes the result of a trial: what the counters say and what was really computed, over the same seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import Window
 
 SETTLE_SECONDS = 1.0
-"""Seconds of a run that are not compared at first: the clock is still coming down from that of an idle card."""
+"""Seconds at the beginning of a run that are not compared, because the clock is still falling from that of an idle
+card."""
 SHARE_ROUNDING = 1e-6
 LONGEST_SETTLE_SHARE = 1 / 3
 """Largest share of a short run that is not compared."""
@@ -44,13 +45,13 @@ class Result:
 
     @property
     def adjusted(self) -> float | None:
-        """OFU without what tiles add (arXiv:2605.20799, eq. 8); None where that is not known."""
+        """OFU without the tile overhead (arXiv:2605.20799, eq. 8); None if that is not known."""
         ratio = self.tiling.overhead_ratio
         return None if ratio is None else adjusted_utilization(self.utilization, ratio)
 
     @property
     def is_exact(self) -> bool:
-        """Whether what tiles add is known exactly, for all of the time."""
+        """Whether the tile overhead is known exactly, for all of the time."""
         tiling = self.tiling
         is_whole = tiling.attributed_share > 1 - SHARE_ROUNDING
         return tiling.overhead_ratio is not None and tiling.bound == "exact" and is_whole
@@ -62,7 +63,7 @@ class Result:
 
 
 def result(trial: Trial, rating: Rating) -> Result | None:
-    """The result of a trial; None when no whole window lies in the steady part of the run."""
+    """The result of a trial; None if no whole window lies in the steady part of the run."""
     windows = list(steady_windows(trial, rating))
     seconds = math.fsum(each.seconds for each in windows)
     if not seconds:

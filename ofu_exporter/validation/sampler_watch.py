@@ -1,4 +1,4 @@
-"""Runs the agent's own sampler in this process, on the configured source, as the watch beside a machine."""
+"""Runs the agent's own sampler in this process, on the configured source, as the watch of a validation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 AnswerT = TypeVar("AnswerT")
 
 PATIENCE_SECONDS = 15.0
-"""Seconds to wait beyond two windows: a source has to be opened, and a counter to get its first value."""
+"""Seconds to wait in addition to two windows, until the source is open and a counter has its first value."""
 
 
 class SamplerWatch:
-    """A sampler whose readings are kept until somebody asks for them."""
+    """A sampler whose readings are kept until they are requested."""
 
     def __init__(
         self, build: Callable[[Callable[[Snapshot], None]], Sampler], window_seconds: float
@@ -78,7 +78,7 @@ class SamplerWatch:
         self._sampler.stop()
 
     def _until(self, wanted: Callable[[], AnswerT]) -> AnswerT:
-        """Wait for an answer that is true; returns the last answer when none is true in time."""
+        """Wait for a true answer; returns the last answer if none is true in time."""
 
         def answer() -> AnswerT:
             if self._problem is not None:
@@ -99,7 +99,7 @@ class SamplerWatch:
             self._news.notify_all()
 
     def _publish(self, snapshot: Snapshot) -> None:
-        """Note a source that cannot be opened, which ends every wait with its reason."""
+        """Note a source that cannot be opened; this ends every wait with its reason."""
         health = snapshot.source
         if health.reason not in (None, Reason.STARTING) and not snapshot.gpus:
             with self._news:

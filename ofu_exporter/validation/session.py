@@ -1,4 +1,4 @@
-"""Runs products on a machine beside a watch, one after the other, and stores the trials."""
+"""Runs products on a machine one after the other, while a watch measures, and stores the trials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Progress = Callable[[int, int, Product], None]
 
 @dataclass(frozen=True, slots=True)
 class ValidationSession:
-    """A machine, the watch beside it, and the file of their trials."""
+    """A machine, its watch, and the file of their trials."""
 
     machine: Machine
     watch: Watch
@@ -31,8 +31,8 @@ class ValidationSession:
     ) -> tuple[Product, ...]:
         """Run the products that are not in the store yet; those that would end too late are left out and returned.
 
-        `deadline` is in seconds from now. Raises OfuError when the GPU is not measured any more; trials from before
-        are in the store.
+        `deadline` is in seconds from now. Raises OfuError if the GPU is no longer measured; earlier trials stay in
+        the store.
         """
         began = self.clock()
         done = {trial.product for trial in self.store.trials}
@@ -61,7 +61,7 @@ class ValidationSession:
 def runnable(machine: Machine, precisions: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The precisions that a machine runs, and why it does not run the others.
 
-    Raises ConfigError when it runs none.
+    Raises ConfigError if it runs none.
     """
     refused = dict(machine.refusals(precisions))
     found = [precision for precision in precisions if precision not in refused]

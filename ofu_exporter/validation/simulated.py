@@ -1,8 +1,8 @@
 """Simulates an H100 that runs products, and the agent's reading of it, on a clock that moves only in `wait`.
 
-The simulation shows that a validation works, not that OFU does: the tool finds what was put in. Tensor activity and
-clocks are drawn as in the paper (arXiv:2605.20799, section IV-C). Kernels are named by the grammars of `tiles`, all but
-TF32's by nvJet's, whatever a library would really run.
+The simulation shows that a validation works, not that OFU is right: the tool finds what was put in. Tensor activity
+and clocks are drawn as in the paper (arXiv:2605.20799, section IV-C). Kernels are named by the grammars of `tiles`,
+all but TF32's by nvJet's, whatever a library would really run.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ TENSOR_CLOCK_HZ, FP64_CLOCK_HZ = 1830e6, 1980e6
 
 @dataclass(frozen=True, slots=True)
 class MadeKernel:
-    """A kernel with its name, which in some families leaves out the cluster."""
+    """A kernel and its name, which lacks the cluster in some families."""
 
     name: str
     cluster: tuple[int, int] | None = None
-    """None = the name says it."""
+    """None = the name has it."""
 
     def executed_flops(self, product: Product) -> int:
         kernel = tiles.parse(self.name)
@@ -75,12 +75,12 @@ PIPES = {"int8": "imma", "fp64": "dmma"}
 
 
 class StepClock:
-    """Seconds that pass only in `wait`, in steps; each step calls the listener."""
+    """A clock that moves only in `wait`, in steps; each step calls the listener."""
 
     def __init__(self, step_seconds: float) -> None:
         self._step = step_seconds
         self._steps = 0
-        # The start lies between two steps of the simulation, so that rounding never moves a read into the next one.
+        # The start lies between two steps of the simulation, so that rounding never moves a read into the next step.
         self._start = 1000.0 + driver.STEP_SECONDS / 2
         self.listener: Callable[[], None] | None = None
 

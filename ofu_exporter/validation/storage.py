@@ -1,6 +1,6 @@
 """Writes and reads the file of a validation: a line on the GPU and the software, then one line for every trial.
 
-Lines are JSON. A run that was interrupted goes on behind the last complete line.
+Lines are JSON. An interrupted run continues after the last complete line.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ResultsHeader:
     software: Mapping[str, str] = field(default_factory=dict)
 
     def same_place(self, other: ResultsHeader) -> bool:
-        """Whether trials of both may stand in one file: nothing but the time of creation differs."""
+        """Whether trials of both may be in one file: they differ only in the time of creation."""
         return (self.gpu, self.source, self.simulated, dict(self.software)) == (
             other.gpu,
             other.source,
@@ -56,7 +56,7 @@ class ResultsFile:
     """A file of trials that grows."""
 
     def __init__(self, path: Path, header: ResultsHeader) -> None:
-        """Begin the file, or go on with it. Raises ConfigError for a file from another GPU, source or software."""
+        """Begin the file, or continue it. Raises ConfigError for a file from another GPU, source or software."""
         self._path = path
         self.trials: list[Trial] = []
         try:
@@ -120,7 +120,7 @@ def _load(path: Path) -> tuple[ResultsHeader, list[Trial], int]:
         for number, line in enumerate(lines[1:], start=2):  # noqa: B007 - named in the error
             trials.append(_decode(json.loads(line), header.gpu))
     except recording.BAD_LINE as error:
-        raise ConfigError(f"{path}, line {number}: no line of a validation: {error}") from error
+        raise ConfigError(f"{path}, line {number}: not a line of a validation: {error}") from error
     return header, trials, sum(map(len, lines))
 
 
@@ -156,11 +156,11 @@ def _check(trial: Trial) -> None:
     if min(product.m, product.n, product.k) < 1 or not 0 < product.seconds < math.inf:
         raise ValueError("its product has a side or a time that is not above 0")
     if len(marks) < 2 or not all(map(math.isfinite, itertools.chain(*marks))):
-        raise ValueError("it has fewer than two marks, or one that is no number")
+        raise ValueError("it has fewer than two marks, or a mark that is not a number")
     if any(b.at <= a.at or b.launches < a.launches for a, b in itertools.pairwise(marks)):
         raise ValueError("its marks are not in order")
     if not 0 <= (tiling.overhead_ratio or 0.0) < math.inf:
-        raise ValueError("its overhead is below 0 or without end")
+        raise ValueError("its overhead is below 0 or infinite")
 
 
 def _readings(lines: Sequence[Mapping[str, Any]], gpu: Gpu) -> Iterator[Reading]:

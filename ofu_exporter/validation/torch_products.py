@@ -1,4 +1,4 @@
-"""Builds products in torch, operands and call, in every precision that torch multiplies.
+"""Builds products in torch, operands and call, in every precision that torch supports.
 
 A product is row-major, C[m, n] = A[m, k] B[k, n]. In the narrow precisions B is given transposed, as cuBLAS needs it.
 """
@@ -15,7 +15,8 @@ Call = Callable[[], object]
 
 
 def build(torch: Any, product: Product, device: str) -> Call:
-    """Make the operands of a product; returns its launch. Raises torch's own errors where torch has no such product."""
+    """Make the operands of a product; returns a function that launches it. Raises torch's own errors if torch has no
+    such product."""
     return BUILDERS[product.precision](torch, product, device)
 
 
@@ -82,7 +83,7 @@ def _fp4(torch: Any, product: Product, device: str) -> Call:
 
 
 def _values(torch: Any, product: Product, sides: tuple[int, int], device: str) -> Any:
-    """Normally distributed numbers, like activations and weights: the power that is needed depends on the values."""
+    """Normally distributed numbers, like activations and weights, because the power draw depends on the values."""
     make = torch.zeros if product.zeros else torch.randn
     return make(sides, device=device)
 

@@ -1,1 +1,1 @@
-"""Frozen values that cross a border between rooms, and every reason with its advice."""
+"""Frozen values that the rooms exchange, and every reason with its advice."""

@@ -21,12 +21,12 @@ class ClockLimit(str, Enum):
 
     @property
     def words(self) -> str:
-        """The same as people say it."""
+        """The name of the limit in plain words."""
         return WORDS[self]
 
     @property
     def advice(self) -> str:
-        """What to do about it; "" where it is how GPUs work."""
+        """What to do about it; "" if it is normal."""
         return ADVICE.get(self, "")
 
 
@@ -42,26 +42,26 @@ WORDS = {
     ClockLimit.DISPLAY_CLOCK: "display clock",
 }
 ADVICE = {
-    ClockLimit.HW_SLOWDOWN: "Its hardware has slowed the GPU down by half or more: look at its temperature and power.",
-    ClockLimit.SW_THERMAL: "The GPU or its memory is too warm: look at the cooling of the node.",
-    ClockLimit.HW_THERMAL: "The GPU is so hot that its hardware slows it down: look at the cooling at once.",
-    ClockLimit.HW_POWER_BRAKE: "Something outside holds its power down: look at the power supplies.",
+    ClockLimit.HW_SLOWDOWN: "The GPU's hardware has slowed it down by half or more: check its temperature and power.",
+    ClockLimit.SW_THERMAL: "The GPU or its memory is too warm: check the cooling of the node.",
+    ClockLimit.HW_THERMAL: "The GPU is so hot that its hardware slows it down: check the cooling at once.",
+    ClockLimit.HW_POWER_BRAKE: "Something outside the GPU limits its power: check the power supplies.",
 }
 
 
 def known_limits(names: Iterable[str] | None) -> tuple[ClockLimit, ...] | None:
-    """The limits of these names; one of a later version is left out."""
+    """The limits with these names; an unknown name of a later version is left out."""
     if names is None:
         return None
     return tuple(limit for name in names for limit in ClockLimit if limit.value == name)
 
 
 def limit_words(limits: tuple[ClockLimit, ...] | None) -> str:
-    """What holds the clock down, in words; "" where nothing does, or nobody says."""
+    """What holds the clock down, in words; "" if nothing does or the source does not say."""
     if not limits:
         return ""
     causes = {ClockLimit.HW_THERMAL, ClockLimit.HW_POWER_BRAKE} & {*limits}
-    # The slowdown by the hardware is said beside its cause as well, and adds nothing to it.
+    # The driver reports the hardware slowdown together with its cause, so only the cause is shown.
     return ", ".join(
         limit.words for limit in limits if limit is not ClockLimit.HW_SLOWDOWN or not causes
     )

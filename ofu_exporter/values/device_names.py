@@ -1,4 +1,4 @@
-"""Finds the GPU that a scheduler means, in every form in which schedulers and device plugins name a device."""
+"""Finds the GPU that a scheduler means, from every form of device name that schedulers and device plugins use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ofu_exporter.values.gpu import Gpu, GpuKey
 
 _REPLICA = re.compile(r"(?:::\d+|/vgpu\d+)$")
-"""The end of a name that means one of several shares of a device: NVIDIA's time slicing and MPS, GKE's time sharing."""
+"""The end of a name that stands for one of several shares of a device: NVIDIA's time slicing and MPS, GKE's time
+sharing."""
 _OLD_MIG = re.compile(r"MIG-(GPU-[^/]+)/(\d+)/\d+")
 _NODE = re.compile(r"nvidia(\d+)(?:/gi(\d+))?")
 _INDEX = re.compile(r"(\d+)(?:\.(\d+))?")

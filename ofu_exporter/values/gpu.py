@@ -64,8 +64,8 @@ class Share(NamedTuple):
 
     ratio: float
     basis: Literal["whole", "slices", "instances"]
-    """How it is known: a whole GPU, the slices of a MIG instance, or, where these are not known, one part of as many as
-    there are instances."""
+    """How it is known: a whole GPU, the slices of a MIG instance, or, if these are not known, 1 / the number of
+    instances."""
 
 
 WHOLE = Share(1.0, "whole")
@@ -81,7 +81,7 @@ class Rating:
     """Dense peak per precision; empty when not known."""
     origin: str
     """Where the rating is from: published (the table), configured (the user's row), or estimated (from the card's own
-    maximum SM clock, by which `validate` looks for a row's figures)."""
+    maximum SM clock; `validate` uses this to find the figures of a new row)."""
     model: str = ""
     """Key of the row, "" when estimated."""
     rated_as: str = ""

@@ -1,4 +1,4 @@
-"""One job as its scheduler describes it, the devices it holds, and what it had of each GPU."""
+"""One job as its scheduler describes it, the devices that it holds, and its GPU-seconds on each GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ofu_exporter.values.text import show, shown
 
-if TYPE_CHECKING:  # a hook of Slurm's needs a job, and no GPU
+if TYPE_CHECKING:  # imported only for types: Slurm's hooks use Job without Gpu
     from ofu_exporter.values.gpu import GpuKey
 
 JobKey = tuple[str, str]
@@ -38,7 +38,8 @@ class Job:
     started: float | None = None
     """Unix time at which the job began."""
     running_since: float | None = None
-    """Unix time at which the first of its programs started here. None = none has, or the scheduler does not say."""
+    """Unix time at which the job's first program started here. None = none has started, or the scheduler does not
+    say."""
     uid: str = ""
     """Tells two jobs apart that were given the same id one after the other."""
     token_sha256: str = field(default="", repr=False)
@@ -55,12 +56,12 @@ class Job:
         return (self.scheduler, self.job_id)
 
     def is_same_run(self, other: Job) -> bool:
-        """Whether the two may be one run. A run whose uid is not known yet may be any."""
+        """Whether the two may be the same run. A run whose uid is not known yet may be any run."""
         return self.key == other.key and not is_another_run(self.uid, other.uid)
 
 
 def is_another_run(before: str, now: str) -> bool:
-    """Whether two uids of one job id are of two runs; "" = not known."""
+    """Whether two uids of one job id belong to two runs; "" = not known."""
     return bool(before and now) and before != now
 
 
@@ -74,7 +75,7 @@ class Claim:
     ended: float | None = None
     """Unix time at which the job gave the devices back; None while it has them."""
     waiting: frozenset[str] = frozenset()
-    """Those of the devices that no program of the job can use yet, since none has started."""
+    """The devices that no program of the job uses yet, because none has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,11 @@ class Ownership:
     """Seconds, on the monotonic clock of the readings."""
     claims: tuple[Claim, ...]
     unsure: frozenset[str] = frozenset()
-    """The schedulers that do not answer now. Their claims are those of the last answer, and may be over."""
+    """The schedulers that do not answer now. Their claims are from the last answer, and may be out of date."""
 
 
 class Run(NamedTuple):
-    """One run of a job on this node: a scheduler may begin a job anew under the same id."""
+    """One run of a job on this node: a scheduler may start a job again under the same id."""
 
     uid: str
     began: float
@@ -141,7 +142,8 @@ class ObservedSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GpuUsage:
-    """What one job had of one GPU or MIG instance of this node. Seconds are GPU-seconds: time x share of the GPU."""
+    """The use of one GPU or MIG instance of this node by one job. Seconds are GPU-seconds: time x share of the
+    GPU."""
 
     index: str
     key: GpuKey
@@ -154,15 +156,15 @@ class GpuUsage:
     recent: tuple[ObservedSpan, ...] = ()
     """The last minutes of the observed time, oldest first."""
     share: float = 1.0
-    """Part of a whole GPU that the device counted as last."""
+    """Part of a whole GPU that the device last counted as."""
     waiting_seconds: float | None = None
-    """Part of the held GPU-seconds before a program of the job had started; None where nobody says when that was."""
+    """Part of the held GPU-seconds before a program of the job had started; None if that time is not known."""
 
 
 def current_run(
     uid: str, lasted: tuple[float, float | None], usage: Iterable[GpuUsage], earlier: Iterable[Run]
 ) -> Run:
-    """The current run of a job: what is in its totals and in none of its earlier runs."""
+    """The current run of a job: its totals minus those of its earlier runs."""
     of_all = [(gpu.held_seconds, gpu.observed_seconds, gpu.utilization_seconds) for gpu in usage]
     before = [run[3:] for run in earlier]
     held, observed, utilization = (

@@ -1,6 +1,6 @@
-"""Reads ratios and rates of FLOPs, and refuses those that are in another unit: percent for a ratio, FLOP/s for TFLOP/s.
+"""Reads ratios and rates of FLOPs, and refuses values in a wrong unit: percent for a ratio, FLOP/s for TFLOP/s.
 
-Everything that takes such a number from outside reads it here, so that one slip gets one answer everywhere.
+Every such number from outside is read here, so that the same slip gets the same error everywhere.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ RATIO = 1.5
 OVERHEAD = 1.0
 """The same for the tile overhead, which is a point or two."""
 MOST = 10.0
-"""The largest ratio that is taken: a wrong peak or GPU count makes an MFU of several times 1, not more."""
+"""The largest ratio that is accepted. A wrong peak or GPU count makes an MFU of several times 1, not more."""
 MOST_TFLOPS = 1e6
-"""Most TFLOP/s of one GPU: a hundred times what the fastest has."""
+"""Largest accepted TFLOP/s of one GPU: a hundred times those of the fastest."""
 LEAST_FLOPS = 1e7
 """No GPU has a rate in FLOP/s below this; the number is more likely TFLOP/s."""
 

@@ -79,7 +79,7 @@ class Reading:
     clocks: tuple[ClockSample, ...] = ()
     cycles: CycleTotals | None = None
     pace: float = 0.0
-    """Seconds within which the source has its next reading, where that is not the sampler's interval."""
+    """Seconds until the source has its next reading, if that is not the sampler's interval."""
     evidence: Evidence | None = None
     parts: tuple[ActivitySample, ...] = ()
     """The samples that the activity is the mean of, one after another; none where the hardware made the mean."""

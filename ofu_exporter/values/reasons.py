@@ -58,8 +58,8 @@ ADVICE: dict[Reason, str] = {
         "and the node if that is not enough."
     ),
     Reason.DRIVER_REPLACED: (
-        "The driver was unloaded or replaced under the running agent, which ends with exit code 6: "
-        "let its supervisor (systemd, Kubernetes) start it anew."
+        "The driver was unloaded or replaced under the running agent, which then exits with code 6: "
+        "let its supervisor (systemd, Kubernetes) start it again."
     ),
     Reason.DRIVER_TOO_OLD: (
         "The driver lacks what the detail names: update the driver "
@@ -81,7 +81,7 @@ ADVICE: dict[Reason, str] = {
     ),
     Reason.COUNTER_BUSY: (
         "Another program holds the counters (Nsight, a second profiler): stop it, or wait until it ends; "
-        "where DCGM was paused for it, `ofu-exporter resume`."
+        "where DCGM was paused for it, run `ofu-exporter resume`."
     ),
     Reason.LOST: "The GPU fell off the bus: look for Xid messages in `dmesg`, drain the node, reset the GPU.",
     Reason.HUNG: (
@@ -93,8 +93,8 @@ ADVICE: dict[Reason, str] = {
         "itself was stopped or got no CPU time."
     ),
     Reason.UNCHANGED: (
-        "The other exporter has repeated the same values for too long to be believed: restart it, "
-        "and keep energy or power among its counters so that a live GPU is seen to be alive."
+        "The other exporter has repeated the same values for too long: restart it, "
+        "and keep energy or power among its counters, which show that a GPU is alive."
     ),
     Reason.NO_TENSOR_COUNTER: (
         "The source has no tensor activity for this GPU: enable DCGM_FI_PROF_PIPE_TENSOR_ACTIVE "
@@ -107,7 +107,7 @@ ADVICE: dict[Reason, str] = {
     ),
     Reason.BLANK: "The counter answered that it has no value yet: wait one window; if it stays, restart its source.",
     Reason.IMPOSSIBLE: (
-        "The counter gave a value that cannot be (see ofu_gpu_rejected_samples_total): "
+        "The counter gave an impossible value (see ofu_gpu_rejected_samples_total): "
         "if it stays, restart its source and report it."
     ),
     Reason.IMPLAUSIBLE: (
@@ -115,7 +115,7 @@ ADVICE: dict[Reason, str] = {
         "restart the source (DCGM, or the driver), and compare with `nvidia-smi dmon`."
     ),
     Reason.UNKNOWN_MODEL: (
-        "The tensor clock of this model is not known, so that its activity and clock give no OFU: "
+        "The tensor clock of this model is not known, so there is no OFU: "
         "write the row that the detail shows into the configuration file."
     ),
     Reason.NO_TENSOR_PIPES: (
@@ -126,7 +126,7 @@ ADVICE: dict[Reason, str] = {
         "A vGPU has no profiling counters unless it owns a whole MIG instance: measure on the host, "
         "or give the virtual machine the whole GPU (passthrough)."
     ),
-    Reason.DUPLICATE: "Two GPUs claim this uuid: the first is measured, fix the source that names them.",
+    Reason.DUPLICATE: "Two GPUs have this uuid, and only the first is measured: fix the source that names them.",
     Reason.UNREACHABLE: (
         "Start the other exporter and point --url at it, or start DCGM's nv-hostengine and point "
         "--dcgm-address at it."
@@ -135,7 +135,7 @@ ADVICE: dict[Reason, str] = {
     Reason.BAD_RECORDING: "Point --path at a file that `ofu-exporter record` wrote.",
     Reason.RECORDING_ENDED: "The recording is over; replay it again, or add --loop.",
     Reason.PAUSED: (
-        "The agent was told to let go of the GPUs: when what needs them is done, `ofu-exporter resume`, "
+        "The agent was told to let go of the GPUs: when the work on them is done, run `ofu-exporter resume`, "
         "or remove the pause file."
     ),
     Reason.FAILED: "An unexpected error: see the log, and report it.",
@@ -172,7 +172,7 @@ SCHEDULER_ADVICE: dict[SchedulerReason, str] = {
     SchedulerReason.NO_JOB_YET: (
         "No job with a GPU has begun here since the node's boot, or Slurm's prolog is not set up (docs/slurm.md)."
     ),
-    SchedulerReason.UNREACHABLE: "Nothing answers: see whether kubelet runs, and that its socket is mounted.",
+    SchedulerReason.UNREACHABLE: "Nothing answers: see whether kubelet runs and its socket is mounted.",
     SchedulerReason.SETTLING: (
         "Wait: kubelet was restarted and does not list all of its pods yet; if it stays, "
         "see whether kubelet reaches the API server."
@@ -181,18 +181,18 @@ SCHEDULER_ADVICE: dict[SchedulerReason, str] = {
         "Give the agent's user access to the socket or directory that the detail names."
     ),
     SchedulerReason.RATE_LIMITED: "Too many programs ask kubelet at once; the agent asks again by itself.",
-    SchedulerReason.TOO_LARGE: "The answer is larger than any node's should be: report it, with the number of pods.",
-    SchedulerReason.BAD_ANSWER: "What answers is not what it should be, or speaks another version: report it.",
+    SchedulerReason.TOO_LARGE: "The answer is too large for one node: report it, with the number of pods.",
+    SchedulerReason.BAD_ANSWER: "The answer is not of the expected kind or version: report it.",
     SchedulerReason.UNTRUSTED: (
         "The directory of job files can be written by others: make it root's (or the agent's) with mode 0755."
     ),
-    SchedulerReason.NO_LIBRARY: "Install what the extra kubernetes asks for: pip install h2.",
+    SchedulerReason.NO_LIBRARY: "Install the packages of the extra `kubernetes`: pip install h2.",
     SchedulerReason.FAILED: "An unexpected error: see the log, and report it.",
 }
 
 
 class ClaimRejection(str, Enum):
-    """Why something a scheduler said was not believed; label value of `ofu_exporter_scheduler_rejected_total`."""
+    """Why a claim of a scheduler was rejected; the label value of `ofu_exporter_scheduler_rejected_total`."""
 
     NOT_A_FILE = "not_a_file"
     FOREIGN_OWNER = "foreign_owner"
@@ -210,7 +210,7 @@ class ClaimRejection(str, Enum):
 
 
 class Rejection(str, Enum):
-    """Why one sample was not believed; the label value of `ofu_gpu_rejected_samples_total`."""
+    """Why one sample was rejected; the label value of `ofu_gpu_rejected_samples_total`."""
 
     TENSOR_OUT_OF_RANGE = "tensor_out_of_range"
     CLOCK_OUT_OF_RANGE = "clock_out_of_range"
@@ -277,17 +277,17 @@ REPORT_STATUS: dict[ReportRejection, int] = {
 }
 REPORT_ADVICE: dict[ReportRejection, str] = {
     ReportRejection.MALFORMED: "Send the fields that /openapi.json describes; `loc` names the one at fault.",
-    ReportRejection.OUT_OF_RANGE: "Send a value that can be: an MFU is a ratio, 0.4 and not 40.",
-    ReportRejection.IN_FUTURE: "Set the clocks of the job and of the node by the same time, and send Unix seconds.",
-    ReportRejection.TOO_OLD: "Report within minutes: what was measured then is not known any more.",
+    ReportRejection.OUT_OF_RANGE: "Send a possible value: an MFU is a ratio, 0.4 and not 40.",
+    ReportRejection.IN_FUTURE: "Synchronize the clocks of the job and of the node, and send Unix seconds.",
+    ReportRejection.TOO_OLD: "Report within minutes: the agent no longer knows the OFU of that time.",
     ReportRejection.OVERLAP: "Let one process per node report each interval once (local rank 0).",
     ReportRejection.UNKNOWN_JOB: "Report to the node on which the job has its GPUs, under its scheduler's job id.",
-    ReportRejection.ENDED: "Tell what tiles add, and the other facts, while the job runs: they count from then on.",
+    ReportRejection.ENDED: "Send the tile overhead and other facts while the job runs: they count from then on.",
     ReportRejection.NOT_YOURS: "Send the job's own token (OFU_EXPORTER_TOKEN_FILE) or one of the site's.",
     ReportRejection.NO_TOKEN: "Send `Authorization: Bearer TOKEN`: the site's, or on the job's node the job's own.",
-    ReportRejection.WRONG_TOKEN: "Send a token that stands in the agent's --report-token-file now.",
+    ReportRejection.WRONG_TOKEN: "Send a token that is in the agent's --report-token-file now.",
     ReportRejection.NOT_LOCAL: (
-        "Report from the node itself, to its loopback address or the Unix socket and past any proxy, "
+        "Report from the node itself, to its loopback address or the Unix socket and without a proxy, "
         "or give the agent a --report-token-file."
     ),
     ReportRejection.NOT_JSON: "Send a JSON body with `Content-Type: application/json`.",
@@ -318,14 +318,14 @@ class QueryReason(str, Enum):
 
 QUERY_ADVICE: dict[QueryReason, str] = {
     QueryReason.UNREACHABLE: "Check --prometheus, and that its host and port can be reached from here.",
-    QueryReason.BUSY: "Ask again later, or raise the server's limits on queries at a time.",
+    QueryReason.BUSY: "Ask again later, or raise the server's limit on concurrent queries.",
     QueryReason.TOO_MUCH: (
-        "One hour is more than the server computes at once: load the recording rules, or raise its limits."
+        "Even one hour is too much for one query of this server: load the recording rules, or raise its limits."
     ),
     QueryReason.DENIED: (
         "Check --bearer-token-file, --user and --password-file, --ca, --client-cert, or --tenant (X-Scope-OrgID)."
     ),
-    QueryReason.REFUSED: "The server does not know this query: say its name and version in a bug report.",
+    QueryReason.REFUSED: "The server does not know this query: report it, with the server's name and version.",
     QueryReason.NOT_PROMETHEUS: (
         "Check the path in --prometheus: Mimir has its API below /prometheus, "
         "VictoriaMetrics' cluster below /select/0/prometheus."

@@ -51,14 +51,14 @@ class LikelyCause:
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """What was found when causes of a divergence were looked for."""
+    """The result of a search for the causes of a divergence."""
 
     fitting: tuple[LikelyCause, ...] = ()
     """Likeliest first."""
     tied: int = 0
     """How many of them, from the first on, the numbers cannot tell apart."""
     advice: str = ""
-    """What to look at where no mistake in the report is the answer; "" otherwise."""
+    """What to check if no mistake in the report explains the divergence; "" otherwise."""
 
     @property
     def first(self) -> LikelyCause | None:
@@ -71,7 +71,7 @@ class StandardError(NamedTuple):
     method: ErrorMethod | None = None
     """None where no OFU was observed."""
     largest: float = 0.0
-    """The error to reckon with. Where it is not known, a window of one clock read may be off by an OFU of 1."""
+    """The error to use in decisions. If it is not known, a window of one clock read may be off by an OFU of 1."""
 
     @property
     def ratio(self) -> float | None:
@@ -81,8 +81,8 @@ class StandardError(NamedTuple):
 
 NO_ERROR = StandardError()
 FEWEST_READS = 8
-"""Fewest point reads of a GPU's clock whose spread is believed. Of a clock that has two values in equal shares, this
-many reads are all alike once in 128 times."""
+"""Fewest point reads of a GPU's clock whose spread is used. If a clock has two values in equal shares, this number of
+reads are all the same once in 128 times."""
 
 
 class Compared(NamedTuple):
@@ -117,8 +117,9 @@ class Compared(NamedTuple):
     def error(self, gpus: float = 1.0) -> StandardError:
         """The standard error of the OFU. `gpus` is how many GPUs the sums are of; a MIG instance is a part of one.
 
-        GPUs of one job work and rest together, and a load may follow the beat of the reads. So the errors of point
-        reads are added up as if each were the same: more reads make their spread better known and not smaller.
+        GPUs of one job work and pause together, and a load may have the same period as the reads. So the errors of
+        point reads are added up as if they were fully correlated: with more reads the spread is known better, but
+        does not get smaller.
         """
         if self.gpu_seconds <= 0:
             return NO_ERROR
@@ -147,7 +148,7 @@ NOTHING = Compared()
 
 @dataclass(frozen=True, slots=True)
 class Adjusted:
-    """OFU without what tiles add, since the job said how much that is."""
+    """OFU without the tile overhead, from when the job reported that overhead."""
 
     tile_overhead: float
     """Executed over theoretical FLOPs, minus 1."""
@@ -160,7 +161,7 @@ class Adjusted:
     """GPU-seconds in which OFU was observed."""
 
     def with_overhead(self, tile_overhead: float, bound: Bound | None) -> Adjusted:
-        """The same sums, to go on with another overhead."""
+        """The same sums, continued with another overhead."""
         return replace(self, tile_overhead=tile_overhead, bound=bound)
 
     def plus(self, utilization_seconds: float, gpu_seconds: float) -> Adjusted:
@@ -190,9 +191,9 @@ class ReportsView:
     horizon: Compared = NOTHING
     """Sums over the last minutes."""
     settled: Compared = NOTHING
-    """Sums since the first report, up to a minute ago; they only grow."""
+    """Sums from the first report until a minute ago; they only grow."""
     total: Compared = NOTHING
-    """Sums since the first report, with what is already known of the last minute."""
+    """Sums since the first report, including what is already known of the last minute."""
     verdict: Verdict = Verdict.INSUFFICIENT_DATA
     """Verdict on the horizon."""
     error: StandardError = NO_ERROR
@@ -202,14 +203,14 @@ class ReportsView:
     total_error: StandardError = NO_ERROR
     """Of the OFU over the total."""
     causes: Causes | None = None
-    """Causes of this verdict; None where none were looked for."""
+    """Causes of this verdict; None if none were looked for."""
     adjusted: Adjusted | None = None
-    """None where the job has not reported what tiles add."""
+    """None if the job has not reported its tile overhead."""
     framework: str = ""
     """The name of the framework that the job says it uses."""
 
     def of_the_past(self) -> ReportsView:
-        """What still holds when no report has been compared for a while: sums and counts, no verdict."""
+        """The part that stays valid when no report was compared for a while: sums and counts, no verdict."""
         return replace(
             self,
             mfu=None,

@@ -44,7 +44,7 @@ class GpuView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceHealth:
-    """How a counter source fares, apart from what it measured."""
+    """The health of a counter source, apart from what it measured."""
 
     name: str
     up: bool = False
@@ -68,7 +68,7 @@ class JobView:
 
     job: Job
     usage: tuple[GpuUsage, ...]
-    """What the job had of every GPU that it holds, or held, here."""
+    """The job's use of every GPU that it holds or held here."""
     distribution: Mapping[int, float]
     """Observed GPU-seconds by the OFU of their window, in steps of `job_state.STEP`."""
     began: float
@@ -115,7 +115,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerHealth:
-    """How a scheduler's answers fare, apart from what they say."""
+    """The health of a scheduler, apart from what it says."""
 
     name: str
     up: bool = False
@@ -145,15 +145,15 @@ class Snapshot:
     jobs: tuple[JobView, ...] = ()
     schedulers: tuple[SchedulerHealth, ...] = ()
     unknown_devices: tuple[tuple[JobKey, str], ...] = ()
-    """Devices that a scheduler gave to a job and that are none of the GPUs measured here."""
+    """Devices that a scheduler gave to a job but that are not among the GPUs measured here."""
     unowned_reports: tuple[tuple[str, ReportsView], ...] = ()
     """Reports of jobs that own no GPU here, by job id."""
     other_sources: tuple[SourceHealth, ...] = ()
-    """Sources that are read, or were tried, for GPUs that the first one cannot measure."""
+    """Sources that are or were tried for GPUs that the first one cannot measure."""
     paused: bool = False
     """Whether the agent was told to let go of the GPUs."""
     released: bool = False
-    """Whether it has: it holds nothing of a GPU, of the driver or of a host engine."""
+    """Whether it has let go: it holds no GPU, no driver and no host engine."""
     clock_steps: int = 0
     """How often somebody set the node's clock while the agent ran."""
     unix: float = 0.0

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 
 def shown(text: str) -> str:
-    r"""The text with an escape for each character that is not printable: `\n`, `\x1b`, `\u202e`, `\ud800`.
+    r"""The text with an escape in place of each unprintable character: `\n`, `\x1b`, `\u202e`, `\ud800`.
 
-    A terminal obeys the first three. The last is half a surrogate pair. JSON can hold one, UTF-8 cannot, so an answer
-    with one in it could not be sent.
+    A terminal would act on the first three. The last is half of a surrogate pair: JSON can hold it but UTF-8 cannot,
+    so an answer that contains it could not be sent.
     """
     if text.isprintable():
         return text
@@ -25,7 +25,7 @@ def shown_lines(text: str) -> str:
 
 
 def show(value: object, names: Iterable[str]) -> None:
-    """Replace these fields of a frozen value, which is just being made, by what can be shown of them."""
+    """Replace these fields of a frozen value that is just being made by their printable form."""
     for name in names:
         text = getattr(value, name)
         if not text.isprintable():

@@ -254,7 +254,7 @@ def test_a_source_whose_opening_hangs_is_reported_as_hung(watch: Watch) -> None:
     agent = sampler(watch, ("slow", slow))
     agent.start()
     snapshot = watch.until(lambda s: s.source.reason is Reason.HUNG)
-    assert snapshot.source.detail == "slow: opening it does not end"
+    assert snapshot.source.detail == "slow: it does not finish opening"
     slow.answers.set()
     watch.until(lambda s: reasons(s) == {"0": None})
     assert agent.stop()

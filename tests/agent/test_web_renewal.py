@@ -113,7 +113,11 @@ def test_a_file_that_is_bad_or_gone_keeps_the_door_closed(
             path.unlink()
         else:
             path.write_text(text)
-        until(lambda: running.logged("web configuration not applied, the last good one stays"))
+        until(
+            lambda: running.logged(
+                "web configuration not applied; the last good one stays in force"
+            )
+        )
         (line,) = [each for each in running.log if "not applied" in each]
         assert why in line
         assert running.get("/metrics")[0] == 401

@@ -52,13 +52,13 @@ def test_agreement_and_no_cause_are_empty_lists() -> None:
 def test_gpus_that_did_next_to_nothing_have_no_cause_in_the_report(ofu: str) -> None:
     out = report("--mfu", "0.5", "--ofu", ofu, *LLAMA, *H100, "--precision", "bf16")
     assert (out["verdict"], out["causes"]) == ("mfu_above_ofu", [])
-    assert "the GPUs did next to nothing" in out["advice"]
-    assert "GPUs did next to nothing" in shown("--mfu", "0.5", "--ofu", ofu)
+    assert "the GPUs did almost nothing" in out["advice"]
+    assert "GPUs did almost nothing" in shown("--mfu", "0.5", "--ofu", ofu)
 
 
 def test_an_error_as_large_as_ofu_tells_nothing() -> None:
     out = report("--mfu", "0.9", "--ofu", "0.2", "--ofu-stderr", "0.1")
-    assert "cannot be told from nothing" in out["advice"]
+    assert "OFU may be 0" in out["advice"]
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_a_table_for_people() -> None:
         (["flops", "/nonexistent.json"], "/nonexistent.json"),
         (
             ["flops", LLAMA, "--seq-len", "8", "--executed", "--recompute", "full"],
-            "--recompute describes a count by formulas; it does not go with --executed",
+            "--recompute describes a count by formulas and cannot be used with --executed",
         ),
         ([*MFU], "give exactly one of tokens_per_second"),
         (
@@ -282,7 +282,7 @@ def test_a_configuration_that_cannot_be_counted_costs_no_other_its_row() -> None
 def test_a_short_name_of_a_gpu_is_taken_and_said(short: str, taken: str) -> None:
     done = call("mfu", LLAMA, "--seq-len", "8", "--gpu", short, *PACE)
     assert done.returncode == 0
-    assert done.stderr == f"--gpu {short} is taken for {taken}\n"
+    assert done.stderr == f"--gpu {short} means {taken}\n"
     name = taken.partition(" (")[0]
     assert done.stdout == call("mfu", LLAMA, "--seq-len", "8", "--gpu", name, *PACE).stdout
 

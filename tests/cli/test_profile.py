@@ -87,7 +87,7 @@ def test_a_profile_without_shapes_says_what_is_missing(tmp_path: Path) -> None:
     assert (out["overhead_ratio"], out["precision"], out["attributed_share"]) == (None, {}, 0.0)
     assert {each["why"] for each in out["unattributed"]} == {NO_SHAPE}
     text = shown(table)
-    assert "Overhead not known: of no kernel are both the sides and the tiles known\n" in text
+    assert "Overhead not known: no kernel has both known sides and known tiles\n" in text
 
 
 def test_shapes_make_up_for_it(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_no_agent_costs_the_report_and_is_said(log: Path, server: ReportServer) 
 @pytest.mark.parametrize(
     ("args", "env", "message"),
     [
-        (("missing.log", "--once", "--job", "1"), {}, "cannot read missing.log: it is not there"),
+        (("missing.log", "--once", "--job", "1"), {}, "cannot read missing.log: no such file"),
         ((".", "--job", "1"), {}, "cannot read .: it is a directory"),
         (("n" * 300, "--once", "--job", "1"), {}, "cannot read nnnnnnnnnn"),
         (("-",), {"HOSTNAME": ""}, "--job is needed"),

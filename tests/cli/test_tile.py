@@ -79,11 +79,11 @@ def test_row_major_sides_are_swapped() -> None:
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["gemv2T_kernel_val", *sides(1, 1, 1)], "kernel 'gemv2T_kernel_val' is of no known"),
+        (["gemv2T_kernel_val", *sides(1, 1, 1)], "kernel 'gemv2T_kernel_val' fits no known"),
         ([NVJET], "give the product in one way: --m, --n and --k, --group M,N,K or --groups"),
         ([NVJET, *sides(1, 1, 1), "--group", "1,1,1"], "give the product in one way"),
         ([NVJET, "--m", "1"], "the product needs --n, --k too"),
-        ([NVJET, *sides(1, 0, 1)], "the sides of the product make no FLOPs"),
+        ([NVJET, *sides(1, 0, 1)], "the product has no FLOPs"),
         ([NVJET, *sides(1, -1, 1)], "n: -1 is not a whole number"),
         ([NVJET, "--group", "1,2,3", "--batch", "2"], "--batch is for --m, --n and --k"),
         ([NVJET, "--group", "1,2"], "--group: '1,2' is not M,N,K"),

@@ -259,9 +259,7 @@ def test_a_fact_that_there_is_none_of_is_said_and_the_others_are_reported(
             until_counted(reporter, "accepted")
         assert agent.reports[0]["gpus"] == 4
         assert "gpu" not in agent.reports[0]
-    assert (
-        "Reporter() does not know gpu=..., a value without a name, which is left out" in caplog.text
-    )
+    assert "Reporter() has no argument gpu=..., a value without a name: left out" in caplog.text
 
 
 def test_an_argument_that_there_is_none_of_costs_only_itself(
@@ -279,7 +277,7 @@ def test_an_argument_that_there_is_none_of_costs_only_itself(
             until(accepted)
         assert agent.reports[0]["mfu"] == pytest.approx(0.4)
         assert "loss" not in agent.reports[0]
-    text = "report() does not know loss=..., a value without a name, which is left out"
+    text = "report() has no argument loss=..., a value without a name: left out"
     assert caplog.text.count(text) == 1
 
 
@@ -462,7 +460,7 @@ def test_a_refusal_of_any_shape_is_a_refusal(detail: object) -> None:
     [
         ({}, "no value"),
         ({"mfu": float("nan")}, "mfu is not a finite number"),
-        ({"mfu": "0.4"}, "mfu is no number"),
+        ({"mfu": "0.4"}, "mfu is not a number"),
         ({"mfu": 0.4, "tflops_per_gpu": 400.0}, "say one of"),
         ({"tokens_per_second": 1e5}, "flops_per_token or model"),
     ],

@@ -125,7 +125,7 @@ def test_a_stop_leaves_history_that_can_be_gone_on_with(
         assert process.stderr is not None
         said = process.stderr.read()
     begin = "2025-08-27T02:00Z"
-    why = f"stopped; what is written is whole: go on with --from {begin}"
+    why = f"stopped; the files written are complete: continue with --from {begin}"
     assert said.strip() == f"ofu-exporter: {why}"
     kept = contents(folder)
     assert len(kept) == 2
@@ -166,7 +166,7 @@ def test_a_full_disk_ends_history_that_can_be_gone_on_with(tmp_path: Path) -> No
             assert process.stderr is not None
             said = process.stderr.read()
         assert "No space left on device" in said
-        found = re.search(r"make room, and go on with --from (\S+)\n$", said)
+        found = re.search(r"free some space, and continue with --from (\S+)\n$", said)
         assert found is not None
         kept = contents(small)
     assert kept

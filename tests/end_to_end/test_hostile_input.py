@@ -140,7 +140,7 @@ def test_marks_that_cannot_be_keep_no_gpu_from_being_measured(mark: str, tmp_pat
         until(lambda: second.value("ofu_gpu_up", gpu="0") == 1)
         before = seconds(second)
         until(lambda: seconds(second) > before + 0.2)
-        assert second.logged("marks of GPUs in the state file cannot be and are left out")
+        assert second.logged("times up to which GPUs were counted are impossible and are left out")
         is_unharmed(second)
 
 

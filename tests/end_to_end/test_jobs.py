@@ -110,7 +110,7 @@ def test_jobs_that_ended_while_the_agent_was_away_are_told_with_what_they_held(n
     ended = time.time()
     with agent(*node.flags()) as running:
         until(lambda: running.value("ofu_job_held_gpu_seconds_total", job_id="8"))
-        assert running.logged("nobody has watched this node for")
+        assert running.logged("no agent ran on this node for")
         seven, eight = report(running), report(running, "8")
         assert 2 * (ended - left - 1.0) < held(seven) <= 2 * (ended - began + 1.0)
         assert seven.observed_ratio is not None
@@ -166,7 +166,7 @@ def test_a_gpu_that_is_not_here_is_named(node: Node) -> None:
     with agent(*node.flags()) as running:
         node.start("7", "0", "GPU-elsewhere")
         until(lambda: seconds(running) > 2 * WINDOW)
-        assert running.logged("job 7 holds 'GPU-elsewhere', which is no GPU measured here")
+        assert running.logged("job 7 holds 'GPU-elsewhere', which is not a GPU measured here")
 
 
 def test_a_damaged_state_file_is_set_aside_and_nothing_else_happens(node: Node) -> None:

@@ -251,8 +251,8 @@ def test_a_reload_that_drops_the_authority_makes_nobody_certified(
         file.write_text(settings)
         running.process.send_signal(1)
         until(lambda: running.logged("configuration applied"))
-        until(lambda: running.logged(f"whoever reaches {running.url} may read"))
-        who = "reports are taken from: this node with a token"
+        until(lambda: running.logged(f"everybody who can reach {running.url} may read it"))
+        who = "reports are accepted from: this node with a token"
         assert any(line.endswith(who) for line in running.log), "nobody else is named any more"
         anybody = own.context(False)
         assert httpx.get(f"{running.url}/healthz", verify=anybody).status_code == 200

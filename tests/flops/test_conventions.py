@@ -132,7 +132,7 @@ def test_nemo_takes_the_heads_for_as_wide_as_the_model() -> None:
     experts = 18 * tokens * layers * hidden * 8 * 768
     head = 6 * tokens * hidden * 151936
     assert step("qwen3-30b-a3b", "nemo") == attention + experts + head
-    assert "nemo takes the heads together for 2048 wide" in str(
+    assert "nemo takes the width of all heads together as 2048" in str(
         count("qwen3-30b-a3b", "nemo").warnings
     )
 

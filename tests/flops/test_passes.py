@@ -175,7 +175,7 @@ def test_timesteps_and_guidance_passes_multiply(repeats: int) -> None:
             lambda: Passes(forward_only=True, recompute=Recompute.FULL),
             "recompute: a forward-only pass has no activations",
         ),
-        (lambda: Passes(recompute_layers=2), "recompute_layers: say with recompute"),
+        (lambda: Passes(recompute_layers=2), "recompute_layers: also give recompute"),
         (lambda: Passes(lora=Lora(0)), "lora rank: 0 is below 1"),
         (lambda: Passes(repeats=0), "repeats: 0 is below 1"),
     ],

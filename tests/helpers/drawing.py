@@ -74,9 +74,7 @@ PLACES: Mapping[str, Place] = {
     ),
     "support": Place(1, 5, "ground", "Small tools that know nothing of GPUs, jobs or metrics."),
     "errors": Place(1, 5, "ground", "The exceptions, and what the program does about each."),
-    "values": Place(
-        1, 5, "ground", "Frozen values that cross a border between rooms. None: not measured."
-    ),
+    "values": Place(1, 5, "ground", "Frozen values that the rooms exchange. None: not measured."),
 }
 
 FLOWS = (

@@ -44,7 +44,7 @@ At least one GPU is not measured (check), nothing could be compared (validate), 
 A card outside the bounds (validate).
 .TP
 6
-The driver was replaced under the agent, which must be started anew (run)."""
+The driver was replaced under the agent, which must be restarted (run)."""
 
 
 def page() -> str:

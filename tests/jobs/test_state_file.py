@@ -160,7 +160,7 @@ def test_a_mark_that_cannot_be_is_left_out_and_costs_no_other(
     change(path, "UPDATE gpus SET counted_until = 7.0")
     change(path, f"UPDATE gpus SET counted_until = {mark} WHERE uuid = 'GPU-1'")
     assert store.load(NOW).counted_until == {("GPU-0", ""): 7.0}
-    assert "1 marks of GPUs in the state file" in caplog.text
+    assert "1 times up to which GPUs were counted are impossible" in caplog.text
 
 
 @pytest.mark.parametrize("column", ["uuid", "instance"])

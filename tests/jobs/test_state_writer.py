@@ -340,7 +340,7 @@ def test_a_file_that_is_removed_or_replaced_under_the_agent_is_written_anew(
         path.with_name("other").replace(path)
     until(lambda: is_found(path, "12") and is_found(path, "13"))
     writer.stop(5.0)
-    line = f"state file {path} was removed or replaced: opened anew"
+    line = f"state file {path} was removed or replaced: opened again"
     failed = writer.writes["failed"]  # 1 when it happened in the middle of a write
     assert caplog.messages.count(line) + failed == 1
 

@@ -72,7 +72,7 @@ def test_where_the_gpus_did_next_to_nothing_no_cause_is_named_but_what_to_look_a
 ) -> None:
     causes = found({"mfu": 0.4}, Compared(100.0, ofu_seconds, 600.0))
     assert causes.fitting == ()
-    assert "the GPUs did next to nothing" in causes.advice
+    assert "the GPUs did almost nothing" in causes.advice
 
 
 def test_where_a_cause_is_named_there_is_no_other_advice() -> None:

@@ -59,7 +59,7 @@ def test_every_way_to_say_it_comes_to_the_same() -> None:
 def test_without_a_world_size_the_gpus_on_this_node_are_taken_for_all() -> None:
     found = stated_mfu(said(model_flops_per_second=0.4 * 8 * PEAK), EIGHT)
     assert found.mfu == pytest.approx(0.4)
-    assert "the job's 8 on this node are taken for all" in found.warnings[0]
+    assert "assuming that the job has only its 8 on this node" in found.warnings[0]
 
 
 def test_a_job_without_gpus_here_has_to_say_how_many_it_has() -> None:
@@ -178,7 +178,9 @@ def test_gpus_of_two_models_have_the_mean_of_the_peaks_that_both_have() -> None:
 )
 def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> None:
     assert refused(**fields) == (ReportRejection.OUT_OF_RANGE, next(iter(fields)))
-    with pytest.raises(ReportError, match=r"makes an MFU of \S+ on this hardware, which cannot be"):
+    with pytest.raises(
+        ReportError, match=r"makes an MFU of \S+ on this hardware, which is impossible"
+    ):
         stated_mfu(said(**fields), EIGHT)
 
 
@@ -230,7 +232,7 @@ def test_a_throughput_of_one_gpu_is_noticed_where_the_job_says_how_many_it_has()
     (warning,) = stated_mfu(said(gpus=64, **one), EIGHT).warnings
     assert "MFU would be 40.0% if the throughput were of one GPU: is it of all 64" in warning
     (assumed,) = stated_mfu(said(**one), EIGHT).warnings
-    assert "the job's 8 on this node are taken for all" in assumed
+    assert "assuming that the job has only its 8 on this node" in assumed
 
 
 def test_a_gpu_that_is_not_rated_has_no_peak_and_takes_it_from_the_others() -> None:

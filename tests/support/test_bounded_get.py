@@ -122,7 +122,7 @@ def test_nothing_is_sent_before_the_connection_was_looked_at() -> None:
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "127.0.0.1:9846", "", "http://"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="no http://, https:// or unix: address"):
+    with pytest.raises(ValueError, match="not an http://, https:// or unix: address"):
         get(url, "/", "text/plain", SHORT)
 
 

@@ -73,14 +73,14 @@ def test_user_and_password_of_the_url_are_sent() -> None:
         (401, b"", "answers 401: reading is closed"),
         (404, b"", "an older one"),
         (503, b"", "answers 503"),
-        (200, b"[]", "something else than /x"),
-        (200, b'{"name": 3}', "something else than /x"),
-        (200, b"\xff{", "something else than /x"),
-        (200, b'{"name": "pear", "weight": 1e999}', "something else than /x"),
-        (200, b'{"name": "pear", "weight": NaN}', "something else than /x"),
-        (200, b'{"name": "pear", "weight": -Infinity}', "something else than /x"),
-        (200, b'{"name": "pear", "weight": ' + b"9" * 9999 + b"}", "something else than /x"),
-        (200, b"[" * 100_000, "something else than /x"),
+        (200, b"[]", "something other than /x"),
+        (200, b'{"name": 3}', "something other than /x"),
+        (200, b"\xff{", "something other than /x"),
+        (200, b'{"name": "pear", "weight": 1e999}', "something other than /x"),
+        (200, b'{"name": "pear", "weight": NaN}', "something other than /x"),
+        (200, b'{"name": "pear", "weight": -Infinity}', "something other than /x"),
+        (200, b'{"name": "pear", "weight": ' + b"9" * 9999 + b"}", "something other than /x"),
+        (200, b"[" * 100_000, "something other than /x"),
         (200, b'"' + b"x" * MOST_BYTES, "with over 8 MiB"),
     ],
 )
@@ -92,6 +92,6 @@ def test_anything_else_is_one_sentence(status: int, body: bytes, words: str) -> 
 def test_nobody_there_is_one_sentence() -> None:
     with pytest.raises(NoAnswerError, match="does not answer: Connection refused"):
         ask("http://127.0.0.1:1", "/x", Fruit)
-    with pytest.raises(NoAnswerError, match="no http://") as raised:
+    with pytest.raises(NoAnswerError, match="not an http://") as raised:
         ask("ftp://ada:secret@x", "/x", Fruit)
     assert "secret" not in str(raised.value)

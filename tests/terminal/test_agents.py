@@ -124,7 +124,7 @@ def test_real_agents_a_closed_port_and_another_program() -> None:
     assert [answer.name for answer in scene.answers if answer.node] == ["real"]
     assert [answer.problem for answer in scene.missing] == [
         "does not answer: Connection refused",
-        "answers with something else than /v1/node",
+        "answers with something other than /v1/node",
         "does not answer: timed out",
     ]
 

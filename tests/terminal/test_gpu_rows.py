@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.terminal.gpu_rows import gpu_rows, held_idle, mean_hour, node_rows
+from ofu_exporter.terminal.gpu_rows import gpu_rows, held_idle_seconds, mean_hour, node_rows
 from ofu_exporter.terminal.pictures import AWAY
 from ofu_exporter.terminal.scene import Scene, SceneAnswer, ofu_of
 from ofu_exporter.terminal.table import Row
@@ -49,11 +49,11 @@ def test_nobody_holds_a_gpu_longer_than_since_the_job_began() -> None:
     assert node.unix is not None
     late = notebook.model_copy(update={"began": node.unix - 90.0})
     late_node = node.model_copy(update={"jobs": [late]})
-    assert held_idle(late_node, node.gpus[6]) == pytest.approx(90.0)
+    assert held_idle_seconds(late_node, node.gpus[6]) == pytest.approx(90.0)
     soon = notebook.model_copy(update={"began": node.unix - 30.0})
-    assert held_idle(node.model_copy(update={"jobs": [soon]}), node.gpus[6]) is None
-    assert held_idle(node.model_copy(update={"jobs": []}), node.gpus[6]) is None
-    assert held_idle(node, node.gpus[0]) is None
+    assert held_idle_seconds(node.model_copy(update={"jobs": [soon]}), node.gpus[6]) is None
+    assert held_idle_seconds(node.model_copy(update={"jobs": []}), node.gpus[6]) is None
+    assert held_idle_seconds(node, node.gpus[0]) is None
 
 
 def test_mig_instances_come_in_the_order_of_their_numbers() -> None:

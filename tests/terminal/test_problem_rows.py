@@ -33,7 +33,7 @@ def test_the_faults_of_the_shown_node_are_named_worst_first() -> None:
     assert "Likeliest: " in apart
     assert warm == (
         "node-17 GPU 3 | its clock is held down: too warm | "
-        "The GPU or its memory is too warm: look at the cooling of the node."
+        "The GPU or its memory is too warm: check the cooling of the node."
     )
     assert idle.startswith("node-17 GPU 6 | held by job 48144 of alan without tensor work for")
 

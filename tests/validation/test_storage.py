@@ -72,7 +72,7 @@ def test_another_card_needs_another_file(tmp_path: Path) -> None:
 def test_another_file_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / NAME
     path.write_text(text)
-    with pytest.raises(ConfigError, match=f"{NAME}, line 1: no line of a validation"):
+    with pytest.raises(ConfigError, match=f"{NAME}, line 1: not a line of a validation"):
         bench(tmp_path)
     assert path.read_text() == text
 
@@ -82,7 +82,7 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / NAME
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*lines[:2], "{}\n", *lines[3:]]))
-    with pytest.raises(ConfigError, match="line 3: no line of a validation"):
+    with pytest.raises(ConfigError, match="line 3: not a line of a validation"):
         storage.read(path)
 
 
@@ -119,7 +119,7 @@ def test_a_line_in_which_anything_is_wrong_is_named_or_makes_no_difference(
             for trial in trials:
                 result(trial, made.rating)
     assert len(refused) > 50
-    assert all(f"{NAME}, line {number}: no line of a validation" in each for each in refused)
+    assert all(f"{NAME}, line {number}: not a line of a validation" in each for each in refused)
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def _by(label: str, title: str) -> Json:
 DASHBOARD = dashboard(
     "fleet",
     "OFU: fleet",
-    "How much of the GPUs' floating-point capability is used, by whom, and how much is not.",
+    "How much of the GPUs' floating-point capability is used, by whom, and how much is wasted.",
     [CLUSTER, USER],
     [
         row("Now"),
@@ -148,7 +148,7 @@ DASHBOARD = dashboard(
                     "{{user}}",
                 )
             ],
-            description="GPU-hours that jobs were short of the target in the hour before. Below 0: above the target.",
+            description="GPU-hours by which jobs missed the target in the last hour. Below 0: above the target.",
         ),
         lines(
             "Waste of the clusters, hour by hour",
@@ -163,7 +163,7 @@ DASHBOARD = dashboard(
                     "held by jobs {{cluster}}",
                 ),
             ],
-            description="GPU-hours short of the target; the difference of the two is GPUs that nobody holds.",
+            description="GPU-hours short of the target. The difference between the two is GPUs that no job holds.",
         ),
         table(
             "Users",
@@ -177,7 +177,7 @@ DASHBOARD = dashboard(
                 ),
             },
             overrides=[column("OFU", unit="percentunit")],
-            description="GPU-hours in the range that is shown, in whole hours, and the OFU in them.",
+            description="GPU-hours in the shown range, in whole hours, and their OFU.",
         ),
         table(
             "Largest jobs",
@@ -201,7 +201,7 @@ DASHBOARD = dashboard(
                 column("MFU", unit="percentunit"),
                 column("job_id", links=_TO_JOB),
             ],
-            description="The jobs that hold most GPUs now.",
+            description="The jobs that hold the most GPUs now.",
         ),
         row("What is not measured"),
         lines(

@@ -23,7 +23,7 @@ _J = 'cluster=~"$cluster",job_id="$job"'
 DASHBOARD = dashboard(
     "job",
     "OFU: job",
-    "What one job does with its GPUs, and whether what it reports can be.",
+    "What one job does with its GPUs, and whether the MFU that it reports is possible.",
     [
         CLUSTER,
         USER,
@@ -47,19 +47,19 @@ DASHBOARD = dashboard(
             "percentunit",
             f"sum(sum_over_time(job:ofu_job_utilization_seconds:rate5m{{{_J}}}[$__range]))"
             f" / sum(sum_over_time(job:ofu_job_gpu_seconds:rate5m{{{_J}}}[$__range]))",
-            description="OFU of the job over the range that is shown.",
+            description="OFU of the job over the shown range.",
         ),
         number(
             "MFU",
             "percentunit",
             f"max(job:mfu:ratio{{{_J}}})",
-            description="MFU that the job reports, from its begin on.",
+            description="MFU that the job reports, since its beginning.",
         ),
         number(
             "OFU of the same seconds",
             "percentunit",
             f"max(job:ofu_compared:ratio{{{_J}}})",
-            description="OFU over the seconds that the job's reports cover, from its begin on.",
+            description="OFU over the seconds that the job's reports cover, since its beginning.",
         ),
         number(
             "MFU - OFU",
@@ -89,7 +89,7 @@ DASHBOARD = dashboard(
                 query(f"max(job:mfu:ratio_rate15m{{{_J}}})", "MFU, as reported"),
                 query(f"max(job:ofu_compared:ratio_rate15m{{{_J}}})", "OFU of the same seconds"),
             ],
-            description="What the GPUs did, and what the job says they did.",
+            description="OFU of the GPUs, and the MFU that the job reports.",
             size=(24, 9),
             min=0,
         ),
@@ -101,7 +101,7 @@ DASHBOARD = dashboard(
                 query(f"max(job:ofu_gpu_tensor_active:avg5m{{{_J}}})", "tensor activity"),
                 query(f"max(job:clock:ratio_rate5m{{{_J}}})", "SM clock / tensor clock"),
             ],
-            description="Low activity is the job's to repair; a low clock is power or cooling.",
+            description="Low activity is a problem of the job; a low clock is a problem of power or cooling.",
             min=0,
         ),
         lines(
@@ -118,13 +118,13 @@ DASHBOARD = dashboard(
                     "{{verdict}}",
                 )
             ],
-            description="What the agents say of the reports; the number is that of the nodes that say so.",
+            description="The agents' verdicts on the reports, and the number of nodes with each.",
             size=(12, 6),
         ),
         states(
             "Likeliest cause",
             [query(f"sum by (cause) (job:ofu_job_divergence_cause:sum{{{_J}}}) > 0", "{{cause}}")],
-            description="While MFU and OFU differ: what explains it best.",
+            description="The likeliest cause while MFU and OFU differ.",
             size=(12, 6),
         ),
         row("GPUs"),
@@ -136,7 +136,7 @@ DASHBOARD = dashboard(
                     f"job_gpu:ofu:ratio_rate5m{{{_J}}}", "{{instance}} GPU {{gpu}} {{gpu_instance}}"
                 )
             ],
-            description="One row per GPU: a straggler is a row of its own colour, a stall is a column.",
+            description="One row per GPU: a straggler is a row of another colour, a stall is a column.",
             size=(24, 12),
             min=0,
         ),

@@ -24,7 +24,7 @@ _BAND = f"2 * ofu_gpu_utilization_stderr_ratio{{{_G}}}"
 DASHBOARD = dashboard(
     "node",
     "OFU: node",
-    "What the GPUs of one node do, and how far to trust what is said of them.",
+    "What the GPUs of one node do, and how far to trust these numbers.",
     [
         CLUSTER,
         choice(
@@ -47,7 +47,7 @@ DASHBOARD = dashboard(
                 )
             },
             hidden=("job", "instance"),
-            description="The node's GPUs; measured is 1 where OFU is.",
+            description="The node's GPUs; `measured` is 1 if OFU is measured.",
             size=(14, 8),
         ),
         table(
@@ -60,7 +60,7 @@ DASHBOARD = dashboard(
                 )
             },
             hidden=("job", "instance"),
-            description="Which job alone has which GPU now.",
+            description="The job that alone has each GPU now.",
             size=(10, 8),
         ),
         row("OFU"),
@@ -72,7 +72,7 @@ DASHBOARD = dashboard(
                 query(f"{_OFU} + {_BAND}", "upper"),
                 query(f"{_OFU} - {_BAND}", "lower"),
             ],
-            description="The band is two standard errors, which the clock reads leave. A clock read once has none.",
+            description="The band is two standard errors from the clock reads. With one clock read there is no band.",
             size=(6, 6),
             legend=False,
             repeat="gpu",
@@ -116,7 +116,7 @@ DASHBOARD = dashboard(
                     "tensor clock, {{rated_as}} {{domain}}",
                 ),
             ],
-            description="A clock that falls while activity stays is power or cooling.",
+            description="A clock that falls while the activity stays is a problem of power or cooling.",
             size=(24, 9),
             min=0,
         ),
@@ -128,7 +128,7 @@ DASHBOARD = dashboard(
                 query(f"time() - ofu_gpu_sample_timestamp_seconds{{{_G}}}", _LEGEND),
                 query(f"time() - ofu_exporter_snapshot_timestamp_seconds{{{_N}}}", "snapshot"),
             ],
-            description="It stays below the window, or the GPU is not measured.",
+            description="It must stay below the window, or the GPU is not measured.",
             min=0,
         ),
         lines(
@@ -143,7 +143,7 @@ DASHBOARD = dashboard(
                     _LEGEND,
                 )
             ],
-            description="What is not measured has no OFU, and is in no mean.",
+            description="A GPU that is not measured has no OFU, and is in no mean.",
             min=0,
         ),
         lines(
@@ -167,7 +167,7 @@ DASHBOARD = dashboard(
                     f"rate(ofu_exporter_missed_deadlines_total{{{_N}}}[$__rate_interval])", "missed"
                 )
             ],
-            description="Samples that came late; the node is overloaded if it stays above 0.",
+            description="Samples that came late. If this stays above 0, the node is overloaded.",
             min=0,
         ),
         states(

@@ -37,7 +37,7 @@ _SCATTER = panel(
         ),
         query(f"sum by (cluster, job_id, job_name, user) (job:mfu:ratio{{{_U}}})", instant=True),
     ],
-    description="From every job's begin on. Above the diagonal is impossible; far below it, work is left out.",
+    description="Since the beginning of each job. Above the diagonal is impossible; far below it, work is left out.",
     size=(12, 12),
     transformations=[
         {"id": "merge", "options": {}},
@@ -68,7 +68,7 @@ _SCATTER = panel(
 DASHBOARD = dashboard(
     "reports",
     "OFU: report quality",
-    "Whether what jobs report can be believed, and what is wrong with what can not.",
+    "Whether the MFU that jobs report is credible, and what is wrong if it is not.",
     [CLUSTER, USER],
     [
         number(
@@ -111,7 +111,7 @@ DASHBOARD = dashboard(
             },
             hidden=_HIDDEN,
             overrides=[column("job_id", links=_TO_JOB)],
-            description="From every job's begin on, over the seconds that its reports cover.",
+            description="Since the beginning of each job, over the seconds that its reports cover.",
             size=(12, 12),
         ),
         row("Verdicts and causes"),
@@ -119,14 +119,14 @@ DASHBOARD = dashboard(
             "Jobs by verdict",
             "short",
             [query(f"count by (verdict) ({_VERDICTS})", "{{verdict}}")],
-            description="A job of which two nodes hold different verdicts counts for both.",
+            description="A job with different verdicts on two nodes counts for both.",
             stacked=True,
         ),
         lines(
             "Jobs by likeliest cause",
             "short",
             [query(f"count by (cause) (job:ofu_job_divergence_cause:sum{{{_U}}})", "{{cause}}")],
-            description="While MFU and OFU differ: what explains it best.",
+            description="The likeliest cause while MFU and OFU differ.",
             stacked=True,
         ),
         row("Reports"),
@@ -145,7 +145,7 @@ DASHBOARD = dashboard(
                     "{{job_id}} {{job_name}}",
                 )
             ],
-            description="Of the jobs that have been silent for longest.",
+            description="The jobs that have not reported for the longest time.",
             min=0,
         ),
         lines(

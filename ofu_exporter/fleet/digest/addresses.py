@@ -12,16 +12,17 @@ from ofu_exporter.support.small_files import read_small
 from ofu_exporter.support.strict_yaml import load
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
-"""A name that can be put into an address: it is a label that somebody may have chosen to look like more."""
+"""A name that may be put into an address. Names are labels, and somebody may have chosen one to look like an
+address."""
 
 
 class NoAddressError(OfuError):
-    """A name whose mail would go nowhere, or to somebody else."""
+    """The mail for this name would go nowhere, or to somebody else."""
 
     def __init__(self, text: str, *, is_wish: bool = False) -> None:
         super().__init__(text)
         self.is_wish = is_wish
-        """Whether the site says that there shall be no mail."""
+        """Whether the site wants no mail for this name."""
 
 
 class AddressBook:
@@ -41,11 +42,11 @@ class AddressBook:
             raise NoAddressError("is not in the file of addresses")
         if not _PLAIN.fullmatch(name):
             raise NoAddressError(
-                "has characters that are put into no address: give it in `addresses`"
+                "has characters that no address is made of: give its address in `addresses`"
             )
         address = self._pattern.replace(NAME, name)
         if not ADDRESS.fullmatch(address):
-            raise NoAddressError(f"makes no address: {address}")
+            raise NoAddressError(f"does not make a valid address: {address}")
         return address
 
 
@@ -65,7 +66,7 @@ def _read(path: Path) -> dict[str, str | None]:
         raise ConfigError(f"addresses {path}: the top level must be `name: address` lines")
     for name, address in loaded.items():
         if not isinstance(name, str):
-            raise ConfigError(f"addresses {path}: {name!r} is no text: put it in quotes")
+            raise ConfigError(f"addresses {path}: {name!r} is not text: put it in quotes")
         if address is not None and not (isinstance(address, str) and ADDRESS.fullmatch(address)):
             raise ConfigError(f"addresses {path}: {name!r} has no address such as a@example.org")
     return loaded

@@ -1,4 +1,4 @@
-"""Says what a user can do about a job, in the words that `explain` and the alerts have."""
+"""Says what a user can do about a job, in the words of `explain` and the alerts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reported import Verdict
 
 IDLE_SHARE = 0.1
-"""Idle GPU-hours are told from this share of a job's measured ones on."""
+"""Idle GPU-hours are mentioned from this share of a job's measured ones on."""
 IDLE_HOURS = 1.0
 FEWEST_COMPARED = 3
-"""GPUs of a job of which one can be called slow."""
+"""Least number of GPUs of a job of which one can be called slow."""
 _CAUSE_PAGE = "docs/explain.md"
 
 
 def of_job(
     row: JobRow, signs: JobSigns, target: float | None, low_clock: float
 ) -> Iterator[AdviceRow]:
-    """What can be done about one job, what costs most first."""
+    """What can be done about one job, in order of cost, highest first."""
     if said := _of_idle(row):
         yield AdviceRow(kind="idle", said=said)
     if said := _of_report(row):
@@ -39,11 +39,11 @@ def of_job(
 
 
 _LOW_CLOCK = (
-    "While busy, its GPUs ran at {} of their tensor clock: power or heat held them back. Nothing in the job is "
+    "While busy, its GPUs ran at {} of their tensor clock: power or heat slowed them down. Nothing in the job is "
     "wrong: tell the operators."
 )
 _LOW_OFU = (
-    "OFU {}, where the aim is {}. What usually takes it: loading of data, communication, small batches, work outside "
+    "OFU {}; the target is {}. Usual reasons are data loading, communication, small batches, and work outside "
     "the tensor pipes. `ofu-exporter fleet job` draws it over time."
 )
 
@@ -62,26 +62,24 @@ def _of_idle(row: JobRow) -> str:
         return ""
     return (
         f"It held {number(idle)} GPU-hours and computed nothing in them. It may hang, may have asked for more "
-        "GPUs than it uses, or wait in an interactive session: end it, or ask for fewer GPUs."
+        "GPUs than it uses, or be an idle interactive session: end it, or ask for fewer GPUs."
     )
 
 
 def _is_low(row: JobRow, target: float | None) -> bool:
-    """Whether the job was busy and below its target. Most of an idle one is told as idle."""
+    """Whether the job was busy and below its target. For an idle job the idle time is reported instead."""
     if row.ofu is None or target is None or row.ofu >= target:
         return False
     return row.idle_gpu_hours < row.observed_gpu_hours / 2
 
 
 def _of_report(row: JobRow) -> str:
-    """What a verdict means for the one who reports."""
+    """What a verdict means for the job's owner."""
     if row.mfu is None or row.error is None or row.ofu_compared is None:
         return ""
     compared = f"It reports an MFU of {percent(row.mfu)}, {points(abs(row.error))} points"
     if row.verdict == Verdict.MFU_ABOVE_OFU and row.error > 0:
-        return (
-            f"{compared} above its OFU, which cannot be: the report counts too much. {_cause(row)}"
-        )
+        return f"{compared} above its OFU, which is impossible: the report counts too much. {_cause(row)}"
     if row.verdict == Verdict.MFU_BELOW_OFU and row.error < 0:
         return (
             f"{compared} below its OFU: the report leaves out work that the GPUs did. {_cause(row)}"
@@ -90,7 +88,7 @@ def _of_report(row: JobRow) -> str:
 
 
 def _cause(row: JobRow) -> str:
-    """The likeliest cause as `explain` words it, and how to ask for the others."""
+    """The likeliest cause in the words of `explain`, and how to find the others."""
     known = [found for slug in (row.cause or "").split("+") if (found := _causes().get(slug))]
     numbers = f"--mfu {percent(row.mfu)} --ofu {percent(row.ofu_compared)}"
     ask = f"`ofu-exporter explain {numbers}` with the model's configuration says what fits ({_CAUSE_PAGE})."
@@ -98,7 +96,7 @@ def _cause(row: JobRow) -> str:
         return f"No likeliest cause is known. {ask}"
     said = "; and ".join(cause.meaning for cause in known)
     if all(cause.side is Side.HARDWARE for cause in known):
-        return f"Likeliest: {said}. Then nothing has to be put right. {ask}"
+        return f"Likeliest: {said}. Then nothing has to be corrected. {ask}"
     return f"Likeliest: {said}. {ask}"
 
 
@@ -108,7 +106,7 @@ def _causes() -> Mapping[str, Cause]:
 
 
 def of_all(jobs: Sequence[DigestJob]) -> Iterator[str]:
-    """What concerns all jobs of a reader that are not exempt."""
+    """Advice about all jobs of a reader that are not exempt."""
     measured = [job.row for job in jobs if not job.exempt and job.row.observed_gpu_hours > 0]
     if measured and not any(row.compared_gpu_hours for row in measured):
         yield (
@@ -118,9 +116,9 @@ def of_all(jobs: Sequence[DigestJob]) -> Iterator[str]:
 
 
 def remarks(total: GroupRow, jobs: Sequence[DigestJob]) -> Iterator[str]:
-    """What has to be known of the numbers."""
+    """What the reader has to know about the numbers."""
     if any(job.slow_gpus is None and (job.row.gpus or 0) >= FEWEST_COMPARED for job in jobs):
-        yield "Of some of these jobs no series tells whether one GPU was slower than the others."
+        yield "For some of these jobs it is not known whether one GPU was slower than the others."
     unmeasured = total.held_gpu_hours - total.observed_gpu_hours
     if unmeasured > 0.01 * total.held_gpu_hours:
         share = percent(unmeasured / total.held_gpu_hours)

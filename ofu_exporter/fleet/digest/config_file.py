@@ -1,4 +1,4 @@
-"""Reads what a site wants of its digests from YAML: who is exempt, which targets hold, and how a digest goes out."""
+"""Reads a site's settings for digests from YAML: who is exempt, which targets hold, and how digests are sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ADDRESS = re.compile(
     r"(?=[^@]{1,64}@[^@]{1,253}$)[A-Za-z0-9_][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*"
     r"@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9][A-Za-z0-9-]*)*"
 )
-"""A narrow part of what RFC 5321 allows: nothing in it means anything to a header or to a mail server."""
+"""A small part of what RFC 5321 allows, without characters that have a meaning for headers or mail servers."""
 _SAMPLE = "a"
 
 Ratio = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -115,7 +115,7 @@ class WebhookConfig(_ConfigPart):
 
 
 class DigestConfig(_ConfigPart):
-    """What a site wants of its digests."""
+    """A site's settings for digests."""
 
     exempt: Exemptions = Exemptions()
     targets: dict[Pattern, PartitionTarget] = Field(
@@ -123,11 +123,14 @@ class DigestConfig(_ConfigPart):
         description="OFU by partition, or by partition and cluster; the first pattern that fits counts.",
     )
     low_clock: Ratio = Field(
-        default=0.6, description="SM clock / tensor clock below which a busy job is told."
+        default=0.6,
+        description="SM clock / tensor clock below which the digest mentions a busy job's clock.",
     )
-    ranks: bool = Field(default=True, description="Whether a digest says where its reader stands.")
+    ranks: bool = Field(default=True, description="Whether a digest shows the reader's rank.")
     most_jobs: int = Field(default=20, ge=1, le=500)
-    contact: str = Field(default="", max_length=500, description="Stands at the end: whom to ask.")
+    contact: str = Field(
+        default="", max_length=500, description="The text at the end: whom to ask."
+    )
     mail: MailConfig | None = None
     webhook: WebhookConfig | None = None
 

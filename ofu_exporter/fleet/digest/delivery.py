@@ -1,4 +1,4 @@
-"""Sends digests, each for itself: one that fails costs no other, and is named with its reason."""
+"""Sends digests. One that fails does not affect the others, and is named with its reason."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ofu_exporter.fleet.digest.sent_file import SentFile, SentKey
 Fate = Literal["would be sent", "sent", "sent before", "not wanted", "not sent", "not known"]
 UNSURE = "whether it arrived is not known, so it is not sent again"
 AWAY_AFTER = 2
-"""After as many failures in a row that would meet any other digest as well, the rest is not tried."""
+"""After this number of failures in a row that any digest would have had, the rest is not tried."""
 
 
 class DigestFate(NamedTuple):
-    """What became of one digest."""
+    """The result of sending one digest."""
 
     digest: Digest
     via: str
     to: str
-    """Empty where nobody is to get it."""
+    """Empty if nobody gets it."""
     fate: Fate
     why: str = ""
 
@@ -45,7 +45,7 @@ def planned(digests: Sequence[Digest], senders: Iterable[DigestSender]) -> Itera
 def delivered(
     digests: Sequence[Digest], senders: Iterable[DigestSender], notes: SentFile
 ) -> Iterator[DigestFate]:
-    """Send what was not sent before, and say what became of each."""
+    """Send what was not sent before; returns the result for each."""
     for sender in senders:
         away = _Away()
         for plan in planned(digests, [sender]):
@@ -53,7 +53,7 @@ def delivered(
 
 
 class _Away:
-    """Whether a way is closed for all."""
+    """Whether a way to send is closed for all digests."""
 
     def __init__(self) -> None:
         self._in_a_row = 0
@@ -61,7 +61,7 @@ class _Away:
 
     @property
     def why(self) -> str:
-        """Why nothing is tried any more; empty while it is."""
+        """Why nothing more is tried; empty while sending is tried."""
         return f"not tried: {self._why}" if self._in_a_row >= AWAY_AFTER else ""
 
     def note(self, error: NotSentError | None) -> None:
@@ -77,7 +77,7 @@ def _sent(plan: DigestFate, sender: DigestSender, notes: SentFile, away: _Away) 
     if state == "sent":
         return plan._replace(fate="sent before")
     if state == "begun":
-        return plan._replace(fate="not known", why=f"an earlier run was cut off: {UNSURE}")
+        return plan._replace(fate="not known", why=f"an earlier run was interrupted: {UNSURE}")
     if away.why:
         return plan._replace(fate="not sent", why=away.why)
     notes.note(key, "begun")

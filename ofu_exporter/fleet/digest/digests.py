@@ -1,4 +1,4 @@
-"""Makes the digest of every user or account from a report over the fleet, whose numbers it repeats."""
+"""Makes the digest of every user or account from a report over the fleet, with the same numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ofu_exporter.fleet.reports.sums import JobKey, ratio
 from ofu_exporter.fleet.reports.text import missing
 
 FEWEST_RANKED = 3
-"""Of fewer, a place would say what another one did."""
+"""With fewer, a rank would reveal another user's numbers."""
 
 
 class DigestSource(NamedTuple):
@@ -27,7 +27,7 @@ class DigestSource(NamedTuple):
     """By user or account."""
     signs: FleetSigns
     mark: str
-    """What stands before all that is said of simulated values."""
+    """The mark before text about simulated values."""
 
     def target(self, cluster: str, partition: str) -> float | None:
         """That of the partition in this cluster by the site's rules, else in all clusters, else that of the fleet."""
@@ -38,15 +38,15 @@ class DigestSource(NamedTuple):
 
 
 def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Digest]:
-    """One of every name, in the order of the report. Jobs whose user or account is not known have no reader."""
+    """One digest per name, in the order of the report. Jobs without a known user or account are in no digest."""
     jobs: dict[str, list[DigestJob]] = defaultdict(list)
     for row in source.report.jobs:
         if name := getattr(row, by):
             jobs[name].append(_job(row, source, config))
     totals = {row.name: row for row in source.report.groups if row.is_named}
-    standing = _Standing(jobs) if config.ranks else _Standing({})
+    ranks = _Ranks(jobs) if config.ranks else _Ranks({})
     return [
-        _digest(totals[name], jobs[name], standing, _DigestOptions(source, by, config))
+        _digest(totals[name], jobs[name], ranks, _DigestOptions(source, by, config))
         for name in totals
     ]
 
@@ -58,7 +58,7 @@ class _DigestOptions(NamedTuple):
 
 
 def _digest(
-    total: GroupRow, jobs: Sequence[DigestJob], standing: _Standing, wanted: _DigestOptions
+    total: GroupRow, jobs: Sequence[DigestJob], ranks: _Ranks, wanted: _DigestOptions
 ) -> Digest:
     report, config = wanted.source.report, wanted.config
     exempt = [job.row for job in jobs if job.exempt]
@@ -73,8 +73,8 @@ def _digest(
         total=total,
         exempt_gpu_hours=sum(row.held_gpu_hours for row in exempt),
         exempt_wasted_gpu_hours=known_sum(row.wasted_gpu_hours for row in exempt),
-        rank_by_waste=standing.by_waste(total.name),
-        rank_by_ofu=standing.by_ofu(total.name),
+        rank_by_waste=ranks.by_waste(total.name),
+        rank_by_ofu=ranks.by_ofu(total.name),
         jobs=sorted(jobs, key=_by_waste),
         advice=list(advice.of_all(jobs)),
         limits=advice.limits(config.low_clock),
@@ -110,8 +110,8 @@ def _target(row: JobRow, source: DigestSource, config: DigestConfig) -> float | 
     return source.target(row.cluster, row.partition) if wanted is None else wanted
 
 
-class _Standing:
-    """Where each name stands among all, by its jobs that were measured and are not exempt."""
+class _Ranks:
+    """The rank of each name among all, by its measured jobs that are not exempt."""
 
     def __init__(self, jobs: Mapping[str, Iterable[DigestJob]]) -> None:
         counted = {
@@ -146,7 +146,7 @@ def _known(
 
 
 def _rank(values: Mapping[str, float], name: str) -> Rank | None:
-    """The place from the largest on; equals share one. None where it is not known, or too few are."""
+    """The rank, with the largest first; equal values share one. None if it is not known, or too few are."""
     if name not in values or len(values) < FEWEST_RANKED:
         return None
     return Rank(place=1 + sum(value > values[name] for value in values.values()), of=len(values))

@@ -1,4 +1,4 @@
-"""Says which jobs are exempt: of interactive partitions, short ones, and those that memory holds up."""
+"""Decides which jobs are exempt: jobs in interactive partitions, short jobs, and memory-bound jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ofu_exporter.support.percent import percent
 
 
 def exemption(row: JobRow, signs: JobSigns, wanted: Exemptions) -> str | None:
-    """Why a job is exempt; None where it is not. What is not known exempts nothing."""
+    """Why a job is exempt; None if it is not. An unknown value exempts no job."""
     for what, name, patterns in (
         ("partition", row.partition, wanted.partitions),
         ("name", row.job_name, wanted.job_names),
@@ -36,5 +36,5 @@ def _fits(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _seconds(row: JobRow) -> float | None:
-    """How long the job held its GPUs; None where their number is not known."""
+    """How long the job held its GPUs; None if their number is not known."""
     return 3600 * row.held_gpu_hours / row.gpus if row.gpus else None

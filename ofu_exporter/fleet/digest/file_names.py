@@ -1,4 +1,4 @@
-"""Makes a safe name of a file from whatever a user or account is called. No two names share one."""
+"""Makes a safe file name from the name of a user or account. No two names share a file name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _LONGEST = 40
 
 
 def file_name(name: str) -> str:
-    """The name itself where it is plain, else what is plain of it, a tilde and a digest of the whole.
+    """The name itself if all of its characters are safe; otherwise the safe ones, a tilde and a hash of the whole
+    name.
 
-    No plain name has a tilde, so nobody can choose a name that takes the file of another.
+    No safe name has a tilde, so nobody can choose a name that overwrites another's file.
     """
     if _PLAIN.fullmatch(name):
         return name

@@ -1,4 +1,4 @@
-"""Writes digests into a folder: a text and a page for each. A file that cannot be written costs no other."""
+"""Writes digests into a folder: a text and a page for each. A file that cannot be written does not stop the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WrittenFile(NamedTuple):
 
 
 def write(digests: Iterable[Digest], folder: Path, most_jobs: int) -> Iterator[WrittenFile]:
-    """Write all digests. Raises ConfigError where there can be no such folder."""
+    """Write all digests. Raises ConfigError if the folder cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -35,7 +35,7 @@ def write(digests: Iterable[Digest], folder: Path, most_jobs: int) -> Iterator[W
 
 
 def _written(path: Path, content: str) -> WrittenFile:
-    """Put a whole file in the place of an older one, or of a link that somebody left there."""
+    """Write a file as a whole, replacing an older one, or a link that somebody left there."""
     new = path.with_name(f".{path.name}.new")
     try:
         new.unlink(missing_ok=True)
@@ -43,7 +43,7 @@ def _written(path: Path, content: str) -> WrittenFile:
             file.write(content.encode(errors="backslashreplace"))
         new.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):  # half a file would take the room of a whole one
+        with contextlib.suppress(OSError):  # half a file would use up the space for a whole one
             new.unlink(missing_ok=True)
         return WrittenFile(path, error.strerror or str(error))
     return WrittenFile(path, None)

@@ -21,20 +21,20 @@ from ofu_exporter.values.text import shown
 
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 TIMEOUT_SECONDS = 30.0
-"""For one answer of the server."""
+"""Seconds for one answer of the server."""
 MAIL_SECONDS = 120.0
-"""For one mail, with all of its answers."""
+"""Seconds for one mail, with all of its answers."""
 _SERVICE_GONE = 421
 _LONGEST = 300
 
 
 class _MailAttempt:
-    """One mail under way, and its connection. Once it is given up, nothing of it is begun any more."""
+    """One attempt to send a mail, and its connection. Once it is given up, no further step of it begins."""
 
     def __init__(self, server: smtplib.SMTP | None) -> None:
         self.server = server
         self.is_under_way = False
-        """Whether the mail server may have all of it."""
+        """Whether the mail server may have the complete mail."""
         self._lock = threading.Lock()
         self._is_given_up = False
 
@@ -44,19 +44,19 @@ class _MailAttempt:
             self._check()
 
     def begin(self) -> None:
-        """Say that the mail itself is sent now."""
+        """Note that the mail itself is sent now."""
         with self._lock:
             self._check()
             self.is_under_way = True
 
     def give_up(self) -> None:
-        """Let go of the connection, whoever waits for an answer on it."""
+        """Close the connection, even if a thread waits for an answer on it."""
         with self._lock:
             self._is_given_up = True
             _drop(self.server)
 
     def _check(self) -> None:
-        """Raises SMTPServerDisconnected after the end of patience."""
+        """Raises SMTPServerDisconnected after the time is over."""
         if self._is_given_up:
             _drop(self.server)
             raise smtplib.SMTPServerDisconnected("took too long")
@@ -106,7 +106,7 @@ class MailSender:
         except NotSentError as error:
             if not is_reused or error.is_uncertain or self._server is not None:
                 raise
-            self._once(mail, to)  # the server had enough of a connection, and not of the mail
+            self._once(mail, to)  # the server refused the connection, not the mail
 
     def _once(self, mail: EmailMessage, to: str) -> None:
         attempt, self._server = _MailAttempt(self._server), None
@@ -142,7 +142,7 @@ class MailSender:
         _accepted(attempt.server.data(mail.as_bytes()))
 
     def _connected(self) -> smtplib.SMTP:
-        """A new connection. Raises NotSentError where no mail at all can go out."""
+        """A new connection. Raises NotSentError if no mail at all can be sent."""
         try:
             return self._connect()
         except (smtplib.SMTPException, OSError) as error:
@@ -170,7 +170,7 @@ class MailSender:
 
 
 def _after_refusal(attempt: _MailAttempt, code: int, seconds: float) -> smtplib.SMTP | None:
-    """The connection, ready for the next mail; None where it is no more."""
+    """The connection, ready for the next mail; None if it is closed."""
     server = attempt.server
     if server is not None and code != _SERVICE_GONE:
         with suppress(smtplib.SMTPException, OSError, HungError):
@@ -181,20 +181,20 @@ def _after_refusal(attempt: _MailAttempt, code: int, seconds: float) -> smtplib.
 
 
 def _accepted(answer: tuple[int, bytes]) -> None:
-    """Raises SMTPResponseException for an answer that is no 2xx."""
+    """Raises SMTPResponseException for an answer other than 2xx."""
     code, said = answer
     if not 200 <= code < 300:
         raise smtplib.SMTPResponseException(code, said)
 
 
 def answer(code: int, said: bytes | str) -> str:
-    """What a server said, as one line that no terminal obeys."""
+    """The words of a server, as one line without control characters."""
     decoded = said.decode(errors="replace") if isinstance(said, bytes) else said
     return f"refused: {code} {shown(' '.join(decoded.split()))[:_LONGEST]}"
 
 
 def _is_slow(error: BaseException) -> bool:
-    """Whether a wait ended it. The next mail would wait as long. smtplib hides a timeout behind an error of its own."""
+    """Whether a timeout ended it. The next mail would wait as long. smtplib hides a timeout behind its own error."""
     return isinstance(error, (TimeoutError, HungError)) or isinstance(
         error.__context__, TimeoutError
     )
@@ -212,6 +212,6 @@ def _password(config: MailConfig) -> str | None:
     password = read_secret(config.password_file, "password file").strip()
     if not password:
         raise ConfigError(f"password file {config.password_file} is empty")
-    if not (password + (config.user or "")).isascii():  # smtplib takes no others
+    if not (password + (config.user or "")).isascii():  # smtplib accepts only ASCII
         raise ConfigError(f"password file {config.password_file}: user or password are not ASCII")
     return password

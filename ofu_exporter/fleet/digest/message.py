@@ -1,4 +1,4 @@
-"""Makes the mail of a digest. No name that others chose gets into a header but as shown text of the subject."""
+"""Makes the mail of a digest. Names chosen by users get into no header, except as escaped text of the subject."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ def message(digest: Digest, sender: str, to: str, most_jobs: int) -> EmailMessag
     mail["Subject"] = _undecoded(subject(digest))
     mail["Date"] = formatdate(localtime=False, usegmt=True)
     mail["Message-ID"] = f"<{_told(digest, to)}@{sender.rpartition('@')[2]}>"
-    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's absence answers it
+    mail["Auto-Submitted"] = (
+        "auto-generated"  # RFC 3834: no automatic replies, such as out-of-office mails
+    )
     mail.set_content(_utf8(text(digest, most_jobs)) + "\n", cte="quoted-printable")
     mail.add_alternative(_utf8(page(digest, most_jobs)), subtype="html", cte="quoted-printable")
     return mail
 
 
 def _undecoded(header: str) -> str:
-    """A header without a start of an encoded word (RFC 2047).
+    """A header without the beginning of an encoded word (RFC 2047).
 
-    The email package decodes those of a value that is set. A line break and another header can be in one.
+    The email package decodes encoded words when a header is set, and one could contain a line break and another
+    header.
     """
     return header.replace("=?", "= ?")
 
 
 def _utf8(content: str) -> str:
-    """Without a half surrogate pair, which no mail can have."""
+    """The text without half surrogate pairs, which a mail cannot contain."""
     return content.encode(errors="backslashreplace").decode()
 
 

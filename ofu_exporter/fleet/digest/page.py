@@ -48,14 +48,14 @@ def page(digest: Digest, most_jobs: int) -> str:
 
 
 def _parts(digest: Digest, most_jobs: int) -> Iterator[Markup]:
-    """The cards, what matters most first."""
+    """The cards, the most important first."""
     first, *facts = text.facts(digest)
     if digest.mark:
         yield tag("div", tag("b", digest.mark.strip()), style=_MARK, _class="r")
     head = tag("h1", f"GPU use of {text.cut(digest.name)}", style="font-size:19px;margin:0 0 6px")
     yield _card("", head, *_lines(facts), _soft(first))
     yield from _to_do(digest)
-    yield from _list_card(text.STAND, text.standing(digest))
+    yield from _list_card(text.STAND, text.rank_lines(digest))
     yield _jobs(digest, most_jobs)
     yield from _list_card(text.KNOW, digest.remarks)
     yield from _list_card(text.MEANING, digest.limits)
@@ -97,13 +97,13 @@ def _to_do(digest: Digest) -> Iterator[Markup]:
 
 
 def _with_commands(said: str) -> Markup:
-    """Words of ours, with what stands between ` as a command."""
+    """Our own text, with commands in backticks."""
     parts = said.split("`")
     return joined(tag("code", part) if place % 2 else part for place, part in enumerate(parts))
 
 
 def _jobs(digest: Digest, most_jobs: int) -> Markup:
-    """Four columns, which a phone can show; under each name what has no column."""
+    """Four columns, which fit on a phone; the other values are shown below each name."""
     heads = [tag("th", "job", scope="col", style=_NAME, _class="l")]
     heads += [
         tag(

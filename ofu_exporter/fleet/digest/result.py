@@ -1,4 +1,4 @@
-"""Defines what a digest holds. It is what a webhook is sent as JSON; null is what is not known, never 0."""
+"""Defines the content of a digest, which a webhook gets as JSON; an unknown value is null, never 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DigestBy = Literal["user", "account"]
 
 
 class Rank(ResultRow):
-    """A place among all users or accounts; equals share one."""
+    """A rank among all users or accounts; equal values share one."""
 
     place: int
     of: int
@@ -26,26 +26,26 @@ class AdviceRow(ResultRow):
 
 
 class DigestJob(ResultRow):
-    """One job of the reader's, and what can be done about it."""
+    """One job of the reader, and what can be done about it."""
 
     row: JobRow
-    target: float | None = Field(description="OFU that its partition aims at.")
+    target: float | None = Field(description="Target OFU of its partition.")
     exempt: str | None = Field(description="Why nobody is asked to do anything about it.")
     clock: float | None = Field(description="SM clock / tensor clock while it was busy.")
     dram_busy: float | None = Field(description="Share of the time in which memory was busy.")
     slow_gpus: bool | None = Field(
-        description="Whether one was slower than the others most of the time; null where that is not known."
+        description="Whether one was slower than the others most of the time; null if that is not known."
     )
     advice: list[AdviceRow]
 
 
 class Digest(ResultRow):
-    """What one user or account is told."""
+    """The digest for one user or account."""
 
     schema_version: Literal[1] = 1
     name: str
     by: DigestBy
-    mark: str = Field(description="That values are simulated; empty where they are measured.")
+    mark: str = Field(description="A mark for simulated values; empty if they are measured.")
     server: str
     time: AskedTime
     currency: str
@@ -56,7 +56,9 @@ class Digest(ResultRow):
     rank_by_waste: Rank | None = Field(description="1st: most. Exempt jobs do not count.")
     rank_by_ofu: Rank | None = Field(description="1st: highest.")
     jobs: list[DigestJob] = Field(description="By waste.")
-    advice: list[str] = Field(description="What concerns all of the jobs.")
+    advice: list[str] = Field(description="Advice about all of the jobs.")
     limits: list[str] = Field(description="What the words and thresholds mean.")
-    remarks: list[str] = Field(description="What is missing, or has to be known of the numbers.")
+    remarks: list[str] = Field(
+        description="What is missing, and what the reader has to know about the numbers."
+    )
     contact: str

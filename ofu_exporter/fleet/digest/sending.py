@@ -1,4 +1,4 @@
-"""Defines what every way to send a digest has in common: what it says, and how it fails."""
+"""Defines the interface of every way to send a digest, and its error."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ofu_exporter.fleet.digest.result import Digest
 
 
 class NotSentError(OfuError):
-    """A digest that did not go out, or of which that is not known."""
+    """A digest was not sent, or it is not known whether it was."""
 
     def __init__(self, text: str, *, is_uncertain: bool = False, is_down: bool = False) -> None:
         super().__init__(text)
         self.is_uncertain = is_uncertain
-        """Whether it may have arrived all the same: the answer to the last byte never came."""
+        """Whether it may have arrived anyway, because the final answer never came."""
         self.is_down = is_down
-        """Whether nothing else would go out either."""
+        """Whether no other digest could be sent either."""
 
 
 class DigestSender(Protocol):
@@ -25,7 +25,7 @@ class DigestSender(Protocol):
     name: str
 
     def to(self, digest: Digest) -> str:
-        """Whom it goes to. Raises NoAddressError."""
+        """The address that a digest goes to. Raises NoAddressError."""
 
     def send(self, digest: Digest, to: str) -> None:
         """Send one. Raises NotSentError."""

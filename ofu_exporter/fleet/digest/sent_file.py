@@ -1,7 +1,7 @@
-"""Notes what went out, so that a run that is repeated sends nothing twice.
+"""Notes what was sent, so that a repeated run sends nothing twice.
 
-A line is written before a digest is sent, and one after. Where the second is missing, the program was cut off in
-between: whether the digest arrived is not known, and it is not sent again.
+One line is written before a digest is sent, and one after. If the second is missing, the program was interrupted in
+between. Then it is not known whether the digest arrived, and it is not sent again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ State = Literal["begun", "sent", "refused"]
 
 
 class SentKey(NamedTuple):
-    """What is sent once: by whom, how, about whom and to whom."""
+    """The key of a digest that is sent only once: by whom, how, about whom and to whom."""
 
     by: str
     via: str
@@ -29,10 +29,10 @@ class SentKey(NamedTuple):
 
 
 class SentFile:
-    """One file, which one run at a time has."""
+    """The file of notes, which only one run at a time may use."""
 
     def __init__(self, path: Path, end: float, same_within: float) -> None:
-        """A digest whose time ends within `same_within` seconds of another's is that one. Raises ConfigError."""
+        """Two digests whose times end within `same_within` seconds of each other are the same. Raises ConfigError."""
         self._path = path
         self._end = end
         self._same_within = same_within
@@ -45,7 +45,7 @@ class SentFile:
             self._states = self._read()
         except BlockingIOError as error:
             self.close()
-            raise ConfigError(f"--sent: {path}: another run sends just now") from error
+            raise ConfigError(f"--sent: {path}: another run is sending now") from error
         except (OSError, ConfigError):
             self.close()
             raise
@@ -54,11 +54,11 @@ class SentFile:
         os.close(self._file)
 
     def state(self, key: SentKey) -> State | None:
-        """What the notes say of this digest to this address; None where they say nothing."""
+        """What the notes say about this digest to this address; None if they say nothing."""
         return self._states.get(key)
 
     def note(self, key: SentKey, state: State) -> None:
-        """Write a line that stays, whatever happens next. Raises ConfigError where that fails."""
+        """Write a line and sync it to disk. Raises ConfigError if that fails."""
         line = json.dumps({**key._asdict(), "end": self._end, "state": state})
         try:
             content = f"{line}\n".encode()
@@ -80,7 +80,7 @@ class SentFile:
         lines = content.split(b"\n")
         cut_off = (
             lines.pop()
-        )  # while it was written: what it says was not done yet, or is not known
+        )  # cut while it was written: its step was not done yet, or is not known
         if cut_off:
             os.ftruncate(self._file, len(content) - len(cut_off))
         for number, line in enumerate(lines, start=1):
@@ -98,7 +98,7 @@ class SentFile:
                 raise ValueError(state)
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
-                f"--sent: {self._path}, line {number}: is no note of this program"
+                f"--sent: {self._path}, line {number}: is not a note of this program"
             ) from error
         if abs(end - self._end) < self._same_within:
             found[key] = state

@@ -1,6 +1,6 @@
-"""Reads of every job what a report does not have: its clock, GPUs slower than its others, how busy memory was.
+"""Reads what a report does not have of a job: its clock, GPUs slower than its others, and how busy memory was.
 
-None of these is part of a sum. What no series tells stays unknown, and nothing is made of it.
+None of these is part of a sum. A value without a series stays unknown, and is not used.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from ofu_exporter.fleet.reports.queries import LOOKS, WITHIN, Quantity
 from ofu_exporter.fleet.reports.sums import JobKey, ratio
 
 BUSY = 0.05
-"""Tensor activity from which on a clock counts: an idle GPU may rest."""
+"""Tensor activity from which on a clock counts: an idle GPU may lower its clock."""
 _JOB = "cluster, job_id"
 _GPU = "cluster, instance, uuid, gpu_instance"
 _HELD = f'topk by ({_GPU}) (1, ofu_gpu_info{{job_id!="",CLUSTER}})'
 
 
 def _parts_of_ratio(above: str, below: str) -> str:
-    """Numerator and denominator over an hour, told apart by the label `of`, so that both come or neither."""
+    """Numerator and denominator over an hour, with the label `of` to tell them apart, so that the query returns both
+    or neither."""
     return f'label_replace({above}, "of", "above", "", "") or label_replace({below}, "of", "below", "", "")'
 
 
@@ -49,7 +50,8 @@ _RAW_ACTIVE = f"({_ACTIVE} > {BUSY})"
 
 
 def _clock(ofu: str, active: str) -> str:
-    """OFU over activity. Where a job begins or ends, one is known before the other, so their sums are divided."""
+    """OFU over activity. At the beginning and end of a job, one is known before the other, so their sums are
+    divided."""
     both = (f"({ofu}) and on ({_JOB}) {active}", f"{active} and on ({_JOB}) ({ofu})")
     return _parts_of_ratio(*(f"sum_over_time(({each}){WITHIN})" for each in both))
 
@@ -63,7 +65,7 @@ CLOCK = Quantity(
 
 
 def _slower(of_gpus: Quantity) -> Quantity:
-    """GPUs of a job below SLOW of its median in an hour, where three or more can be compared."""
+    """GPUs of a job below SLOW of its median in an hour, if three or more can be compared."""
 
     def counted(value: str) -> str:
         group = f"{_JOB}, gpu_instance"
@@ -89,9 +91,9 @@ _BUSY_MEMORY = (
     f'(1, max by (cluster, uuid, job_id) (ofu_gpu_info{{job_id!="",gpu_instance=""}})))){WITHIN}'
 )
 DRAM = _parts_of_ratio(f"sum_over_time({_BUSY_MEMORY})", f"count_over_time({_BUSY_MEMORY})")
-"""Share of cycles in which the memory of a job's GPUs was busy, from a dcgm-exporter that serves it beside the agents.
+"""Share of cycles in which the memory of a job's GPUs was busy, from a dcgm-exporter on the same nodes.
 
-No series of the agents says that. A GPU is found by its uuid; MIG instances are left out.
+The agents have no such series. A GPU is found by its uuid; MIG instances are left out.
 """
 
 
@@ -117,38 +119,38 @@ class _Ratio(NamedTuple):
 
 @dataclass(slots=True)
 class JobSigns:
-    """What is known of one job beside its sums."""
+    """What is known of one job in addition to its sums."""
 
     clock: float | None = None
     """SM clock / tensor clock while it was busy."""
     dram_busy: float | None = None
     dram_hours: float = 0.0
-    """Hours in which that was seen."""
+    """Hours for which that is known."""
     compared: set[int] = field(default_factory=set)
     """Hours in which its GPUs could be compared."""
     slow: set[int] = field(default_factory=set)
-    """Of these, hours in which one or more did clearly less than the others."""
+    """Of these, hours in which one or more GPUs did clearly less than the others."""
 
     @property
     def has_slow_gpus(self) -> bool | None:
-        """Whether some GPU was slower than the others most of the time; None where nothing could be compared."""
+        """Whether some GPU was slower than the others most of the time; None if nothing could be compared."""
         if not self.compared:
             return None
         return len(self.slow) >= SLOW_HOURS and 2 * len(self.slow) > len(self.compared)
 
 
 class FleetSigns(NamedTuple):
-    """What is known beside a report."""
+    """What is known in addition to a report."""
 
     jobs: Mapping[JobKey, JobSigns]
     targets: Mapping[PartitionKey, float]
-    """The OFU that rules of the site have partitions aim at."""
+    """The target OFU of partitions in the site's rules."""
 
 
 def read_signs(
     client: PrometheusClient, reader: PartReader, history: FleetHistory, with_dram: bool
 ) -> FleetSigns:
-    """The signs of all jobs and partitions. What cannot be read is in the reader's list of missing parts."""
+    """The signs of all jobs and partitions. The reader's list of missing parts has what could not be read."""
     return FleetSigns(
         _job_signs(client, reader, history, with_dram), _targets(client, reader, history)
     )
@@ -187,7 +189,7 @@ def _job_signs(
 
 
 def _compare(found: dict[JobKey, JobSigns], one: Series, history: FleetHistory) -> None:
-    """Note the hours of a job. GPUs of several models, and parts of a GPU, are not alike."""
+    """Note the hours of a job, except for jobs with several GPU models or parts of GPUs, which cannot be compared."""
     key = _key(one)
     job = history.jobs.get(key)
     if job is None or len(job.models) > 1 or one.labels.get("gpu_instance"):

@@ -10,9 +10,9 @@ from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.values.text import shown, shown_lines
 
 LONGEST_NAME = 60
-"""Characters of a name of others that are shown in a line of words."""
+"""Most characters of a user's name that are shown in a line of text."""
 MOST_ADVICE = 12
-"""Pieces of advice in a digest: nobody reads more."""
+"""Most pieces of advice in a digest."""
 DO, STAND, JOBS, MEANING, KNOW = (
     "What to do",
     "Where this stands",
@@ -24,14 +24,14 @@ DO, STAND, JOBS, MEANING, KNOW = (
 
 
 def subject(digest: Digest) -> str:
-    """One line, without a character that a header or a terminal would obey."""
+    """One line, without control characters for headers or terminals."""
     mark = "[SIMULATED] " if digest.mark else ""
     days = f"{digest.time.start[:10]} to {digest.time.end[:10]}"
     return f"{mark}GPU use of {cut(digest.name)}, {days}: OFU {share(digest.total.ofu)}"
 
 
 def cut(name: str) -> str:
-    """A name of others, to be shown within words."""
+    """A name chosen by a user, escaped and shortened."""
     safe = shown(name)
     return safe if len(safe) <= LONGEST_NAME else f"{safe[: LONGEST_NAME - 1]}…"
 
@@ -42,7 +42,7 @@ def text(digest: Digest, most_jobs: int) -> str:
     doing = [f"- {job}: {said}" for job, said in to_do(digest)]
     for title, part in (
         (DO, [*doing, *(f"- {each}" for each in digest.advice)]),
-        (STAND, [*standing(digest)]),
+        (STAND, [*rank_lines(digest)]),
     ):
         lines += ["", f"{title}:", "", *part] if part else []
     lines = [shown(line) for line in lines]
@@ -53,14 +53,14 @@ def text(digest: Digest, most_jobs: int) -> str:
 
 
 def facts(digest: Digest) -> Iterator[str]:
-    """What matters, in sentences."""
+    """The summary in sentences."""
     total, time = digest.total, digest.time
     covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
     yield (
         f"{digest.mark}GPU use of {cut(digest.name)}, {time.start} to {time.end} "
         f"({time.hours} hours), {covered} of it covered by data."
     )
-    aim = "" if digest.target is None else f", where the aim is {share(digest.target)}"
+    aim = "" if digest.target is None else f"; the target is {share(digest.target)}"
     jobs = "1 job" if total.jobs == 1 else f"{total.jobs} jobs"
     held = with_cost(total.held_gpu_hours, total.cost, digest.currency)
     yield f"{jobs} held {held}. OFU {share(total.ofu)}{aim}."
@@ -84,23 +84,23 @@ def _waste(digest: Digest) -> Iterator[str]:
     wasted = with_cost(total.wasted_gpu_hours, total.wasted_cost, digest.currency)
     apart = ""
     if digest.exempt_gpu_hours:
-        apart = f" Exempt jobs have {hours(exempt)} of them; nobody asks for these."
+        apart = f" Exempt jobs have {hours(exempt)} of them; there is no advice on these."
     yield f"They fell {wasted} short of the target.{apart}"
 
 
 def hours(value: float | None) -> str:
-    """GPU-hours: of few, a tenth matters."""
+    """GPU-hours, with a decimal if they are few."""
     return number(value, 0 if value is None or abs(value) >= 10 else 1)
 
 
 def with_cost(gpu_hours: float | None, cost: float | None, currency: str) -> str:
-    """GPU-hours, and what they cost where that is known."""
+    """GPU-hours, and their cost if that is known."""
     paid = "" if cost is None else f" ({money(cost, currency)})"
     return f"{hours(gpu_hours)} GPU-hours{paid}"
 
 
-def standing(digest: Digest) -> Iterator[str]:
-    """Where the reader stands, and what would change that most."""
+def rank_lines(digest: Digest) -> Iterator[str]:
+    """The reader's rank, and the job that would change it most."""
     kind = f"{digest.by}s"
     if rank := digest.rank_by_waste:
         yield f"{place(rank)} {kind} by GPU-hours short of the target (1st: most)."
@@ -112,7 +112,7 @@ def standing(digest: Digest) -> Iterator[str]:
     if largest and (largest.row.wasted_gpu_hours or 0.0) >= 1:
         row = largest.row
         wasted = with_cost(row.wasted_gpu_hours, row.wasted_cost, digest.currency)
-        yield f"Most is to be had from job {cut(title(largest))}: {wasted}."
+        yield f"The job with the most to gain is {cut(title(largest))}: {wasted}."
 
 
 def place(rank: Rank) -> str:
@@ -123,7 +123,7 @@ def place(rank: Rank) -> str:
 
 
 def to_do(digest: Digest) -> list[tuple[str, str]]:
-    """Jobs with what can be done about them, those with most waste first; of jobs of one name, once."""
+    """Jobs with advice, those with the most waste first; jobs of one name are listed once."""
     alike: dict[tuple[str, str], list[tuple[DigestJob, str]]] = {}
     for job in digest.jobs:
         for each in job.advice:
@@ -144,7 +144,7 @@ def title(job: DigestJob) -> str:
 
 
 def more(digest: Digest, most_jobs: int) -> list[str]:
-    """That not all jobs are shown."""
+    """A note if not all jobs are shown."""
     left = len(digest.jobs) - most_jobs
     return [f"and {left} more, with less waste or exempt."] if left > 0 else []
 
@@ -168,7 +168,7 @@ HEADS = ("GPUs", "GPU-hours", "OFU", "aim", "MFU", "MFU - OFU", "wasted", "cost 
 
 
 def verdict(job: DigestJob) -> str:
-    """What is said of a job in a word or two."""
+    """A remark on a job in a word or two."""
     return f"exempt: {job.exempt}" if job.exempt else job.row.verdict or NONE
 
 

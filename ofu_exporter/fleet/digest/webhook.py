@@ -1,4 +1,4 @@
-"""Posts digests to a webhook: the whole as JSON for a program of the site's, or a text as Slack's webhooks take it."""
+"""Posts digests to a webhook: as complete JSON for a program of the site, or as text for Slack's webhooks."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 30.0
 WHOLE_SECONDS = 60.0
-"""For one answer to its end."""
+"""Seconds for one complete answer."""
 TRIES = 3
-"""Of a digest for which the server wants to be asked later."""
+"""Most attempts to send a digest while the server asks to try again later."""
 LONGEST_PAUSE = 30.0
 _DENIED = (401, 403, 404, 410)
-"""No other digest would be taken either."""
+"""HTTP statuses with which any other digest would be refused too."""
 _PASSED_ON = (502, 504)
-"""Of a proxy, behind which the digest may have arrived. It would answer so to any other."""
+"""HTTP statuses of a proxy: the digest may have arrived behind it. Any other digest would get the same answer."""
 MOST_BYTES = 64 << 10
-"""Of an answer that are read; more of them say nothing."""
+"""Most bytes of an answer that are read."""
 WORDS_SECONDS = 5.0
-"""After which no more of an answer is waited for, once its status is known."""
+"""Seconds to wait for the rest of an answer once its status is known."""
 _CUT_SHORT = ("http11.send_request_headers.failed", "http11.send_request_body.failed")
 HIDDEN = "..."
 _HIGHEST_PORT = 65535
 _SHORTEST_SECRET = 6
-"""Shorter parts of a URL are words."""
+"""Shorter parts of a URL are words, not secrets."""
 _MOST_WORDS = 300
 _MOST_SLACK = 3000
-"""Characters of a text: Slack cuts at 40,000, and nobody reads as many."""
+"""Most characters of a text; Slack cuts at 40,000."""
 
 
 class _Posting:
@@ -94,7 +94,7 @@ class WebhookSender:
             self._host = whole.host
         except (httpx.InvalidURL, ValueError) as error:
             raise ConfigError(f"webhook: the URL cannot be used: {type(error).__name__}") from error
-        if (whole.port or 0) > _HIGHEST_PORT:  # the resolver would take another one for it
+        if (whole.port or 0) > _HIGHEST_PORT:  # the resolver would use another port instead
             raise ConfigError(f"webhook: the URL has port {whole.port}")
 
     def to(self, digest: Digest) -> str:  # noqa: ARG002 - all go to one URL
@@ -138,7 +138,10 @@ class WebhookSender:
             raise NotSentError(str(error), is_uncertain=posting.has_begun, is_down=True) from error
         except (httpx.HTTPError, OSError) as error:
             raise self._cut_off(error, posting) from error
-        except (httpx.InvalidURL, ValueError) as error:  # a host that is no name, half a surrogate
+        except (
+            httpx.InvalidURL,
+            ValueError,
+        ) as error:  # a host that is not a name, or has half a surrogate pair
             said = f"{self._host}: cannot be posted: {type(error).__name__}"
             raise NotSentError(said) from error
 
@@ -158,19 +161,19 @@ class WebhookSender:
         posting.has_begun = True
         extensions = {"trace": posting.trace}
         with self._client.stream("POST", self._url, json=body, extensions=extensions) as response:
-            # what follows a success changes nothing, and may never end
+            # the rest of a successful answer does not matter, and may never end
             said = "" if response.is_success else self._without_secrets(_first(response))
             answer = shown(" ".join(said.split())[:_MOST_WORDS])
             return response.status_code, response.headers.get("retry-after", ""), answer
 
     def _without_secrets(self, said: str) -> str:
-        """Servers repeat the path that they do not know, and it may be a secret."""
+        """The text without the URL's secrets: servers repeat an unknown path, and it may be secret."""
         for secret in self._secrets:
             said = said.replace(secret, HIDDEN)
         return said
 
     def _pause(self, answer: tuple[int, str, str], last: bool) -> float | None:
-        """Seconds after which to ask again; None where the digest was taken. Raises NotSentError."""
+        """Seconds after which to try again; None if the digest was accepted. Raises NotSentError."""
         status, retry_after, said = answer
         if 200 <= status < 300:
             return None
@@ -185,11 +188,12 @@ class WebhookSender:
 
 
 def _first(response: httpx.Response) -> str:
-    """The first words of an answer; none where they do not come soon: half of a secret could not be found in them."""
+    """The first words of an answer; none if they do not come soon, because half of a secret could not be recognised
+    in them."""
     import httpx  # noqa: PLC0415
 
     said, end = b"", time.monotonic() + WORDS_SECONDS
-    with suppress(httpx.HTTPError):  # the status is known, and these are words about it
+    with suppress(httpx.HTTPError):  # the status is known, and this is only its text
         for piece in response.iter_bytes():
             said += piece
             if len(said) > MOST_BYTES:
@@ -201,7 +205,7 @@ def _first(response: httpx.Response) -> str:
 
 
 def _secrets(url: str, authorization: str) -> list[str]:
-    """What of a URL and a header nobody may read, the longest first."""
+    """The secret parts of the URL and the header, the longest first."""
     rest = re.sub(r"^https?://[^/]+", "", url)
     parts = {*re.split(r"[/?&=#]+", rest), *authorization.split()[1:]}
     known = {form for part in parts for form in (part, unquote(part), html.escape(part))}
@@ -209,7 +213,7 @@ def _secrets(url: str, authorization: str) -> list[str]:
 
 
 def slack_text(digest: Digest) -> str:
-    """A few lines. `&`, `<` and `>` are escaped as Slack asks, so that no name calls a whole channel."""
+    """A few lines. `&`, `<` and `>` are escaped as Slack requires, so that no name notifies a whole channel."""
     lines = [*_slack_lines(digest)]
     safe = "\n".join(shown(line) for line in lines)
     for letter, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
@@ -221,7 +225,7 @@ def _slack_lines(digest: Digest) -> Iterator[str]:
     yield from text.facts(digest)
     for job, said in text.to_do(digest)[:5]:
         yield f"• {job}: {said}"
-    yield from text.standing(digest)
+    yield from text.rank_lines(digest)
     if digest.contact:
         yield digest.contact
 

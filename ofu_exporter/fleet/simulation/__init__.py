@@ -1,1 +1,1 @@
-"""Simulates a fleet whose truth is known: pages of all nodes, the truth beside them, and history."""
+"""Simulates a fleet whose true values are known: pages of all nodes, the true values, and history."""

@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 SCHEDULER = SOURCE = "simulate"
 READ_SECONDS = 0.002
-"""What a read of all GPUs of a node is said to take."""
+"""The stated duration of a read of all GPUs of a node."""
 
 
 class SimulatedAgent:
-    """The agent of one node, at an instant of the fleet that is moved on from outside."""
+    """The agent of one node, at a time of the fleet that the caller advances."""
 
     def __init__(self, fleet: SimulatedFleet, number: int, begin_unix: float, at: float) -> None:
-        """`begin_unix` is the Unix time of the fleet's begin; the agent starts `at` this second of the fleet."""
+        """`begin_unix` is the Unix time at which the fleet begins. The agent starts `at` this second of the fleet."""
         self._fleet = fleet
         self._number = number
         self._begin = begin_unix
@@ -41,7 +41,7 @@ class SimulatedAgent:
         self._start(int(at // self._interval))
 
     def _start(self, window: int) -> None:
-        """Start the agent anew, at the beginning of a window."""
+        """Start the agent again, at the beginning of a window."""
         self._window = window
         self._state = State()
         self._claims: tuple[Claim, ...] | None = None
@@ -148,7 +148,8 @@ class SimulatedAgent:
         )
 
     def _changes(self, now: float) -> Sequence[Ownership]:
-        """What the scheduler says anew; nothing where it says what it said before, or says nothing."""
+        """What the scheduler says, if that has changed; nothing if it has not, or if the scheduler does not
+        answer."""
         unsure = self._has("scheduler_lost")
         if now % MINUTE and self._claims is not None and unsure == self._unsure:
             return ()

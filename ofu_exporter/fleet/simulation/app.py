@@ -23,19 +23,20 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 MOST_BEHIND_SECONDS = 300.0
-"""A node that nobody scrapes is moved on when it is this far behind, in the fleet's seconds."""
+"""A node that nobody scrapes is advanced when it is this far behind, in seconds of the fleet."""
 TEND_SECONDS, TEND_SHARE = 0.5, 0.1
-"""How often nodes are looked for that are behind, and the share of the time that moving them on may take."""
+"""How often to search for nodes that are behind, and the share of the time that advancing them may take."""
 TEXT = "text/plain; charset=utf-8"
 
 
 class FleetClock:
-    """The second that a fleet is in, which may pass faster than those of the clock on the wall."""
+    """The current second of a fleet, whose time may pass faster than real time."""
 
     def __init__(
         self, begin_unix: float, speed: float = 1.0, unix: Callable[[], float] = time.time
     ) -> None:
-        """`begin_unix` is the Unix time of the fleet's begin; what has passed of it by now has passed at speed 1."""
+        """`begin_unix` is the Unix time at which the fleet begins. The time from then until now counts with speed
+        1."""
         self.begin_unix = begin_unix
         self._speed = speed
         self._unix = unix
@@ -47,10 +48,9 @@ class FleetClock:
 
 
 class Turns:
-    """Lets one in at a time, whoever came last before the others.
+    """Lets one request in at a time, the newest first.
 
-    Where time is short, the others' patience is over before their turn would come; in the order of coming, everybody's
-    would be.
+    If time is short, older requests time out before their turn. In order of arrival, every request would time out.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Turns:
             try:
                 await turn
             except asyncio.CancelledError:
-                if not turn.cancelled():  # it was this one's turn already
+                if not turn.cancelled():  # this one already had its turn
                     self._pass_on()
                 raise
         self._is_taken = True
@@ -95,13 +95,13 @@ class FleetApp:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request after another, and none whose sender has gone meanwhile."""
+        """Answer one request after another, but none whose sender has gone."""
         if scope["type"] != "http":
             return
         gone = asyncio.create_task(_disconnected(receive))
         try:
             async with self._turns:
-                await asyncio.sleep(0)  # lets the loop see who has gone
+                await asyncio.sleep(0)  # lets the loop notice who has gone
                 if gone.done():
                     return
                 names = ((key.decode("latin-1"), value) for key, value in scope["headers"])
@@ -170,7 +170,8 @@ class FleetApp:
         return "\n".join(lines) + "\n"
 
     async def tend(self) -> None:
-        """Move on nodes that nobody scrapes, a little at a time, so that no scrape has to wait for hours of theirs."""
+        """Advance nodes that nobody scrapes, a little at a time, so that no scrape has to wait while hours are
+        computed."""
         while True:
             await asyncio.sleep(TEND_SECONDS)
             until = time.monotonic() + TEND_SECONDS * TEND_SHARE
@@ -188,7 +189,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class FleetServer(uvicorn.Server):
-    """A server that leaves signals to whoever runs it."""
+    """A server that leaves signals to its caller."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -196,7 +197,7 @@ class FleetServer(uvicorn.Server):
 
 
 def serve(app: FleetApp, host: str, port: int) -> None:
-    """Serve for as long as the process runs. Raises ConfigError where the address cannot be used."""
+    """Serve until the process ends. Raises ConfigError if the address cannot be used."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=2048)

@@ -1,6 +1,6 @@
 """Simulates the counters of a node's GPUs: tensor activity and SM clock of each window, from the truth; never an OFU.
 
-The numbers of a window follow from the seed, the node and the window alone, so that live pages and history agree.
+The numbers of a window depend only on the seed, the node and the window, so live pages and history agree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ofu_exporter.values.reading import ClockSample, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
 CARD_SPREAD = 0.006
-"""Standard deviation of the clocks of two cards under one load, as a share of the clock."""
+"""Standard deviation between cards of the clock under one load, as a share of the clock."""
 WINDOW_SPREAD = 0.004
 """The same of one card's mean clock from window to window."""
 READ_SPREAD = 0.0237
@@ -68,7 +68,7 @@ class SimulatedCounters:
         self._cards = [1 + CARD_SPREAD * chance.gauss(0, 1) for _ in node.devices]
 
     def read(self, window: int) -> Iterator[Reading | Fault]:
-        """What each GPU's counters say of a window; number 0 begins with the fleet."""
+        """The readings of each GPU in a window; number 0 begins with the fleet."""
         start = float(window * self._pace.interval)
         end = start + self._pace.interval
         minute = int(start // MINUTE)
@@ -122,7 +122,7 @@ _REASONS = {"gpu_lost": Reason.LOST, "source_lost": Reason.UNREACHABLE}
 
 
 def _spoiled(reading: Reading, faults: Sequence[NodeFault], noise: Sequence[float]) -> Reading:
-    """A reading with what counters that stand still show, where they do."""
+    """The reading, with old values where the counters stand still."""
     kinds = {fault.kind for fault in faults}
     if not reading.tensor_active or kinds.isdisjoint({"counters_dead", "counters_frozen"}):
         return reading

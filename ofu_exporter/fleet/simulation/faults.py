@@ -1,4 +1,4 @@
-"""Says which node of a simulated fleet has which fault when."""
+"""Computes which node of a simulated fleet has which fault at which time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ofu_exporter.fleet.simulation.spec_file import SpecFile
 BLIND: frozenset[FaultKind] = frozenset(
     {"agent_missing", "counters_dead", "counters_frozen", "gpu_lost", "source_lost"}
 )
-"""Faults with which a GPU works on, and nobody measures it."""
+"""Faults with which a GPU still works but is not measured."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ Faults = Mapping[int, Sequence[NodeFault]]
 
 
 def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
-    """The faults of every node that has some. Raises ConfigError for a node or GPU that does not exist."""
+    """The faults of every node with faults. Raises ConfigError for a node or GPU that does not exist."""
     known = {node.name: number for number, node in enumerate(nodes)}
     found: dict[int, list[NodeFault]] = {}
     for place, spec in enumerate(file.spec.faults):

@@ -1,4 +1,4 @@
-"""Puts a simulated fleet together: nodes, jobs with their places, faults, and the truth of it all."""
+"""Puts a simulated fleet together: nodes, jobs with their GPUs, faults, and the true values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ofu_exporter.fleet.simulation.truth import JobTruth, truth_of
 
 @dataclass(frozen=True)
 class SimulatedFleet:
-    """A fleet whose truth is known."""
+    """A fleet whose true values are known."""
 
     spec: FleetSpec
     nodes: tuple[FleetNode, ...]
@@ -34,7 +34,7 @@ class SimulatedFleet:
 
 
 def fleet_of(file: SpecFile) -> SimulatedFleet:
-    """The fleet of a specification. Raises ConfigError for what cannot be, with its line."""
+    """The fleet of a specification. Raises ConfigError for an impossible value, with its line."""
     nodes = nodes_of(file)
     faults = faults_of(file, nodes)
     _check_raw(file, nodes)

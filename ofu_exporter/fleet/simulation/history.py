@@ -1,6 +1,6 @@
-"""Writes what the recording rules would have kept of a simulated fleet, as OpenMetrics, a file for some hours each.
+"""Writes what the recording rules would have kept of a simulated fleet, as OpenMetrics files of some hours each.
 
-Each file is whole in itself and gets its name when it is complete, so that a full disk costs one file.
+Each file can be used alone and gets its name when it is complete, so that a full disk costs only one file.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Written(NamedTuple):
     path: Path
     samples: int
     go_on: str
-    """The time from which to go on, when this is the last one that was written."""
+    """The time from which to continue if this is the last file that was written."""
 
 
 class HistoryError(OfuError):
-    """History that cannot be written any further; what was written is whole."""
+    """The history cannot be continued; the files that were written are complete."""
 
 
 def recorded(fleet: SimulatedFleet, begin_unix: float) -> list[RecordedSeries]:
@@ -90,7 +90,7 @@ def write(
 ) -> Iterator[Written]:
     """Write the history from a minute of the fleet on, file by file.
 
-    Raises HistoryError when the disk is full, with the time from which on to go on.
+    Raises HistoryError if the disk is full, with the time from which to continue.
     """
     series = recorded(fleet, begin_unix)
     step = fleet.spec.history.segment
@@ -118,7 +118,7 @@ def stamp(unix: float) -> str:
 def _file(path: Path, lines: Iterable[tuple[str, int]], go_on: tuple[int, int]) -> Written:
     """Write one file.
 
-    `go_on` are the minutes from which to go on without the file, and with it.
+    `go_on` are the minutes from which to continue: without the file, and with it.
     """
     without, after = (stamp(minute * MINUTE) for minute in go_on)
     samples = 0
@@ -130,8 +130,8 @@ def _file(path: Path, lines: Iterable[tuple[str, int]], go_on: tuple[int, int]) 
             file.write(END)
     except OSError as error:
         raise HistoryError(
-            f"cannot write {path}: {error.strerror or error}; the files before are whole: "
-            f"make room, and go on with --from {without}"
+            f"cannot write {path}: {error.strerror or error}; the files before are complete: "
+            f"free some space, and continue with --from {without}"
         ) from error
     return Written(path, samples, after)
 

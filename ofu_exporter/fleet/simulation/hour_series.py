@@ -1,4 +1,4 @@
-"""Makes the series of the rules that look back for hours: what every hour was, and what a job or cluster did before."""
+"""Makes the series of rules that look back for hours: the sums of every hour, and the past of a job or cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HourSums:
         self._owners: dict[tuple[str, ...], dict[str, Totals]] = {}
 
     def job(self, series: JobSeries) -> Iterator[RecordedSeries]:
-        """The hours of one job, which count for its owner."""
+        """The hours of one job, which are added to its owner's."""
         job, labels = series.job, series.labels
         first = job.start // HOUR + 1
         last = min((job.end + GRACE + REMEMBERED - 1) // HOUR + 1, self._hours)
@@ -209,7 +209,7 @@ def _before(pair: tuple[GrowingSum, GrowingSum], minute: int, offset: int, minut
 
 
 def idle_gpus(job: JobSeries, ofu: RecordedSeries, length: int) -> Iterator[RecordedSeries]:
-    """GPUs of a job that have been idle for an hour, from its median OFU: they are all alike."""
+    """GPUs of a job that have been idle for an hour, from its median OFU, because all of its GPUs do the same."""
     counts = job.job.devices
     start, end = job.job.start, job.job.end
     idle = _sums(

@@ -1,4 +1,4 @@
-"""Makes the series that the recording rules keep of one job, from what the agents of its nodes count."""
+"""Makes the series that the recording rules keep of one job, from the counts of its nodes' agents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Values = Callable[[int], float]
 
 
 class JobSeries:
-    """The series of one job, by name. Each has a value a minute from the job's first minute on."""
+    """The series of one job, by name. Each has one value per minute from the job's first minute on."""
 
     def __init__(self, job: ObservedJob, fleet: SimulatedFleet, begin_unix: float) -> None:
         self.job = job
@@ -60,11 +60,11 @@ class JobSeries:
         self._reports_from = job.start + reporting.every if reporting and job.reported else None
         self._framework = reporting.framework if reporting else ""
         self._told = tuple(_told(job)) if self._framework else ()
-        """From when to when the framework is known: from a run's first report to the begin of the next run."""
+        """The times at which the framework is known: from a run's first report to the beginning of the next run."""
         self._cut = fleet.spec.length
 
     def _while(self, last: int, value: Values, first: int | None = None) -> array[float]:
-        """A value for each minute up to the last one for which there is one."""
+        """A value for each minute, up to the last minute that has one."""
         begin = self.first if first is None else first
         until = min(last, self._cut) + 1
         return array("d", (value(t) if t >= begin else ABSENT for t in range(self.first, until)))
@@ -109,7 +109,7 @@ class JobSeries:
         return any(begin <= last and first < end for begin, end in self._told)
 
     def models(self, hours: range) -> Iterator[RecordedSeries]:
-        """Its devices by model, the mean over each hour by twelve looks."""
+        """Its devices by model, as the mean over each hour from twelve samples."""
         counts: Counter[str] = Counter()
         for node, devices in self.job.truth.job.devices.items():
             counts[self._fleet.nodes[node].model.names[0]] += len(devices)
@@ -121,7 +121,7 @@ class JobSeries:
             yield RecordedSeries(name, {**labels, "model": model}, 60 * hours.start, values, 60)
 
     def _looks(self, hour: int) -> float:
-        """Looks of the hour that see the job, each by the part of it that is on nodes with an agent."""
+        """The samples of the hour that see the job, each weighted by the part of the job on nodes with an agent."""
         running, start = self.job.truth.is_running, self.job.start
         minutes = (minute - start for minute in range(60 * hour - 55, 60 * hour + 1, 5))
         return sum(self.job.present[m] for m in minutes if 0 <= m < len(running) and running[m])
@@ -158,7 +158,7 @@ class JobSeries:
         )
 
     def _median(self) -> float:
-        """The median of what the job's GPUs do, as a share of what one does that is no straggler."""
+        """The median of the job's GPUs, as a share of a GPU that is not a straggler."""
         straggler = self.job.truth.job.draft.group.straggler
         share = 1.0 if straggler is None or straggler.share is None else straggler.share
         return median([share, *[1.0] * min(2, self.job.truth.job.size - 1)])
@@ -193,7 +193,7 @@ class JobSeries:
         yield "job:ofu_job_report_timestamp_seconds:max", self._shown(self._last_report(), first)
 
     def _held_hours(self, minute: int) -> float:
-        """GPU-hours that the agents show now: one that was missing shows what it missed, as held."""
+        """GPU-hours that the agents show now. An agent that was missing shows the missed time as held."""
         place = min(minute - self.job.start, len(self.job.present)) - 1
         return self.job.held_by_all.at(minute) / 3600 * self.job.present[place]
 
@@ -244,7 +244,7 @@ class JobSeries:
 
     def _horizon(self, minute: int) -> Compared:
         job = self.job
-        settled = minute + 2  # what is reported by now is settled by then
+        settled = minute + 2  # reports until now are settled by then
         grown = (
             sums.grown(settled, HORIZON)
             for sums in (job.compared_mfu, job.compared_used, job.compared)

@@ -30,7 +30,7 @@ class DraftJob:
     job_id: str
     group: JobGroup
     place: Place
-    """Where its group stands in the specification."""
+    """The place of its group in the specification."""
     user: str
     start: int
     """Minute of the fleet."""
@@ -46,7 +46,7 @@ class DraftJob:
 
 
 def drafts(file: SpecFile, nodes: tuple[FleetNode, ...]) -> Iterator[DraftJob]:
-    """Every job, in the order of the groups. Raises ConfigError for one that cannot be."""
+    """Every job, in the order of the groups. Raises ConfigError for an impossible one."""
     job_id = FIRST_ID
     known = {node.name: number for number, node in enumerate(nodes)}
     for number, group in enumerate(file.spec.jobs):
@@ -119,9 +119,9 @@ def _draft(
 def _possible(
     file: SpecFile, group: JobGroup, place: Place, pace: tuple[float, float], clock: float
 ) -> tuple[float, float]:
-    """OFU and MFU that the clock allows, which is given as a share of the tensor clock.
+    """OFU and MFU that the clock allows; the clock is a share of the tensor clock.
 
-    What was drawn is cut. Raises ConfigError for a value that was given.
+    A drawn value is cut to the limit. Raises ConfigError for a given value above it.
     """
     ofu, mfu = pace
     factors = accumulate((change.factor for change in group.changes), operator.mul)
@@ -133,7 +133,7 @@ def _possible(
     if spread is None or spread.deviation or (group.mfu and group.left_out.deviation):
         return highest, mfu * highest / ofu
     key = "changes" if fastest > 1 else "ofu" if group.ofu else "mfu"
-    text = f"an OFU of {ofu * fastest:.3g} cannot be at this clock: {highest * fastest:.3g} at most"
+    text = f"an OFU of {ofu * fastest:.3g} is impossible at this clock: {highest * fastest:.3g} at most"
     raise file.error((*place, key), text)
 
 
@@ -151,7 +151,7 @@ def _pace(group: JobGroup, chance: random.Random) -> tuple[float, float]:
 
 
 def drawn(spread: ValueSpread, chance: random.Random) -> float:
-    """One of several values that are spread."""
+    """One value from a spread."""
     value = chance.gauss(spread.mean, spread.deviation) if spread.deviation else spread.mean
     return min(max(value, spread.lowest), spread.highest)
 

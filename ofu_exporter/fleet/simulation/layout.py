@@ -16,7 +16,7 @@ from ofu_exporter.values.gpu import LOW_PRECISION, Gpu, Rating
 
 _RANGE = re.compile(r"(?P<name>.*?)(?P<first>\d+)\.\.(?P<last>\d+)")
 MOST_DEVICES = 200_000
-"""Most GPUs and instances of a fleet: it is held in memory."""
+"""Most GPUs and instances of a fleet, which is held in memory."""
 UUID = "SIMULATED"
 """Every uuid begins with it."""
 
@@ -48,7 +48,7 @@ class FleetNode:
 
 
 def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
-    """Every node of the fleet. Raises ConfigError for a GPU that nobody knows, and for a name that is there twice."""
+    """Every node of the fleet. Raises ConfigError for an unknown GPU, and for a duplicate name."""
     found: list[FleetNode] = []
     names: set[str] = set()
     most = 0
@@ -60,7 +60,7 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
         for number in range(1, group.count + 1):
             name = f"{group.name}{number}"
             if name in names:
-                raise file.error(("nodes", place, "name"), f"node {name} is there twice")
+                raise file.error(("nodes", place, "name"), f"node {name} is listed twice")
             names.add(name)
             devices = tuple(_devices(file.spec, group, name, model))
             if any(share.basis == "instances" for share in shares(devices).values()):

@@ -15,7 +15,7 @@ Models = Mapping[str, ModelSpec]
 
 
 def reported_over_right(report: Reporting, models: Models, gpu: str) -> float:
-    """Reported MFU over the right one. Raises ConfigError for a mistake that the job cannot make.
+    """Reported MFU over right MFU. Raises ConfigError for a mistake that the job cannot make.
 
     `gpu` is the GPUs' name in NVML, for mistakes in the peak.
     """

@@ -1,4 +1,4 @@
-"""Computes what the agents of a simulated job's nodes count of it: GPU-seconds held and used, and its reports."""
+"""Computes what the agents of its nodes count of a simulated job: GPU-seconds held and used, and its reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.fleet.simulation.truth import JobTruth
 
 SETTLED_MINUTES = 2
-"""A report of a whole minute is counted by the agents as soon as this is over."""
+"""The agents count a report of a whole minute as soon as this time is over."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class GrowingSum:
         return self.values[place] if place > 0 else 0.0
 
     def grown(self, minute: int, minutes: int) -> float:
-        """By how much the sum has grown in some minutes up to this one."""
+        """By how much the sum has grown in the last `minutes` minutes."""
         return self.at(minute) - self.at(minute - minutes)
 
 

@@ -54,14 +54,14 @@ class _Calendar:
         self._ends.add(end)
 
     def forget(self, before: int) -> None:
-        """Forget what was over then: nobody asks for a time before."""
+        """Forget what had ended by then, because earlier times are not needed again."""
         self._ends = {end for end in self._ends if end > before}
         self._busy = [
             [taken for taken in busy if taken[1] > before] if busy else busy for busy in self._busy
         ]
 
     def starts(self, wanted: int, latest: int) -> Iterable[int]:
-        """The minutes at which devices may become free, beginning with the one that is wanted."""
+        """The minutes at which devices may become free, beginning with the wanted one."""
         yield wanted
         yield from sorted(end for end in self._ends if wanted < end < latest)
 
@@ -69,7 +69,7 @@ class _Calendar:
 def placed(
     file: SpecFile, nodes: Sequence[FleetNode], drafts: Sequence[DraftJob]
 ) -> tuple[PlacedJob, ...]:
-    """Every job with its devices. Raises ConfigError for one that has no place, or the place of another."""
+    """Every job with its devices. Raises ConfigError for a job without free devices, or with those of another job."""
     calendar = _Calendar(nodes)
     fixed = [draft for draft in drafts if draft.group.nodes]
     found = [_fixed(file, nodes, draft, calendar) for draft in fixed]
@@ -122,7 +122,8 @@ def _first_free(
 def _free_devices(
     fitting: Sequence[tuple[int, int]], wanted: int, calendar: _Calendar, time: tuple[int, int]
 ) -> Devices | None:
-    """Whole nodes as far as possible; the rest, and a job below a node, on the fullest node that has room for it."""
+    """Whole nodes as far as possible. The rest, and a job smaller than a node, goes to the fullest node with enough
+    room."""
     found: dict[int, tuple[int, ...]] = {}
     partly: list[tuple[int, int, int]] = []
     left = wanted

@@ -16,7 +16,7 @@ UP = "up"
 def raw_lines(
     fleet: SimulatedFleet, begin_unix: float, minutes: tuple[int, int]
 ) -> Iterator[tuple[str, int]] | None:
-    """The pages of the nodes that the specification names, within some minutes; None where there are none."""
+    """The pages of the nodes that the specification names, within some minutes; None if there are none."""
     known = {node.name: number for number, node in enumerate(fleet.nodes)}
     wanted: dict[int, tuple[int, int]] = {}
     for raw in fleet.spec.history.raw:

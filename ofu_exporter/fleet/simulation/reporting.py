@@ -1,4 +1,4 @@
-"""Makes the reports of simulated jobs: the true MFU, or what a wrong formula makes of it."""
+"""Makes the reports of simulated jobs: the true MFU, or the MFU of a wrong formula."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ofu_exporter.values import quantities
 
 
 def reported_mfu(truth: JobTruth, minute: int, seed: int) -> float | None:
-    """The MFU that a job reports at a minute, of the time since its report before; None where it reports none then."""
+    """The MFU that a job reports at a minute, for the time since its last report; None if it does not report then."""
     reporting = truth.job.draft.group.report
     run = next((run for run in truth.job.runs if run[0] < minute < run[1]), None)
     if reporting is None or run is None or (minute - run[0]) % reporting.every:

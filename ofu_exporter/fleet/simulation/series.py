@@ -39,13 +39,13 @@ class RecordedSeries:
 
 
 class Totals:
-    """Sums of several series, minute by minute; where none has a value there is none."""
+    """Sums of several series, minute by minute; a minute without any value has no sum."""
 
     def __init__(self, minutes: int) -> None:
         self.values = array("d", [ABSENT]) * minutes
 
     def add(self, series: RecordedSeries) -> None:
-        """Add a series of a value a minute."""
+        """Add a series with one value per minute."""
         values, sums = series.values, self.values
         for place in range(max(0, -series.first), min(len(values), len(sums) - series.first)):
             value = values[place]
@@ -55,7 +55,7 @@ class Totals:
 
 
 def divided(over: array[float], under: array[float]) -> array[float]:
-    """The quotients; none where there is nothing to divide, or by nothing."""
+    """The quotients; none where a value is missing or the divisor is 0."""
     return array(
         "d",
         (a / b if b > 0 and a == a else ABSENT for a, b in zip(over, under, strict=True)),  # noqa: PLR0124
@@ -63,5 +63,5 @@ def divided(over: array[float], under: array[float]) -> array[float]:
 
 
 def minus(one: array[float], other: array[float]) -> array[float]:
-    """The differences; none where one of the two is absent."""
+    """The differences; none where one of the two is missing."""
     return array("d", (a - b for a, b in zip(one, other, strict=True)))

@@ -1,4 +1,4 @@
-"""Defines what a fleet's specification may say: nodes, jobs, faults and history, all of it checked."""
+"""Defines a fleet's specification: nodes, jobs, faults and history, all of it checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DAYS = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*d\s*")
 MOST_NODES = 100_000
 MOST_JOBS = 100_000
 LABEL = r"^[^\x00-\x1f\"\\]*$"
-"""No quotation mark, backslash or control character, so that a label is written as it is."""
+"""No quotation mark, backslash or control character, so that a label needs no escapes."""
 
 
 def _minutes(value: object) -> object:
@@ -56,7 +56,7 @@ class _SpecPart(BaseModel):
 
 
 class ValueSpread(_SpecPart):
-    """Values of several jobs: normally distributed, and never below or above what is given."""
+    """Values of several jobs: normally distributed, within the given limits."""
 
     mean: Ratio
     deviation: Ratio = 0.0
@@ -86,7 +86,7 @@ Lengths = Annotated[LengthSpread, BeforeValidator(_length)]
 
 
 class NodeGroup(_SpecPart):
-    """Nodes that are alike. Their names are `name` and a number from 1 on."""
+    """Nodes of one kind. Their names are `name` and a number from 1 on."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
     count: int = Field(ge=1, le=MOST_NODES)
@@ -106,7 +106,7 @@ class ModelSpec(_SpecPart):
 
 
 class Reporting(_SpecPart):
-    """What a job reports of itself. Without a mistake it reports its true MFU."""
+    """The reports of a job. Without a mistake it reports its true MFU."""
 
     every: Minutes = 1
     model: str | None = Field(default=None, description="A name of `models`.")
@@ -134,14 +134,14 @@ class Reporting(_SpecPart):
 
 
 class Change(_SpecPart):
-    """From a minute of the job on, it is faster or slower than before by this factor."""
+    """From this minute of the job on, it is faster or slower by this factor."""
 
     at: Minutes
     factor: float = Field(ge=0.0, le=10.0)
 
 
 class Straggler(_SpecPart):
-    """One GPU that is slower. With a clock the others wait for it; with a share it does less than they do."""
+    """One slower GPU. With a clock, the others wait for it; with a share, it does less than they do."""
 
     gpu: int = Field(default=0, ge=0, description="Which of the job's GPUs, from 0.")
     clock_mhz: Mhz | None = None
@@ -155,14 +155,14 @@ class Straggler(_SpecPart):
 
 
 class Crashes(_SpecPart):
-    """The job crashes again and again, and starts anew on the same GPUs with the same id."""
+    """The job crashes again and again, and restarts on the same GPUs with the same id."""
 
     every: Minutes = Field(ge=1)
     pause: Minutes = Field(default=2, ge=1, le=4)
 
 
 class JobGroup(_SpecPart):
-    """Jobs that are alike, one or many."""
+    """Jobs of one kind, one or many."""
 
     name: Label = Field(min_length=1)
     count: int = Field(default=1, ge=1, le=MOST_JOBS)
@@ -172,7 +172,7 @@ class JobGroup(_SpecPart):
     namespace: Label = ""
     gpus: int = Field(default=1, ge=1, description="GPUs, or instances with `mig`.")
     mig: str | None = Field(default=None, description="The profile of the instances.")
-    nodes: tuple[str, ...] = Field(default=(), description="Just these nodes, all of their GPUs.")
+    nodes: tuple[str, ...] = Field(default=(), description="All GPUs of exactly these nodes.")
     start: Minutes = 0
     every: Minutes = Field(default=0, description="Time from one job's start to the next one's.")
     lasts: Lengths | None = Field(default=None, description="Without it, to the end.")
@@ -182,7 +182,7 @@ class JobGroup(_SpecPart):
     left_out: Shares = Field(
         default=ValueSpread(mean=0.01),
         validate_default=True,
-        description="What the hardware runs and a right MFU leaves out: OFU - MFU.",
+        description="OFU - MFU: work that the hardware runs and a right MFU leaves out.",
     )
     noise: float = Field(default=0.02, ge=0.0, le=0.2, description="From minute to minute.")
     clock_mhz: Mhz | None = None
@@ -221,7 +221,9 @@ class FaultSpec(_SpecPart):
 
     fault: FaultKind
     nodes: tuple[str, ...] = Field(min_length=1)
-    gpus: tuple[int, ...] = Field(default=(), description="By index; without them all of the node.")
+    gpus: tuple[int, ...] = Field(
+        default=(), description="GPUs by index; default: all of the node."
+    )
     at: Minutes = 0
     lasts: Minutes | None = Field(default=None, description="Without it, to the end.")
     clock_mhz: Mhz | None = None
@@ -232,7 +234,7 @@ class FaultSpec(_SpecPart):
             raise ValueError("clock_limit needs clock_mhz, and nothing else has it")
         whole = ("agent_missing", "source_lost", "scheduler_lost")
         if self.gpus and self.fault in whole:
-            raise ValueError(f"{self.fault} is of the whole node: no gpus")
+            raise ValueError(f"{self.fault} affects the whole node: give no gpus")
         return self
 
 
@@ -249,7 +251,7 @@ LEVELS: tuple[Level, ...] = ("job", "owner", "model", "cluster", "node", "hour")
 
 
 class HistorySpec(_SpecPart):
-    """What of the fleet is written as history."""
+    """The part of the fleet that is written as history."""
 
     levels: tuple[Level, ...] = LEVELS
     segment: Minutes = Field(default=360, description="Time in one file.")

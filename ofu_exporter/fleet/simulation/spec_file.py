@@ -1,4 +1,4 @@
-"""Reads a fleet's specification from YAML, and names the line of whatever cannot be used."""
+"""Reads a fleet's specification from YAML, and names the line of a value that cannot be used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHIPPED = Path(__file__).parents[1] / "specs"
 
 @dataclass(frozen=True)
 class SpecFile:
-    """A specification, and where each of its values stands."""
+    """A specification, and the line of each of its values."""
 
     _file: CheckedYaml[FleetSpec]
 
@@ -34,7 +34,7 @@ class SpecFile:
 
 
 def shipped(name: Path) -> Path | None:
-    """The specification of this name that comes with the program; a file of that name goes before it."""
+    """The specification with this name that comes with the program, unless there is a file of that name."""
     path = SHIPPED / f"{name}.yaml"
     is_name = len(name.parts) == 1 and not name.exists() and path.is_file()
     return path if is_name else None

@@ -25,7 +25,7 @@ SUMMED = {
     "job:ofu_job_compared_utilization_seconds:rate15m": "ofu_job_compared_utilization_seconds:rate15m",
     "job:ofu_job_compared_gpu_seconds:rate15m": "ofu_job_compared_gpu_seconds:rate15m",
 }
-"""Series of jobs that are summed up by owner, and what the sum is called after its level."""
+"""Series of jobs that are summed by owner, and the name of the sum after its level."""
 RATIOS = {
     "ofu:ratio_rate5m": ("ofu_job_utilization_seconds:rate5m", "ofu_job_gpu_seconds:rate5m"),
     "mfu:ratio_rate15m": (
@@ -46,11 +46,11 @@ UNAVAILABLE = {
     "counters_dead": Reason.IMPLAUSIBLE,
     "counters_frozen": Reason.IMPLAUSIBLE,
 }
-"""What an agent says of a GPU with such a fault."""
+"""The reason that an agent gives for a GPU with such a fault."""
 
 
 class OwnerSums:
-    """GrowingSum of job series by owner, from which those of users, accounts, partitions and the cluster follow."""
+    """Sums of job series by owner, from which those of users, accounts, partitions and the cluster follow."""
 
     def __init__(self, cluster: str, minutes: int) -> None:
         self._cluster = cluster
@@ -70,7 +70,7 @@ class OwnerSums:
             self._verdicts.setdefault(series.labels["verdict"], Totals(self._minutes)).add(ones)
 
     def series(self) -> Iterator[RecordedSeries]:
-        """Every series of owners, and of what follows from them."""
+        """Every series of owners, and the series that follow from them."""
         for (owner, name), totals in sorted(self._sums.items()):
             labels = {"cluster": self._cluster, **dict(zip(OWNER, owner, strict=True))}
             yield RecordedSeries(f"owner:{name}", labels, 0, totals.values)
@@ -79,7 +79,7 @@ class OwnerSums:
         yield from self._of_cluster()
 
     def _by(self, place: int | None) -> dict[str, dict[str, Totals]]:
-        """The sums by the value of one label, or of all owners under ""; owners without a value are in none."""
+        """The sums by the value of one label, or of all owners under "". Owners without a value are left out."""
         found: dict[str, dict[str, Totals]] = {}
         for (owner, name), totals in self._sums.items():
             value = "" if place is None else owner[place]
@@ -115,7 +115,7 @@ class OwnerSums:
 
 
 class GpuSums:
-    """GrowingSum over all GPUs by model, held by a job or not."""
+    """Sums over all GPUs by model, held by a job or not."""
 
     def __init__(self, fleet: SimulatedFleet) -> None:
         self._fleet = fleet
@@ -240,7 +240,7 @@ class GpuSums:
         yield from self._of_agents(cluster)
 
     def _told_of(self, model: str) -> array[float]:
-        """GPUs of a model that agents tell of, or told of in the last minutes."""
+        """GPUs of a model that agents report, or reported in the last minutes."""
         known = array("d", [self._known[model]]) * self._minutes
         for number, faults in self._fleet.faults.items():
             node = self._fleet.nodes[number]
@@ -305,7 +305,7 @@ def _blind(faults: Iterable[NodeFault], minute: int) -> float:
 
 
 def untold(faults: Iterable[NodeFault], minutes: int) -> set[int]:
-    """The minutes in which a node's agent is missing, but for those in which the rules remember what it said last."""
+    """The minutes in which a node's agent is missing, except those in which the rules still use its last values."""
     missing = (fault for fault in faults if fault.kind == "agent_missing")
     return {minute for fault in missing for minute in fault.overlap(fault.start + SHORT, minutes)}
 

@@ -1,7 +1,7 @@
 """Computes what every job of a simulated fleet truly does: its OFU and its MFU, minute by minute.
 
-The GPUs of a job do the same work in the same time, as in synchronous training, so that they have one OFU. A GPU
-with a lower clock is more active for it. One whose clock was limited holds up all others.
+The GPUs of a job do the same work in the same time, as in synchronous training, so they have the same OFU. A GPU with
+a lower clock therefore has a higher activity. A GPU with a limited clock slows all others down.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ofu_exporter.fleet.simulation.spec import MINUTE
 
 DAY = 1440
 QUIET = 0.25
-"""Load of an inference job at its quietest minute of the day, as a share of that at the busiest."""
+"""Load of an inference job at its quietest minute of the day, as a share of the load at the busiest."""
 MOST_NOISE = 3.0
 """Standard deviations; noise beyond them is cut."""
 
@@ -31,7 +31,7 @@ class JobTruth:
 
     job: PlacedJob
     ofu: array[float]
-    """OFU of a GPU of the job, but for one that does less; 0 where the job does not run."""
+    """OFU of a GPU of the job, except for a straggler; 0 while the job does not run."""
     done: array[float]
     """Integral of `ofu` up to the beginning of each minute, in seconds."""
     is_running: bytes
@@ -39,7 +39,7 @@ class JobTruth:
     gpu_shares: float
     """GPUs of the job, where an instance counts as its share."""
     mean_share: float
-    """What a GPU of the job does in the mean, as a share of what one does that is no straggler."""
+    """Mean over the job's GPUs, as a share of a GPU that is not a straggler."""
     straggler: tuple[int, int] | None
     """Node and device of the GPU that is slower than the others."""
 
@@ -65,14 +65,14 @@ class JobTruth:
         return (self.integral(end) - self.integral(start)) / (end - start)
 
     def share_of(self, node: int, device: int) -> float:
-        """What a device does, as a share of what the others do."""
+        """The work of a device, as a share of the others' work."""
         spec = self.job.draft.group.straggler
         if spec is None or spec.share is None or self.straggler != (node, device):
             return 1.0
         return spec.share
 
     def limit_hz(self, node: int, device: int) -> float:
-        """The highest clock of a device that the job itself is to blame for."""
+        """The highest clock of a device, as limited by the job itself."""
         straggler = self.job.draft.group.straggler
         if straggler is None or straggler.clock_mhz is None or self.straggler != (node, device):
             return math.inf
@@ -104,7 +104,7 @@ def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: Faults, seed: i
 
 
 def _pace(job: PlacedJob, faults: Faults) -> list[float]:
-    """How fast the job is in each of its minutes: 1 is undisturbed."""
+    """The speed of the job in each of its minutes; 1 = undisturbed."""
     group = job.draft.group
     pace = [1.0] * (job.end - job.start)
     if group.work == "inference":

@@ -72,7 +72,7 @@ def job_facts(truth: JobTruth, fleet: SimulatedFleet, begin_unix: float) -> dict
 
 
 def _minutes(truth: JobTruth, seed: int, begin_unix: float) -> Iterator[str]:
-    """A line for each minute in which the job holds its GPUs; its report stands at the minute in which it is made."""
+    """A line for each minute in which the job holds its GPUs; a report is in the line of its minute."""
     job = truth.job
     for place, is_running in enumerate(truth.is_running):
         if is_running:

@@ -1,4 +1,4 @@
-"""Writes files that are whole as soon as they have their name: until then they have another."""
+"""Writes files under a temporary name, and renames them when they are complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PART = ".part"
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
-    """A file to write, which gets its name at the end of the block. What did not get there is deleted.
+    """A file to write, which gets its name at the end of the block. If the block fails, the file is deleted.
 
     Raises OSError.
     """
@@ -22,5 +22,5 @@ def whole_file(path: Path) -> Iterator[TextIO]:
             yield file
         part.replace(path)
     finally:
-        with contextlib.suppress(OSError):  # what made the block fail says more
+        with contextlib.suppress(OSError):  # the error of the block is more important
             part.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
 """Lists the causes that may make a job's reported MFU differ from the OFU of its GPUs.
 
 A cause is a row of `CAUSES` in a module of this package. From the facts of a job it makes hypotheses, each with the
-ratio that it would give, or none where the facts exclude the cause. There are two kinds of ratio: reported MFU over
-the right one, for a mistake in the report, and right MFU over OFU, for work of the hardware that the report rightly
-leaves out. A mistake of the count is a change of the counted step and not a number, so that two of them combine as
+ratio that it would give, or none if the facts exclude the cause. There are two kinds of ratio: reported MFU over
+right MFU, for a mistake in the report, and right MFU over OFU, for work of the hardware that the report rightly
+leaves out. A mistake in the count is not a number but a change of the counted step, so that two of them combine as
 they would in a formula.
 """
 
@@ -52,7 +52,7 @@ class CountedStep:
     counting: Counting
     passes: Passes
     edits: tuple[Edit, ...] = ()
-    """Changes of the terms before they're added up."""
+    """Changes of the terms before they are summed."""
 
     def terms(self) -> Sequence[Term]:
         """The model's own terms after the edits."""
@@ -62,7 +62,7 @@ class CountedStep:
         return terms
 
     def flops(self, recompute: Recompute | None = None) -> float:
-        """FLOPs of a step; with `recompute`, also those of activations that are computed again."""
+        """FLOPs of a step; with `recompute`, including those of recomputed activations."""
         layers = None if recompute is None else self.passes.recompute_layers
         chosen = recompute or Recompute.NONE
         passes = replace(self.passes, recompute=chosen, recompute_layers=layers)
@@ -82,18 +82,18 @@ class CountedStep:
         return replace(self, edits=(*self.edits, edit))
 
     def reshaped(self, change: Callable[[Decoder], Decoder]) -> CountedStep:
-        """The step with another decoder in the place of the model's."""
+        """The step with another decoder instead of the model's."""
         assert self.model.shape is not None
         return replace(self, model=replace(self.model, shape=change(self.model.shape)))
 
 
 @dataclass(frozen=True, slots=True)
 class CauseFacts:
-    """What is known of a job. None = not known, which excludes nothing."""
+    """What is known of a job. None = not known, which excludes no cause."""
 
     step: CountedStep | None = None
     executed: Lengths | None = None
-    """The samples of a step with their padding, where the job pads."""
+    """The samples of a step with their padding, if the job pads."""
     forward_only: bool | None = None
     recompute: Recompute | None = None
     gpu: str | None = None
@@ -106,7 +106,7 @@ class CauseFacts:
     tile_overhead: float | None = None
     """What tiles add to the FLOPs: executed over theoretical, minus 1."""
     tile_overhead_bound: Bound | None = None
-    """Whether the overhead is exact or a lower bound: tiles add at least that share."""
+    """Whether the overhead is exact or a lower bound (tiles add at least this share)."""
     present: frozenset[str] = frozenset()
     """The names in NVML of all GPUs of the node, as far as they are known."""
 
@@ -118,18 +118,18 @@ class CauseFacts:
         return None if self.gpu is None else find(Gpu(index="", uuid="", name=self.gpu))
 
     def right_peak(self) -> float | None:
-        """The dense peak that the report should divide by; None where GPU or precision isn't known."""
+        """The dense peak that the report should divide by; None if GPU or precision is not known."""
         if self.gpu is None or self.precision is None:
             return None
         return effective_peak(self.precision, {p: dense_peak(self.gpu, p) for p in self.precision})
 
 
 FORMULA = "formula"
-"""The subject of which convention the count follows."""
+"""The subject "which convention the count follows"."""
 
 
 class Side(str, Enum):
-    """Which of the two numbers a cause moves."""
+    """Which of the two numbers a cause changes."""
 
     REPORT = "report"
     """The reported MFU is wrong."""
@@ -148,19 +148,19 @@ class Hypothesis:
     lowest: float | None = None
     """The lower end of a range."""
     miscount: Callable[[CountedStep], CountedStep] | None = None
-    """Makes the step as the report counts it; stands in the place of a ratio."""
+    """Makes the step as the report counts it; used instead of a ratio."""
     rarity: float | None = None
-    """Rarity in the place of the cause's own, where the facts make the cause likelier."""
+    """Replaces the cause's own rarity if the facts make the cause likelier."""
     says: Mapping[str, str] = field(default_factory=dict)
-    """What is true of the job, its count or its peak, by subject, if this is the cause."""
+    """What must be true of the job, its count or its peak, by subject, if this is the cause."""
 
     def contradicts(self, other: Hypothesis) -> bool:
-        """Whether both cannot be true of one report: they say different things of one subject."""
+        """Whether the two cannot both be true of one report, because they say different things about one subject."""
         ours, theirs = self._said(), other._said()
         return any(ours[subject] != theirs[subject] for subject in ours.keys() & theirs.keys())
 
     def _said(self) -> Mapping[str, str]:
-        """A mistake of the job's own count is in no published convention."""
+        """A mistake in the job's own count is not part of a published convention."""
         return {FORMULA: "own", **self.says} if self.miscount else self.says
 
 
@@ -169,15 +169,15 @@ class Cause:
     """One thing that goes wrong, or is rightly left out."""
 
     slug: str
-    """A stable name: it stands in labels of metrics."""
+    """A stable name, which is used in labels of metrics."""
     side: Side
     rarity: float
-    """-ln of how often the cause is met where the facts allow it: a guess, written down. 1 is common, 5 is rare."""
+    """-ln of how often the cause occurs in jobs whose facts allow it. This is an estimate: 1 is common, 5 is rare."""
     hypotheses: Callable[[CauseFacts], Iterator[Hypothesis]]
     needs: tuple[str, ...] = ()
     """Facts without which the cause has no ratio."""
     meaning: str = field(kw_only=True)
-    """What is wrong, or is rightly left out, whatever the job: what is said where its facts are not known."""
+    """What is wrong, or rightly left out, in any job: the sentence that is used if the job's facts are not known."""
 
 
 class _Module(Protocol):

@@ -9,7 +9,7 @@ from ofu_exporter.flops import How, conventions, count
 from ofu_exporter.flops.causes import FORMULA, Cause, CauseFacts, Hypothesis, Side
 
 SMALL = (2, 4, 8)
-"""Sizes of parallel groups that may be taken for the world, where the number of GPUs isn't known."""
+"""Sizes of parallel groups that may be confused with the world size, for an unknown number of GPUs."""
 NODE = 8
 
 

@@ -1,4 +1,4 @@
-"""Causes in the layers, counted as something that they are not: wrong widths, wrong kinds, all experts."""
+"""Causes in the layers, which are counted wrongly: wrong widths, wrong kinds, all experts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _each(change: Callable[[Layer], Layer]) -> Change:
 def _changed(
     evidence: str, change: Callable[[Layer], Layer], says: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[CauseFacts], Iterator[Hypothesis]]:
-    """Makes the hypothesis of a count that changes each layer by itself; none where no layer changes."""
+    """Makes the hypothesis of a count that changes each layer; none if no layer changes."""
 
     def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
         shape = _shape(facts)

@@ -1,4 +1,4 @@
-"""Causes in the peak: a report divides by another one than the dense peak of its GPU and precision."""
+"""Causes in the peak: a report divides by a peak other than the dense one of its GPU and precision."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from ofu_exporter.hardware import gpu_models
 from ofu_exporter.values.gpu import Gpu
 
 SAME = 0.01
-"""Peaks that differ by less than this share are one peak."""
+"""Peaks that differ by less than this share count as the same."""
 DENSE_ONLY = ("Volta", "Turing")
 """Architectures before 2:4 sparsity."""
 HALF = ("bf16", "fp16")
 TIMES_HALF = {"tf32": 0.5, "bf16": 1.0, "fp16": 1.0, "fp8": 2.0, "fp4": 4.0}
-"""The usual peaks in units of BF16's, for a GPU that isn't known."""
+"""The usual peaks in units of the BF16 peak, for an unknown GPU."""
 SAME_FAMILY = 3.0
 FALLBACK = 3.5
-"""Several frameworks take a card that they don't know for an A100."""
+"""Several frameworks treat an unknown card as an A100."""
 ABSENT = 9.0
-"""Rarity of the peak of a model that the node does not have: it stands behind all plain mistakes that fit."""
+"""Rarity of the peak of a model that the node does not have. It ranks after all simpler mistakes that fit."""
 ABSENT_AND_GIVEN = 4.0
-"""The same, where the report states that peak: it stands behind plain mistakes that make the same peak."""
+"""The same if the report states that peak. It ranks after simpler mistakes that give the same peak."""
 RATED = {"peak": "is rated"}
 
 
 def is_the_peak(facts: CauseFacts, ratio: float) -> bool | None:
-    """Whether the peak that the report divides by makes this ratio; None where it isn't known."""
+    """Whether the peak that the report divides by gives this ratio; None if that peak is not known."""
     right = facts.right_peak()
     if right is None or facts.peak_flops is None:
         return None
@@ -38,7 +38,7 @@ def is_the_peak(facts: CauseFacts, ratio: float) -> bool | None:
 def _hypothesis(
     facts: CauseFacts, found: Hypothesis, claimed: Collection[float | None] = ()
 ) -> Iterator[Hypothesis]:
-    """The hypothesis, unless the report states another peak; `claimed` are the peaks that it can be, where known."""
+    """The hypothesis, unless the report states another peak. `claimed` are the peaks that it may be, if known."""
     is_given = is_the_peak(facts, found.ratio)
     if is_given is False or abs(found.ratio - 1) <= SAME or _is_none_of(facts, claimed):
         return
@@ -52,7 +52,7 @@ def _hypothesis(
 
 
 def _is_none_of(facts: CauseFacts, claimed: Collection[float | None]) -> bool:
-    """Whether the report states a peak, and it is none of these."""
+    """Whether the report states a peak that is none of these."""
     known = [peak for peak in claimed if peak is not None]
     if facts.peak_flops is None or not known:
         return False
@@ -60,7 +60,7 @@ def _is_none_of(facts: CauseFacts, claimed: Collection[float | None]) -> bool:
 
 
 def _own_peaks(facts: CauseFacts, times: float) -> list[float | None]:
-    """The GPU's peak in each precision that the math may have, times something."""
+    """The GPU's peak in each precision that the math may have, times a factor."""
     row = facts.row()
     if row is None:
         return []
@@ -69,7 +69,7 @@ def _own_peaks(facts: CauseFacts, times: float) -> list[float | None]:
 
 
 def _peak(facts: CauseFacts, precision: str) -> float | None:
-    """A precision's peak in FLOP/s, or in units of BF16's peak where the GPU isn't known."""
+    """A precision's peak in FLOP/s, or in units of the BF16 peak if the GPU is not known."""
     row = facts.row()
     return (
         TIMES_HALF.get(precision) if facts.gpu is None or row is None else row.peak_flops(precision)
@@ -77,7 +77,7 @@ def _peak(facts: CauseFacts, precision: str) -> float | None:
 
 
 def _ratio(facts: CauseFacts, shares: Mapping[str, float], used: str) -> float | None:
-    """The peak of the precisions that run, by their shares, over that of the precision that the report takes."""
+    """The effective peak of the precisions that run, over the peak of the precision that the report uses."""
     peaks = {precision: _peak(facts, precision) for precision in (*shares, used)}
     if any(peak is None for peak in peaks.values()):
         return None
@@ -95,7 +95,8 @@ def _sparse(facts: CauseFacts) -> Iterator[Hypothesis]:
 def _other_precision(
     used: str, assumed: str, applies: Callable[[set[str]], bool], facts: CauseFacts
 ) -> Iterator[Hypothesis]:
-    """The hypothesis of the peak of `used` under other math; `assumed` is the math where none is given."""
+    """The hypothesis that the report uses the peak of `used` for math in another precision; `assumed` is the math if
+    none is given."""
     shares = facts.precision or {assumed: 1.0}
     ratio = _ratio(facts, shares, used) if applies({*shares}) else None
     if ratio is not None:

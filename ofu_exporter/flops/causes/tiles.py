@@ -1,4 +1,4 @@
-"""The cause in the tiles: matrices are multiplied in blocks of fixed sides, and the last block of a row is not full."""
+"""The cause in the tiles: matrices are multiplied in blocks of fixed size, and the last of a row may not be full."""
 
 from __future__ import annotations
 

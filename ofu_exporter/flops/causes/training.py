@@ -1,4 +1,4 @@
-"""Causes in the passes: a step runs others than the count has, by recomputation, frozen parts or padding."""
+"""Causes in the passes: a step runs other passes than the count has, through recomputation, frozen parts or padding."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ofu_exporter.flops import Lengths, Part, Recompute, fixed
 from ofu_exporter.flops.causes import Cause, CauseFacts, CountedStep, Hypothesis, Side
 
 TRAINS = {"job": "trains"}
-"""What most of these causes say of the job."""
+"""The subject of most of these causes."""
 TEXTBOOK = 4 / 3
-"""Four forwards over three: one more beside the forward pass and a backward pass of two."""
+"""Four forwards over three: a recomputed forward in addition to the forward pass and a backward pass of two."""
 
 
 def _recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -56,7 +56,7 @@ def _flash(facts: CauseFacts) -> Iterator[Hypothesis]:
         - facts.step.edited(lambda terms: [t for t in terms if t.part is not Part.CORE]).flops()
     )
     if cores > 0:
-        # The backward pass, two of the three forwards, has 5 products for 4: a sixth of the cores more.
+        # The backward pass, two of the three forwards, has 5 products instead of 4: a sixth more for the cores.
         yield Hypothesis(
             "flash attention computes its scores again in the backward pass, which no MFU counts",
             whole / (whole + cores / 6),
@@ -131,7 +131,8 @@ def _pack(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 def _joined(lengths: Lengths) -> Lengths | None:
-    """All samples as one sequence; None for one sample, for several streams, and for one length (a plain batch)."""
+    """All samples as one sequence; None for one sample, for several streams, and for samples of one length (a plain
+    batch)."""
     if lengths.streams != {"tokens"} or len(lengths.samples) < 2:
         return None
     return fixed(1, tokens=int(lengths.tokens()))

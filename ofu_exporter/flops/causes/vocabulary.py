@@ -1,4 +1,4 @@
-"""Causes before and behind the layers: a part is counted though it multiplies nothing, or left out though it does."""
+"""Causes before and after the layers: the count has a part that multiplies nothing, or lacks a part that does."""
 
 from __future__ import annotations
 

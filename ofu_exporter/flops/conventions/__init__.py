@@ -4,8 +4,8 @@ A convention is one module in this package; its file name is what `--convention`
 
 - `RECOMPUTES_ALL`: whether full recomputation repeats the whole forward pass, or the layers only;
 - `EXACT`: whether its terms are the model's own, so that parts can be frozen and adapters added;
-- `terms`: the terms that it counts of a model;
-- `warnings`: where it is known to count otherwise than the model executes.
+- `terms`: the terms that it counts for a model;
+- `warnings`: where its count is known to differ from what the model executes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Convention(Protocol):
         """The terms that it counts. Raises ConfigError for a model that it is not defined for."""
 
     def warnings(self, model: Model, counting: Counting) -> Sequence[str]:
-        """Where it is known to count otherwise than this model executes."""
+        """Where its count is known to differ from what this model executes."""
 
 
 _MODULES: Registry[Convention] = Registry(__name__, "convention")

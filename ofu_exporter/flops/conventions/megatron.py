@@ -138,7 +138,7 @@ def _feed_forward(hidden: int, block: FeedForward, times: int) -> Iterator[Term]
 
 
 def warnings(model: Model, counting: Counting) -> Sequence[str]:
-    """Where Megatron-LM counts something else than the model executes."""
+    """Where Megatron-LM's count differs from what the model executes."""
     shape = model.shape
     if shape is None:
         return ()

@@ -1,9 +1,9 @@
-"""Every product that the model itself executes: the reference that the other conventions are compared with.
+"""Every product that the model itself executes: the reference for the other conventions.
 
-Linear layers, attention cores, convolutions and scans, router and head included; embedding look-up, norms and
-activations not. Forward and backward are 3 forwards. Causal attention counts half of the pairs (and of a sliding
-window the pairs in it), because that is what the model needs; `causal=False` counts every pair, as a kernel without
-mask executes them.
+It has linear layers, attention cores, convolutions and scans, including router and head, but no embedding look-up,
+norms and activations. Forward and backward are 3 forwards. Causal attention counts half of the pairs (and of a
+sliding window the pairs in it), because that is what the model needs; `causal=False` counts every pair, as a kernel
+without mask executes them.
 """
 
 from __future__ import annotations

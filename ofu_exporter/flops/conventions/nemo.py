@@ -3,7 +3,7 @@
 NeMo `nemo/utils/flops_formulas.py: gpt3, llama2, llama3, mixtral, qwen3` (2025-09). Queries, output and cores are h
 wide, whatever the heads are; groups narrow keys and values in proportion. Half of the pairs, no router, no
 embedding look-up. Vocabularies of the first four are constants (`LLM_VOCAB_SIZE_MAP`); that of Qwen 3 is the model's.
-Where the heads together are h wide and the vocabulary is that constant it counts as Megatron-LM does.
+If the heads together are h wide and the vocabulary is that constant, NeMo's count is Megatron-LM's.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _layer(hidden: int, layer: Layer) -> Sequence[Term]:
 
 
 def warnings(model: Model, counting: Counting) -> Sequence[str]:
-    """Where NeMo counts something else than the model executes."""
+    """Where NeMo's count differs from what the model executes."""
     shape = model.shape
     if shape is None:
         return ()
@@ -86,7 +86,7 @@ def warnings(model: Model, counting: Counting) -> Sequence[str]:
     if widths - {shape.hidden}:
         wide = ", ".join(map(str, sorted(widths)))
         differences.append(
-            f"nemo takes the heads together for {shape.hidden} wide; those of this model are {wide}"
+            f"nemo takes the width of all heads together as {shape.hidden}; in this model it is {wide}"
         )
     if shape.feed_forwards(Experts):
         differences.append("nemo leaves out the router")

@@ -40,7 +40,7 @@ SPARSE = ("Qwen2Moe", "Qwen3Moe", "DeepseekV3", "GptOss")
 SPARSE_EVERYWHERE = ("Qwen2Moe", "Qwen3Moe")
 SHARED = ("DeepseekV3",)
 WINDOWED = ("Gemma3", "GptOss")
-"""Models by the first part of their architecture's name: those of the table, and what it counts of each."""
+"""The models of verl's table, by the first part of the architecture's name, and what it counts for each."""
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
@@ -119,7 +119,7 @@ def _feed_forward(hidden: int, block: FeedForward, times: int, has_shared: bool)
 
 
 def warnings(model: Model, counting: Counting) -> Sequence[str]:
-    """Where verl counts something else than the model executes."""
+    """Where verl's count differs from what the model executes."""
     differences = ["verl counts the embedding look-up as a product"]
     name, shape = _name(model), model.shape
     if shape is None:

@@ -36,7 +36,7 @@ WAYS_ON = (
     'a list of its layers, {"architectures": ["Modules"], ...} (docs/flops-own.md); a family of your own '
     "in ten lines (docs/adding.md). `ofu-exporter list architectures` prints those that are known."
 )
-"""What to do about a model that no family reads."""
+"""What the user can do about a model that no family reads."""
 
 _MODULES: Registry[Family] = Registry(__name__, "family")
 names, load = _MODULES.names, _MODULES.load

@@ -1,11 +1,11 @@
-"""A vision tower, a projector and a language model: one composition for all models that are made of these three.
+"""Composes a vision tower, a projector and a language model: one family for all models of these three parts.
 
-The language model is read by the family that reads it alone; which one it is, and which tower, the inner configurations
-say by their model_type. A projector turns the tower's output into tokens of the language model. Sources: LLaVA
-(arXiv:2304.08485, 2310.03744), LLaVA-OneVision (arXiv:2408.03326), Gemma 3 (arXiv:2503.19786), PaliGemma
-(arXiv:2407.07726), InternVL3 (arXiv:2504.10479), Idefics3 (arXiv:2408.12637), SmolVLM (arXiv:2504.05299), Pixtral
-(arXiv:2410.07073), Aya Vision (arXiv:2505.08751), GLM-4.1V (arXiv:2507.01006), LFM2-VL (arXiv:2511.23404), Gemma 4,
-Kimi K2.5, Llama 4 and Mistral Small 3.1 (model cards), and the model classes in Hugging Face transformers.
+The language model is read by its own family. The inner configurations name it and the tower by their model_type. A
+projector turns the tower's output into tokens of the language model. Sources: LLaVA (arXiv:2304.08485, 2310.03744),
+LLaVA-OneVision (arXiv:2408.03326), Gemma 3 (arXiv:2503.19786), PaliGemma (arXiv:2407.07726), InternVL3
+(arXiv:2504.10479), Idefics3 (arXiv:2408.12637), SmolVLM (arXiv:2504.05299), Pixtral (arXiv:2410.07073), Aya Vision
+(arXiv:2505.08751), GLM-4.1V (arXiv:2507.01006), LFM2-VL (arXiv:2511.23404), Gemma 4, Kimi K2.5, Llama 4 and Mistral
+Small 3.1 (model cards), and the model classes in Hugging Face transformers.
 
 Streams: `tokens` is the whole sequence of the language model, an image's tokens included. Where the configuration fixes
 the size of an image, `images` is how many a sample has (each tile of a large one counts); else `image` are the
@@ -26,7 +26,7 @@ from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.lengths import fixed
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
-from ofu_exporter.flops.projectors import FEATURES, Projector, Seen
+from ofu_exporter.flops.projectors import FEATURES, Projector, TowerOutput
 from ofu_exporter.flops.shapes import rms_norm
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Per, Term
 
@@ -51,12 +51,12 @@ NEUTRAL = (
 
 
 RGB = 3
-"""Channels of an image where a tower's configuration does not say."""
+"""Channels of an image if a tower's configuration does not say."""
 PREFIX = "image and prompt attend to each other in both directions; their pairs are counted as causal ones"
 
 
 ALIASES = {"glm4v": "glm4", "glm4vmoe": "glm4moe"}
-"""Kinds of texts that are another kind under a name of their own."""
+"""Kinds of text models that are equal to another kind."""
 
 
 class Composition(NamedTuple):
@@ -64,11 +64,11 @@ class Composition(NamedTuple):
 
     projector: Projector
     free: bool = False
-    """Whether images have any size."""
+    """Whether images may have any size."""
     prefixed: bool = False
     """Whether image and prompt attend to each other in both directions."""
     video: bool = False
-    """Whether frames of videos have a tower of their own, whose special tokens are read, too."""
+    """Whether frames of videos have their own tower, whose special tokens are read, too."""
     sound: bool = False
     """Whether there may be a sound tower."""
 
@@ -173,7 +173,7 @@ def read(fields: Fields, architecture: str) -> Model:
 
 
 class SideTower(NamedTuple):
-    """A tower beside the language model, with its projector."""
+    """A tower in addition to the vision tower, with its projector."""
 
     terms: tuple[Term, ...]
     layers: int
@@ -181,7 +181,7 @@ class SideTower(NamedTuple):
 
 
 def in_tower(terms: Iterable[Term], tower: str, named: str = "") -> tuple[Term, ...]:
-    """The terms as those of a tower; `named` stands before their names."""
+    """The terms as those of a tower; `named` is put before their names."""
     return tuple(replace(term, tower=tower, name=f"{named}{term.name}") for term in terms)
 
 
@@ -190,7 +190,7 @@ def _vision(fields: Fields, plan: Composition, out: int) -> SideTower:
     kind = vision.word("model_type", TOWERS)
     tower = vit.tower(vision, replace(TOWERS[kind], colours=RGB), plan.free)
     projected = plan.projector(
-        Seen(fields, vision, tower.hidden, tower.patches, tower.special, out)
+        TowerOutput(fields, vision, tower.hidden, tower.patches, tower.special, out)
     )
     terms = (*in_tower(tower.terms, VISION, "vision."), *in_tower(projected.terms, VISION))
     if plan.free:
@@ -230,7 +230,7 @@ def _sound(fields: Fields, plan: Composition, out: int) -> SideTower:
 
 
 def language_model(fields: Fields, prefixed: bool = False) -> Model:
-    """The language model, read by its own family, with the head of the whole."""
+    """The language model, read by its own family, with the head of the whole model."""
     text = fields.inner("text_config")
     if prefixed:
         text = text.without("use_bidirectional_attention")
@@ -241,7 +241,7 @@ def language_model(fields: Fields, prefixed: bool = False) -> Model:
     if model.shape is None:
         raise fields.error("text_config", f"is a {architecture}, which is no decoder")
     tied = fields.flag("tie_word_embeddings", default=model.shape.tied)
-    if model.shape.tied and not tied:  # classes differ in which of the two they follow
+    if model.shape.tied and not tied:  # classes differ in which of the two fields they use
         raise fields.contradiction("text_config says otherwise", "tie_word_embeddings")
     return replace(model, shape=replace(model.shape, tied=tied))
 
@@ -257,7 +257,7 @@ def language_of(model_type: str) -> str:
 
 
 def _of_image(term: Term, counts: Mapping[str, int], stream: str) -> Term:
-    """The term per image: an image is as many tokens, patches or features as the configuration fixes."""
+    """The term per image: the configuration fixes the number of its tokens, patches or features."""
     if term.flops == 0:
         return term
     lengths = fixed(1, **{name: number for name, number in counts.items() if number})

@@ -1,10 +1,10 @@
-"""DeBERTa 1, 2 and 3: encoders whose attention has terms for the distance of two tokens beside their contents.
+"""DeBERTa 1, 2 and 3: encoders whose attention also has terms for the distance between two tokens.
 
-Per layer beside 4 h^2 + 2 h f per token and 2 h per pair: each query meets the 2 S relative positions (c2p) and each
-relative position each key (p2c), 2 S h per token each. The table of positions goes through the matrices of queries and
-keys in every layer, once per pass over a micro-batch whatever its samples are; the count has it once per step. In the
-first version S is the sequence's own length, at most max_relative_positions. Sources: DeBERTa (arXiv:2006.03654),
-DeBERTaV3 (arXiv:2111.09543), and the model classes in Hugging Face transformers.
+Per layer, in addition to 4 h^2 + 2 h f per token and 2 h per pair: each query meets the 2 S relative positions (c2p),
+and each relative position meets each key (p2c), 2 S h per token each. The table of positions goes through the
+matrices of queries and keys in every layer, once per pass over a micro-batch of any size; the count has it once per
+step. In the first version S is the sequence's own length, at most max_relative_positions. Sources: DeBERTa
+(arXiv:2006.03654), DeBERTaV3 (arXiv:2111.09543), and the model classes in Hugging Face transformers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NEUTRAL = listed(
 )
 STEP = Extent(Per.STEP)
 SIDES = (("c2p", "key"), ("p2c", "query"))
-"""The two terms of distances, and whose matrix the table of positions goes through."""
+"""The two terms of distances, and the matrix that the table of positions goes through."""
 
 
 def read(fields: Fields, architecture: str) -> Model:
@@ -80,7 +80,7 @@ def _kinds(fields: Fields) -> tuple[str, ...]:
 
 
 def _positions_of_the_first(fields: Fields, hidden: int, number: int) -> Iterator[Term]:
-    """The same of the first version: matrices of its own in each layer, and as many positions as the text is long."""
+    """The same for the first version: each layer has its own matrices, and there is a position for each token."""
     span, kinds = _span(fields), _kinds(fields)
     if not fields.flag("relative_attention", default=False):
         return
@@ -127,7 +127,7 @@ def _positions(fields: Fields, hidden: int, number: int) -> Iterator[Term]:
 
 
 def _convolution(fields: Fields, hidden: int) -> Iterator[Term]:
-    """A convolution over neighbouring tokens beside the first layer."""
+    """A convolution over neighbouring tokens in parallel to the first layer."""
     kernel, groups = (
         fields.size("conv_kernel_size", default=0, least=0),
         fields.size("conv_groups", default=1),

@@ -1,6 +1,6 @@
-"""Dense decoders in the manner of Llama: one attention and one feed-forward block per layer.
+"""Dense decoders like Llama: one attention and one feed-forward block per layer.
 
-With `ForSequenceClassification` for `ForCausalLM`, the same with a classifier on every token: reward models.
+With `ForSequenceClassification` instead of `ForCausalLM`, the head is a classifier on every token (reward models).
 
 Terms and formulas are those of `blocks.decoder`; the table has the differences between the architectures.
 Sources: Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
@@ -41,13 +41,13 @@ class DecoderPlan:
     """Norms of the hidden size per layer."""
     query_key_norm: str = ""
     norm_field: str = "qk_layernorm"
-    """The flag that adds norms of queries and keys where the class has none of itself."""
+    """The flag that adds norms of queries and keys if the class has none by default."""
     optional_norm: str = "head"
     """What these norms go over."""
     norm_biases: bool | None = None
-    """Whether they have biases; None = as the layer's norms."""
+    """Whether they have biases; None = like the layer's norms."""
     bias: bool = False
-    """Whether query, key and value have biases where attention_bias does not say."""
+    """Whether query, key and value have biases if attention_bias does not say."""
     bias_field: str = "attention_bias"
     output_bias: bool | None = None
     """The same for the output projection; None = like the others."""
@@ -56,11 +56,11 @@ class DecoderPlan:
     activation_parameters: int = 0
     """Learned parameters of the activation in each layer."""
     full_every: int = 0
-    """One of this many layers attends without the window; 0 = none does."""
+    """Every layer whose number is a multiple of this attends without the window; 0 = none does."""
 
 
 COHERE = DecoderPlan(tied=True, norms=1, norm_field="use_qk_norm", optional_norm="all")
-"""Attention and MLP side by side behind one norm that has no bias."""
+"""Attention and MLP side by side after one norm without bias."""
 GLM = DecoderPlan(bias=True, output_bias=False)
 
 ARCHITECTURES = {
@@ -141,7 +141,7 @@ def read(fields: Fields, architecture: str) -> Model:
 
 
 def _norms(fields: Fields, plan: DecoderPlan) -> int:
-    """Norms of a layer: one where attention and MLP stand side by side."""
+    """Norms of a layer: one if attention and MLP are side by side."""
     return 1 if fields.flag("use_parallel_residual", default=False) else plan.norms
 
 

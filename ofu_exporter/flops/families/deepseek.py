@@ -1,12 +1,12 @@
 """DeepSeek V2, V3 and V3.2, and GLM: multi-head latent attention, shared and routed experts, multi-token prediction.
 
-Terms and formulas are those of `blocks.latent_attention` and `blocks.experts`. With sparse attention a query attends to
-the index_topk best keys of its past, which small heads find by scoring each. Sources: DeepSeek-V2 (arXiv:2405.04434),
-DeepSeek-V3 (arXiv:2412.19437, section 2), DeepSeek-V3.2 (arXiv:2512.02556), GLM-4.7-Flash and GLM-5 (model cards), and
-the model classes in Hugging Face transformers, whose kernels mask the other keys instead of leaving them out.
-`moe_latent_size` is Megatron-LM's field: activations are projected to that width before the routed experts. Layers of
-multi-token prediction are counted where the user says that they are trained; the published 671B parameters and 37B
-active ones are without them.
+Terms and formulas are those of `blocks.latent_attention` and `blocks.experts`. With sparse attention a query attends
+to the index_topk best keys of its past, which small heads find by scoring every key. Sources: DeepSeek-V2
+(arXiv:2405.04434), DeepSeek-V3 (arXiv:2412.19437, section 2), DeepSeek-V3.2 (arXiv:2512.02556), GLM-4.7-Flash and
+GLM-5 (model cards), and the model classes in Hugging Face transformers, whose kernels mask the other keys instead of
+leaving them out. `moe_latent_size` is Megatron-LM's field: activations are projected to that width before the routed
+experts. Layers of multi-token prediction are counted if the user says that they are trained; the published 671B
+parameters and 37B active ones are without them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _sparse_layers(fields: Fields, number: int) -> list[bool]:
 
 
 def _attentions(fields: Fields, number: int, sparse: bool) -> list[LatentAttention]:
-    """The attention of each layer; with an indexer of its own, or one that uses the choice of a layer before."""
+    """The attention of each layer, with its own indexer or with the choice of an earlier layer."""
     plain = attention(fields)
     if not sparse:
         return [plain] * number

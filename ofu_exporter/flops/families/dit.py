@@ -57,7 +57,7 @@ def read(fields: Fields, architecture: str) -> Model:
 
 
 def _conditions(fields: Fields, hidden: int, number: int) -> tuple[Term, ...]:
-    """Time and class embeddings of every layer, and the first layer's time embedding once more for the output."""
+    """Time and class embeddings of every layer, and the first layer's time embedding again for the output."""
     classes = fields.size("num_embeds_ada_norm") + 1
     table = embedding("embed_classes", number * classes, hidden)
     first = d.per_sample("time_embed.linear_1", d.TIME_CHANNELS, hidden, number)

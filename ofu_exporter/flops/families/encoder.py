@@ -1,4 +1,4 @@
-"""Encoder-only transformers in the manner of BERT: attention in both directions, a head over the vocabulary.
+"""Encoder-only transformers like BERT: attention in both directions, a head over the vocabulary.
 
 Per token 4 h^2 + 2 h f multiply-adds per layer, every pair of the sequence, and for masked-language models
 h^2 + h V on every token (frameworks that gather the masked ones first execute less; VeRL and Megatron-LM do not).
@@ -150,7 +150,7 @@ def _decoder(hidden: int, vocab: int, bias: bool) -> Term:
 
 
 def _tied(head: Term) -> Term:
-    """A head whose matrix is the embedding's: its own parameters are a bias at most."""
+    """A head whose matrix is the embedding's, so its own parameters are at most a bias."""
     assert head.linear is not None
     bias = head.parameters - head.linear.inputs * head.linear.outputs
     return replace(head, parameters=bias, active=bias)

@@ -1,10 +1,10 @@
 """Encoder-decoder transformers: T5, BART and Whisper.
 
-An encoder over the source tokens, every pair; a decoder over the target tokens, half of the pairs, that also attends
-to every source token: 2 h^2 per target and 2 h^2 per source token and 2 h per pair of the two, per layer.
-Sources: T5 (arXiv:1910.10683), BART (arXiv:1910.13461), Whisper (arXiv:2212.04356), and the model classes in Hugging
-Face transformers. Streams: `source` and `target`; a count per token divides by both together. Whisper's source is as
-long as its configuration says.
+An encoder over the source tokens, with every pair. A decoder over the target tokens, with half of the pairs, that
+also attends to every source token: 2 h^2 per target and 2 h^2 per source token and 2 h per pair of the two, per
+layer. Sources: T5 (arXiv:1910.10683), BART (arXiv:1910.13461), Whisper (arXiv:2212.04356), and the model classes in
+Hugging Face transformers. Streams: `source` and `target`; a count per token divides by both together. The
+configuration fixes the length of Whisper's source.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NEUTRAL = listed(
 )
 
 BART_POSITION_OFFSET = 2
-"""BART's tables of positions have two rows more than positions (`BartLearnedPositionalEmbedding`)."""
+"""BART's tables of positions have two more rows than positions (`BartLearnedPositionalEmbedding`)."""
 
 
 def t5(fields: Fields) -> tuple[list[Term], int]:

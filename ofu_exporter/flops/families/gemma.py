@@ -1,11 +1,11 @@
-"""Gemma 3n and 4: decoders whose last layers use the keys and values of layers before, and have inputs of their own.
+"""Gemma 3n and 4: decoders whose last layers reuse keys and values of earlier layers, and whose layers have own inputs.
 
-Beside the blocks of a decoder, an input of each layer (width p of a table of its own, P of all layers together) costs
-h P + 2 h p per layer and token. Gemma 3n keeps n hidden states at once (AltUp: 2 h n + n^3 + n^2 and n^2 h products of
-activations per layer, and 2 (n - 1) h^2 at the ends) and has a low-rank block beside attention (Laurel). In Gemma 4,
-heads of the layers without a window are wider, their keys may be the values, and experts may stand beside the MLP.
-Sources: Gemma 3n and Gemma 4 (model cards), AltUp (arXiv:2301.13310), Laurel (arXiv:2411.07501), and the model classes
-in Hugging Face transformers.
+In addition to the blocks of a decoder, each layer has an input from its own table (width p; P for all layers
+together), which costs h P + 2 h p per layer and token. Gemma 3n keeps n hidden states at once (AltUp: 2 h n + n^3 +
+n^2 and n^2 h products of activations per layer, and 2 (n - 1) h^2 at the ends) and has a low-rank block beside
+attention (Laurel). In Gemma 4, heads of the layers without a window are wider, their keys may be the values, and
+there may be experts in addition to the MLP. Sources: Gemma 3n and Gemma 4 (model cards), AltUp (arXiv:2301.13310),
+Laurel (arXiv:2411.07501), and the model classes in Hugging Face transformers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NEUTRAL = listed(
     """
 )
 NORMS = 4
-"""Norms of the hidden size per layer: before and behind attention and MLP."""
+"""Norms of the hidden size per layer: before and after attention and MLP."""
 
 
 def read(fields: Fields, architecture: str) -> Model:
@@ -126,7 +126,7 @@ def _gemma_4(fields: Fields, hidden: int, number: int) -> list[Layer]:
         block: FeedForward = Mlp(width * (1 + (wide and not mixer.key_values)), gated=True)
         more = 0
         if experts is not None:
-            # Router: a scale per channel and expert; the branch of experts has norms of its own.
+            # The router has a scale per channel and per expert; the branch of experts has its own norms.
             more = hidden + experts.experts + 3 * hidden
             block = replace(experts, shared_width=block.width)
         layers.append(Layer(mixer, block, more))
@@ -134,7 +134,7 @@ def _gemma_4(fields: Fields, hidden: int, number: int) -> list[Layer]:
 
 
 def _experts(fields: Fields) -> Experts | None:
-    """The experts beside the MLP, which every token goes to, too."""
+    """The experts in addition to the MLP; every token also goes to the MLP."""
     if not fields.flag("enable_moe_block", default=False):
         return None
     number, used = fields.size("num_experts"), fields.size("top_k_experts")
@@ -179,4 +179,4 @@ ARCHITECTURES: dict[str, tuple[Layers, Extra | None]] = {
     "Gemma3nForCausalLM": (_gemma_3n, _altup_and_laurel),
     "Gemma4ForCausalLM": (_gemma_4, None),
 }
-"""Who makes the layers of an architecture, and its terms beside them."""
+"""The functions that make an architecture's layers and its other terms."""

@@ -1,11 +1,11 @@
 """Gemma 3n with images and sound: MobileNetV5, a Conformer, and the language model of family gemma.
 
-Either tower's output is normalised and projected to the language model's width. Tokens of the text that stand for
+The output of each tower is normalised and projected to the language model's width. Tokens of the text that stand for
 images and sounds come from two small tables; the model class projects a row of each for every token of the text, and
 the count has what is executed. Sources: Universal Speech Model (arXiv:2303.01037), MobileNetV4 (arXiv:2404.10518),
 Gemma 3n (model card), and the model classes in Hugging Face transformers. Streams: `tokens` is the whole sequence of
 the language model, an image's 256 and a sound's 188 tokens included; `images` are images of 768 x 768 pixels, `audio`
-the frames of a sound's spectrogram; a text without them has 0 of them. The towers `vision`, `sound` and
+the frames of a sound's spectrogram; a text without images and sounds has 0 of them. The towers `vision`, `sound` and
 `language` can be frozen apart.
 """
 
@@ -52,7 +52,7 @@ def read(fields: Fields, architecture: str) -> Model:
     _check(fields, vision)
     every = audio.size("conf_reduction_factor")
     kept: Steps = (*heard.frames, (1, every)) if every > 1 else heard.frames
-    # A sound shorter than the model takes is filled up with one token, projected once.
+    # A sound shorter than the model's input is padded with one token, projected once.
     fill = _projected("fill", heard.hidden, out, Extent(Per.STEP, AUDIO))
     features = Extent(stream=IMAGES)
     images = _projected("features", mobilenet.WIDTH, out, features, mobilenet.FEATURES)
@@ -75,7 +75,7 @@ def read(fields: Fields, architecture: str) -> Model:
 
 
 def _check(fields: Fields, vision: Fields) -> None:
-    """Refuse a tower that is not the one that is counted."""
+    """Refuse a tower other than the one that is counted."""
     vision.word("architecture", (TOWER,), TOWER)
     if vision.has("model_args"):
         raise vision.error("model_args", "is not known")

@@ -1,4 +1,4 @@
-"""Decoders in the manner of GPT-2: layer norms and biases, two-matrix feed-forward blocks, as many groups as heads.
+"""Decoders like GPT-2: layer norms and biases, two-matrix feed-forward blocks, as many groups as heads.
 
 Terms and formulas are those of `blocks.decoder`. Sources: GPT-2 (Radford et al., 2019), GPT-NeoX (arXiv:2204.06745),
 GPT-J (Wang and Komatsuzaki, 2021), OPT (arXiv:2205.01068), BLOOM (arXiv:2211.05100), and the model classes in
@@ -26,7 +26,7 @@ NEUTRAL = listed(
 )
 
 OPT_POSITION_OFFSET = 2
-"""OPT's table of positions has two rows more than positions (transformers `OPTLearnedPositionalEmbedding`)."""
+"""OPT's table of positions has two more rows than positions (transformers `OPTLearnedPositionalEmbedding`)."""
 
 
 def gpt2(fields: Fields) -> Decoder:
@@ -93,7 +93,7 @@ def opt(fields: Fields) -> Decoder:
 
 
 def bloom(fields: Fields) -> Decoder:
-    """ALiBi instead of positions, a norm behind the embedding."""
+    """ALiBi instead of positions, a norm after the embedding."""
     hidden = fields.size("hidden_size", "n_embed")
     return _decoder(
         fields,

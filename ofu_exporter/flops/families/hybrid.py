@@ -1,6 +1,6 @@
 """Hybrids: layers of attention, Mamba, gated delta nets, dense and sparse blocks in any order.
 
-Every layer is counted as what it is; counting all as attention and MLP is one of the two errors of section V-C of
+Every layer is counted as its own kind. Counting all as attention and MLP is one of the two errors in section V-C of
 arXiv:2605.20799. Terms and formulas are those of `blocks`. Sources: Nemotron-H (arXiv:2504.03624), Jamba
 (arXiv:2403.19887), Bamba, Qwen3-Next and Qwen3.5 (model cards), and the model classes in Hugging Face transformers.
 """
@@ -39,7 +39,7 @@ NEUTRAL = listed(
     """
 )
 
-# Some fields above belong to one kind of layer. Models with that kind read them; others ignore them.
+# Some of these fields belong to one kind of layer. Models with that kind read them; others ignore them.
 
 LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
 """The letters of hybrid_override_pattern, which are Megatron-LM's."""
@@ -159,7 +159,7 @@ def jamba(fields: Fields) -> Decoder:
 
 
 def granite(fields: Fields) -> Decoder:
-    """Granite 4: Mamba-2 or attention, then experts where there are any, and a block that every token goes to."""
+    """Granite 4: Mamba-2 or attention, then experts, if there are any, and a block that every token goes to."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     bias = fields.flag("attention_bias", default=False)
     attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=bias)

@@ -83,7 +83,7 @@ def qwen(fields: Fields, number: int) -> list[FeedForward]:
 
 
 def glm(fields: Fields, number: int) -> list[FeedForward]:
-    """The first layers are dense; experts have a bias that balances the load, and shared ones beside them."""
+    """The first layers are dense. Experts have a bias that balances the load, and there are shared experts."""
     block = _experts(fields, "n_routed_experts", "moe_intermediate_size", "num_local_experts")
     shared = fields.size("n_shared_experts", default=0, least=0)
     sparse = replace(block, shared_width=shared * block.width, correction_bias=True)
@@ -93,7 +93,7 @@ def glm(fields: Fields, number: int) -> list[FeedForward]:
 
 
 def granite_shared(fields: Fields, number: int) -> list[FeedForward]:
-    """Mixtral's, and an expert beside them that every token goes to."""
+    """Mixtral's, and a shared expert that every token goes to."""
     block = _experts(fields, "num_local_experts", "intermediate_size")
     shared = fields.size("shared_intermediate_size", default=0, least=0)
     return [replace(block, shared_width=shared)] * number
@@ -159,7 +159,7 @@ def ernie(fields: Fields, number: int) -> list[FeedForward]:
 
 
 def _last(fields: Fields, number: int) -> int:
-    """The last sparse layer; -1 or nothing is the last of all."""
+    """The last sparse layer; -1 or null = the last layer of all."""
     end = fields.integer("moe_layer_end_index", default=-1)
     return number - 1 if end == -1 else end
 
@@ -215,7 +215,7 @@ def _attention(fields: Fields, plan: MixturePlan, hidden: int) -> GroupedAttenti
     bias = fields.flag("qkv_bias", default=fields.flag(plan.bias_field, default=plan.bias))
     output = bias if plan.output_bias is None else plan.output_bias
     attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=output)
-    # Llama 4 norms queries and keys by their length, without parameters.
+    # Llama 4 normalises queries and keys by their length, without parameters.
     added = "head" if fields.flag("use_qk_norm", default=False) else ""
     kind = plan.query_key_norm or ("" if plan.block is llama_4 else added)
     norms = hf_config.query_key_norm(kind, attention)

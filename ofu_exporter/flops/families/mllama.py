@@ -1,8 +1,8 @@
-"""Llama 3.2 Vision: a tower over the tiles of an image, and a decoder some of whose layers attend to it.
+"""Llama 3.2 Vision: a tower over the tiles of an image, and a decoder in which some layers attend to it.
 
 Every image is padded to max_num_tiles tiles, and the tiles to whole multiples of 8 tokens; all of its tokens see each
-other. A layer that attends to the image has no other attention; a text without an image skips such layers, which
-the count does not. Sources: Llama 3 (arXiv:2407.21783, section 7), and the model classes in Hugging Face transformers.
+other. A layer that attends to the image has no other attention. A text without an image skips such layers, but the
+count has them. Sources: Llama 3 (arXiv:2407.21783, section 7), and the model classes in Hugging Face transformers.
 Streams: `tokens` of the text, `images` of a sample. The towers `vision` and `language` can be frozen apart.
 """
 
@@ -75,7 +75,7 @@ def read(fields: Fields, architecture: str) -> Model:
 
 
 def _of_images(term: Term, seen: int) -> Term:
-    """The term per image where the stream is the images': each has `seen` tokens."""
+    """The term per image if the stream is that of images: each has `seen` tokens."""
     if IMAGES not in (term.extent.stream, term.extent.other):
         return term
     linear_term = replace(term.linear, used=term.linear.used * seen) if term.linear else None
@@ -95,7 +95,7 @@ def _tower(vision: Fields, out: int, patches: int, tiles: int) -> Iterator[Term]
     yield replace(patch, flops=patch.flops * patches * tiles, extent=image)
     every = tiles * -(-tokens // PADDED) * PADDED
     for term in stack(hidden, (layer,) * number + (gated,) * further, IMAGES):
-        # Tokens of one image see each other, and those of no other image.
+        # Tokens see only those of the same image.
         times = every**2 if term.extent.per is Per.PAIR else every
         yield replace(term, flops=term.flops * times, extent=image)
     # transformers makes the mask between the tokens of an image as a product.

@@ -30,7 +30,7 @@ class PairPlan:
     head: bool
     """Whether the text has a head of its own with a bias (SigLIP), or both towers have a projection (CLIP)."""
     vision: str = ""
-    """The tower of the image; none: the text's tower alone."""
+    """The tower of the image; none = only the text tower."""
 
 
 ARCHITECTURES = {
@@ -45,7 +45,7 @@ VISION, TEXT = "vision", "text"
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A text tower, or one beside a vision tower."""
+    """A text tower, alone or with a vision tower."""
     plan = ARCHITECTURES[architecture]
     if not plan.vision:
         terms, layers = _text(fields, plan)

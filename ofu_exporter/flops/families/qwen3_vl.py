@@ -2,9 +2,9 @@
 
 Vision: blocks over p patches per image, every pair, learned positions; a merger on p/4 tokens, and in Qwen3-VL one more
 for each layer in deepstack_visual_indexes, whose outputs are added to the language model's first layers. The language
-model is read by the family that reads it alone. Sources: Qwen3-VL (arXiv:2511.21631), Qwen3.5 (model cards), the model
-classes in Hugging Face transformers. Streams: `tokens` is the whole sequence of the language model, merged patches
-included; `image` the patches of one image or frame. The towers `vision` and `language` can be frozen apart.
+model is read by its own family. Sources: Qwen3-VL (arXiv:2511.21631), Qwen3.5 (model cards), the model classes in
+Hugging Face transformers. Streams: `tokens` is the whole sequence of the language model, merged patches included;
+`image` the patches of one image or frame. The towers `vision` and `language` can be frozen apart.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
 
 
 class Language(NamedTuple):
-    """The language model of an architecture: the name that it has alone, and who reads that."""
+    """The language model of an architecture: its own architecture's name, and the function that reads it."""
 
     architecture: str
     read: Callable[[Fields, str], Model]
     deep: bool = False
-    """Whether mergers stand beside the layers of the vision transformer, too."""
+    """Whether layers of the vision transformer have mergers, too."""
 
 
 ARCHITECTURES = {
@@ -110,7 +110,7 @@ def _tower(fields: Fields, language: Decoder, deep: bool) -> Iterator[Term]:
 
 
 def _deep_mergers(fields: Fields, depth: int, deep: bool) -> tuple[int, ...]:
-    """The layers with a merger of their own; a configuration of Qwen3.5 names none that count."""
+    """The layers with their own merger. In Qwen3.5 a configuration may not name any."""
     named = fields.has("deepstack_visual_indexes")
     layers = fields.sizes("deepstack_visual_indexes", least=0) if named else ()
     if not deep and layers:

@@ -1,8 +1,8 @@
 """Stable Diffusion 3: a dual-stream diffusion transformer whose last layer drops the prompt stream.
 
-The model is like Qwen-Image, with a pooled text embedding per sample, a last layer that neither projects nor feeds the
-prompt on, and (SD 3.5 medium) a second attention of the latents among themselves in some layers. Sources: MM-DiT
-(arXiv:2403.03206), diffusers `transformer_sd3.py`.
+The model is like Qwen-Image, with a pooled text embedding per sample, a last layer without projection and
+feed-forward block for the prompt, and (SD 3.5 medium) a second attention among the latents in some layers. Sources:
+MM-DiT (arXiv:2403.03206), diffusers `transformer_sd3.py`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Encoders of raw sound: wav2vec 2.0 and HuBERT.
 
-Convolutions turn samples into frames (every layer at its own length), a linear layer and one grouped convolution over
-neighbouring frames come before layers over every pair of frames; for transcription, a head on every frame. Sources:
-wav2vec 2.0 (arXiv:2006.11477), HuBERT (arXiv:2106.07447), and the model classes in Hugging Face transformers. Stream:
-`audio`, samples of one recording; a count per token is one per sample.
+Convolutions turn samples into frames, every layer at its own length. A linear layer and one grouped convolution over
+neighbouring frames follow, then layers over every pair of frames. For transcription there is a head on every frame.
+Sources: wav2vec 2.0 (arXiv:2006.11477), HuBERT (arXiv:2106.07447), and the model classes in Hugging Face
+transformers. Stream: `audio`, samples of one recording; a count per token is one per sample.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _convolutions(fields: Fields, steps: Steps) -> Iterator[Term]:
 
 
 def _positions(fields: Fields, hidden: int, steps: Steps) -> Iterator[Term]:
-    """Projection of the features, and a convolution over neighbours in place of positions."""
+    """Projection of the features, and a convolution over neighbours instead of positions."""
     last = fields.sizes("conv_dim")[-1]
     masked = any([fields.share(name) for name in ("mask_time_prob", "mask_feature_prob")])
     normed = fields.flag("feat_proj_layer_norm", default=True)
@@ -124,10 +124,10 @@ def _positions(fields: Fields, hidden: int, steps: Steps) -> Iterator[Term]:
     whole = _frame_linear(
         "positions.conv", Part.CONVOLUTION, kernel * hidden // groups, hidden, steps
     )
-    # The kernel's norm is a parameter per position of it.
+    # The kernel's norm has one parameter per position in the kernel.
     yield replace(whole, parameters=whole.parameters + kernel, active=whole.active + kernel)
     if (
         kernel % 2 == 0
-    ):  # padded by half a kernel on both sides: one position too many, which is dropped
+    ):  # padded by half a kernel on both sides, which gives one position too many; it is dropped
         once = Extent(Per.SEQUENCE, AUDIO)
         yield replace(whole, extent=once, parameters=0, active=0, linear=None)

@@ -1,9 +1,9 @@
 """Swin: a vision transformer whose attention stays in windows, and whose stages merge neighbouring patches.
 
-Stage s has patches of 2^s neighbours to a side and a width of 2^s times the first. Per image: projections and pairs of
-whole windows (the image is padded to them), MLPs of the patches, a merger of four patches between stages. Sources:
-Swin (arXiv:2103.14030), and the model classes in Hugging Face transformers. Everything follows from the configuration,
-so a batch is a number of images; a count per token is one per image.
+Stage s has patches of 2^s x 2^s neighbours, and 2^s times the width of the first stage. Per image: projections and
+pairs of whole windows (the image is padded to them), MLPs of the patches, a merger of four patches between stages.
+Sources: Swin (arXiv:2103.14030), and the model classes in Hugging Face transformers. Everything follows from the
+configuration, so a batch is a number of images; a count per token is one per image.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PER_IMAGE = Extent(Per.SEQUENCE, IMAGE)
 
 
 class Stage(NamedTuple):
-    """One stage: its width, heads, layers and the patches of one image to a side."""
+    """One stage: its width, heads and layers, and the patches per side of an image."""
 
     number: int
     hidden: int

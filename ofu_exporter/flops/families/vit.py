@@ -43,7 +43,7 @@ class VitPlan:
     """What the class of an architecture fixes and no field of the configuration says."""
 
     special: int = 1
-    """Tokens beside the patches: [CLS] and the like."""
+    """Tokens in addition to the patches, such as [CLS]."""
     names: Names = TRANSFORMERS
     patch_bias: bool = True
     pre_norm: bool = False
@@ -52,7 +52,7 @@ class VitPlan:
     heads: int = 0
     """Number of classifiers over id2label."""
     classified: int = 1
-    """What a classifier reads, in hidden sizes: 2 for [CLS] and the mean of the patches (DINOv2)."""
+    """Width of a classifier's input, in hidden sizes: 2 for [CLS] and the mean of the patches (DINOv2)."""
     pooler: bool = False
     """Whether the first token is projected once more (ViTModel)."""
     attention_pool: bool = False
@@ -65,24 +65,24 @@ class VitPlan:
     bias_field: str = "qkv_bias"
     """The field that says whether queries, keys and values have biases."""
     out_bias: bool | None = None
-    """Whether the output projection has; None: as `bias` says."""
+    """Whether the output projection has a bias; None = as `bias` says."""
     key_bias: bool = True
     positions: bool = True
-    """Whether positions are learned; else they're rotary."""
+    """Whether positions are learned; otherwise they are rotary."""
     position_rows: Callable[[Fields], int] | None = None
-    """How many there are, where they aren't one per token."""
+    """Number of positions, if it is not one per token."""
     head_norms: bool = False
     """Whether queries and keys are normalised in each head."""
     scaled: int = 0
     """Vectors of the hidden size per layer that scale what a block adds."""
     colours: int = NEEDED
-    """Channels of an image where the configuration does not say."""
+    """Channels of an image if the configuration does not say."""
     cut: bool = False
     """Whether pixels that fill no patch are left out (SigLIP: 384 pixels in patches of 14)."""
     nested: bool = False
-    """Whether the tower stands in a configuration that has a text, too."""
+    """Whether the tower's configuration is inside one that also has a text."""
     mask: bool = False
-    """Whether there is a token for masked patches where use_mask_token does not say."""
+    """Whether there is a token for masked patches if use_mask_token does not say."""
 
 
 DINO = VitPlan(scaled=2, mask=True)
@@ -118,14 +118,14 @@ NORMS: dict[str, Norms] = {"layer_norm": layer_norm, "rms_norm": rms_norm}
 
 
 class Tower(NamedTuple):
-    """A vision transformer without its classifier, whatever comes behind it."""
+    """A vision transformer without its classifier."""
 
     terms: tuple[Term, ...]
     hidden: int
     layers: int
     heads: int
     patches: int
-    """Patches of one image, where the configuration fixes them; else 0."""
+    """Patches of one image if the configuration fixes their number; otherwise 0."""
     special: int
 
 
@@ -156,7 +156,7 @@ def tower(fields: Fields, plan: VitPlan, free: bool = False) -> Tower:
     special = plan.special + fields.size("num_register_tokens", default=0, least=0)
     rows = _position_rows(fields, plan, patches)
     masked = fields.flag("use_mask_token", default=plan.mask)
-    # InternVL's tower normalises at the end where its tokens are not averaged.
+    # InternVL's tower normalises at the end if its tokens are not averaged.
     behind = plan.post_norm or not fields.flag("use_mean_pooling", default=True)
     terms = (
         patch_embedding(fields, plan, hidden),
@@ -211,7 +211,7 @@ def block(fields: Fields, plan: VitPlan, hidden: int) -> Layer:
 
 
 def _width(fields: Fields, plan: VitPlan, hidden: int, gated: bool) -> int:
-    """intermediate_size, or mlp_ratio times the hidden size; in DINOv2, two thirds of that where it is gated."""
+    """intermediate_size, or mlp_ratio times the hidden size; two thirds of that in a gated DINOv2."""
     if not fields.has("mlp_ratio"):
         return fields.size(plan.names.width)
     width = fields.size("mlp_ratio") * hidden

@@ -1,8 +1,8 @@
-"""Zamba 2: Mamba-2 layers, and few blocks of attention and an MLP that many layers share.
+"""Zamba 2: Mamba-2 layers, and a few blocks of attention and MLP that many layers share.
 
-A shared block reads hidden state and embedding side by side, so its attention is 2 h wide; each use of it has adapters
-and a projection of its own. FLOPs count every use, parameters every block once. Sources: Zamba2 (arXiv:2411.15242),
-and the model classes in Hugging Face transformers.
+A shared block reads hidden state and embedding side by side, so its attention is 2 h wide. Each use of a block has
+its own adapters and projection. FLOPs count every use, parameters every block once. Sources: Zamba2
+(arXiv:2411.15242), and the model classes in Hugging Face transformers.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class StatementReader(Protocol):
     __doc__: str | None
 
     def read(self, text: str, job: JobFacts) -> list[Statement]:
-        """Every statement in the text. Raises ConfigError when there is none, or when one can't be read."""
+        """Every statement in the text. Raises ConfigError if there is none, or if one can't be read."""
 
 
 _MODULES: Registry[StatementReader] = Registry(__name__, "reader")
@@ -34,8 +34,8 @@ class Follower(Protocol):
     def line(self, line: str) -> Statement | None:
         """The statement on the `seconds` that end with this line; None when the line ends none.
 
-        A statement with neither MFU nor FLOP/s only begins: the next ones count from it.
-        Raises ConfigError for a statement that can't be read; the next line may be given all the same.
+        A statement with neither MFU nor FLOP/s only marks a beginning, from which the next ones count. Raises
+        ConfigError for an unreadable statement; the caller may go on with the next line.
         """
 
 

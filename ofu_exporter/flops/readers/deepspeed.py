@@ -16,7 +16,7 @@ _AMOUNTS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _STEP = re.compile(r"Profile Summary at step (\d+)")
 _LONGEST = 200
-"""Most lines of a summary, with those that other ranks print between them."""
+"""Most lines of a summary, including lines that other ranks print in between."""
 _NOTES = (
     "the backward pass is assumed to be twice the forward",
     "attention is counted in full, whether causal or not",
@@ -48,7 +48,7 @@ class Follower:
         self._lines: list[str] = []
 
     def line(self, line: str) -> Statement | None:
-        """The statement of a summary on its one iteration, when its last line is there.
+        """The statement of a summary about its one iteration, once its last line is read.
 
         Raises ConfigError for a summary that lacks the forward FLOPs or latencies, or has no end.
         """

@@ -34,7 +34,7 @@ def follow(job: JobFacts) -> Follower:
 
 
 class Follower:
-    """Remembers the last logged iteration, since a line stands for all iterations after that one (--log-interval)."""
+    """Remembers the last logged iteration, because a line covers all iterations since then (--log-interval)."""
 
     def __init__(self, job: JobFacts) -> None:
         self._job = job
@@ -43,7 +43,7 @@ class Follower:
     def line(self, line: str) -> Statement | None:
         """The statement of a line: elapsed time per iteration x iterations since the line before.
 
-        The first line, and one after a restart from an earlier iteration, stands for one iteration.
+        The first line, and one after a restart from an earlier iteration, counts for one iteration.
         Raises ConfigError for a line whose value is no number.
         """
         one = _line(line, self._job)

@@ -49,7 +49,7 @@ class Follower:
         self._total: Statement | None = None
 
     def line(self, line: str) -> Statement | None:
-        """FLOPs and seconds since the object before. The first object, and one after a restart, only begins.
+        """FLOPs and seconds since the last object. The first object, and one after a restart, only mark a beginning.
 
         Raises ConfigError for an object that can't be read.
         """

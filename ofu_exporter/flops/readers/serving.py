@@ -2,7 +2,7 @@
 
 vLLM has the counter with --enable-mfu-metrics (`v1/metrics/perf.py`), SGLang with its own metrics. It counts forward
 passes since the start of an engine, estimated from shapes, for one of the engine's GPUs. So a rate needs two pages, and
-engines side by side are averaged, not summed. The counter may be there and never move where a backend doesn't fill it.
+engines side by side are averaged, not summed. If a backend doesn't fill the counter, it exists but never moves.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def between(before: str, after: str, seconds: float, job: JobFacts) -> list[Stat
     """FLOP/s and MFU of each engine between two pages that are `seconds` apart.
 
     Raises ConfigError when nothing can be compared: no time between them, no engine on both, or a
-    counter that went back (the engine was started anew).
+    counter that went back (the engine was restarted).
     """
     if not seconds > 0:
         raise ConfigError(f"seconds: {seconds!r} is not above 0")

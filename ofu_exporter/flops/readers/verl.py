@@ -28,7 +28,7 @@ _PHASES = {
     "actor_infer": "timing_s/old_log_prob",
     "ref": "timing_s/ref",
 }
-"""The part of a step that an MFU is over: the workers divide by that part's time, not by the step's."""
+"""The part of a step that an MFU covers: the workers divide by that part's time, not by the step's."""
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
@@ -73,10 +73,10 @@ def _whole_step(parts: list[Statement], times: dict[str, float]) -> Statement:
             weighted[part.name] = part.mfu * own
     if not weighted:
         names = ", ".join(f"`{_PHASES.get(part.name, 'a time')}`" for part in parts)
-        raise ConfigError(f"verl step: {names} is missing, the time that the MFU is over")
+        raise ConfigError(f"verl step: {names} is missing, the time that the MFU covers")
     if not any(weighted.values()):
         raise ConfigError(
-            "verl step: MFU is 0, which verl says where it knows not the GPU or model"
+            "verl step: MFU is 0, which verl prints if it does not know the GPU or the model"
         )
     left = sorted({part.name for part in parts} - {*weighted})
     notes = [*parts[0].notes, *(f"{name} has no time and is left out" for name in left)]

@@ -117,7 +117,7 @@ def _side(lengths: Mapping[str, int]) -> int:
 
 
 def _conditions(module: Any, names: Any, lengths: Mapping[str, int]) -> dict[str, Any]:
-    """What stands beside latent and prompt: pooled texts, guidance, positions, classes."""
+    """The inputs besides latent and prompt: pooled texts, guidance, positions, classes."""
     config = module.config
     made = _sizes(names, config, lengths)
     if "pooled_projections" in names:

@@ -26,10 +26,11 @@ PRODUCTS = listed(
     rnn tensordot vdot
     """
 )
-"""Words in the names of operators that multiply; one of these that torch's counter doesn't know is named."""
+"""Words in the names of operators that multiply. An operator with such a name that torch's counter doesn't know is
+reported."""
 FORWARD_ALONE = "count with forward only"
 WHOLE = "Global"
-"""What torch's counter calls the sum over all modules."""
+"""The name that torch's counter gives to the sum over all modules."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,16 @@ class Uncounted(TorchDispatchMode):
         self.known, self.names = known, set[str]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one operator, and keep its name where it goes uncounted."""
+        """Run one operator, and keep its name if it is not counted."""
         if func._overloadpacket not in self.known and _multiplies(func):
             self.names.add(str(func._overloadpacket))
         return func(*args, **(kwargs or {}))
 
 
 class Untracked:
-    """Stands in the place of torch's tracker of modules: everything belongs to the whole.
+    """Replaces torch's tracker of modules: everything belongs to the whole model.
 
-    The tracker fails at parts of parameters that are handed to a module in a forward pass alone (DeBERTa).
+    The tracker fails in a forward-only pass if a module is given parts of parameters as inputs (DeBERTa).
     """
 
     parents = frozenset({WHOLE})
@@ -83,7 +84,7 @@ class Untracked:
 
 
 def _multiplies(func: Any) -> bool:
-    """Whether an operator may be a product: by its name, or because nobody but its library knows."""
+    """Whether an operator may be a product: by its name, or because only its library knows."""
     library, _, name = str(func._overloadpacket).partition(".")
     if library not in {"aten", "prims", "prim", "profiler", "inductor"}:
         return True
@@ -105,7 +106,7 @@ def _added_vector_flops(added: Any, one: Sequence[int], *others: Any, out_shape:
 def _grouped_flops(
     one: Sequence[int], other: Sequence[int], *rest: Any, out_shape: Any = None, **named: Any
 ) -> int:
-    """FLOPs of grouped products: every row meets one group's matrix, or every group's rows are summed over."""
+    """FLOPs of grouped products: every row meets one group's matrix, or the rows of each group are summed over."""
     return 2 * prod(one) * other[-1]
 
 
@@ -121,9 +122,9 @@ MORE = {
 def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     """What torch executes of a module on inputs: a tuple of arguments, or named ones.
 
-    The module may lie on the meta device (`with torch.device("meta"): ...`), where its size costs no memory and its
-    passes cost no time. The backward pass begins at `loss` where the output has one, else at the first output
-    that has a gradient. Attention runs every pair of query and key, as kernels without fusion do.
+    The module may be on the meta device (`with torch.device("meta"): ...`), where its size costs no memory and its
+    passes cost no time. The backward pass begins at `loss` if the output has one, otherwise at the first output that
+    has a gradient. Attention runs every pair of query and key, as kernels without fusion do.
 
     Raises ConfigError where the output has no gradient or the backward pass fails, and what the module raises.
     """
@@ -182,7 +183,7 @@ def _start(output: Any) -> Any:
 
 
 def _plain(output: Any) -> Any:
-    """The values of an output that is a class of a library's own."""
+    """The values of an output that is an object of the library."""
     return [*output.values()] if isinstance(output, Mapping) else output
 
 

@@ -1,4 +1,4 @@
-"""Builds the model of a configuration without weights, as transformers or diffusers build it."""
+"""Builds the model of a configuration without weights, with transformers or diffusers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def executed_of(
 ) -> Executed:
     """What torch executes of one sample of the model of a configuration.
 
-    Raises ConfigError where the library is missing or does not know the model, or where the model can't be run
-    without weights; the text says why.
+    Raises ConfigError if the library is missing or does not know the model, or if the model can't be run without
+    weights; the text says why.
     """
     module = built(config)
     with ShapesOnly():
@@ -133,7 +133,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _of_type(library: Any, config: Any) -> Any:
-    """The class that a kind of configuration belongs to: with a head over the vocabulary where there is one."""
+    """The class for a kind of configuration, with a head over the vocabulary if there is one."""
     for name in (
         "AutoModelForCausalLM",
         "AutoModelForImageTextToText",
@@ -147,7 +147,7 @@ def _of_type(library: Any, config: Any) -> Any:
 
 
 def plain_kernels(config: Any) -> None:
-    """Choose kernels that run as products which the counter knows, in a configuration and those inside it."""
+    """Choose kernels made of products that the counter knows, in a configuration and its inner ones."""
     config._attn_implementation = "eager"
     for inner in (
         config,
@@ -161,7 +161,7 @@ def plain_kernels(config: Any) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """A library's own remarks are not printed between our lines."""
+    """Keep a library's own messages from being printed between our lines."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         yield

@@ -1,4 +1,4 @@
-"""Makes the images and videos of one sample for a model of transformers: pixels, patches or tiles, as it wants them."""
+"""Makes the images and videos of one sample for a model of transformers, as pixels, patches or tiles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from ofu_exporter.errors import ConfigError
 
 USUAL = 224
-"""Pixels to a side of an image where nothing says it."""
+"""Pixels per side of an image if the configuration does not say."""
 TOKENS, IMAGE, IMAGES, FRAMES = "tokens", "image", "images", "frames"
 IMAGE_TOKENS = {"image_token_id", "image_token_index"}
 """Fields of models whose texts have images in them."""
@@ -26,7 +26,7 @@ def length(given: Mapping[str, int], stream: str) -> int:
 
 
 def pixels(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
-    """The images and what describes them: `images` of the configuration's size, or `image` patches of one image."""
+    """The images and their descriptions: `images` of the configuration's size, or `image` patches of one image."""
     config, names = module.config, {*inspect.signature(module.forward).parameters}
     vision = getattr(config, "vision_config", None) or config
     for name in ("image_grid_thw", "grid_thw"):
@@ -50,7 +50,7 @@ def _timm_size(module: Any) -> Any:
 
 
 def _sized(config: Any, vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
-    """One image of as many patches as are given, and its height and width (Mistral 3)."""
+    """One image with the given number of patches, and its height and width (Mistral 3)."""
     height, width = (side * vision.patch_size for side in _sides(config, vision, given))
     image = torch.zeros(1, _channels(vision), height, width, device="meta")
     return {"pixel_values": image, "image_sizes": torch.tensor([[height, width]], device="cpu")}
@@ -66,7 +66,7 @@ def _plain(
         return {"pixel_values": _frames(vision, given)}
     number = given.get(IMAGES, 1)
     shape = (number, _channels(vision), height, width)
-    if "pixel_attention_mask" in names:  # such a model asks which images are more than padding
+    if "pixel_attention_mask" in names:  # such a model checks which images are not just padding
         return {"pixel_values": torch.ones(1, *shape, device="cpu")}
     return {"pixel_values": torch.zeros(shape, device="meta")}
 
@@ -102,7 +102,7 @@ def _merge(*configs: Any) -> int:
 
 
 def _sides(config: Any, vision: Any, given: Mapping[str, int]) -> tuple[int, int]:
-    """The patches to a side of one image, nearly square, whose sides are whole merged patches."""
+    """The patches per side of one image, nearly square, with sides of whole merged patches."""
     merge, patches = _merge(config, vision), length(given, IMAGE)
     units, rest = divmod(patches, merge**2)
     if rest or not units:
@@ -114,7 +114,7 @@ def _sides(config: Any, vision: Any, given: Mapping[str, int]) -> tuple[int, int
 
 
 def _grid(vision: Any, given: Mapping[str, int], name: str, names: set[str]) -> dict[str, Any]:
-    """The patches of one image in a row, and its sides."""
+    """The patches of one image in sequence, and its sides."""
     height, width = _sides(vision, vision, given)
     shape: tuple[int, ...] = (_channels(vision), vision.patch_size, vision.patch_size)
     if not hasattr(vision, "merge_kernel_size"):  # Kimi's patches keep their sides
@@ -170,7 +170,7 @@ def _placed_alone(vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _tiles(config: Any, vision: Any) -> dict[str, Any]:
-    """One image as large as the first grid of tiles, and a tile that is the whole of it made small."""
+    """One image as large as the first grid of tiles, and a tile with a small copy of the whole image."""
     height, width = config.image_grid_pinpoints[0]
     size = vision.image_size
     number = 1 + -(-height // size) * -(-width // size)
@@ -181,7 +181,8 @@ def _tiles(config: Any, vision: Any) -> dict[str, Any]:
 
 
 def _tiled(vision: Any, given: Mapping[str, int]) -> dict[str, Any]:
-    """Images of as many tiles as the model takes at most, which the whole text attends to (Llama 3.2 Vision)."""
+    """Images with the largest number of tiles that the model takes; the whole text attends to them (Llama 3.2
+    Vision)."""
     number, tiles, size = given.get(IMAGES, 1), vision.max_num_tiles, vision.image_size
     ones = {"dtype": torch.long, "device": "cpu"}
     shape = (1, number, tiles, _channels(vision), size, size)
@@ -199,7 +200,7 @@ MAKERS: dict[str, Callable[[Any, Mapping[str, int]], dict[str, Any]]] = {
     "pixel_position_ids": _placed_alone,
     "aspect_ratio_ids": _tiled,
 }
-"""Who makes the images of a class, by an argument that only such classes take."""
+"""The function that makes the images for a class, by an argument that only such classes take."""
 
 
 def video(module: Any, given: Mapping[str, int]) -> dict[str, Any]:
@@ -217,10 +218,10 @@ def _frames(vision: Any, given: Mapping[str, int]) -> Any:
 
 
 def features_of(module: Any, inputs: Mapping[str, Any], kind: str) -> int:
-    """How many features the model makes of its images, videos or sounds, by running the part that makes them."""
+    """The number of features that the model makes of its images, videos or sounds, found by running that part."""
     name = f"get_{kind}_features"
     maker = getattr(module, name, None) or getattr(getattr(module, "model", None), name, None)
-    if maker is None:  # the text attends to images that are not in it
+    if maker is None:  # the images are not part of the text that attends to them
         return 1
     wanted = inspect.signature(maker).parameters
     found = maker(**{name: value for name, value in inputs.items() if name in wanted})

@@ -1,8 +1,8 @@
 """Runs a model whose weights have shapes and no values, together with small integers that have values.
 
-Weights lie on torch's meta device, so a model of any size runs in little memory. But models also ask integers for
-their values: the sides of an image, which tokens are an image's, where a sequence ends. So integers and masks stay on
-the CPU, and an operator that meets a tensor without values takes the shapes of all.
+Weights are on torch's meta device, so a model of any size needs little memory. But models also read the values of
+integers: the sides of an image, which tokens belong to an image, where a sequence ends. So integers and masks stay on
+the CPU. An operator with at least one input without values works on shapes only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEPT_VALUES = 1 << 22
 
 aten = torch.ops.aten
 CHOICES = {aten.topk.default, aten.sort.default, aten.sort.stable, aten.argmax.default}
-"""Operators whose integers depend on values: to which experts a token goes."""
+"""Operators whose integer results depend on values, such as the experts of a token."""
 EVERYWHERE = "a mask that depends on values was taken to let everything through"
 FROM_LISTS = {torch.tensor, torch.as_tensor}
 WITH_MASKS = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
@@ -42,7 +42,7 @@ class ListsKeepValues(TorchFunctionMode):
 
 
 class ShapesOnly(TorchDispatchMode):
-    """The mode in which tensors with and without values meet. `notes` says where a value had to be chosen."""
+    """A torch mode for tensors with and without values. `notes` says where a value had to be chosen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class ShapesOnly(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Run one operator. Raises what torch raises where a value is asked for that is not there."""
+        """Run one operator. Raises torch's error if the model reads a value that does not exist."""
         named = _integers_keep_values(func, args, dict(kwargs or {}))
         tensors = [leaf for leaf in pytree.tree_leaves((args, named)) if _is_tensor(leaf)]
         if not any(tensor.is_meta for tensor in tensors):
@@ -84,10 +84,12 @@ class ShapesOnly(TorchDispatchMode):
         if named.get("device") is not None:
             named["device"] = torch.device(
                 "meta"
-            )  # what has no values can't be copied to a place with values
+            )  # a tensor without values can't be copied to a device with values
         result = func(*shaped, **named)
         if func in CHOICES and tensors[0].is_floating_point():
-            self.notes.add("tokens were sent to experts evenly, where values would have chosen")
+            self.notes.add(
+                "tokens were sent to experts evenly, because the values that would choose are missing"
+            )
             return _chosen(func, args[0], result, named, args)
         return result
 
@@ -102,7 +104,7 @@ def _shape(value: Any) -> Any:
 
 
 def _integers_keep_values(func: Any, args: Any, named: dict[str, Any]) -> dict[str, Any]:
-    """The named arguments, without the meta device where a new tensor is of integers."""
+    """The named arguments, without the meta device for a new tensor of integers."""
     device = named.get("device")
     if device is None or torch.device(device).type != "meta":
         return named
@@ -119,7 +121,7 @@ def _integers_keep_values(func: Any, args: Any, named: dict[str, Any]) -> dict[s
 
 
 def _with_values(func: Callable[..., Any], args: Any, named: dict[str, Any]) -> Any:
-    """The result of an operator on values, or its shape alone where the values would be too many."""
+    """The result of an operator on values, or only its shape if there would be too many values."""
     given = [leaf.numel() for leaf in pytree.tree_leaves((args, named)) if _is_tensor(leaf)]
     if sum(given) ** 2 > KEPT_VALUES and given:
         shaped, shaped_named = pytree.tree_map(_shape, (args, named))
@@ -148,7 +150,7 @@ def _everywhere(values: Any) -> Any:
 
 
 def _positions(indices: Any) -> list[Any]:
-    """The indices, with the positions that a mask lets through in the place of the mask."""
+    """The indices, with each mask replaced by the positions that it lets through."""
     found: list[Any] = []
     for index in indices:
         if _is_tensor(index) and _is_unknown_mask(index):
@@ -162,7 +164,7 @@ def _positions(indices: Any) -> list[Any]:
 
 
 def _chosen(func: Any, values: Any, result: Any, named: dict[str, Any], args: Any) -> Any:
-    """The result, with integers that choose every possibility equally often."""
+    """The result, with integers that select every possibility equally often."""
     chosen = result if func is aten.argmax.default else result[1]
     if chosen.numel() > KEPT_VALUES or not values.dim():
         return result

@@ -24,7 +24,7 @@ from ofu_exporter.flops.trace.sound_inputs import AUDIO, features, waveform, wit
 
 SOURCE, TARGET = "source", "target"
 KINDS = ("image", "video", "audio")
-"""What tokens of a text may stand for, in the order of transformers' mm_token_type_ids."""
+"""The inputs that tokens of a text may stand for, in the order of transformers' mm_token_type_ids."""
 
 
 def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _needed(names: Mapping[str, Any], name: str) -> bool:
 
 
 def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Ids of a text, and which of them are images': as many as the model makes features of them."""
+    """Ids of a text, and which of them stand for images: one for each feature that the model makes of them."""
     config = module.config
     special = {value for each in with_inner(config) for value in _token_ids(each)}
     plain = next(number for number in range(3, 10**6) if number not in special)

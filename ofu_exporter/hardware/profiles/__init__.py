@@ -1,4 +1,4 @@
-"""Reads what a profiler recorded of the kernels on tensor pipes, in any of the formats that lie here.
+"""Reads what a profiler recorded of kernels on tensor pipes, in any format that has a module here.
 
 A reader is one module in this package; its file name is the format's name. It has three public names:
 
@@ -25,7 +25,7 @@ from ofu_exporter.support.registry import Registry
 
 HEAD_BYTES = 1 << 16
 TEXT = "utf-8-sig"
-"""Some programs put a mark before the first byte."""
+"""This encoding skips the byte order mark that some programs write."""
 
 NO_SHAPE = "the file has no shapes"
 
@@ -38,14 +38,14 @@ _TENSOR = re.compile(
 )
 _NOT_TENSOR = re.compile(
     r"simt|(?<![a-z0-9])[sdc]gemm_|sgemm|gemv|splitkreduce|f32f32_f32f32_f32|norm|softmax|rotary"
-    r"|triton_(?:poi|red|per)_",  # generated for what surrounds a product, and named after it
+    r"|triton_(?:poi|red|per)_",  # generated for the operations around a product, and named after it
     re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """Launches of one kernel that compute the same."""
+    """Launches of one kernel that compute the same product."""
 
     kernel: str
     """The kernel's name, as the profiler shows it."""
@@ -101,7 +101,7 @@ def read(path: Path) -> Profile:
         if reader.recognises(head):
             return reader.read(path)
     known = "; ".join(f"{name}: {load(name).MADE_BY}" for name in names())
-    raise ConfigError(f"{path} is no profile of a known format; known: {known}")
+    raise ConfigError(f"{path} is not a profile in a known format; known: {known}")
 
 
 def has_row(head: bytes, is_wanted: Callable[[list[str]], bool]) -> bool:
@@ -115,7 +115,10 @@ def has_row(head: bytes, is_wanted: Callable[[list[str]], bool]) -> bool:
 @contextmanager
 def rows(path: Path) -> Iterator[Iterator[list[str]]]:
     """The rows of a file of comma-separated values. Raises ConfigError, which names the file."""
-    with naming(path, csv.Error), path.open(newline="", encoding=TEXT, errors="replace") as file:
+    with (
+        file_errors(path, csv.Error),
+        path.open(newline="", encoding=TEXT, errors="replace") as file,
+    ):
         yield csv.reader(file)
 
 
@@ -129,8 +132,8 @@ def amount(path: Path, text: str) -> float:
 
 
 @contextmanager
-def naming(path: Path, *failures: type[Exception]) -> Iterator[None]:
-    """Raise ConfigError, which names the file, for OSError and the other failures that make a file unreadable."""
+def file_errors(path: Path, *failures: type[Exception]) -> Iterator[None]:
+    """Turn OSError and other errors of an unreadable file into a ConfigError that names the file."""
     expected: tuple[type[Exception], ...] = (OSError, *failures)
     try:
         yield
@@ -147,7 +150,7 @@ def on_tensor_pipe(kernel: str) -> bool:
 
 
 class Tally:
-    """Adds launches up as they are read, so that memory holds kinds of launches, not launches."""
+    """Sums launches while they are read, so that memory holds kinds of launches and not every launch."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, Gemm | None, str], _Sum] = {}

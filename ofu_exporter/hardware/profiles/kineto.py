@@ -1,7 +1,8 @@
 """Reads a trace of PyTorch's profiler (Kineto): kernels, and the operators that launched them with their shapes.
 
-A kernel carries the id of the operator that was running when it was launched (`External id`), or else that of the
-launch (`correlation`), which carries the operator's. The operator's `Input Dims` are there with `record_shapes=True`.
+A kernel has the id of the operator that was running when it was launched (`External id`), or else the id of the
+launch (`correlation`), which in turn has the operator's. The operator's `Input Dims` are there with
+`record_shapes=True`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from ofu_exporter.hardware import tiles
-from ofu_exporter.hardware.profiles import Profile, Tally, naming, on_tensor_pipe
+from ofu_exporter.hardware.profiles import Profile, Tally, file_errors, on_tensor_pipe
 from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
 from ofu_exporter.support.json_stream import members
 
@@ -62,7 +63,7 @@ def recognises(head: bytes) -> bool:
 def read(path: Path) -> Profile:
     """The profile in a trace. Raises ConfigError, which names the file."""
     trace = _Trace()
-    with naming(path, ValueError, EOFError, zlib.error):
+    with file_errors(path, ValueError, EOFError, zlib.error):
         for event in _members(path):
             trace.take(*event)
         if missing := trace.without_operator():
@@ -84,7 +85,8 @@ def _opened(path: Path) -> TextIO:
 
 
 def _operators_of(path: Path, correlations: set[int]) -> Iterator[tuple[int, int]]:
-    """The operators of some launches. The file is read a second time, so that the first need not keep every launch."""
+    """The operators of some launches. The file is read a second time, so that the first pass does not have to keep
+    every launch."""
     for name, event in _members(path):
         if name == EVENTS and isinstance(event, dict) and event.get("cat") in _LAUNCHES:
             arguments = _arguments(event)
@@ -164,7 +166,7 @@ class _Trace:
             self._tally.add(name, seconds)
             return
         arguments = _arguments(event)
-        name = self._names.setdefault(name, name)  # one copy of each, however often it is launched
+        name = self._names.setdefault(name, name)  # one copy of each name for all of its launches
         ids = _number(arguments, *_IDS), _number(arguments, "correlation")
         self._kernels.append(_Kernel(name, seconds, *ids))
 
@@ -175,7 +177,7 @@ def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _number(arguments: Mapping[str, Any], *names: str) -> int | None:
-    """The number under the first name that is there; 0 means none."""
+    """The number under the first of the names that exists; 0 means none."""
     found = next((arguments[name] for name in names if name in arguments), None)
     return found if isinstance(found, int) and found else None
 

@@ -1,7 +1,8 @@
-"""Reads a table of Nsight Compute: what the hardware counted in each launch; it has no shapes.
+"""Reads a table of Nsight Compute, which has the hardware's counts for each launch and no shapes.
 
-`sm__ops_path_tensor_src_bf16_dst_fp32.sum` and its like are FLOPs run by the tensor pipes, by operands and sum. Counts
-of instructions (`sm__inst_executed_pipe_tensor...`) aren't used: instructions differ in how much work they are.
+Metrics such as `sm__ops_path_tensor_src_bf16_dst_fp32.sum` count the FLOPs of the tensor pipes, by the types of
+operands and sum. Counts of instructions (`sm__inst_executed_pipe_tensor...`) aren't used, because instructions differ
+in their FLOPs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ KERNEL, METRIC, VALUE, UNIT = "Kernel Name", "Metric Name", "Metric Value", "Met
 TIME = "gpu__time_duration.sum"
 SECONDS = {"second": 1.0, "msecond": 1e-3, "usecond": 1e-6, "nsecond": 1e-9}
 SCALED = ("K", "M", "G", "T", "P")
-"""First letters of units that are thousands or more of another unit."""
+"""First letters of units with a decimal prefix, such as thousands or millions."""
 SECONDS |= {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 _FLOPS = re.compile(
@@ -59,7 +60,7 @@ def _is_heading(row: list[str]) -> bool:
 
 def _launches(rows: Iterator[list[str]]) -> Iterator[tuple[str, Metrics]]:
     """Kernel and metrics of each launch. A launch is one row or, in the longer form, a row for each metric."""
-    heading = next(filter(_is_heading, rows))  # the program's own output may stand before it
+    heading = next(filter(_is_heading, rows))  # the program's own output may come before it
     named = (dict(zip(heading, row, strict=False)) for row in rows if len(row) == len(heading))
     if METRIC in heading:
         for _, group in groupby(named, lambda row: (row["ID"], row[KERNEL])):
@@ -67,7 +68,7 @@ def _launches(rows: Iterator[list[str]]) -> Iterator[tuple[str, Metrics]]:
             of_each = {row[METRIC]: (row[VALUE], row.get(UNIT, "")) for row in metrics}
             yield metrics[0][KERNEL], of_each
         return
-    units: Mapping[str, str] = next(named, {})  # the units stand in the row below the names
+    units: Mapping[str, str] = next(named, {})  # the row below the names has the units
     for row in named:
         yield row[KERNEL], {name: (value, units.get(name, "")) for name, value in row.items()}
 
@@ -82,7 +83,7 @@ def _seconds(path: Path, metrics: Metrics) -> float:
 
 
 def _flops(path: Path, metrics: Metrics) -> dict[str, int]:
-    """FLOPs by precision. Where the file has a counter and also the parts that it sums up, the sum counts."""
+    """FLOPs by precision. If the file has both a sum and its parts, the sum is used."""
     found: dict[str, dict[tuple[str, str], int]] = {}
     for name, (value, unit) in metrics.items():
         match = _FLOPS.match(name)
@@ -106,7 +107,8 @@ def _total(parts: Mapping[tuple[str, str], int]) -> int:
 
 
 def _whole(path: Path, name: str, text: str, unit: str) -> int:
-    """A count. A count in thousands or millions has lost digits, and a point may be another language's comma."""
+    """A whole count. A count in thousands or millions has lost digits, and a point may be another language's
+    comma."""
     value = amount(path, text)
     if unit[:1] in SCALED or not value.is_integer():
         raise ConfigError(

@@ -22,7 +22,7 @@ def read(path: Path) -> Profile:
     """The profile in a table. Raises ConfigError, which names the file."""
     tally = Tally()
     with rows(path) as found:
-        heading = next(filter(_is_heading, found))  # notices of nsys may stand before it
+        heading = next(filter(_is_heading, found))  # notices of nsys may come before it
         name, time = heading.index(NAME), heading.index(next(t for t in TIMES if t in heading))
         number = heading.index("Instances") if "Instances" in heading else None
         for row in found:

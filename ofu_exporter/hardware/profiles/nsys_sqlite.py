@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware.profiles import NO_SHAPE, Profile, Tally, naming
+from ofu_exporter.hardware.profiles import NO_SHAPE, Profile, Tally, file_errors
 
 MADE_BY = "nsys export --type sqlite report.nsys-rep"
 
@@ -30,7 +30,7 @@ def read(path: Path) -> Profile:
     """The profile in an export. Raises ConfigError, which names the file."""
     tally = Tally()
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
-    with naming(path, sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as database:
+    with file_errors(path, sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as database:
         tables = {name for (name,) in database.execute(_TABLES)}
         if "CUPTI_ACTIVITY_KIND_KERNEL" not in tables:
             raise ConfigError(f"{path} has no kernels: profile with nsys profile --trace=cuda")

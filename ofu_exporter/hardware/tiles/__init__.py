@@ -1,4 +1,4 @@
-"""Computes what a matrix product costs in whole tiles, which the name of its kernel describes.
+"""Computes the FLOPs of a matrix product in whole tiles, whose sizes are part of the kernel's name.
 
 A grammar of kernel names is one module in this package; its file name is the family's name. It has two public names:
 
@@ -121,7 +121,7 @@ def cost(kernel: Kernel, gemms: Sequence[Gemm]) -> Cost:
     """
     theoretical = sum(gemm.theoretical_flops for gemm in gemms)
     if not theoretical:
-        raise ConfigError("the sides of the product make no FLOPs: one is 0")
+        raise ConfigError("the product has no FLOPs: one of its sides is 0")
     return Cost(
         tuple(kernel.effective(gemm) for gemm in gemms),
         sum(kernel.executed_flops(gemm) for gemm in gemms),
@@ -160,7 +160,7 @@ def parse(name: str) -> Kernel:
         return kernel
     known = ", ".join(f"{family} ({load(family).EXAMPLE})" for family in names())
     raise ConfigError(
-        f"kernel {name!r} is of no known grammar, is 2:4 sparse or runs on no tensor pipe; known: {known}"
+        f"kernel {name!r} fits no known grammar, is 2:4 sparse or runs on no tensor pipe; known: {known}"
     )
 
 
@@ -178,7 +178,7 @@ def side(name: str) -> str:
 
 
 def number(text: str | None) -> int | None:
-    """A number in a name; None for 0 and for no number: both mean that it is chosen when the kernel is launched."""
+    """A number in a name; None for 0 or no number, which both mean that it is chosen at the launch."""
     return int(text or 0) or None
 
 

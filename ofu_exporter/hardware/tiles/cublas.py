@@ -18,7 +18,7 @@ _OPERANDS = {"bf16": "bf16", "fp16": "fp16", "tf32": "tf32", "int8": "int8"}
 
 
 def parse(name: str) -> Kernel | None:
-    """The kernel of an older cuBLAS name; None for others, `ampere_sgemm_...` without tensor pipe among them."""
+    """The kernel of an older cuBLAS name; None for others, also for `ampere_sgemm_...`, which uses no tensor pipe."""
     found = _NAME.search(name)
     if found is None:
         return None
@@ -35,7 +35,7 @@ def parse(name: str) -> Kernel | None:
 
 
 def _precision(chip: str, total: str, words: list[str]) -> str | None:
-    """Precision of the operands. Where none is named, FP32 sums are of TF32 on Ampere and of FP16 on older chips."""
+    """Precision of the operands. If none is named, FP32 sums mean TF32 operands on Ampere and FP16 on older chips."""
     named = next((_OPERANDS[word] for word in words if word in _OPERANDS), None)
     if named or total == "i":
         return named or "int8"

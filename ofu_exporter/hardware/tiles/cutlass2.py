@@ -26,11 +26,11 @@ _OPERANDS = {
     "e5m2": "fp8",
 }
 _BY_SUM = {"d": "fp64", "s": "tf32", "h": "fp16"}
-"""Precision by the type of the sum, where no operand is named: doubles, FP32 on a tensor pipe, halves."""
+"""Precision by the type of the sum, if no operand is named: FP64, FP32 on a tensor pipe, FP16."""
 
 
 def parse(name: str) -> Kernel | None:
-    """The kernel of a CUTLASS 2 name; None for others, SIMT and 2:4 sparse ones among them."""
+    """The kernel of a CUTLASS 2 name; None for others, also for SIMT and 2:4 sparse kernels."""
     found = _NAME.search(name)
     if found is None:
         return None

@@ -1,6 +1,6 @@
 """Reads names of CUTLASS 3: `cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_f16_f16_128x128x64_2x1x1_0_ttt_align8`.
 
-Behind the types of A, B, the sum, C and D are the tile, the cluster (absent, or 0, where it is chosen at the launch)
+After the types of A, B, the sum, C and D come the tile, the cluster (absent, or 0, where it is chosen at the launch)
 and the stages (0: as many as fit). A block-scaled operand has the type of its scale before its own: `ue4m3xe2m1`.
 """
 
@@ -38,7 +38,7 @@ _OPERANDS = {
 
 
 def parse(name: str) -> Kernel | None:
-    """The kernel of a CUTLASS 3 name; None for others, SIMT and 2:4 sparse ones among them."""
+    """The kernel of a CUTLASS 3 name; None for others, also for SIMT and 2:4 sparse kernels."""
     found = _NAME.search(name)
     if found is None:
         return None

@@ -1,8 +1,8 @@
 """Reads names of XMMA's kernels, such as
 `sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cgasize2x1x1_warpgroupsize1x1x1_execute_...`.
 
-The three words behind `gemm` are the types of A and B, of product and sum, and of C. `cgasize`, the cluster, is in
-some names only; before Hopper there are no clusters.
+The three words after `gemm` are the types of A and B, of product and sum, and of C. Only some names have `cgasize`,
+the cluster; before Hopper there are no clusters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reads the lines of a log that another program writes: the log grows, is rotated or truncated, or isn't there yet.
+"""Reads the lines of a log that another program writes. The log grows, and may be rotated, truncated or not exist yet.
 
-Only whole lines are returned. Lines that a file held when it was opened are old, later ones are new: the two are
-kept apart, since only the moment of a new line is known.
+Only whole lines are returned. Lines that a file held when it was opened are old, later ones are new. They are kept
+apart, because only for a new line is it known when it was written.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ofu_exporter.errors import ConfigError
 
 PIECE_BYTES = 1 << 20
 BEGINNING_BYTES = 1 << 10
-"""Two files whose first bytes, this many, are the same are one log."""
+"""Two files with the same first bytes, up to this number, count as one log."""
 LONGEST_LINE_BYTES = 1 << 20
-"""A longer line is no statement. It is dropped, so that a file without line ends needs no memory."""
+"""A longer line is dropped, because it is no statement and a file without line ends must not fill the memory."""
 
 
 class LogLine(NamedTuple):
@@ -28,7 +28,7 @@ class LogLine(NamedTuple):
 
     text: str
     is_new: bool
-    """Whether the line was written while the log was followed: about now."""
+    """Whether the line was written while the log was followed, so about now."""
 
 
 class _Splitter:
@@ -52,13 +52,13 @@ class _Splitter:
         return [line.decode("utf-8", "replace") for line in whole]
 
     def rest(self) -> list[str]:
-        """The last line, without its end, if there is one; what comes next begins a new line."""
+        """The last line if it has no end; the next text then begins a new line."""
         rest, self._rest, self._is_too_long = self._rest, b"", False
         return [rest.decode("utf-8", "replace")] if rest else []
 
 
 class LogFile:
-    """A file by its name. It may be missing, also at the start; a file that appears there is read from its start."""
+    """A file by its name. It may be missing at any time; a file that appears later is read from its start."""
 
     ended = False
     """A file never ends: more may always be written."""
@@ -93,7 +93,7 @@ class LogFile:
         """Every whole line since the last call. Raises ConfigError when the log can't be read."""
         yield from self._grown()
         if self._is_replaced():
-            yield from self._grown()  # lines that were still written to the old file
+            yield from self._grown()  # lines that were written to the old file until now
             yield from self._lines(self._splitter.rest())
             before = self._beginning()
             self.close()
@@ -115,7 +115,7 @@ class LogFile:
         if self._file is None:
             return
         at = os.lseek(self._file, 0, os.SEEK_CUR)
-        if self._size(self._file) < at:  # the file was truncated and begins anew
+        if self._size(self._file) < at:  # the file was truncated and starts again
             os.lseek(self._file, 0, os.SEEK_SET)
             self._splitter.rest()
             self._old_until = 0
@@ -126,11 +126,11 @@ class LogFile:
         return b"" if self._file is None else os.pread(self._file, BEGINNING_BYTES, 0)
 
     def _size(self, file: int) -> int:
-        with self._naming():
+        with self._file_errors():
             return os.fstat(file).st_size
 
     @contextlib.contextmanager
-    def _naming(self) -> Iterator[None]:
+    def _file_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -139,7 +139,7 @@ class LogFile:
     def _piece(self, file: int) -> bytes:
         """More of the file; no piece has both old and new lines."""
         old = self._old_until - os.lseek(file, 0, os.SEEK_CUR)
-        with self._naming():
+        with self._file_errors():
             return os.read(file, min(old, PIECE_BYTES) if old > 0 else PIECE_BYTES)
 
     def _lines(self, texts: list[str]) -> Iterator[LogLine]:
@@ -148,7 +148,7 @@ class LogFile:
             yield from (LogLine(text, is_new) for text in texts)
 
     def _is_replaced(self) -> bool:
-        """Whether another file has the name now; false while no file has it, which may be for a moment only."""
+        """Whether another file has the name now; false while there is no file, which may last only for a moment."""
         try:
             there = os.stat(self._path)
         except OSError:
@@ -159,14 +159,14 @@ class LogFile:
         return (own.st_dev, own.st_ino) != (there.st_dev, there.st_ino)
 
     def _open(self) -> None:
-        if os.path.isdir(self._path):  # False where that cannot be seen
+        if os.path.isdir(self._path):  # False if that cannot be found out
             raise ConfigError(f"cannot read {self._path}: it is a directory")
-        with self._naming(), contextlib.suppress(FileNotFoundError):
+        with self._file_errors(), contextlib.suppress(FileNotFoundError):
             self._file = os.open(self._path, os.O_RDONLY)
 
     @staticmethod
     def _line_start(file: int, size: int) -> int:
-        """Where the last line begins, so that a line that is half written is read whole."""
+        """Where the last line begins, so that a half-written line is read as a whole."""
         begin = max(0, size - LONGEST_LINE_BYTES)
         end = os.pread(file, size - begin, begin).rfind(b"\n")
         return size if end < 0 and begin else begin + end + 1

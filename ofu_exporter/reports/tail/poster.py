@@ -1,6 +1,6 @@
-"""Posts the reports of a log one after the other, and hands the agent's answers on.
+"""Posts the reports of a log one after the other, and passes the agent's answers on.
 
-Unlike a training loop, a tail may wait: no report is dropped because the one before it is still on its way.
+Unlike a training loop, `tail` may wait, so no report is dropped because the last one is still being sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Poster:
         on_answer: Callable[[dict[str, Any]], None],
         say: Callable[[str], None],
     ) -> None:
-        """`facts` go into every report. `on_answer` gets the answer to each accepted one, `say` each trouble once."""
+        """`facts` are part of every report. `on_answer` gets each answer of an accepted report, `say` each kind of
+        problem once."""
         self._channel = channel
         self._token = token
         self.facts = dict(facts)
@@ -68,7 +69,9 @@ class Poster:
 
     def _post(self, report: IntervalReport) -> None:
         body = {**self.facts, **report.values, "start": report.start, "end": report.end}
-        if "mfu" in report.values:  # the framework says what it is: no size makes it a percentage
+        if (
+            "mfu" in report.values
+        ):  # the framework defines it as a ratio, so even a large value is not a percentage
             body["mfu"] = quantities.written(report.values["mfu"])
         if report.step is not None:
             body["step"] = report.step
@@ -98,7 +101,7 @@ class Poster:
             )
         else:
             self._trouble(
-                "failed", f"{self._channel.where} answers {answer.status}; is it the agent?"
+                "failed", f"{self._channel.where} answers {answer.status}: is this the agent?"
             )
 
     def _trouble(self, outcome: str, detail: str, kind: tuple[object, ...] = ()) -> None:

@@ -1,8 +1,8 @@
-"""Makes reports of the statements in a training log, each with the interval that it is about.
+"""Makes reports from the statements in a training log, each with the interval that it covers.
 
-The interval of a statement ends when its line was written: at the line's own time stamp where that is plausible, else
-now if the line is new. It is as long as the iterations took, and never begins before the end of the interval before
-it. A statement too short for a counter of the hardware is averaged with the next.
+The interval of a statement ends when its line was written: at the line's own time stamp if that is plausible,
+otherwise now if the line is new. It is as long as the iterations took, and never begins before the end of the last
+interval. A statement too short for a counter of the hardware is averaged with the next.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ofu_exporter.reports.tail.lines import LogLine
 OLDEST_SECONDS = 600.0
 """The agent compares no report that ended longer ago."""
 SKEW_SECONDS = 2.0
-"""Most that a stamp may be in the future: it is rounded, and another host's clock may have made it."""
+"""Most that a time stamp may be in the future: it is rounded, and may be from another host's clock."""
 SHORTEST_SECONDS = 0.1
 """An interval must be as long as the shortest window of a counter."""
 
@@ -32,7 +32,7 @@ _STAMP = re.compile(
     r"\b(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?"
 )
 _STAMP_WITHIN = 200
-"""Characters at the beginning of a line, within which a time stamp has to stand."""
+"""A time stamp must be within this number of characters at the beginning of a line."""
 
 
 class Drop(str, Enum):
@@ -76,7 +76,7 @@ class LogTail:
     ) -> None:
         """With the framework `auto`, the first line that is a statement decides.
 
-        `say` gets every kind of trouble once. Raises ConfigError for a framework that is not known.
+        `say` gets every kind of problem once. Raises ConfigError for an unknown framework.
         """
         names = readers.log_names() if framework == "auto" else (framework,)
         self._followers = {name: readers.follower(name, job) for name in names}
@@ -114,12 +114,12 @@ class LogTail:
         if self._until is not None and self._until > self._clock() + SKEW_SECONDS:
             self._until = None  # this host's clock was set back
         if self._until is not None and self._until > end + SKEW_SECONDS:
-            self._drop(Drop.REPEATED, f"written before what was said last: {_short(line.text)}")
+            self._drop(Drop.REPEATED, f"written before the last statement: {_short(line.text)}")
             return None
         seconds = self._since(end) if statement.seconds is None else statement.seconds
         if seconds is None:
             self._until = end
-            self._drop(Drop.NO_LENGTH, f"says not how long it took: {_short(line.text)}")
+            self._drop(Drop.NO_LENGTH, f"does not say how long it took: {_short(line.text)}")
             return None
         value = statement.mfu if statement.mfu is not None else (rate or 0.0) / 1e12
         return self._mean(_ShortStatements(value * seconds, seconds), end, statement)
@@ -139,13 +139,13 @@ class LogTail:
         return TailReport(start, end, statement.step, mfu, tflops)
 
     def _since(self, end: float) -> float | None:
-        """Seconds since the statement before, also where that one is held back."""
+        """Seconds since the last statement, even if that one is held back."""
         if self._until is None:
             return None
         return max(0.0, end - self._until - self._held.seconds)
 
     def _end(self, line: LogLine) -> float | None:
-        """When the line was written; None where that is not known, or too long ago."""
+        """When the line was written; None if that is not known or too long ago."""
         now, written = self._clock(), stamp(line.text)
         if line.is_new and written is not None and abs(now - written) <= SKEW_SECONDS:
             return now  # stamps are whole seconds, several iterations may have the same
@@ -156,7 +156,7 @@ class LogTail:
         if written is not None and written < now:
             self._drop(Drop.TOO_OLD, f"over {OLDEST_SECONDS:g} s old: {_short(line.text)}")
         else:
-            self._drop(Drop.NO_TIME, f"not known when it was written: {_short(line.text)}")
+            self._drop(Drop.NO_TIME, f"it is not known when it was written: {_short(line.text)}")
         return None
 
     def _drop(self, why: Drop, detail: str) -> None:

@@ -17,7 +17,7 @@ from ofu_exporter.values.reasons import SchedulerReason
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 SECONDS = 5.0
-"""Time for all questions over one connection together."""
+"""Time for all requests over one connection together."""
 MAX_ANSWER_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 16
 _REASONS = {
@@ -27,7 +27,7 @@ _REASONS = {
 }
 
 Get = Callable[[str], object]
-"""Asks for a path; returns the JSON of the answer, None where there is nothing of that name."""
+"""Requests a path; returns the JSON of the answer, None if there is no such object."""
 
 
 class ApiServer:
@@ -57,7 +57,7 @@ class ApiServer:
             raise SchedulerError(SchedulerReason.UNREACHABLE, f"API server: {error}") from error
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         late = threading.Event()
-        # The connection's own timeout is for each piece of an answer; this one is for all of them.
+        # The connection's own timeout is for each piece of an answer; this limit is for all pieces together.
         guard = threading.Timer(self._seconds, _cut, (connection, late))
         guard.daemon = True
         guard.start()
@@ -68,13 +68,16 @@ class ApiServer:
             connection.close()
 
     def _connection(self) -> tuple[HTTPSConnection, str]:
-        """A connection and the token. Token and authority are read each time: both are replaced while the pod lives."""
+        """A connection and the token. Token and authority are read each time, because both are replaced while the pod
+        runs."""
         host = self._environ.get("KUBERNETES_SERVICE_HOST")
         if not host:
             raise ValueError("KUBERNETES_SERVICE_HOST is not set")
         token = (self._account / "token").read_text("ascii").strip()
         if not token.isprintable():
-            raise ValueError("the token is no token")  # its text stays secret all the same
+            raise ValueError(
+                "the token file does not hold a token"
+            )  # its text is kept secret anyway
         context = ssl.create_default_context(cafile=str(self._account / "ca.crt"))
         port = int(self._environ.get("KUBERNETES_SERVICE_PORT", "443"))
         return HTTPSConnection(host, port, timeout=self._seconds, context=context), token
@@ -84,7 +87,7 @@ def _cut(connection: HTTPSConnection, late: threading.Event) -> None:
     late.set()
     if connection.sock is not None:
         with contextlib.suppress(OSError):
-            # The TLS socket's own shutdown would also dismantle the socket under its reader.
+            # The TLS socket's own shutdown would also take the socket apart while another thread reads from it.
             socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 

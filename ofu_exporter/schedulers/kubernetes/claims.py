@@ -15,7 +15,7 @@ from ofu_exporter.values.reasons import ClaimRejection
 
 
 class JobPod(NamedTuple):
-    """A pod, and its workload where that is known."""
+    """A pod, and its workload if that is known."""
 
     pod: GpuPod
     workload: Workload | None
@@ -50,7 +50,7 @@ def by_job(
     uuids: Mapping[str, str],
     rejected: Counter[str],
 ) -> list[Claim]:
-    """The claims of all jobs, sorted: kubelet lists pods in another order each time."""
+    """The claims of all jobs, sorted, because kubelet lists pods in another order each time."""
     jobs: dict[JobName, list[JobPod]] = {}
     for (namespace, pod_name), member in sorted(pods.items(), key=lambda item: item[0]):
         if member.workload is not None and member.workload.over:
@@ -72,14 +72,14 @@ def by_job(
 
 
 def _claim(job: Job, held: Iterable[HeldDevice]) -> Claim:
-    """The claim of a job on devices. One that several of its pods have is waiting only if all of them are."""
+    """The claim of a job on devices. A device of several pods is waiting only if all of these pods are."""
     names = {name for name, _ in held}
     in_use = {name for name, waits in held if not waits}
     return Claim(job, tuple(sorted(names)), waiting=frozenset(names - in_use))
 
 
 def _newest(jobs: Iterable[Sequence[JobPod]]) -> Mapping[str, float]:
-    """By device, when the last pod that holds it started; pods that do not say when do not count."""
+    """For each device, when the newest pod that holds it started; pods without a start do not count."""
     newest: dict[str, float] = {}
     for member in (member for members in jobs for member in members):
         if (started := member.started) is not None:
@@ -90,7 +90,8 @@ def _newest(jobs: Iterable[Sequence[JobPod]]) -> Mapping[str, float]:
 def _plugin_devices(
     members: Iterable[JobPod], newest: Mapping[str, float], rejected: Counter[str]
 ) -> Iterable[HeldDevice]:
-    """The devices of pods, without those of ended ones, which kubelets before 1.34 may list beside the new holder."""
+    """The devices of pods, without those of ended pods, which kubelets before 1.34 may list together with the new
+    holder."""
     for member in members:
         for name in member.pod.devices:
             started = member.started
@@ -114,7 +115,8 @@ def _claimed_devices(
     sharers: Mapping[str, list[JobName]],
     uuids: Mapping[str, str],
 ) -> Iterable[HeldDevice]:
-    """The devices from ResourceClaims. One that several jobs use is shared on purpose, and is named as a share."""
+    """The devices from ResourceClaims. A device that several jobs use is shared on purpose, and gets the name of a
+    share."""
     for member in members:
         for name in member.pod.claimed:
             among = sharers[name]
@@ -126,7 +128,7 @@ def _claimed_devices(
 def _job(scheduler: str, namespace: str, name: str, members: Sequence[JobPod]) -> Job:
     """The job that its pods describe together.
 
-    A pod of an earlier job of the same name may still be ending: the newest pod decides which job it is.
+    A pod of an earlier job with the same name may still be ending, so the newest pod decides which job it is.
     """
     workloads = [member.workload for member in members if member.workload]
     newest_first = sorted(workloads, key=lambda workload: -(workload.started or 0.0))

@@ -1,8 +1,8 @@
-"""Asks kubelet which pod has which GPU, and, if allowed, the API server which job the pod is part of.
+"""Asks kubelet which pod has which GPU, and, if allowed, asks the API server which job the pod is part of.
 
 Kubelet's pod-resources socket has the devices of every pod of this node. A pod's labels and owner, which
-only the API server has, name its job: `workloads.py` says how. Without them every pod is a job of its
-own, and so is a pod that the API server does not know.
+only the API server has, name its job: `workloads.py` says how. Without them every pod counts as a job, and so does a
+pod that the API server does not know.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Scheduler:
         return by_job(NAME, members, self._uuids, self._rejected)
 
     def close(self) -> None:
-        """Nothing to do: no connection outlives its question."""
+        """Nothing to do: each request closes its own connection."""
 
     @property
     def _asks_api(self) -> bool:
@@ -145,14 +145,14 @@ class Scheduler:
             listed = pod_resources.ask(self._options.kubelet_socket, self._finder.marks)
         except SchedulerError as error:
             if error.reason is SchedulerReason.ABSENT and self._has_answered:
-                # Kubelet makes its socket anew when it starts: the scheduler is still this node's.
+                # Kubelet makes a new socket when it starts: the node still has this scheduler.
                 raise SchedulerError(SchedulerReason.UNREACHABLE, error.detail) from error
             raise
         self._has_answered = True
         return listed
 
     def _learn_uuids(self, get: Get, wanted: bool) -> None:
-        """Read the ResourceSlices; a refusal costs nothing but the uuids."""
+        """Read the ResourceSlices. If that is refused, only the uuids are missing."""
         if not wanted or not self._options.node_name:
             return
         try:

@@ -17,7 +17,7 @@ PodName = tuple[str, str]
 
 RESOURCE = "nvidia.com/gpu"
 RESOURCE_PREFIXES = ("nvidia.com/gpu.", "nvidia.com/mig-")
-"""`nvidia.com/gpu.shared` is the device plugin's own name for shares; others rename alike."""
+"""`nvidia.com/gpu.shared` is the device plugin's own name for shares; other renamed resources have the same form."""
 _OBJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
@@ -30,13 +30,13 @@ class GpuPod:
     claimed: set[str] = field(default_factory=set)
     """Devices from ResourceClaims, by the names of NVIDIA's DRA driver."""
     shares: set[str] = field(default_factory=set)
-    """Devices of `claimed` of which the pod has a share by design."""
+    """Devices of `claimed` that are meant to be shared."""
     containers: set[str] = field(default_factory=set)
     """The containers of the pod that have these devices."""
 
 
 class GpuPods:
-    """Knows which resources are GPUs, and counts names that cannot be believed."""
+    """Knows which resources are GPUs, and counts rejected names."""
 
     def __init__(self, more_resources: Iterable[str], rejected: Counter[str]) -> None:
         self._resources = {RESOURCE, *more_resources}
@@ -44,7 +44,7 @@ class GpuPods:
 
     @property
     def marks(self) -> Collection[bytes]:
-        """Bytes of which one is in the entry of every pod that holds a GPU."""
+        """Byte strings, at least one of which is in the entry of every pod that holds a GPU."""
         names = (*self._resources, *RESOURCE_PREFIXES, dra.DRIVER)
         return tuple(name.encode() for name in names)
 

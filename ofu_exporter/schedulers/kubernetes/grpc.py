@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 MAX_REPLY_BYTES = 64 << 20
 """Most bytes of a reply. gRPC's usual 4 MiB are too few for a kubelet with many pods."""
 _WINDOW_BYTES = 1 << 20
-"""Bytes that a server may send before it needs an acknowledgement; HTTP/2's own 64 KiB cost a round trip each."""
+"""Bytes that a server may send before it needs an acknowledgement. With HTTP/2's default of 64 KiB, each 64 KiB would
+cost a round trip."""
 _RECEIVE_BYTES = 1 << 18
 _EMPTY_MESSAGE = bytes(5)
 """The head of a message that is not compressed and has no bytes."""
@@ -52,8 +53,8 @@ class GrpcReply(NamedTuple):
 class GrpcChannel:
     """A connection for a few calls, with `seconds` for all of them together.
 
-    A channel is made anew for every question. So a server that was restarted costs nothing, and nothing
-    grows with the number of calls. Everything here raises SchedulerError.
+    Every request makes a new channel. So a restart of the server does no harm, and nothing grows with the number of
+    calls. Everything here raises SchedulerError.
     """
 
     def __init__(self, path: Path, seconds: float) -> None:
@@ -177,7 +178,7 @@ class GrpcChannel:
 
 def _http2() -> H2Connection:
     try:
-        # Imported late: most nodes have no kubelet, and the library is an extra.
+        # Imported late because most nodes have no kubelet, and the library is an extra.
         from h2.config import H2Configuration  # noqa: PLC0415
         from h2.connection import H2Connection  # noqa: PLC0415
         from h2.settings import SettingCodes, Settings  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """Tells a pod that is gone from a pod that kubelet does not know yet.
 
 Kubelet answers as soon as it starts, before it has its pods from the API server; without the API server
-it knows only static ones. Whoever believes it then ends every job on the node at each restart of kubelet.
+it knows only static ones. To believe it then would end every job on the node at each restart of kubelet.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from ofu_exporter.values.reasons import SchedulerReason
 SETTLE_SECONDS = 30.0
 """How long a restarted kubelet may leave out pods that it had, after it lists the first one."""
 BLANK_SECONDS = 300.0
-"""How long a restarted kubelet may list no pods at all; no answer is believed for longer than that anyway."""
+"""How long a restarted kubelet may list no pods at all; the last answer is not believed for longer than that
+anyway."""
 
 Kubelet = tuple[int, int] | None
 """Identifies one run of kubelet; None where that is not known."""
 
 
 class KubeletRestart:
-    """Watches for a new run of kubelet: each makes its socket anew."""
+    """Watches for a new run of kubelet: each run makes a new socket."""
 
     def __init__(self, socket: Path, clock: Callable[[], float]) -> None:
         self._socket = socket
@@ -46,7 +47,7 @@ class KubeletRestart:
     def check(self, kubelet: Kubelet, pods: Set[PodName]) -> None:
         """Raises SchedulerError when pods are missing from the answer of a kubelet that has just started.
 
-        After an answer that was believed, the next one is believed as well.
+        Once an answer was believed, later ones of the same run are too.
         """
         now = self._clock()
         if self._kubelet not in (None, kubelet):

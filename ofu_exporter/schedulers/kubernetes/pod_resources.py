@@ -14,7 +14,7 @@ from ofu_exporter.values.reasons import SchedulerReason
 SECONDS = 5.0
 """How long kubelet may take to answer."""
 _METHODS = ("/v1.PodResourcesLister/List", "/v1alpha1.PodResourcesLister/List")
-"""Kubelets before 1.20 have the second only; both give the fields that are read here in the same form."""
+"""Kubelets before 1.20 have only the second; both have the same form in the fields that are read here."""
 
 _CANCELLED, _DEADLINE_EXCEEDED, _PERMISSION_DENIED = 1, 4, 7
 _RESOURCE_EXHAUSTED, _UNIMPLEMENTED, _UNAVAILABLE, _UNAUTHENTICATED = 8, 12, 14, 16
@@ -85,8 +85,8 @@ def _error(path: Path, reply: GrpcReply) -> SchedulerError:
 def decode(message: bytes, marks: Collection[bytes]) -> list[PodResources]:
     """Decode a ListPodResourcesResponse. Raises ValueError for bytes that are no protobuf.
 
-    Kubelet lists every pod of the node, in another order each time, and most have no GPU. A pod with none of
-    the marks anywhere in its bytes has no GPU, and its bytes are not decoded.
+    Kubelet lists every pod of the node, in another order each time, and most have no GPU. A pod whose bytes contain
+    none of the marks has no GPU, and is not decoded.
     """
     return [
         _pod(packed)
@@ -183,5 +183,5 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _text(value: bytes) -> str:
-    """Text of UTF-8. Other bytes become characters that are not printable, by which `is_sane` refuses them."""
+    """UTF-8 text. Other bytes become unprintable characters, which `is_sane` refuses."""
     return value.decode("utf-8", "surrogateescape")

@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 PACE_SECONDS = 10.0
 """Time between two rounds of questions."""
 HOLD_SECONDS = 10.0
-"""How long a new pod is left out until its job is known, so that the job does not change its name."""
+"""How long a new pod is left out while its job is not known, so that the job's name does not change."""
 REFRESH_SECONDS = 600.0
-"""Longest time until a pod is noticed that was made anew under its old name between two polls."""
+"""Longest time until the agent notices a pod that was replaced under the same name between two polls."""
 PENDING_SECONDS = 45.0
-"""How long it is believed that a pod has not started: it may have since, where the API server does not answer."""
+"""How long a pod counts as not started without a fresh answer of the API server; it may have started since."""
 SLOWEST_SECONDS = 300.0
 """Longest pause after failures, and the pause after a refusal."""
 
@@ -39,7 +39,7 @@ class _KnownPod:
     answered_at: float = 0.0
 
     def workload_at(self, now: float) -> Workload | None:
-        """The pod's job; that the pod has not started is not believed for long without a fresh answer."""
+        """The pod's job. Without a fresh answer, the pod does not count as waiting for long."""
         workload = self.workload
         if workload is None or not workload.pending or now - self.answered_at < PENDING_SECONDS:
             return workload
@@ -47,7 +47,7 @@ class _KnownPod:
 
 
 class Pods:
-    """The pods of this node that hold a GPU now. Never raises: a pod without a known job is a job of its own."""
+    """The pods of this node that hold a GPU now. Never raises: a pod without a known job counts as a job."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Pods:
     ) -> Mapping[PodName, Workload | None]:
         """The job of each pod; None where it is not known. A pod whose job may be known soon is left out.
 
-        `ask` is whether to ask the API server; `more` may ask it for more in the same round of questions.
+        `ask` = whether to ask the API server; `more` can make further requests in the same round.
         """
         now = self._clock()
         before = self._known
@@ -105,7 +105,7 @@ class Pods:
         self._failures = 0
 
     def _take_answer(self, pod: _KnownPod, document: object, now: float) -> None:
-        """Note the answer on one pod. No document, or one that is no pod, leaves what was known before."""
+        """Note the answer about one pod. A missing document, or one that is not a pod, changes nothing."""
         try:
             workload = None if document is None else self._read(document)
         except ValueError:
@@ -117,7 +117,7 @@ class Pods:
             return
         self._rejected[ClaimRejection.MALFORMED.value] += workload.rejected
         pod.workload = workload.after(pod.workload)
-        # Kubelet does not list an ended pod for long: soon another pod may have its name.
+        # Kubelet does not list an ended pod for long, and then another pod may have its name.
         is_soon_another = workload.over or workload.pending
         pod.ask_at = now + (PACE_SECONDS if is_soon_another else REFRESH_SECONDS)
         pod.answered_at = now
@@ -126,7 +126,9 @@ class Pods:
     def _failed(self, error: SchedulerError, now: float) -> None:
         self._rejected[ClaimRejection.UNREADABLE.value] += 1
         if not self._failures:
-            log.warning("a pod's job is not known, so that it counts by itself: %s", error.detail)
+            log.warning(
+                "the job of a pod is not known, so the pod counts as a job: %s", error.detail
+            )
         refused = error.reason is SchedulerReason.NO_PERMISSION
         self._next_round = now + (SLOWEST_SECONDS if refused else _pause(self._failures))
         self._failures += 1
@@ -137,6 +139,7 @@ def _pause(times: int) -> float:
 
 
 def _path(name: PodName) -> str:
-    """The path of a pod, answered from the API server's memory and not its database: it has a pod before kubelet."""
+    """The path of a pod. The API server answers it from memory, not from its database, and knows a pod before kubelet
+    does."""
     namespace, pod = (quote(part, safe="") for part in name)
     return f"/api/v1/namespaces/{namespace}/pods/{pod}?resourceVersion=0"

@@ -30,14 +30,14 @@ class Workload:
     over: bool = False
     """Whether this pod has ended, whatever devices it still seems to hold."""
     pending: bool = False
-    """Whether a container of this pod has never started: its image is pulled, or a volume is awaited."""
+    """Whether a container of this pod has never started: its image is being pulled, or it waits for a volume."""
     first_starts: Mapping[str, float] = field(default_factory=dict)
     """By container, the earliest Unix time at which the pod says that it started."""
     rejected: int = 0
-    """How many of the pod's words were left out: too long, or not printable."""
+    """How many names of the pod were left out because they are too long or not printable."""
 
     def after(self, before: Workload | None) -> Workload:
-        """The same, with what an earlier description of this pod said of starts that are forgotten by now."""
+        """The same, with the starts from an earlier description of this pod that the current one no longer has."""
         if before is None or before.started != self.started:
             return self
         starts = dict(self.first_starts)
@@ -47,7 +47,7 @@ class Workload:
 
 
 class PodOwner(NamedTuple):
-    """The object that made a pod and looks after it."""
+    """The object that made a pod and controls it."""
 
     group: str
     kind: str
@@ -57,7 +57,7 @@ class PodOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """The part of a pod's metadata that the rules look at."""
+    """The part of a pod's metadata that the rules read."""
 
     labels: Mapping[str, str]
     owner: PodOwner | None
@@ -105,7 +105,7 @@ class ByOwner:
         for label in self.hash_labels:
             end = "-" + pod.labels.get(label, "")
             if len(end) > 1 and owner.name.endswith(end):
-                return owner.name.removesuffix(end), ""  # its uid is another after each rollout
+                return owner.name.removesuffix(end), ""  # its uid changes with each rollout
         return None if self.hash_labels else (owner.name, owner.uid)
 
     def row(self) -> tuple[str, str, str]:
@@ -152,11 +152,11 @@ QUEUES = (
     "kai.scheduler/queue",
     "yunikorn.apache.org/queue",
 )
-"""Labels or annotations with the pod's queue; the first that is there counts."""
+"""Labels or annotations with the pod's queue; the first that exists counts."""
 
 
 def read(document: object, user_label: str = "", account_label: str = "") -> Workload:
-    """The job of a pod, from the API server's description. Raises ValueError for a document that is no pod."""
+    """The job of a pod, from the API server's description. Raises ValueError for a document that is not a pod."""
     metadata = _mapping(document, "metadata")
     labels = _words(metadata, "labels")
     texts = {**_words(metadata, "annotations"), **labels}
@@ -206,7 +206,8 @@ def _owner(references: object) -> PodOwner | None:
 
 
 def _first_starts(status: Mapping[str, object]) -> dict[str, float]:
-    """When the containers that the pod's status lists started; a later start of one that was restarted is no news."""
+    """When the containers in the pod's status first started; the later start of a restarted container does not
+    count."""
     starts: dict[str, float] = {}
     for key in ("containerStatuses", "initContainerStatuses"):
         listed = status.get(key)

@@ -1,4 +1,4 @@
-"""Simulates jobs that come and go on a simulated node, for demonstrations and tests; never used unasked."""
+"""Simulates jobs that start and end on a simulated node, for demonstrations and tests; used only on request."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Queue:
     """How long each job runs."""
 
 
-# Each queue is on the GPUs on which source `simulate` runs the same kind of work; the last GPU is free.
-# The documentation names the first jobs of three queues, so these do not end before their reader does.
+# Each queue has the GPUs on which the source `simulate` runs the same kind of work; the last GPU is free.
+# The documentation uses the first jobs of three queues as examples, so they run for long.
 QUEUES = (
     Queue("llama-8b-train", "ada", "physics", ("0", "1", "2")),
     Queue("moe-pretrain", "grace", "ml", ("3",)),

@@ -1,4 +1,4 @@
-"""Writes a job's summary into its AdminComment, in whichever way this Slurm allows now."""
+"""Writes a job's summary into its AdminComment, in the way that this Slurm allows now."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ofu_exporter.errors import OfuError
 
 OURS = "ofu="
-"""The beginning of our own comments; any other comment is somebody else's and stays."""
+"""The beginning of our own comments. Any other comment is somebody else's and is not overwritten."""
 COMMAND_SECONDS = 10.0
 
 

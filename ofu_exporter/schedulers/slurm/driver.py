@@ -2,8 +2,8 @@
 
 Slurm itself is never asked: the agents of a large cluster would keep its controller busy. A file counts
 until the job's epilog removes it, whatever its time limit was. `docs/slurm-hooks.md` says what happens to the
-file of a job whose epilog did not run. The files of the last jobs that ended are read as well, for an agent
-that was away to learn of them.
+file of a job whose epilog did not run. The files of the jobs that ended last are read as well, so that an agent that
+was down learns of them.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ log = logging.getLogger(__name__)
 AUTO_RANK = 1
 
 SETTLE_SECONDS = 2.0
-"""How long every poll reads the directory anew after a change was seen.
+"""How long after a change every poll reads the directory again.
 
-A second change within one tick of the file system's clock leaves the directory's time unchanged. Ticks
-are 1 to 10 ms in memory and on local disks, and 2 s at worst. The seconds are counted on the monotonic
-clock: the directory's time says nothing of its age when the wall clock was set back.
+A second change within one tick of the file system's clock leaves the directory's time unchanged. Ticks are 1 to 10 ms
+in memory and on local disks, and 2 s at worst. This time is counted on the monotonic clock, because the directory's
+own time does not tell its age after the wall clock was set back.
 """
 FULL_SECONDS = 10.0
-"""Longest time until everything is read anew in any case: a file grows too old, or its mode is corrected."""
+"""Longest time until everything is read again, even without a change: a file may become too old, or its mode be
+corrected."""
 
 ValueT = TypeVar("ValueT")
 _Stamp = tuple[object, ...]
@@ -74,7 +75,7 @@ class Options(BaseModel):
     job_max_age: Seconds = Field(
         default=30 * 86400.0,
         gt=0,
-        description="A job that began longer ago is not believed.",
+        description="Files of jobs that began longer ago are rejected.",
         examples=["720h"],
     )
 
@@ -99,7 +100,7 @@ class _WatchedDirectory(Generic[ValueT]):
         self._read_at = 0.0
 
     def contents(self) -> Contents[ValueT]:
-        """The contents now; the same object as long as nothing can have changed. Raises SchedulerError."""
+        """The contents now; the same object while nothing can have changed. Raises SchedulerError."""
         now = self._clock()
         stamp = self._look()
         if stamp != self._stamp:
@@ -116,7 +117,8 @@ class _WatchedDirectory(Generic[ValueT]):
         return (*stamp, *self._files()) if self._watches_files else stamp
 
     def _files(self) -> _Stamp:
-        """Times and sizes of the files, which change when a file is written in place and its directory does not."""
+        """Times and sizes of the files. They change when a file is written in place, but the directory's time does
+        not."""
         stamps: list[object] = []
         for name in self._contents.values:
             with suppress(OSError):
@@ -171,7 +173,7 @@ class Scheduler:
         self._watch.renew(*(each.directory for each in looked_at if each))
         files = self._files.contents()
         mapped = self._map.contents() if self._map else None
-        ended = self._ended_contents()  # last: an epilog may move a file meanwhile
+        ended = self._ended_contents()  # read last, because an epilog may move a file at any moment
         read_now = (files, mapped, ended)
         if [id(each) for each in read_now] != [id(each) for each in self._made_from]:
             self._claims = self._make_claims(files, mapped, ended)
@@ -181,14 +183,14 @@ class Scheduler:
         return self._claims
 
     def _ended_contents(self) -> Contents[JobFile]:
-        """The files of ended jobs; a folder that is not believed costs no running job anything."""
+        """The files of ended jobs. If their folder is not trusted, running jobs are not affected."""
         try:
             return self._ended.contents()
         except (OSError, SchedulerError) as error:
             return _refused_folder(str(error))
 
     def _check_use(self, *found: Contents[JobFile]) -> None:
-        """Raise SchedulerError as long as no hook has left anything here: the directory alone says nothing."""
+        """Raise SchedulerError until a hook has left a file here: the directory alone proves nothing."""
         if any(contents.values or contents.refused for contents in found):
             self._is_in_use = True
             return
@@ -216,13 +218,13 @@ class Scheduler:
         if self._map and mapped:
             refused += [(self._map.directory, refusal) for refusal in mapped.refused]
             for claim in job_map.claims(mapped.values):
-                claims.setdefault(claim.job.job_id, claim)  # a job file says more
+                claims.setdefault(claim.job.job_id, claim)  # a job file has more information
         self._count(refused)
         made = (*claims.values(), *_past(ended, {claim.job for claim in claims.values()}, now))
         return self._claims if made == self._claims else made
 
     def _rejection(self, file: JobFile, now: float) -> ClaimRejection | None:
-        """Why a file that could be read is not believed all the same; None where it is."""
+        """Why a readable file is rejected; None if it is accepted."""
         if self._boot_id and file.boot_id not in ("", self._boot_id):
             return ClaimRejection.OTHER_BOOT
         started = file.claim.job.started
@@ -231,7 +233,7 @@ class Scheduler:
         return None
 
     def _count(self, refused: Sequence[tuple[Path, Refusal]]) -> None:
-        """Count and log every refused file once, as long as it stays unchanged, however often it is read."""
+        """Count and log every refused file once while it stays unchanged, even if it is read many times."""
         still = set()
         for directory, (name, mtime_ns, reason, detail) in refused:
             key = (directory, name, mtime_ns, reason)
@@ -239,7 +241,7 @@ class Scheduler:
             if key not in self._refused:
                 self._rejected[reason.value] += 1
                 why = f"{reason.value}: {detail}" if detail else reason.value
-                log.warning("%s is not believed (%s)", str(directory / name), why)
+                log.warning("%s is rejected (%s)", str(directory / name), why)
         self._refused = still
 
 
@@ -253,13 +255,13 @@ def _past(ended: Contents[JobFile], running: Collection[Job], now: float) -> Ite
 
 @functools.lru_cache(maxsize=8)
 def _refused_folder(detail: str) -> Contents[JobFile]:
-    """Always the same object for the same trouble, as what is read from a folder that has not changed."""
+    """The refused contents of a folder; the same object for the same problem, as for an unchanged folder."""
     refusal = Refusal("", 0, ClaimRejection.UNREADABLE, detail)
     return Contents(refused=[refusal])
 
 
 def _in_the_past(claim: Claim, now: float) -> Claim:
-    """The claim without a start in the future, which is from another clock than this node's: the start is not known."""
+    """The claim; a start in the future is from a clock other than this node's, and counts as unknown."""
     started = claim.job.started
     if started is None or started <= now:
         return claim

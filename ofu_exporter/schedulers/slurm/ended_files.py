@@ -1,7 +1,7 @@
-"""Keeps the files of the last jobs that ended: an agent that was away learns by them what it has not seen.
+"""Keeps the files of the jobs that ended last, so that an agent that was down learns of them.
 
-A job's file is moved to `.ended/JOBID-TIME.json` beside the others; TIME is the end, in Unix seconds. Its
-content stays as it was.
+A job's file is moved to `.ended/JOBID-TIME.json` in the folder of the job files; TIME is the end, in Unix seconds.
+Its content does not change.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.schedulers.slurm.trusted_files import opened, read
 
 FOLDER = ".ended"
-"""Within the directory of the job files, where readers of those pass it over."""
+"""A folder in the directory of the job files, which readers of that directory ignore."""
 MOST_KEPT = 256
-"""Files above this number are removed, those of the first jobs that ended first."""
+"""Files above this number are removed, beginning with the jobs that ended first."""
 
 _NAME = r"(0|[1-9][0-9]{0,18})-([0-9]{1,11})\.json"
 
 
 class EndedName(NamedTuple):
-    """What the name of such a file says. They are ordered by the time of the end."""
+    """The content of such a file's name. Names are ordered by the time of the end."""
 
     ended: float
     """Unix time."""
@@ -41,14 +41,14 @@ def parse_name(name: str) -> EndedName | None:
 
 
 def folder_of(directory: Path) -> Path:
-    """Where the files of ended jobs are, by the directory of the others."""
+    """The folder of the files of ended jobs, in the directory of the job files."""
     return directory / FOLDER
 
 
 def put_aside(directory: Path, job_id: str, now: float) -> bool:
-    """Move the file of a job that ends now; whether there was one. Raises OSError and SchedulerError.
+    """Move the file of a job that ends now; returns whether there was one. Raises OSError and SchedulerError.
 
-    Where it cannot be moved, for lack of room perhaps, it is removed: the job is over in any case.
+    A file that cannot be moved, perhaps because the disk is full, is removed: the job is over in any case.
     """
     if not os.path.lexists(directory / f"{job_id}.json"):
         return False
@@ -68,7 +68,7 @@ def has_ended_since(directory: Path, job_id: str, unix: float) -> bool:
 
 
 def runs(directory: Path, job_id: str) -> frozenset[tuple[str, int]]:
-    """The files of a job's runs that ended, each with its inode: of two ends in one second the last one is left.
+    """The files of a job's runs that ended, each with its inode. Of two ends in one second only the last is kept.
 
     Raises OSError and SchedulerError.
     """

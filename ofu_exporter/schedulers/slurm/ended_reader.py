@@ -1,4 +1,4 @@
-"""Reads the files of jobs that ended, each of them once: they never change."""
+"""Reads the files of ended jobs, each of them once, because they never change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, Refus
 
 
 class EndedReader:
-    """Remembers what it has read, as long as the files are there."""
+    """Remembers what it has read while the files exist."""
 
     def __init__(self) -> None:
         self._known: dict[str, JobFile | Refusal] = {}

@@ -3,9 +3,9 @@
 Slurm's hooks write them and the agent reads them. There is one file per job, `JOBID.json`: one JSON
 object with `version` 1, `job_id`, `gpus` (device names that `device_names.parse` understands), and, where
 they are known, `name`, `user`, `account`, `partition`, `array_job_id`, `array_task_id`, `nodes`, `started`,
-`ends` (Unix seconds; `ends` by the time limit), `noted` (when the file was first written: the file of a job of
-which more is found out is written again), `boot_id` and `token_sha256` (of the token with which the job may
-report). A file is written under a temporary name and renamed, so it is there as a whole or not at all.
+`ends` (Unix seconds; `ends` by the time limit), `noted` (when the file was first written: it is written again when
+more is known of the job), `boot_id` and `token_sha256` (of the token with which the job may report). A file is
+written under a temporary name and renamed, so it is there as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection
 
 DIRECTORY = Path("/run/ofu-exporter/jobs")
-"""The default directory of the files. It is in memory, so a new boot finds none."""
+"""The default directory of the files. It is in memory, so it is empty after a reboot."""
 SCHEDULER = "slurm"
 VERSION = 1
 MAX_CHARS = 256
@@ -43,7 +43,7 @@ class JobFile(NamedTuple):
 
     claim: Claim
     ends: float | None = None
-    """Unix time at which the job's time limit is over, by the limit at its start."""
+    """Unix time at which the job's time limit ends, as it was at the job's start."""
     boot_id: str = ""
     noted: float | None = None
     """Unix time at which the prolog first wrote the file."""
@@ -61,7 +61,7 @@ def clean(text: str) -> str:
 
 
 def write(directory: Path, file: JobFile) -> None:
-    """Put a job's file in its place, in one step. Raises OSError and SchedulerError."""
+    """Write a job's file in one step. Raises OSError and SchedulerError."""
     job = file.claim.job
     content = {
         "version": VERSION,
@@ -80,7 +80,7 @@ def write(directory: Path, file: JobFile) -> None:
 
 
 def make(directory: Path, mode: int = 0o755) -> None:
-    """Make the directory and those above it. The umask does not count: other users must be able to get in."""
+    """Make the directory and its parents. The umask is ignored, because other users must be able to read them."""
     if directory.exists():
         return
     for folder in (*reversed(directory.parents), directory):
@@ -92,7 +92,7 @@ def make(directory: Path, mode: int = 0o755) -> None:
 def put(
     folder: int, name: str, content: bytes, mode: int = 0o644, owner: int | None = None
 ) -> None:
-    """Put a file in its place in one step, with its mode and owner. Raises OSError."""
+    """Write a file in one step, with its mode and owner. Raises OSError."""
     temporary = f".{name.partition('.')[0]}.{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(temporary, flags, 0o600, dir_fd=folder)
@@ -110,7 +110,7 @@ def put(
 
 
 def remove(directory: Path, job_id: str) -> bool:
-    """Remove a job's file; whether there was one. Raises OSError and SchedulerError."""
+    """Remove a job's file; returns whether there was one. Raises OSError and SchedulerError."""
     try:
         with opened(directory) as folder:
             os.unlink(f"{job_id}.json", dir_fd=folder)
@@ -135,7 +135,7 @@ def remove_stale(folder: int, name: str, now: float) -> None:
 
 
 def noted(directory: Path, job_id: str) -> float | None:
-    """When the file of a job was first written; None where there is none that says. Raises SchedulerError."""
+    """When the file of a job was first written; None if no file says so. Raises SchedulerError."""
     name = f"{job_id}.json"
     try:
         with opened(directory) as folder:
@@ -150,7 +150,7 @@ def read(directory: Path) -> Contents[JobFile]:
 
 
 def _age_order(name: str) -> int:
-    """The place of a file by its job's age: of too many files those of the newest jobs are read."""
+    """Sort key by the job's age: if there are too many files, those of the newest jobs are read."""
     stem = name.removesuffix(".json")
     return int(stem) if is_job_id(stem) else -1
 

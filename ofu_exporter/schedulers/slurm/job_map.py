@@ -24,7 +24,7 @@ def read(directory: Path) -> Contents[tuple[str, ...]]:
 
 
 def _order(name: str) -> int | None:
-    """The place of a file by its GPU; None for other names, such as a lock's, which dcgm-exporter ignores, too."""
+    """Sort key by the GPU; None for other names, such as that of a lock, which dcgm-exporter ignores too."""
     match = _DEVICE.fullmatch(name)
     return int(match[1]) if match else None
 

@@ -14,7 +14,7 @@ from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.trusted_files import opened
 
 DIRECTORY_MODE = 0o711
-"""A user can open the file of their own job, and cannot list the others."""
+"""A user can open the file of their own job, but cannot list the others."""
 
 
 def beside(job_directory: Path) -> Path:
@@ -47,7 +47,7 @@ def remove(directory: Path, job_id: str) -> None:
 def remove_orphans(directory: Path, jobs: Collection[str], now: float) -> None:
     """Remove the tokens of all but these jobs. Raises OSError and SchedulerError.
 
-    Tokens that were just made stay: a hook writes the token before the job's file.
+    New tokens are kept, because a hook writes the token before the job's file.
     """
     with suppress(FileNotFoundError), opened(directory) as folder:
         for name in os.listdir(folder):

@@ -1,6 +1,6 @@
-"""Runs a command for a short time, and kills it with all that it started when the time is over.
+"""Runs a command for a short time, and kills it and everything it started when the time is over.
 
-It stands alone because a hook that asks Slurm nothing need not import subprocess.
+It is a separate file so that a hook that does not ask Slurm need not import subprocess.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Asks Slurm about one job, and never waits long for the answer."""
+"""Asks Slurm about one job, and waits only a short time for the answer."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _COMPLETING = frozenset({"CG", "RQ"})
 
 _FIELDS = ("%A", "%t", "%F", "%K", "%S", "%e", "%a", "%j")
 _BEGIN, _NEXT = ":", ","
-"""The characters behind a mark, where a job or its next field begins."""
+"""The characters after a mark, at the beginning of a job or of its next field."""
 
 
 class SqueueJob(NamedTuple):
     """Slurm's answer about a job; empty where Slurm says nothing."""
 
     state: str = ""
-    """The state in squeue's abbreviation; "" when Slurm does not know the job, or not any more."""
+    """The state in squeue's abbreviation; "" if Slurm does not know the job, or no longer knows it."""
     array_job_id: str = ""
     array_task_id: str = ""
     started: float | None = None
@@ -50,12 +50,12 @@ class SqueueJob(NamedTuple):
 
     @property
     def is_completing(self) -> bool:
-        """Whether the job is over on some of its nodes; Slurm does not say on which."""
+        """Whether the job is over on some of its nodes; Slurm does not tell on which."""
         return self.state in _COMPLETING
 
 
 class Squeue:
-    """Asks squeue until its time is over, or a question has no answer; then it asks no more."""
+    """Asks squeue until the time is over or a question gets no answer; after that it asks no more."""
 
     def __init__(
         self, environ: Mapping[str, str], folder: str = "", seconds: float = ASK_SECONDS
@@ -64,7 +64,7 @@ class Squeue:
         self._program = find(environ, folder)
         self._conf = environ.get("SLURM_CONF", "")
         self._seconds = seconds
-        # One question may take `seconds`; all questions together get less than twice that.
+        # One question may take `seconds`, and all questions together less than twice that.
         self._deadline = time.monotonic() + 1.75 * seconds
         self.problem = "" if self._program else "squeue was not found: say where with --slurm-bin"
         """Why the last question has no answer."""
@@ -74,9 +74,9 @@ class Squeue:
         seconds = min(self._seconds, self._deadline - time.monotonic())
         if self.problem or seconds <= 0:
             return None
-        # A random mark separates fields and jobs, so that no job name, which may hold any character and
-        # several lines, can pass for another field or another job. (`scontrol show job` can be forged
-        # that way.) The name is last all the same.
+        # A random mark separates fields and jobs. A job name may have any character and several lines, but without
+        # the mark it cannot pass for another field or job. (`scontrol show job` can be forged that way.) The name is
+        # last anyway.
         mark = os.urandom(8).hex()
         # One job id alone makes Slurm send that job only (or its array); a list of ids, all jobs.
         command = (

@@ -1,4 +1,4 @@
-"""Reads small text files of a directory that nobody but root or this process's user can have written.
+"""Reads small text files from a directory that only root or this process's user can have written.
 
 Their content is believed. So neither the directory nor a file may belong to another user, be writable by
 others, or be a link to somewhere else.
@@ -23,13 +23,13 @@ MAX_BYTES = 64 << 10
 
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Without O_NONBLOCK a named pipe would hold up the reader until somebody writes to it."""
+"""Without O_NONBLOCK a named pipe would block the reader until somebody writes to it."""
 
 ValueT = TypeVar("ValueT")
 
 
 class Refused(OfuError):
-    """One file that is not believed."""
+    """One file that is rejected."""
 
     def __init__(self, reason: ClaimRejection, detail: str = "") -> None:
         super().__init__(detail or reason.value)
@@ -38,7 +38,7 @@ class Refused(OfuError):
 
 
 class Refusal(NamedTuple):
-    """A file that was not believed, with its time of change."""
+    """A file that was rejected, with its time of change."""
 
     name: str
     mtime_ns: int
@@ -69,7 +69,7 @@ def look(directory: Path) -> os.stat_result | None:
 
 @contextmanager
 def opened(directory: Path) -> Iterator[int]:
-    """A handle of a trusted directory, which stays this directory's even if its path is replaced.
+    """A handle of a trusted directory. It keeps pointing to this directory even if the path is replaced.
 
     Raises SchedulerError, and FileNotFoundError when the directory is not there.
     """
@@ -78,7 +78,7 @@ def opened(directory: Path) -> Iterator[int]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        if look(directory) is None:  # or it is a link or a file, and that is the error
+        if look(directory) is None:  # it may be a link or a file, which `_check` reports
             raise FileNotFoundError(error.errno, error.strerror, str(directory)) from error
         raise _unreadable(directory, error) from error
     try:
@@ -119,8 +119,8 @@ def read_all(
     """Read every file of a directory; empty when there is no directory.
 
     `parse(name, text)` makes a value from a file, or raises Refused. Names that begin with a dot are ignored,
-    and those for which `order` is None. Of more files than MAX_FILES the last are read. A file that cannot be
-    believed costs itself, not the others. Raises SchedulerError.
+    and those for which `order` is None. Of more files than MAX_FILES the last are read. A rejected file does not
+    affect the others. Raises SchedulerError.
     """
     contents: Contents[ValueT] = Contents()
     try:
@@ -194,7 +194,7 @@ def _read_text(handle: int) -> str:
     content = b""
     while piece := os.read(handle, MAX_BYTES + 1 - len(content)):
         content += piece
-        if len(content) > MAX_BYTES:  # it grew since it was looked at
+        if len(content) > MAX_BYTES:  # it has grown since it was checked
             raise Refused(ClaimRejection.TOO_LARGE)
     try:
         return content.decode()

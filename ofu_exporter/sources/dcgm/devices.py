@@ -39,8 +39,8 @@ STATUS_REASONS: Mapping[int, tuple[Reason, str]] = {
 
 Problem = tuple[Reason, str]
 """Why a device is not measured, and a sentence on it."""
-UNTOLD: Problem = (Reason.BLANK, "the host engine tells nothing of this GPU")
-"""The problem of a GPU that did not answer yet: it has to be described again."""
+UNTOLD: Problem = (Reason.BLANK, "the host engine has no information about this GPU")
+"""The problem of a GPU that has not answered yet. It has to be described again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The GPUs and instances of a node, found by few calls; devices are described anew only when these changed."""
+    """The GPUs and instances of a node, found with few calls. Devices are described again only when these have
+    changed."""
 
     statuses: Mapping[int, int]
     """Status of every GPU by its number."""
@@ -76,8 +77,8 @@ def _status(engine: HostEngine, number: int) -> int:
         return engine.gpu_status(number)
     except DcgmError as error:
         if error.is_disconnected or error.code == TIMEOUT:
-            raise  # a host engine that does not answer takes as long again for the next GPU
-        return UNKNOWN  # its samples will show
+            raise  # a host engine that does not answer would take as long for each further GPU
+        return UNKNOWN  # the GPU's samples will show whether it works
 
 
 def _instances(engine: HostEngine, before: tuple[DcgmInstance, ...]) -> tuple[DcgmInstance, ...]:
@@ -90,7 +91,7 @@ def _instances(engine: HostEngine, before: tuple[DcgmInstance, ...]) -> tuple[Dc
 
 
 def describe(engine: HostEngine, census: Census, known: Sequence[Device]) -> list[Device]:
-    """Every device of a census; a GPU that does not answer any more stays the one it was. Raises DcgmError."""
+    """Every device of a census. A GPU that no longer answers keeps its last description. Raises DcgmError."""
     before = {device.parent: device for device in known}
     devices: list[Device] = []
     for number, status in census.statuses.items():
@@ -122,7 +123,9 @@ def _described(engine: HostEngine, entity: Entity, known: Device | None) -> tupl
     if NAME not in values or UUID not in values:
         if known is None or known.problem == UNTOLD:
             return Device(entity, entity, _unknown(entity.number), False, UNTOLD), False
-        whole = replace(known.gpu, instance="", profile="", mig_uuid="")  # it is the one it was
+        whole = replace(
+            known.gpu, instance="", profile="", mig_uuid=""
+        )  # the last description still holds
         return replace(known, entity=entity, gpu=whole, problem=None), bool(known.gpu.instance)
     capability = _capability(values.get(COMPUTE_CAPABILITY))
     pci_id, max_mhz = values.get(PCI_COMBINED_ID), values.get(MAX_SM_CLOCK_MHZ)
@@ -144,7 +147,7 @@ def _described(engine: HostEngine, entity: Entity, known: Device | None) -> tupl
 
 
 def _parts(engine: HostEngine, whole: Device, instances: Sequence[DcgmInstance]) -> list[Device]:
-    """The GPU instances of a GPU. The whole GPU is no device beside them: it would be counted twice."""
+    """The GPU instances of a GPU. The whole GPU is not a device as well, or its time would count twice."""
     return [
         replace(
             whole,
@@ -192,7 +195,7 @@ def _driver_values(
             raise
         if len(fields) == 1:
             return {}
-        # The call answers all or nothing: a field without an answer takes the others with it
+        # The call answers for all fields or for none
         # (DcgmApi.cpp, tsapiEntitiesGetLatestValues).
         return {
             k: v for field in fields for k, v in _driver_values(engine, entity, (field,)).items()
@@ -207,7 +210,7 @@ def _has_gpm(engine: HostEngine, entity: Entity, capability: tuple[int, int] | N
 
 
 def _capability(value: float | int | str | None) -> tuple[int, int] | None:
-    """Major and minor version from one number, which the headers pack in two ways."""
+    """Major and minor version from one number. The headers pack it in two ways."""
     if not isinstance(value, int) or value <= 0:
         return None
     bits = 32 if value >> 32 else 16

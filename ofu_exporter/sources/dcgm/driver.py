@@ -1,8 +1,8 @@
-"""Reads NVIDIA's DCGM: a host engine that runs on this node, or one of its own, GPUs and MIG instances.
+"""Reads GPUs and MIG instances through NVIDIA's DCGM: a host engine of this node, or one that it starts itself.
 
 The host engine samples all counters at one interval; every sample since the last read is taken and
-weighted with its time. It must run on this node: its samples bear the time of the node's clock. A host
-engine of our own is started only on request, and never beside one that runs.
+weighted with its time. It must run on this node, because its samples carry the time of the node's clock. A host
+engine is started only on request, and never if one already runs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Options(BaseModel):
     )
     dcgm_pre_hopper: bool = Field(
         default=False,
-        description="Profile GPUs before Hopper too: other profilers get no counters meanwhile, "
+        description="Profile GPUs before Hopper too: other profilers then get no counters, "
         "and the host engine must run as root.",
     )
 
@@ -105,7 +105,7 @@ class Source:
 
 
 class Probe:
-    """One host engine: when it goes, all its GPUs go. The probe connects to it again by itself."""
+    """One host engine. If it ends, none of its GPUs is measured. The probe reconnects by itself."""
 
     def __init__(
         self, library: Library, options: Options, clocks: tuple[Clock, Wall], rejected: Counter[str]
@@ -124,7 +124,7 @@ class Probe:
         """Nothing to do: the host engine samples the clock too, at its own interval."""
 
     def connect(self) -> None:
-        """Begin anew: no sample from before is ever read. Raises DcgmError."""
+        """Connect and start again; samples from before are never read. Raises DcgmError."""
         self.close()
         address = self._options.dcgm_address
         engine = HostEngine(self._library, address, self._wall)
@@ -157,7 +157,7 @@ class Probe:
         return events
 
     def _reconnect(self, was_connected: bool) -> None:
-        """Watch anew at once where the host engine is back already, so that the next window is whole."""
+        """If the host engine is already back, set the watches again at once, so that the next window is complete."""
         self.close()
         if was_connected:
             with contextlib.suppress(DcgmError):
@@ -169,7 +169,7 @@ class Probe:
             session.close()
 
     def _now(self) -> Anchor:
-        """Both clocks at one instant; they are read again when this thread was held up between them."""
+        """Both clocks at one instant. They are read again if this thread was delayed between the two reads."""
         for _ in range(5):
             before, wall, after = self._clock(), self._wall(), self._clock()
             if after - before < 0.002:
@@ -181,7 +181,7 @@ def _refuse_second(library: Library) -> None:
     """Raise SourceError when a host engine runs: two would take the counters from each other."""
     address = running(library)
     if address is not None:
-        detail = f"a host engine runs at {address}: a second one is not started beside it"
+        detail = f"a host engine already runs at {address}: no second one is started"
         raise SourceError(Reason.COUNTER_BUSY, detail)
 
 

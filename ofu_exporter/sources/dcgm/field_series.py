@@ -10,9 +10,9 @@ from typing import NamedTuple
 from ofu_exporter.sources.dcgm.library import NO_DATA, Sample
 
 MOST_POINTS = 4096
-"""Most samples that are kept of a device whose tensor counter brings nothing."""
+"""Most samples that are kept of a device whose tensor counter has no values."""
 ROUND_MICROS = 40_000
-"""A host engine polls field after field and stamps each when it does so, those of all GPUs mixed; stamps of one round
+"""A host engine polls the fields of all GPUs one after the other, and stamps each at that moment. Stamps of one round
 are at most this far apart (DcgmCacheManager.cpp, ActuallyUpdateAllFields)."""
 
 
@@ -33,7 +33,7 @@ class FieldSeries:
         self.disordered = 0
         """How many samples were older than the one before."""
         self.brought_micros = 0
-        """When the first value came; 0 = none did."""
+        """When the first value came; 0 = none yet."""
 
     @property
     def last_micros(self) -> int:
@@ -41,7 +41,8 @@ class FieldSeries:
         return self.points[-1].micros if self.points else 0
 
     def add(self, sample: Sample) -> bool:
-        """Add a sample; whether it is new. A repetition is not, nor is `nothing yet`, which has no time."""
+        """Add a sample; returns whether it is new. A repeated sample is not, nor is `nothing yet`, which has no
+        time."""
         if sample.micros <= 0 or sample.micros == self.last_micros:
             return False
         if sample.micros < self.last_micros:
@@ -56,7 +57,7 @@ class FieldSeries:
         return True
 
     def keep_from(self, micros: int) -> None:
-        """Forget the samples from before, except the last, at which the later time begins."""
+        """Forget earlier samples, except the last one, because the time of the next sample begins there."""
         index = next((i for i, p in enumerate(self.points) if p.micros >= micros), None)
         del self.points[: len(self.points) - 1 if index is None else max(0, index - 1)]
 
@@ -70,7 +71,8 @@ class FieldSeries:
         return None if near is None or abs(near.micros - micros) > within else near.value
 
     def mean(self, start: int, end: int, hole_micros: float) -> float | None:
-        """The mean over (start, end], each sample with the part of its time in there; None where not all is known."""
+        """The mean over (start, end], each sample weighted by its time within; None if part of the time is not
+        known."""
         weighted, seen = [], 0
         for before, after in self._pairs():
             if after.micros <= start or before.micros >= end:
@@ -84,7 +86,7 @@ class FieldSeries:
                 return None
             weighted.append(after.value * micros)
             seen += micros
-        # The first and the last moment of a round may be another sample's.
+        # The first and the last moment of a round may belong to another sample.
         if seen <= 0 or seen < end - start - 2 * ROUND_MICROS:
             return None
         return math.fsum(weighted) / seen
@@ -92,10 +94,10 @@ class FieldSeries:
     def lag(self, tensor: FieldSeries) -> int:
         """Microseconds by which this series' stamps come after those of the tensor counter, measured with it.
 
-        All profiling fields of a device share its samples. Who has the shortest interval takes them, which is the
-        tensor counter, and what another field says was measured when the tensor counter was sampled last
-        (DcgmGpmManager.cpp, MaybeFetchNewSample). 0 where the two do not go in step, as where another client has
-        the field sampled faster.
+        All profiling fields of a device share its samples. The field with the shortest interval, here the tensor
+        counter, triggers them. The value of another field was measured when the tensor counter was last sampled
+        (DcgmGpmManager.cpp, MaybeFetchNewSample). 0 if the two are not in step, for example because another client
+        samples the field faster.
         """
         lags = [_since(tensor.points, point.micros) for point in self.points[-2:]]
         if len(lags) < 2 or lags[0] is None or lags[1] is None:

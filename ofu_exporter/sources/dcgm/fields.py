@@ -11,12 +11,12 @@ POWER_WATTS, POWER_LIMIT_WATTS = 155, 164
 GPU_PERCENT = 203
 """The driver's utilization, and no profiling counter: it goes on when profiling stands still."""
 OVER_TIME = (*PIPES.values(), *OTHER_PIPES, GPU_PERCENT)
-"""Fields besides the tensor counter that are means over time: a window has each where its samples cover the window."""
+"""Fields besides the tensor counter that are means over time. A window has each of them whose samples cover it."""
 OF_PROFILING = (*PIPES.values(), *OTHER_PIPES, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
 """Fields that are measured together with the tensor counter, whatever their time stamps."""
 ENDING = (CYCLES_ELAPSED, PIPES["dfma"])
-"""A window ends with a sample of the first of these that there is."""
+"""A window ends with a sample of the first of these that exists."""
 
 CLOCK_SECONDS = 0.17
-"""Time between two reads of the SM clock. No second, half or tenth of a second is a multiple, so that a load of such a
-period does not look the same in each read."""
+"""Time between two reads of the SM clock. A second, its half and its tenth are no multiples of it, so that a load
+with such a period does not look the same in each read."""

@@ -46,13 +46,13 @@ USUAL_ADDRESSES = ("127.0.0.1:5555", "unix:/tmp/nv-hostengine")
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 KEPT_SECONDS = 120.0
-"""How long the host engine keeps samples for us: longer than the time between any two reads."""
+"""How long the host engine keeps samples for us. This is longer than the time between any two reads."""
 
 AHEAD_SECONDS = 0.1
-"""Most that a sample's time may be ahead of the clock; a sample from further ahead is not believed."""
+"""Most that a sample's time may be ahead of the clock; a sample further ahead is rejected."""
 BEHIND_SECONDS = 2.0
-"""How far each read goes back. A sample bears the time at which the host engine began to take it, and appears when
-that is done, which may be after a read of a later time (DcgmCacheManager.cpp, BufferOrCacheLatestGpuValue)."""
+"""How far each read goes back. A sample carries the time at which the host engine began to take it, and appears only
+when it is complete, perhaps after a read of a later time (DcgmCacheManager.cpp, BufferOrCacheLatestGpuValue)."""
 
 Wall = Callable[[], float]
 """Returns Unix time, the clock that DCGM stamps its samples with."""
@@ -75,13 +75,14 @@ class HostEngine:
             self._library.try_call(end, handle)
 
     def gpus(self) -> list[int]:
-        """The number of every GPU of the node, lost and unsupported ones too; numbers stay while the engine runs."""
+        """The number of every GPU of the node, including lost and unsupported ones. Numbers do not change while the
+        engine runs."""
         numbers, count = (ctypes.c_uint * MOST_DEVICES)(), ctypes.c_int()
         self.call("dcgmGetAllDevices", numbers, ctypes.byref(count))
         return list(numbers[: count.value])
 
     def gpu_status(self, number: int) -> int:
-        """DcgmEntityStatus_t: 1 is well, 4 lost."""
+        """DcgmEntityStatus_t: 1 = works, 4 = lost."""
         status = ctypes.c_int()
         self.call("dcgmGetGpuStatus", number, ctypes.byref(status))
         return status.value
@@ -103,12 +104,14 @@ class HostEngine:
         ]
 
     def live(self, entities: Sequence[Entity], fields: Sequence[int]) -> list[Sample]:
-        """Have the driver asked now; not for profiling fields.
+        """Read values from the driver now; not for profiling fields.
 
         Raises ValueError for a profiling field, which would kill the host engine.
         """
         if any(field >= FIRST_PROFILING_FIELD for field in fields):
-            raise ValueError(f"live values of profiling fields end the host engine: {fields}")
+            raise ValueError(
+                f"a live read of profiling fields would crash the host engine: {fields}"
+            )
         values = (FieldValue2 * (len(entities) * len(fields)))()
         self.call(
             "dcgmEntitiesGetLatestValues",
@@ -124,7 +127,7 @@ class HostEngine:
     def watch(
         self, entities: Sequence[Entity], fields: Sequence[int], seconds: float
     ) -> FieldWatch:
-        """Have the host engine sample these fields of these entities at this interval."""
+        """Make the host engine sample these fields of these entities at this interval."""
         watch = FieldWatch(self, fields, seconds)
         try:
             watch.begin(entities, self.wall())
@@ -175,7 +178,7 @@ class HostEngine:
         try:
             self._library.call(connect, *arguments)
         except DcgmError as error:
-            # The library says only that there is no connection, whatever the reason.
+            # The library gives the same error for every reason of a failed connection.
             if error.is_disconnected and address.startswith(UNIX) and is_forbidden(where):
                 text = f"the agent's user {os.geteuid()} may not write to {where}"
                 raise DcgmError(connect, NO_PERMISSION, text) from error
@@ -191,7 +194,7 @@ class HostEngine:
 
 
 class FieldWatch:
-    """Fields of entities that the host engine samples for us, and how far the samples were read."""
+    """Fields of entities that the host engine samples for us, and the position of the last read."""
 
     def __init__(self, engine: HostEngine, fields: Sequence[int], seconds: float) -> None:
         self._engine = engine
@@ -206,16 +209,16 @@ class FieldWatch:
         """Samples from before this time are never read."""
         self._since_micros = 0
         self._read: set[_SampleKey] = set()
-        """Samples that the next read will find again."""
+        """Samples that were already read, and that the next read will return again."""
         self.failed: Entity | None = None
-        """The entity at which the last read broke off."""
+        """The entity at which the last read failed."""
 
     def begin(self, entities: Sequence[Entity], unix: float) -> None:
         """Begin to watch. Raises DcgmError when not one entity can be watched."""
         self.gather(entities)
         self.skip_to(unix)
         interval_micros = round(self._seconds * 1e6)
-        # The number of samples is limited as well: without a limit, values have been seen to stand still.
+        # The number of samples is limited as well: without a limit, values were seen to stop changing.
         most = math.ceil(KEPT_SECONDS / self._seconds) + 16
         self._call("dcgmWatchFields", interval_micros, KEPT_SECONDS, most)
 
@@ -238,11 +241,11 @@ class FieldWatch:
         self._read.clear()
 
     def samples(self) -> list[Sample]:
-        """Every sample that was not read yet; those of one field are in order of time.
+        """Every unread sample; those of one field are in order of time.
 
-        Raises DcgmError, and then `failed` is the entity at fault: the host engine answers field by field, entity by
-        entity, and ends the read at the first that it refuses (DcgmApi.cpp, helperGetValuesSince). The next read finds
-        the same samples again.
+        Raises DcgmError; `failed` is then the entity that caused it: the host engine answers field by field, entity
+        by entity, and ends the read at the first that it refuses (DcgmApi.cpp, helperGetValuesSince). The next read
+        returns the same samples again.
         """
         found: list[Sample] = []
 
@@ -270,13 +273,15 @@ class FieldWatch:
         return new
 
     def _go_on_from(self, micros: int) -> None:
-        """Read on from here next time, but from now at the latest: a stamp far ahead would hide all that follows."""
+        """Begin the next read here, but at the latest now: a stamp far in the future would hide all samples that
+        follow."""
         latest = round((self._engine.wall() + AHEAD_SECONDS) * 1e6) + 1
         since = min(micros, latest) - round(BEHIND_SECONDS * 1e6)
         self._since_micros = max(since, self._first_micros)
 
     def _first_silent(self, found: Sequence[Sample]) -> Entity | None:
-        """The first entity with a field that was not answered: each is answered, if only that it has no data."""
+        """The first entity with an unanswered field: the host engine answers for each field, even if it has no
+        data."""
         answered = {(sample.entity, sample.field) for sample in found}
         return next(
             (e for e in self.entities if any((e, field) not in answered for field in self.fields)),
@@ -284,7 +289,7 @@ class FieldWatch:
         )
 
     def drop(self, entity: Entity) -> None:
-        """Go on without an entity that is not there any more."""
+        """Continue without an entity that no longer exists."""
         if entity in self.entities:
             self.entities.remove(entity)
             self._engine.try_call("dcgmGroupRemoveEntity", self._group, *entity)
@@ -312,7 +317,7 @@ class FieldWatch:
         self._engine.call(name, self._group, self._field_group, *arguments)
 
     def _made(self, name: str, *arguments: Any) -> int:
-        """The handle that a call makes."""
+        """The handle that a call creates."""
         handle = Handle()
         self._engine.call(name, *arguments, ctypes.byref(handle))
         return handle.value
@@ -331,7 +336,7 @@ def running(library: Library, addresses: Sequence[str] = USUAL_ADDRESSES) -> str
         try:
             HostEngine(library, address).close()
         except DcgmError as error:
-            if error.code != NO_PERMISSION:  # one that this user may not reach runs nevertheless
+            if error.code != NO_PERMISSION:  # a host engine that this user may not use runs too
                 continue
         return address
     return None

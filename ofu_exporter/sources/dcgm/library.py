@@ -1,8 +1,8 @@
 """Binds libdcgm, the client library of NVIDIA's DCGM, versions 3 and 4 alike.
 
 Layouts, version words and codes are those of dcgm_structs.h and dcgm_agent.h; those used here are the same from 3.1 to
-4.6. Profiling fields are only ever watched: a live call for one ends the host engine (4.0 to 4.6), and with it the
-service for all its users on the node.
+4.6. Profiling fields are only watched, never read live: a live call for one crashes the host engine (4.0 to 4.6), and
+with it the service for all its users on the node.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ REASONS: Mapping[int, Reason] = {
     CONNECTION_NOT_VALID: Reason.UNREACHABLE,
     -22: Reason.NOT_SUPPORTED,
     LIBRARY_NOT_FOUND: Reason.NO_LIBRARY,
-    -29: Reason.NO_PERMISSION,  # profiling before Hopper needs a host engine that runs as root
-    -33: Reason.NOT_SUPPORTED,  # the closed module that profiles GPUs before Hopper is not there
+    -29: Reason.NO_PERMISSION,  # profiling GPUs before Hopper needs a host engine that runs as root
+    -33: Reason.NOT_SUPPORTED,  # the closed module that profiles GPUs before Hopper is missing
     -34: Reason.COUNTER_BUSY,  # in use
     -36: Reason.NOT_SUPPORTED,
     -44: Reason.DRIVER_TOO_OLD,
@@ -69,7 +69,7 @@ REASONS: Mapping[int, Reason] = {
 }
 
 OF_ONE_ENTITY = frozenset((-1, -3, -8, NOT_WATCHED, NO_PERMISSION, GPU_IS_LOST, -19))
-"""Codes that break a read off at one entity and say nothing of the others: bad parameter, generic, NVML's, ..."""
+"""Codes that end a read at one entity and say nothing about the others: bad parameter, generic, NVML's, ..."""
 
 # Blank values; the three after each mean not found, not supported, not permitted.
 BLANK_INT32, BLANK_INT64, BLANK_FP64 = 0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 2.0**47
@@ -81,7 +81,7 @@ OPERATION_MODE_AUTO, EMPTY_GROUP, LIVE_DATA = 1, 1, 1
 
 
 class Entity(NamedTuple):
-    """A thing that the host engine measures: a GPU, or an instance of one."""
+    """What the host engine measures: a GPU, or an instance of one."""
 
     group: int
     number: int
@@ -93,7 +93,7 @@ class Sample(NamedTuple):
     entity: Entity
     field: int
     code: int
-    """0 where `value` was measured; else the code that the blank stands for."""
+    """0 if `value` was measured; otherwise the code that the blank stands for."""
     micros: int
     """Microseconds since 1970, on the host engine's clock."""
     value: float | int | str | None
@@ -234,7 +234,7 @@ def version_word(structure: type[Structure], version: int) -> int:
 
 
 def decoded(entity: Entity, raw: Any) -> Sample:
-    """The sample in a field value of DCGM's; a blank is recognised by its value, since it arrives with status 0."""
+    """The sample in one of DCGM's field values. A blank arrives with status 0, and is recognised by its value."""
     kind = chr(raw.type)
     value: float | int | str = raw.value.dbl if kind == "d" else raw.value.i64
     if kind == "s":
@@ -252,10 +252,10 @@ def _blank_code(field: int, value: float | int | str) -> int:
     elif value >= BLANK_INT64:
         base = BLANK_INT64
     elif field < FIRST_PROFILING_FIELD and BLANK_INT32 <= value < BLANK_INT32 + 4:
-        base = BLANK_INT32  # a cycle counter may well pass through here
+        base = BLANK_INT32  # a cycle counter may reach these values
     else:
         return 0
-    if not value >= base:  # NaN is no blank: whoever uses it decides what it means
+    if not value >= base:  # NaN is not a blank: the user of the value decides what it means
         return 0
     offset = int(min(value - base, 4))
     return BLANK_CODES[offset] if offset < len(BLANK_CODES) else NO_DATA

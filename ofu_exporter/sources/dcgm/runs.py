@@ -1,4 +1,4 @@
-"""Divides the samples of the tensor counter into runs, of each of which a window is made: pure."""
+"""Divides the samples of the tensor counter into runs; each run becomes a window. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MICROS = 1e-6
 
 
 def runs_of(points: Sequence[Point], hole_micros: float) -> list[list[Point]]:
-    """Runs of samples without a hole between them, none longer than the longest window.
+    """Runs of samples without a gap, none longer than the longest window.
 
-    The last sample of a run begins the next. An impossible value is a run of its own, so that it costs its
-    own time only and no mean hides it.
+    The last sample of a run begins the next. An impossible value is a run by itself, so that only its own time is
+    lost and no mean hides it.
     """
     runs: list[list[Point]] = []
     for before, after in itertools.pairwise(points):
@@ -59,7 +59,7 @@ def _extends(run: Sequence[Point], before: Point, after: Point) -> bool:
 
 
 def mean(points: Sequence[Point]) -> float:
-    """Mean of ratios, each weighted with the time since the one before; the first point only begins that time."""
+    """Mean of ratios, each weighted by the time since the point before it. The first point has no weight."""
     pairs = list(itertools.pairwise(points))
     weighted = ((b.value or 0.0) * (b.micros - a.micros) for a, b in pairs)
     return math.fsum(weighted) / (points[-1].micros - points[0].micros)

@@ -1,8 +1,8 @@
 """Makes readings from the samples that a host engine took of one device: pure, no clock, no call.
 
 A sample of a ratio is the mean over the time since the sample before it. A window reaches from one sample of the
-tensor counter to another, has a part for each sample between, and ends where all other fields cover it. Time under a
-blank or a hole in the samples is not measured: a window ends before it, and the next begins after it.
+tensor counter to another, has a part for each sample in between, and ends at a time up to which all other fields have
+samples. Time with a blank or without samples is not measured: a window ends before it, and the next begins after it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ from ofu_exporter.values.reading import (
 )
 
 HOLE_INTERVALS = 2.5
-"""A sample that comes later than this many intervals after the last one leaves a hole."""
+"""If a sample comes later than this number of intervals after the last one, the time between is a gap."""
 DMMA_TOLERANCE = 0.02
-"""The FP64 cycles are believed where the tensor cycles beside them are the measured activity within this much."""
+"""The FP64 cycles are used if the tensor cycles of the same sample match the measured activity to within this
+much."""
 
 
 class Anchor(NamedTuple):
-    """One instant on both clocks: the samples' and the readings'."""
+    """One instant on two clocks: that of the samples and that of the readings."""
 
     micros: int
     seconds: float
@@ -62,19 +63,19 @@ class DeviceSamples:
     def __init__(self, gpu: Gpu, interval: float) -> None:
         self.gpu = gpu
         self.missing: frozenset[int] = frozenset()
-        """Fields that have brought values before and had none for all of the last window."""
+        """Fields that had values before, but did not cover the last window."""
         self._interval = interval
         self._hole_micros = HOLE_INTERVALS * interval / MICROS
         self._series: dict[int, FieldSeries] = {}
         self._lags: dict[int, int] = {}
         self._dmma_series = FieldSeries()
         self._from_micros = 0
-        """No window reaches to before this time."""
+        """No window begins before this time."""
         self._end: tuple[int, float] | None = None
         """Where the last reading ended, on both clocks."""
 
     def add(self, sample: Sample) -> bool:
-        """Add a sample; whether it is new."""
+        """Add a sample; returns whether it is new."""
         return self._field_series(sample.field).add(sample)
 
     @property
@@ -91,7 +92,7 @@ class DeviceSamples:
         return count
 
     def forget(self) -> None:
-        """Begin anew: no reading reaches over this instant."""
+        """Start again: no reading includes this instant."""
         self._series.clear()
         self._from_micros = 0
         self._end = None
@@ -112,10 +113,10 @@ class DeviceSamples:
         return self._series.setdefault(field, FieldSeries())
 
     def _covered_until(self) -> int:
-        """The time up to which every field has its samples; a field that brings nothing any more is not waited for.
+        """The time up to which every field has samples, not counting fields that no longer have values.
 
-        Of the fields that OFU is made of, this is the end of a sample: totals are of one instant, and what a cut
-        through a mean leaves on each side is only a guess.
+        For the fields that OFU is made of, this is the end of a sample: a total belongs to one instant, and to cut a
+        mean in two would be a guess.
         """
         tensor = self._field_series(TENSOR)
         alive = {
@@ -131,7 +132,7 @@ class DeviceSamples:
         return max((micros for micros in ends if micros <= until), default=until)
 
     def _begin(self) -> int:
-        """Where windows go on; the first begins when every field that brings values has brought one."""
+        """Where the next window begins. The first begins when every field that has values has had one."""
         if self._end is not None:
             return self._from_micros
         first = (
@@ -154,7 +155,7 @@ class DeviceSamples:
         }
 
     def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
-        """Forget all samples but those that the next window needs, from its beginning on."""
+        """Forget all samples before the beginning of the next window."""
         tensor = self._field_series(TENSOR)
         if not tensor.points:
             return
@@ -171,7 +172,7 @@ class DeviceSamples:
         first, last = run[0].micros, run[-1].micros
         start = anchor.seconds_at(first)
         if self._end is not None and self._end[0] == first:
-            start = self._end[1]  # the clocks may have drifted; windows still tile
+            start = self._end[1]  # the clocks may have drifted; windows still leave no gap
         end = anchor.seconds_at(last)
         if end <= start:
             return None
@@ -204,7 +205,7 @@ class DeviceSamples:
         )
 
     def _pipes(self, before: Point, after: Point) -> Mapping[str, float]:
-        """The activity of every pipe that was sampled over all of one sample of the tensor counter."""
+        """The activity of every pipe whose samples cover one sample of the tensor counter."""
         span = (before.micros, after.micros)
         means = {pipe: self._mean_of(field, *span) for pipe, field in PIPES.items()}
         means["dmma"] = self._dmma_series.mean(*span, self._hole_micros)
@@ -213,7 +214,8 @@ class DeviceSamples:
     def _dmma(self) -> FieldSeries:
         """Activity of the FP64 tensor pipe by its cycles, at the time stamps of the tensor counter.
 
-        Blank where they are not known, or where the tensor cycles beside them are not the measured activity.
+        Blank where the cycles are not known, or where the tensor cycles of the same sample do not match the measured
+        activity.
         """
         made = FieldSeries()
         lag = self._lag(CYCLES_ELAPSED)
@@ -247,7 +249,7 @@ class DeviceSamples:
         return self._field_series(field).nearest(micros + self._lag(field))
 
     def _mean_of(self, field: int, first: int, last: int) -> float | None:
-        """The mean of a field; None where it was not sampled over all of the time."""
+        """The mean of a field; None if its samples do not cover the whole time."""
         lag = self._lag(field)
         return self._field_series(field).mean(first + lag, last + lag, self._hole_micros)
 
@@ -275,7 +277,7 @@ class DeviceSamples:
         )
 
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:
-        """The reads in the window, and one or two beside it, which stand for its edges."""
+        """The reads in the window, and one or two just outside, which stand for its edges."""
         margin = round(2 * CLOCK_SECONDS / MICROS)
         points = self._field_series(SM_CLOCK_MHZ).inside(first - margin, last + margin)
         return tuple(

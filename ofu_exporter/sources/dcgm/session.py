@@ -1,4 +1,4 @@
-"""Makes readings and faults of one connection to a host engine, from its first look to its last sample."""
+"""Makes readings and faults from one connection to a host engine, from its first census to its last sample."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ofu_exporter.values.reasons import Reason
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""Time between two looks for new and lost GPUs and instances."""
+"""Time between two searches for new and lost GPUs and instances."""
 PATIENCE_INTERVALS = 3
 """A watched device without a value for this many intervals and a second has a fault."""
 CLOCK_STEP_SECONDS = 0.1
@@ -65,7 +65,7 @@ class Session:
         self._census: Census | None = None
         self._rows: dict[Entity, _Row] = {}
         self._blind_until = 0
-        """Microseconds of the node's clock: samples from before this time are not believed."""
+        """Microseconds of the node's clock. Samples from before this time are rejected."""
         self._read_at = now()
         self._looked_at = 0.0
         self._look(self._read_at.seconds)
@@ -81,7 +81,7 @@ class Session:
         samples = self._watches.samples(started)
         now = self._now()  # after the call, so that no sample is from the future
         if self._was_set(now):
-            log.warning("the node's clock was set: samples are taken anew from here")
+            log.warning("the node's clock was set: earlier samples are dropped")
             self._rejected["clock_set"] += 1
         if self._blind_until:
             return self._wait(now)
@@ -110,12 +110,12 @@ class Session:
         return device
 
     def _take_devices(self, devices: Sequence[Device], now: float) -> None:
-        """Go on with the devices that were there before, and begin with the new ones."""
+        """Keep the devices that were already known, and add the new ones."""
         rows = {}
         for device in devices:
             row = self._rows.get(device.entity)
             if row is None or _is_another(row.device.gpu, device.gpu):
-                # Numbers of instances are used again: another instance may have this one now.
+                # Numbers of instances are reused: another instance may have this number now.
                 self._watches.renew(device.entity)
                 row = _Row(device, self._interval, now)
             row.device, row.samples.gpu = device, device.gpu
@@ -128,12 +128,12 @@ class Session:
         set_by = now.seconds - before.seconds_at(now.micros)
         if abs(set_by) <= CLOCK_STEP_SECONDS:
             return False
-        # This is the time that the clock would show: no sample from before bears a later one.
+        # The time that the clock would show now: no sample from before has a later stamp.
         self._blind_until = max(now.micros, self._blind_until, now.micros + round(set_by * 1e6))
         return True
 
     def _wait(self, now: Anchor) -> list[Reading | Fault]:
-        """Believe nothing until the clock is where it was.
+        """Reject all samples until the clock reaches its old time again.
 
         When the clock is set back, a host engine takes no sample before the old due time, and its old samples
         appear again when their time comes again (DcgmCacheManager.cpp, ActuallyUpdateAllFields;
@@ -155,7 +155,7 @@ class Session:
         ]
 
     def _begin_anew(self, now: Anchor) -> None:
-        """Begin anew: no window reaches over this instant, and no sample from before it is read."""
+        """Start again: no window includes this instant, and no sample from before it is read."""
         self._watches.skip_to(now.micros * 1e-6)
         for row in self._rows.values():
             row.samples.forget()
@@ -185,7 +185,7 @@ class Session:
             yield Fault(row.device.gpu, now.seconds, *problem)
 
     def _complete(self, row: _Row, readings: Sequence[Reading]) -> Sequence[Reading]:
-        """The same readings; what they lack is counted, and named when that changes."""
+        """The same readings. Missing fields are counted, and logged when they change."""
         if not readings:
             return readings
         missing, before = row.samples.missing, row.missing
@@ -200,7 +200,7 @@ class Session:
         return readings
 
     def _problem(self, row: _Row, now: float) -> Problem | None:
-        """Why a device that should be measured is not."""
+        """Why a device is not measured although it should be."""
         entity = row.device.entity
         refusal = self._watches.refusal(entity)
         if refusal is not None:

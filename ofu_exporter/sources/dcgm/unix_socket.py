@@ -1,4 +1,4 @@
-"""Says why a Unix socket refuses: DCGM's library has one code for every reason."""
+"""Finds out why a Unix socket refuses, because DCGM's library has one code for every reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TIMEOUT_SECONDS = 1.0
 
 
 def is_forbidden(path: str) -> bool:
-    """Whether there is a socket that this user may not connect to: that takes the right to write to its file."""
+    """Whether the socket exists but this user may not connect to it, which needs write access to its file."""
     with socket.socket(socket.AF_UNIX) as tried:
         tried.settimeout(TIMEOUT_SECONDS)
         try:

@@ -1,9 +1,8 @@
-"""Keeps the watches of a host engine: which fields of which devices it samples for us, also after a failure.
+"""Keeps the watches of a host engine, even after failures: the fields of devices that it samples for us.
 
-The SM clock and the tensor counter are sampled more often than all others. New devices get watches of
-their own, and devices that go are taken out of theirs, so that a change on one GPU costs no other GPU a
-sample. A counter that a device turns out not to have is watched no longer: the host engine would log an
-error for it at every interval.
+The SM clock and the tensor counter are sampled more often than all others. New devices get their own watches, and
+lost devices are taken out of theirs, so that a change on one GPU costs no other GPU a sample. If a device turns out
+not to have a counter, its watch is ended, or the host engine would log an error at every interval.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
 log = logging.getLogger(__name__)
 
 TRIAL_INTERVALS = 4
-"""A counter is not there when it brings no value within this many intervals after the tensor counter did."""
+"""A counter counts as missing if it has no value within this number of intervals after the tensor counter's first."""
 RETRY_SECONDS = 30.0
 """Time between two attempts to watch a device that was refused."""
 
@@ -48,7 +47,7 @@ _WITH_OTHERS = (*_PIPES, *OTHER_PIPES)
 _WITH_CYCLES = (*_WITH_OTHERS, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
 """Fields of whole GPUs only: no instance has cycle counters, and before DCGM 4.6 no GPU has them."""
 _BESIDE_THE_CLOCK = (GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS)
-"""Fields of whole GPUs that are no profiling fields either."""
+"""Fields of whole GPUs that are not profiling fields."""
 
 
 class Watches:
@@ -64,14 +63,14 @@ class Watches:
         self._refused: dict[Entity, tuple[DcgmError, float]] = {}
         """Why a device is not watched, and when that was last tried."""
         self._clockless: set[Entity] = set()
-        """GPUs whose clock could not be watched, and for which a warning was logged."""
+        """GPUs whose clock could not be watched and for which a warning was logged."""
         self._trials: dict[Entity, float] = {}
-        """When the trial of each device's counters ends."""
+        """When the test of each device's counters ends."""
         self._brought: dict[Entity, set[int]] = {}
-        """The fields that have brought a value during the trial."""
+        """The fields that had a value during the test."""
 
     def update(self, devices: Sequence[Device], now: float) -> None:
-        """Watch devices that are new or were refused a while ago, and no longer those that are gone."""
+        """Watch devices that are new or were refused a while ago, and stop watching those that are gone."""
         present = {device.entity for device in devices}
         for entity in [*self._watched.keys() - present, *self._refused.keys() - present]:
             self.renew(entity)
@@ -81,15 +80,16 @@ class Watches:
         self._watch_clocks({device.parent for device in devices if device.problem is None})
 
     def samples(self, now: float) -> list[Sample]:
-        """Every sample since the last call, and again those with a time in the future."""
-        # The clocks come last, so that none is read before the counters of its window.
+        """Every sample since the last call; samples with a time in the future are returned again."""
+        # The clocks are read last, so that no clock is read before the counters of its window.
         watches = (*self._watches, *self._driver_watches)
         found = [sample for watch in watches for sample in self._read(watch, now)]
         self._try_out(found, now)
         return found
 
     def _read(self, watch: FieldWatch, now: float) -> list[Sample]:
-        """The samples of a watch. An entity whose samples are refused is taken out: it would hide the other samples."""
+        """The samples of a watch. An entity whose samples are refused is removed, because it would hide the other
+        samples."""
         while watch.entities:
             try:
                 return watch.samples()
@@ -103,7 +103,8 @@ class Watches:
         return []
 
     def _take_out(self, entity: Entity, watch: FieldWatch, why: tuple[DcgmError, float]) -> None:
-        """Stop watching an entity. One that the host engine just forgot is watched anew at once, another one later."""
+        """Stop watching an entity. If the host engine has only forgotten it, it is watched again at once, otherwise
+        later."""
         if watch in self._driver_watches:
             self._driver_watches = _dropped(self._driver_watches, entity)
             return
@@ -112,7 +113,7 @@ class Watches:
             self._refused[entity] = why
 
     def since(self, entity: Entity) -> float | None:
-        """Since when a device has been watched; None when it is not."""
+        """Since when a device has been watched; None if it is not."""
         return self._watched.get(entity)
 
     def refusal(self, entity: Entity) -> DcgmError | None:
@@ -121,7 +122,7 @@ class Watches:
         return refused[0] if refused else None
 
     def renew(self, entity: Entity) -> None:
-        """Watch a device anew at the next update, if it is there then."""
+        """Watch a device again at the next update, if it exists then."""
         for notes in (self._watched, self._refused, self._trials, self._brought):
             notes.pop(entity, None)
         self._watches = _dropped(self._watches, entity)
@@ -144,7 +145,8 @@ class Watches:
         return refused is None or now - refused[1] >= RETRY_SECONDS
 
     def _watch(self, alike: Sequence[Device], now: float) -> None:
-        """Watch devices of one kind together, and with the tensor counter as many others as the engine knows."""
+        """Watch devices of one kind together, with the tensor counter and as many other counters as the engine
+        knows."""
         entities = [device.entity for device in alike]
         try:
             watch = self._engine.watch(entities, (TENSOR,), self._tensor_interval(alike[0]))
@@ -152,7 +154,7 @@ class Watches:
             if error.is_disconnected:
                 raise
             self._refused.update((entity, (error, now)) for entity in entities)
-            if len(alike) > 1:  # a device that cannot be watched must not hinder the others
+            if len(alike) > 1:  # a device that cannot be watched must not affect the others
                 for device in alike:
                     self._watch([device], now)
             return
@@ -165,7 +167,8 @@ class Watches:
         self._watch_others(watch.entities, _choices(alike[0]))
 
     def _tensor_interval(self, device: Device) -> float:
-        """Half of the others' with GPM: the host engine then takes its samples at the tensor counter's times."""
+        """Half of the other fields' interval with GPM, so that the host engine samples at the tensor counter's
+        times."""
         half = self._interval / 2
         return half if device.gpm and half >= SHORTEST_WINDOW_SECONDS else self._interval
 
@@ -188,7 +191,8 @@ class Watches:
             self._watch_clocks_of(new)
 
     def _watch_clocks_of(self, gpus: Sequence[Entity]) -> None:
-        """Watch the clock, which changes faster than activity is sampled, and at the usual pace what is beside it."""
+        """Watch the clock often, because it changes faster than activity is sampled, and the driver's other fields at
+        the usual interval."""
         try:
             self._watch_of_driver(gpus, (SM_CLOCK_MHZ,), min(CLOCK_SECONDS, self._interval))
             self._watch_of_driver(gpus, _BESIDE_THE_CLOCK, self._interval)
@@ -210,7 +214,7 @@ class Watches:
         self._driver_watches.append(self._engine.watch(gpus, fields, seconds))
 
     def _try_out(self, samples: Iterable[Sample], now: float) -> None:
-        """Learn which counters bring values, and end the watches of the others."""
+        """Find out which counters have values, and end the watches of the others."""
         if not self._brought:
             return
         for sample in samples:
@@ -232,7 +236,7 @@ class Watches:
 
 
 def _dropped(watches: Sequence[FieldWatch], entity: Entity) -> list[FieldWatch]:
-    """The watches without an entity; a watch that has no other entity ends."""
+    """The watches without this entity; a watch without any other entity ends."""
     for watch in watches:
         watch.drop(entity)
         if not watch.entities:
@@ -250,9 +254,10 @@ def _alike(devices: Sequence[Device]) -> list[list[Device]]:
 
 
 def _choices(device: Device) -> Sequence[tuple[int, ...]]:
-    """Sets of fields beside the tensor counter to try, best first. A host engine refuses a set with an unknown one.
+    """Sets of fields to watch besides the tensor counter, best first. A host engine refuses a set with an unknown
+    field.
 
-    Before Hopper it is none: several counters would be measured in turns, each for part of the time.
+    Before Hopper there are none, because several counters would be measured in turns, each for part of the time.
     """
     if not device.gpm:
         return ()

@@ -1,11 +1,10 @@
-"""Reads another exporter's page: NVIDIA's dcgm-exporter, old and new names and units, MIG rows too.
+"""Reads the page of NVIDIA's dcgm-exporter, with old or new names and units and rows of MIG instances.
 
 The page holds the mean tensor activity over dcgm-exporter's own collection interval (30 s unless
-configured) and one point read of the clock, with no time stamp. It is read twice in each of its
-collections, or in each window where windows are shorter, so that every change is seen when it comes;
-stretch.py decides which time each value stands for. Nothing counts that was before the first page.
-A GPU none of whose rows changed for `unchanged_limit` is not believed any more: a live GPU's power
-and energy always move.
+configured) and one point read of the clock, with no time stamp. It is read twice in each collection, or in each
+window if windows are shorter, so that every change is seen soon. stretch.py decides which time each value stands for.
+The time before the first page does not count. If no row of a GPU has changed for `unchanged_limit`, its values are
+rejected: power and energy of a live GPU always change.
 """
 
 from __future__ import annotations
@@ -43,20 +42,21 @@ MAX_PAGE_BYTES = 16 << 20
 """A page of 128 MIG instances and all fields has less than 4 MiB."""
 NO_PAGE = (None, ExporterPage([], {}, Counter()))
 STEADY_CHANGES = 5
-"""Early changes in a row, from which on it is sure that the other exporter collects oftener than was said."""
+"""Number of early changes in a row after which it is certain that the other exporter collects more often than
+configured."""
 TOO_SLOW = (
-    "%s collects every %g s and is read less often, so values come and go unseen: set --clock-interval to at most "
+    "%s collects every %g s and is read less often, so some values are missed: set --clock-interval to at most "
     "half of that, or make dcgm-exporter collect less often"
 )
 TOO_FAST = (
     "values of %s change more often than every %g s: set --collect-interval to dcgm-exporter's own (-c), "
-    "or values come and go unseen"
+    "or some values are missed"
 )
 
 
 TOO_MANY_GPUS = (
     "%s names %d GPUs and MIG instances more than are measured: those known longest and then the first %d of the page "
-    "are; where the rest are there, raise --most-gpus"
+    "are measured; if the others are real, raise --most-gpus"
 )
 
 
@@ -81,7 +81,7 @@ class Options(BaseModel):
     unchanged_limit: Seconds = Field(
         default=300.0,
         gt=0,
-        description="Time after which a GPU is not believed when none of its values has moved.",
+        description="Time after which a GPU's values are rejected if none of them has changed.",
         examples=["5m"],
     )
     most_gpus: int = Field(
@@ -97,7 +97,7 @@ class Options(BaseModel):
 
 @dataclass(slots=True)
 class _Track:
-    """What earlier pages said of one GPU."""
+    """What earlier pages showed of one GPU."""
 
     stretch: Stretch
     liveness: int
@@ -116,7 +116,7 @@ class Probe:
         self._tracks: dict[tuple[str, GpuKey], _Track] = {}
         self._gpus: Sequence[Gpu] = ()
         self._seen: list[Reading] = []
-        """Windows that pages since the last read have shown."""
+        """Windows found on the pages since the last read."""
         self._warned = False
         self._places: Places[Key] = Places(options.most_gpus)
         self._is_crowded = False
@@ -124,13 +124,14 @@ class Probe:
         self._answered = False
         """Whether a page came since the last read."""
         self._last: tuple[object, ExporterPage] = NO_PAGE
-        """The last page by its length and hash: it is often the same as the next, and the text may be large."""
+        """Length and hash of the last page. The next page is often the same, and the text may be too large to
+        keep."""
 
     def gpus(self) -> Sequence[Gpu]:
         return self._gpus
 
     def poll(self) -> None:
-        """See whether the values have changed, where it is time to. A page that fails is the next read's to tell."""
+        """Check whether the values have changed, if a check is due. The next read reports a page that failed."""
         if not self._pace.is_due(self._clock()):
             return
         try:
@@ -142,7 +143,7 @@ class Probe:
         self._seen += [event for event in events if isinstance(event, Reading)]
 
     def read(self) -> Sequence[Reading | Fault]:
-        """The windows that are known since the last read. One page that fails between others is only counted."""
+        """The windows found since the last read. A single failed page between others is only counted."""
         self._pace.begin_window(self._clock())
         answered, self._answered = self._answered, False
         events: Sequence[Reading | Fault] = ()
@@ -192,7 +193,7 @@ class Probe:
         return page
 
     def _warn_of_crowd(self, too_many: int) -> None:
-        """Say once that the page names more GPUs than are measured."""
+        """Log once that the page names more GPUs than are measured."""
         if too_many and not self._is_crowded:
             log.warning(TOO_MANY_GPUS, self._client.shown_url, too_many, self._places.most)
         self._is_crowded = too_many > 0
@@ -204,7 +205,7 @@ class Probe:
             raise GpuError(error.reason, error.detail) from error
 
     def _count_unseen(self, now: float) -> None:
-        """Count collections that came and went between two pages, and say so where that is how things are set."""
+        """Count collections that no page has shown, and log it if the settings are the cause."""
         unseen = self._pace.take_unseen(now)
         if unseen:
             self._rejected["unseen_collection"] += unseen
@@ -213,7 +214,7 @@ class Probe:
             log.warning(TOO_SLOW, self._client.shown_url, self._options.collect_interval)
 
     def _count_early(self, stretch: Stretch) -> None:
-        """Count changes that come too often to be collections, and say so when the first is sure."""
+        """Count changes that come too often for the configured collections, and log it when that is certain."""
         if stretch.early_changes < STEADY_CHANGES:
             return
         if not self._warned:
@@ -222,7 +223,7 @@ class Probe:
         self._rejected["early_change"] += 1
 
     def _interrupt(self, keys: Iterable[tuple[str, GpuKey]]) -> None:
-        """Note a gap: the first page after it is new, whatever its values."""
+        """Note a gap: the first page after it counts as new, even with the same values."""
         for key in keys:
             self._tracks[key].stretch.is_news = True
 
@@ -254,7 +255,7 @@ class Probe:
         return windows
 
     def _first(self, row: PageRow, liveness: int, now: float) -> Reading:
-        """What the first page of a GPU shows is of the time before it: it does not count."""
+        """The reading of a GPU's first page. Its values belong to the time before it, so it does not count."""
         collect = self._options.collect_interval
         stretch = Stretch(collect, row, end=now, seen=now)
         self._tracks[_track_key(row.gpu)] = _Track(stretch, liveness, now)
@@ -290,5 +291,5 @@ class Source:
 
 
 def _track_key(gpu: Gpu) -> tuple[str, GpuKey]:
-    """The part of a GPU's description that stays the same, however much a page says of it."""
+    """The part of a GPU's description that does not depend on which labels a page has."""
     return (gpu.index, gpu.key)

@@ -1,4 +1,4 @@
-"""Decides when a page is read, and knows how many of its collections came and went unseen."""
+"""Decides when a page is read, and knows how many of its collections were missed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 import random
 
 PER_COLLECTION = 2
-"""Pages in a collection, or in a window where that is shorter."""
+"""Reads of the page per collection, or per window if that is shorter."""
 LATENESS = 1.05
-"""A thread wakes up late: a pause that is longer by this much is the pause that was meant."""
+"""Threads wake up late: a pause that is too long by up to this much counts as the intended pause."""
 SETTLED_GAPS = 3
-"""Gaps in a row, too long to see every collection, from which on it is the settings that make them."""
+"""Number of gaps in a row, each too long to see every collection, after which the settings count as the cause."""
 
 
 class PagePace:
@@ -28,10 +28,10 @@ class PagePace:
         self._unseen = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Whether the page is to be read now, since it would be too late when this is asked the next time."""
+        """Whether the page must be read now, because the next time that this is asked would be too late."""
         next_call_at, self._called_at = 2 * now - self._called_at, now
         longest = min(self._collect, self._window) / PER_COLLECTION
-        # Pages that kept step with the collections would never show more closely when these end.
+        # Reads in step with the collections would never show more exactly when these end.
         if next_call_at <= self._asked_at + LATENESS * random.uniform(0.5, 1.0) * longest:
             return False
         self._asked_at = now
@@ -44,11 +44,11 @@ class PagePace:
         self._read_at = self._called_at = self._asked_at = now
 
     def note_failure(self) -> None:
-        """Note that the page did not come: the settings are not to blame for the gap."""
+        """Note that the page did not come, so the settings are not the cause of the gap."""
         self._failed = True
 
     def take_unseen(self, now: float) -> int:
-        """Note that the page answered; how many collections are known since then to have gone unseen before it."""
+        """Note that the page came; returns how many collections before it were certainly missed."""
         gap = 0.0 if self._answered_at is None else now - self._answered_at
         failed, self._failed, self._answered_at = self._failed, False, now
         if gap <= LATENESS * self._collect:
@@ -62,5 +62,5 @@ class PagePace:
 
     @property
     def is_too_slow(self) -> bool:
-        """Whether it is the settings by which collections go unseen."""
+        """Whether collections are missed because of the settings."""
         return self._long_gaps >= SETTLED_GAPS

@@ -35,7 +35,7 @@ FIELDS: Mapping[str, tuple[str, float]] = {
     "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": ("power_limit_watts", 1.0),
     "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS": ("power_limit_watts", 1.0),
 }
-"""What each name says, and what makes its unit ours. The name alone decides the unit, never the size of a value."""
+"""The meaning of each name, and the factor to our unit. Only the name decides the unit, never the size of a value."""
 PIPE_NAMES = {
     "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE": "hmma",
     "DCGM_FI_PROF_HMMA_UTIL_RATIO": "hmma",
@@ -50,15 +50,15 @@ MAX_LINE_CHARS = 8192
 """Most characters of a line. Pages of 8 GPUs have lines of a few hundred; a label of megabytes is an error."""
 MAX_LABEL_CHARS = 256
 MOST_NAMED = 4096
-"""Most GPUs of a page that are told apart, besides those that have a place: a page of 16 MiB could name 300,000."""
+"""Most GPUs of a page that are counted, besides those that are measured: a page of 16 MiB could name 300,000."""
 MOST_LABELS_CHARS = 1024
-"""Labels that are longer are looked at again on each line."""
+"""Longer labels are not cached."""
 _BLANK = 2.0**47
 """From this value on DCGM means "no value": the FP64 sentinels, and far above them the INT64 ones."""
 _BLANK_INT32 = float(0x7FFFFFF0)
 """The same for 32-bit integers, such as the clocks in MHz."""
 _MOST_WATTS = 10e3
-"""No GPU draws this much: such a value is another field's."""
+"""No GPU draws this much power: such a value belongs to another field."""
 
 Key = tuple[str, str, str]
 """Index, uuid, GPU-instance id."""
@@ -83,19 +83,20 @@ class PageRow:
     power_watts: float | None = None
     power_limit_watts: float | None = None
     blank: set[str] = field(default_factory=set)
-    """Which of these are on the page without a value."""
+    """Which of these counters are on the page without a value."""
 
     def values(self) -> tuple[object, ...]:
         return (self.tensor_active, self.clock_hz, *sorted(self.pipes.items()))
 
     @property
     def is_waiting(self) -> bool:
-        """Whether both counters are there and one has no value yet."""
+        """Whether both counters are on the page and one has no value yet."""
         missing = {name for name in ("tensor_active", "clock_hz") if getattr(self, name) is None}
         return bool(missing) and missing <= self.blank
 
     def evidence(self) -> Evidence | None:
-        """What else shows whether a GPU worked. Power is the whole GPU's and says nothing of an instance."""
+        """Other counters that show whether a GPU worked. Power belongs to the whole GPU and says nothing about an
+        instance."""
         if self.gpu.instance:
             return None
         power, limit = _within(self.power_watts, _MOST_WATTS), self.power_limit_watts
@@ -113,12 +114,12 @@ class ExporterPage:
 
     rows: list[PageRow]
     liveness: dict[str, int]
-    """Checksum over all rows of each uuid: it moves as long as any value of that GPU moves."""
+    """Checksum over all rows of each uuid. It changes whenever a value of that GPU changes."""
     rejected: Counter[str]
 
 
 def parse(text: str, places: Places[Key]) -> ExporterPage:
-    """Sort a page by GPU. A line that cannot be read costs itself, and so does a GPU too many; both are counted."""
+    """Sort a page by GPU. Unreadable lines and surplus GPUs are left out and counted."""
     rows: dict[Key, PageRow] = {}
     liveness: dict[str, int] = {}
     rejected: Counter[str] = Counter()
@@ -138,9 +139,9 @@ def parse(text: str, places: Places[Key]) -> ExporterPage:
 
 
 def _lines_by_gpu(text: str, places: Places[Key], rejected: Counter[str]) -> dict[Key, array[int]]:
-    """Where the lines about each GPU begin: the lines themselves would be as large as the page again.
+    """Where the lines about each GPU begin. The lines themselves would take as much memory as the page.
 
-    Of a page that names more GPUs than are counted, those that have a place are found all the same.
+    If a page names more GPUs than are counted, those that are measured are still found.
     """
     found: dict[Key, array[int]] = {}
     keys = _Keys()
@@ -163,13 +164,14 @@ def _end_of_line(text: str, begin: int) -> int | None:
 
 
 class _Keys:
-    """Tells which GPU a line is about without parsing it. Those about a GPU have the same labels: one look will do."""
+    """Finds the GPU of a line without parsing it. All lines of a GPU have the same labels, so each GPU is looked up
+    once."""
 
     def __init__(self) -> None:
         self._by_labels: dict[str, Key | None] = {}
 
     def of(self, line: str) -> Key | None:
-        """The GPU; None for a line of something else: a switch, a link, a CPU, a comment."""
+        """The GPU; None for a line about something else: a switch, a link, a CPU, a comment."""
         if line[:5].upper() != "DCGM_":
             return None
         labels = line[line.find("{") : line.rfind("}")]
@@ -197,14 +199,15 @@ def _parse(line: str) -> Iterable[Metric]:
 
 
 def _add_line(rows: dict[Key, PageRow], told: Key, line: str, most: int) -> None:
-    """Add one line to the row of its GPU, which was `told` without parsing; of several for one value the first counts.
+    """Add one line to the row of its GPU, which was found (`told`) without parsing. Of several lines for one value
+    the first counts.
 
-    Raises ValueError for a line that cannot be read, and where it would be one row too many.
+    Raises ValueError for an unreadable line, and for a line that would add one row too many.
     """
     match = _NAME.match(line)
     name = match[0].upper() if match else ""  # the oldest pages have names in lower case
     if name not in _WANTED and told in rows:
-        return  # most lines only show that the GPU lives; parsing each would cost ten times more
+        return  # most lines only show that the GPU is alive; parsing each would cost ten times more
     for family in _parse(line + "\n"):
         for sample in family.samples:
             labels = sample.labels
@@ -214,7 +217,7 @@ def _add_line(rows: dict[Key, PageRow], told: Key, line: str, most: int) -> None
             if key not in rows and len(rows) >= most:
                 raise ValueError(
                     "one GPU too many"
-                )  # two names may look alike before they are parsed
+                )  # two different names may look the same before they are parsed
             row = rows.setdefault(key, PageRow(_gpu(key, labels)))
             _put(row, name, _float(sample.value))
 
@@ -244,7 +247,7 @@ def _float(value: float) -> float:
 
 
 def _within(value: float | None, most: float) -> float | None:
-    """A value that can be; else None."""
+    """A possible value; otherwise None."""
     return value if value is not None and 0 <= value <= most else None
 
 
@@ -274,10 +277,10 @@ def _described(row: PageRow) -> PageRow:
 
 
 def _measured(rows: Mapping[Key, PageRow]) -> Iterator[PageRow]:
-    """Every row that is measured or should be.
+    """Every row that is or should be measured.
 
-    With MIG on, some families keep a row of the whole GPU beside its instances' rows. That row without a
-    tensor counter is no fault, since the instances are measured; and with one it would count the GPU twice.
+    With MIG on, some families have a row of the whole GPU as well as rows of its instances. If that row has no tensor
+    counter, this is not a fault, because the instances are measured. If it has one, it would count the GPU twice.
     """
     divided = {uuid for _, uuid, instance in rows if instance}
     for (_, uuid, instance), row in rows.items():

@@ -1,4 +1,4 @@
-"""Says which GPUs of a page are measured where the page names more than the agent takes."""
+"""Decides which GPUs of a page are measured if the page names more than the agent measures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 class Places(Generic[KeyT]):
     """The GPUs that have been measured longest come first, then the first of the page.
 
-    So a page that begins to name GPUs that are not there costs no GPU its place.
+    So when a page begins to name GPUs that do not exist, no real GPU loses its place.
     """
 
     def __init__(self, most: int) -> None:
@@ -23,7 +23,7 @@ class Places(Generic[KeyT]):
         return key in self._ranks
 
     def taken(self, keys: Iterable[KeyT]) -> frozenset[KeyT]:
-        """Those of the keys that have a place; later ones come after them."""
+        """The keys that get a place: the measured GPUs, then the first of the others."""
         named = dict.fromkeys(keys)
         taken = sorted(named, key=lambda key: self._ranks.get(key, self.most))[: self.most]
         for key in taken:

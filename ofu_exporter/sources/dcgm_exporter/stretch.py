@@ -1,4 +1,4 @@
-"""Decides which time each value of a page stands for, since a page has no time stamps. Pure, one object per GPU.
+"""Decides which time each value of a page stands for, because a page has no time stamps. Pure, one object per GPU.
 
 dcgm-exporter collects every `collect` seconds. A value that it shows is the mean over the collection that ended when
 the value appeared. So a new value stands for the time before it was seen, back to the end of the collection before.
@@ -6,8 +6,9 @@ A value that stays while several collections end is the mean of each of them: a 
 collection brought the same value, or none. When a value changes after that, only the last collection is the new
 value's, and the time before it is the old one's.
 
-Collections come at a steady pace. Their ends are therefore known better than from the pages between which a value
-changed: a collection ended between those two, as near as can be to a whole number of collections after the last one.
+Collections come at a steady pace. So their ends are known better than from the two pages between which a value
+changed: a collection ended between these two pages, as close as possible to a whole number of collections after the
+last one.
 """
 
 from __future__ import annotations
@@ -20,31 +21,31 @@ from ofu_exporter.sources.dcgm_exporter.page import PageRow
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, ClockSample, Reading
 
 LATE = 1.5
-"""Collections after which one must have ended; one alone may come late."""
+"""Number of collection intervals after which a collection must have ended; a single one may come late."""
 
 
 @dataclass(slots=True)
 class Stretch:
-    """The time since the last collection of one GPU whose end is known, and the value that was shown in it."""
+    """The time since the last collection of one GPU with a known end, and the value that was shown in this time."""
 
     collect: float
     """Seconds between two collections."""
     row: PageRow
     end: float
-    """When the last collection ended that was taken, or the first page came: what is later has not been taken."""
+    """When the last used collection ended, or the first page came. The time after that has not been used yet."""
     seen: float
     """When the page showed `row` for the last time."""
     unsure: float | None = None
-    """By how much the end of that collection may be off; None where `end` is no collection's."""
+    """Error of that end; None if `end` is not the end of a collection."""
     is_news: bool = False
-    """Whether the next value is new, whatever it is: the GPU could not be read meanwhile."""
+    """Whether the next value counts as new in any case, because the GPU could not be read."""
     has_hole: bool = False
-    """Whether a page could not be read since the end: values may have come and gone."""
+    """Whether a page could not be read since the end, so that values may have been missed."""
     early_changes: int = 0
     """How many changes in a row came within half of a collection after the one before."""
 
     def take(self, row: PageRow, now: float) -> Iterator[Reading]:
-        """The windows that are known by a page, oldest first. A value that came too soon is left to the next page."""
+        """The windows that a page completes, oldest first. A value that came too soon is left to the next page."""
         repeated = row.values() == self.row.values() and not self._lost_sight(now)
         if repeated and not self.is_news:
             yield from self._repeated(row, now)
@@ -52,7 +53,7 @@ class Stretch:
             yield from self._changed(row, now)
 
     def _lost_sight(self, now: float) -> bool:
-        """Whether no page was read while a whole collection came and went."""
+        """Whether no page was read during a whole collection."""
         return now - self.seen > LATE * self.collect
 
     def _repeated(self, row: PageRow, now: float) -> Iterator[Reading]:
@@ -79,7 +80,8 @@ class Stretch:
         yield reading(row, start, end, self.collect)
 
     def _collected(self, now: float) -> tuple[int, float, float]:
-        """How many collections after the last one the value is, and when that one ended, at the earliest and latest."""
+        """How many collections after the last one the value belongs to, and the earliest and latest end of that
+        collection."""
         earliest = max(self.seen, now - self.collect, self.end)
         if self.unsure is None:
             seconds = (earliest + now) / 2 - self.end
@@ -94,7 +96,7 @@ class Stretch:
 
 
 def reading(row: PageRow, start: float, end: float, pace: float, counts: bool = True) -> Reading:
-    """What a row says of a window."""
+    """The reading of a window from a row."""
     clocks = () if row.clock_hz is None else (ClockSample(end, row.clock_hz),)
     return Reading(
         row.gpu,

@@ -1,7 +1,7 @@
-"""Reads GPM counters and the SM clock through NVML (Hopper and newer, MIG instances too), needs no root.
+"""Reads GPM counters and the SM clock of GPUs and MIG instances through NVML (Hopper and newer, without root).
 
-At any error of the driver everything that is held of that GPU is dropped, and begins anew at the next
-read. So no window spans time in which the GPU was not watched.
+At any error of the driver, everything that is held of that GPU is released, and the next read starts again. So no
+window includes time in which the GPU was not sampled.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Source:
         self._nvml: ModuleType | None = None
 
     def open(self) -> Sequence[GpuProbe]:
-        """One probe per GPU. The driver is not asked about any GPU here, since one may hang."""
+        """One probe per GPU. The driver is not asked about any GPU here, because one may hang."""
         import pynvml  # noqa: PLC0415 - the vendor's library, loaded only where this source is used
 
         try:
@@ -85,7 +85,7 @@ class Source:
             LOADED.set()
         except errors(pynvml) as error:
             self.close()
-            # After a pause the driver may be another one, and the library of this process still that of the old one.
+            # After a pause there may be another driver, while this process still has the library of the old one.
             replaced = LOADED.is_set() and code(error) == LIBRARY_MISMATCH
             why = Reason.DRIVER_REPLACED if replaced else reason(error)
             raise SourceError(why, detail(error)) from error
@@ -102,7 +102,7 @@ class Source:
 
 
 class GpuProbe:
-    """One GPU. One thread drives and closes the probe, which finds its GPU again by itself."""
+    """One GPU. One thread drives and closes the probe. After an error the probe finds its GPU again."""
 
     def __init__(self, nvml: ModuleType, index: int, driver: str, clock: Clock) -> None:
         self._nvml = nvml
@@ -116,11 +116,11 @@ class GpuProbe:
         self._series: dict[GpuKey, GpmSeries] = {}
 
     def gpus(self) -> Sequence[Gpu]:
-        """The GPU, or its instances; until the first successful read with a placeholder for the uuid."""
+        """The GPU or its instances. The uuid is a placeholder until the first successful read."""
         return self._gpus
 
     def poll(self) -> None:
-        """Read the clock into the windows that are open. A failure costs this clock read only."""
+        """Add a read of the clock to the open windows. A failure costs only this read."""
         open_series = list(self._series.values())
         if not open_series:
             return
@@ -152,7 +152,8 @@ class GpuProbe:
             self._drop(key)
 
     def _look_for_instances(self) -> None:
-        """Look which instances the GPU has now; one that changed since the last window begins anew."""
+        """Find the instances that the GPU has now. An instance that has changed since the last window starts
+        again."""
         before = self._gpus
         self._divided = mig.is_on(self._nvml, self._handle, self._divided)
         if self._divided:
@@ -177,7 +178,8 @@ class GpuProbe:
         )
 
     def _read_one(self, gpu: Gpu) -> Reading | Fault | None:
-        """End the window of a GPU or an instance, or begin its first. An instance fails by itself."""
+        """End the window of a GPU or an instance, or begin its first. A failing instance does not affect the
+        others."""
         try:
             series = self._series.get(gpu.key)
             if series is not None:
@@ -195,7 +197,7 @@ class GpuProbe:
         if not self._nvml.nvmlGpmQueryDeviceSupport(self._handle).isSupportedDevice:
             raise self._without_counters()
         target = Target(self._handle, int(gpu.instance) if gpu.instance else None)
-        # The probe knows the series before that holds anything of the driver's, so that close() frees it.
+        # Stored before the series holds anything of the driver, so that close() can release it.
         series = self._series[gpu.key] = GpmSeries(self._nvml, target, self._clock)
         series.begin()
 
@@ -205,27 +207,28 @@ class GpuProbe:
             series.close()
 
     def _failure(self, error: Exception) -> GpuError:
-        """The error of a driver's error. A driver that answered before and is gone or another now was replaced."""
+        """The GpuError or DriverReplacedError for an error of the driver. If the driver answered before and is now
+        gone or different, it was replaced."""
         if self._uuid is not None and code(error) in (DRIVER_NOT_LOADED, LIBRARY_MISMATCH):
             return GpuError(Reason.DRIVER_REPLACED, str(error))
         capability = self._whole.compute_capability
         too_old = code(error) == FUNCTION_NOT_FOUND
         if too_old and capability is not None and capability < FIRST_WITH_GPM:
-            return self._without_counters()  # a newer driver would not help
+            return self._without_counters()  # a newer driver would make no difference
         if reason(error) is Reason.NOT_SUPPORTED:
             return self._without_counters()
         return GpuError(reason(error), detail(error))
 
     def _without_counters(self) -> GpuError:
-        """The error of a GPU for which the driver has no counters, or of what the GPU is."""
+        """The error for a GPU without counters: because of the driver, or because of the kind of GPU."""
         why = unrated.explain(self._whole, Reason.NOT_SUPPORTED, NO_COUNTERS)
         return GpuError(*why)
 
     def _find(self) -> Any:
-        """The handle of this GPU, by its index, or by its uuid when another GPU has the index now.
+        """The handle of this GPU, by its index, or by its uuid if another GPU has the index now.
 
-        The uuid comes second: to look for it the driver may have to wake every GPU, and one that hangs
-        would then hang this one, too.
+        The uuid comes second, because to find it the driver may have to wake every GPU, and one that hangs would
+        block this call too.
         """
         handle = self._nvml.nvmlDeviceGetHandleByIndex(self._index)
         uuid = self._nvml.nvmlDeviceGetUUID(handle)
@@ -236,7 +239,7 @@ class GpuProbe:
         return handle
 
     def _described(self, handle: Any) -> Gpu:
-        """The GPU with everything that the driver says of it; a missing answer costs no measurement."""
+        """The GPU with everything that the driver says about it. A missing answer does not stop the measurement."""
         nvml = self._nvml
         pci = ask(nvml, nvml.nvmlDeviceGetPciInfo, handle)
         memory = ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
@@ -264,7 +267,7 @@ def _text(value: str | bytes) -> str:
 
 
 def _sm_count(cores: int | None, capability: tuple[int, int] | None) -> int | None:
-    """Number of SMs; None when the driver or this table does not say."""
+    """Number of SMs; None if neither the driver nor this table has it."""
     if not cores or capability is None:
         return None
     per_sm = CORES_PER_SM.get(capability) or CORES_PER_SM.get((capability[0], None))

@@ -1,7 +1,6 @@
 """Makes windows from the GPM samples of one GPU or MIG instance.
 
-A window lies between two samples, and the sample that ends one window begins the next: windows tile
-time without a gap.
+A window lies between two samples, and the sample that ends one window begins the next, so windows leave no gap.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ofu_exporter.values.reading import (
 )
 
 MOST_CLOCK_SAMPLES = 4096
-"""Most clock samples that are kept of a window that nobody ends."""
+"""Most clock samples that are kept of a window that is not ended."""
 
 # nvml.h, nvmlGpmMetricId_t. Bare numbers: bindings before 13.595 have no names for the cycles.
 GRAPHICS, ANY_TENSOR = 1, 5
@@ -66,7 +65,7 @@ class GpmSeries:
         self._query.version = nvml.NVML_GPM_METRICS_GET_VERSION
         self._entries = _entries(self._query)
         self._ask_for(METRICS if target.instance is None else INSTANCE_METRICS)
-        # The sample that began the window, and the one that will end it; the two take turns.
+        # The sample that began the window, and the one that will end it; the two swap roles.
         self._samples: list[Any] = []
         self._start = math.nan
         self._clocks: list[ClockSample] = []
@@ -86,10 +85,10 @@ class GpmSeries:
         """Add clock reads to the open window."""
         self._clocks += clocks
         if len(self._clocks) > MOST_CLOCK_SAMPLES:
-            del self._clocks[1::2]  # every other one: the others still cover the whole window
+            del self._clocks[1::2]  # keep every other one: they still cover the whole window
 
     def end_window(self, gpu: Gpu) -> Reading | None:
-        """End the window and begin the next. None = it is too early."""
+        """End the window and begin the next. None = the window is too short to end."""
         if self._clock() - self._start < SHORTEST_WINDOW_SECONDS:
             return None
         end = self._take_sample(self._samples[1])
@@ -115,7 +114,8 @@ class GpmSeries:
             ask(self._nvml, self._nvml.nvmlGpmSampleFree, self._samples.pop())
 
     def _take_sample(self, sample: Any) -> float:
-        """Take a sample; the time after the call, since a driver that made us wait answers with its state then."""
+        """Take a sample; returns the time after the call, because a slow driver answers with its state at that
+        time."""
         if self.target.instance is None:
             self._nvml.nvmlGpmSampleGet(self.target.handle, sample)
         else:
@@ -130,9 +130,10 @@ class GpmSeries:
         return [ClockSample(self._clock() if at is None else at, mhz * 1e6)]
 
     def _evidence(self, values: Mapping[int, float]) -> Evidence:
-        """What else shows whether the GPU worked.
+        """Other counters that show whether the GPU worked.
 
-        Power and utilization are the whole GPU's and say nothing of an instance; NVML has no utilization with MIG.
+        Power and utilization belong to the whole GPU and say nothing about an instance. NVML has no utilization with
+        MIG.
         """
         others = [values[id_] / 100 for id_ in OTHER_PIPES if id_ in values]
         other_active = max(others) if len(others) == len(OTHER_PIPES) else None
@@ -151,7 +152,7 @@ class GpmSeries:
         )
 
     def _clock_limits(self) -> tuple[ClockLimit, ...] | None:
-        """What holds the clock of the whole GPU down now; a driver before R535 has it under an older name."""
+        """What holds the clock of the whole GPU down now. A driver before R535 uses an older name for this."""
         nvml = self._nvml
         for name in ("nvmlDeviceGetCurrentClocksEventReasons", THROTTLE_REASONS):
             call = getattr(nvml, name, None)
@@ -161,7 +162,7 @@ class GpmSeries:
         return None
 
     def _utilization(self) -> float | None:
-        """Share of the last second or less in which a kernel ran. It does not rest on the profiling counters."""
+        """Share of the last second or less in which a kernel ran. It does not come from the profiling counters."""
         rates = ask(self._nvml, self._nvml.nvmlDeviceGetUtilizationRates, self.target.handle)
         return None if rates is None else rates.gpu / 100
 
@@ -173,7 +174,7 @@ class GpmSeries:
         if not values:
             raise self._nvml.NVMLError(next(iter(codes.values())))
         if len(values) < len(codes):
-            # Tensor activity is always asked for again: nothing can be measured without it.
+            # Tensor activity is always requested, because nothing can be measured without it.
             refused = (INVALID_ARGUMENT, NOT_SUPPORTED)
             self._ask_for(
                 [id_ for id_, code in codes.items() if id_ == ANY_TENSOR or code not in refused]
@@ -192,7 +193,7 @@ class GpmSeries:
 
     def _ask_driver(self) -> None:
         query = self._query
-        # An entry that the driver leaves untouched must not repeat the last window's value.
+        # Cleared, so that an entry that the driver does not fill does not repeat the last value.
         ctypes.memmove(ctypes.byref(self._entries[0]), self._unanswered, len(self._unanswered))
         query.sample1, query.sample2 = self._samples
         try:
@@ -200,7 +201,7 @@ class GpmSeries:
         except self._nvml.NVMLError_InvalidArgument:
             if not any(id_ in self._asked for id_ in CYCLES):
                 raise
-            # A driver older than the cycle counters may refuse the whole call because of their ids.
+            # A driver without cycle counters may refuse the whole call because of their ids.
             self._ask_for([id_ for id_ in self._asked if id_ not in CYCLES])
             self._ask_driver()
 

@@ -1,4 +1,4 @@
-"""Lists the GPU instances that MIG divides a GPU into; the driver is asked anew each time, and no handle is kept."""
+"""Lists the GPU instances that MIG divides a GPU into. It asks the driver each time, and keeps no handle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class MigInstance:
     profile: str = ""
     """Such as 3g.40gb."""
     mig_uuid: str = ""
-    """The name by which CUDA and schedulers know the instance: its compute instance's, "" unless it has just one."""
+    """The name of the instance for CUDA and schedulers, which is its compute instance's; "" unless it has exactly
+    one."""
     sm_count: int | None = None
     """None unless the compute instances fill the GPU instance."""
     memory_bytes: int | None = None
@@ -40,7 +41,7 @@ class _Part:
 
 
 def is_on(nvml: ModuleType, handle: Any, before: bool) -> bool:
-    """Whether the GPU is in MIG mode; `before` where the driver does not answer now."""
+    """Whether the GPU is in MIG mode; `before` if the driver does not answer now."""
     try:
         return bool(nvml.nvmlDeviceGetMigMode(handle)[0])
     except errors(nvml) as error:
@@ -60,7 +61,7 @@ def instances(nvml: ModuleType, handle: Any) -> list[MigInstance]:
                 _part(nvml, device)
             )
         except errors(nvml) as error:
-            if code(error) != NOT_FOUND:  # a free index, or an instance that is just going away
+            if code(error) != NOT_FOUND:  # a free index, or an instance that is being removed
                 raise
     return [_instance(id_, inside) for id_, inside in sorted(parts.items())]
 

@@ -37,7 +37,7 @@ def errors(nvml: ModuleType) -> tuple[type[Exception], ...]:
 
 
 def code(error: Exception) -> int | None:
-    """The driver's return code; None for a mismatch that the binding itself found."""
+    """The driver's return code; None for a mismatch that the binding itself detected."""
     return getattr(error, "value", None)
 
 

@@ -1,4 +1,4 @@
-"""Replays a recording at the pace at which it was made; never used unasked."""
+"""Replays a recording at the pace at which it was made; used only on request."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Probe:
         return self._recording.damaged
 
     def gpus(self) -> Sequence[Gpu]:
-        """In the node's order: each GPU was recorded by a thread of its own, so the recording's is chance."""
+        """The GPUs in the node's order. Their order in the recording is random, because a thread per GPU wrote
+        them."""
         return sorted(self._gpus, key=lambda gpu: (_numbered(gpu.index), _numbered(gpu.instance)))
 
     def poll(self) -> None:
@@ -114,7 +115,7 @@ class Source:
 
 
 def _numbered(name: str) -> tuple[int, str]:
-    """Sorts numbers as numbers, and before all other names."""
+    """Sort key: numbers as numbers, before all other names."""
     return (int(name), "") if name.isdecimal() else (sys.maxsize, name)
 
 

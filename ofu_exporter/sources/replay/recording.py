@@ -3,8 +3,8 @@
 Line 1 is the header: `{"format": "ofu-recording", "version": 1, "source": ..., "simulated": ...}`
 with the software that wrote the recording. Every other line is a GPU (`{"gpu": {...}}`, numbered in
 order), a reading (`{"n": number, "start": ..., "end": ..., "tensor": ..., ...}`) or a fault. Times are
-seconds since the recording began. Each batch ends in a flush of the compressor, so a file that was cut
-anywhere is readable up to the last complete line before the cut.
+seconds since the recording began. Each batch ends with a flush of the compressor, so a file that was cut short is
+readable up to its last complete line.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from ofu_exporter.values.reasons import Reason
 FORMAT = "ofu-recording"
 VERSION = 1
 MAX_LINE_BYTES = 1 << 20
-"""A longer line is no line of a recording, and must not be held in memory."""
+"""No line of a recording is longer. A longer line must not be held in memory."""
 MAX_DAMAGED_LINES = 1000
-"""A file with this many damaged lines is taken for no recording, and is not read on."""
+"""A file with this number of damaged lines does not count as a recording, and is not read further."""
 BAD_LINE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """Errors that the code below can raise for a line of JSON from elsewhere."""
 _GZIP = 16 + zlib.MAX_WBITS
@@ -43,7 +43,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class RecordingHeader:
-    """The header: what a recording says of itself."""
+    """The header of a recording."""
 
     source: str
     simulated: bool
@@ -52,16 +52,16 @@ class RecordingHeader:
     software: Mapping[str, str] = field(default_factory=dict)
     """Versions of the software that wrote the recording and, where known, of the driver."""
     gpus: tuple[str, ...] = ()
-    """Model of each GPU that was there when the recording began."""
+    """Model of each GPU that the node had when the recording began."""
     interval: float | None = None
     clock_interval: float | None = None
 
 
 class RecordingWriter:
-    """Appends batches to a recording. When `write` returns, its batch has been handed to the system."""
+    """Appends batches to a recording. When `write` returns, its batch has been passed to the operating system."""
 
     def __init__(self, path: Path, header: RecordingHeader, epoch: float) -> None:
-        """Create the file; raises FileExistsError where there is one. `epoch` is time 0 of the recording."""
+        """Create the file; raises FileExistsError if it exists. `epoch` is time 0 of the recording."""
         self._file: BinaryIO = path.open("xb")
         self._compressor = zlib.compressobj(9, zlib.DEFLATED, _GZIP)
         self._epoch = epoch
@@ -69,7 +69,7 @@ class RecordingWriter:
         self._put([{"format": FORMAT, "version": VERSION, **asdict(header)}])
 
     def write(self, events: Iterable[Reading | Fault]) -> int:
-        """Append readings and faults; returns how many they were."""
+        """Append readings and faults; returns their number."""
         lines: list[dict[str, Any]] = []
         count = 0
         for event in events:
@@ -84,7 +84,7 @@ class RecordingWriter:
         return count
 
     def close(self) -> None:
-        """End the file properly; without this, all that was written before is readable too."""
+        """End the file properly. Without this, everything written before is still readable."""
         self._file.write(self._compressor.flush(zlib.Z_FINISH))
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -110,7 +110,7 @@ class Recording:
 
 
 def read(path: Path) -> Recording:
-    """Open a recording. Raises SourceError for another file; damage further on only ends the recording early."""
+    """Open a recording. Raises SourceError for any other file. Later damage only ends the recording early."""
     lines = _lines(path)
     try:
         header = _header(path, next(lines, b""))
@@ -180,7 +180,7 @@ def _compact(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
-    """An event as plain data, without its GPU; its times are from `epoch` on."""
+    """An event as plain data, without its GPU; its times count from `epoch`."""
     if isinstance(event, Fault):
         return _compact(
             {"at": round(event.at - epoch, 6), "fault": event.reason.value, "detail": event.detail}
@@ -225,7 +225,7 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
 
 
 def _encode_limits(limits: Sequence[ClockLimit] | None) -> dict[str, Any]:
-    """An empty list is kept: that nothing holds the clock down is known."""
+    """An empty list is kept, because it means that nothing holds the clock down."""
     return {} if limits is None else {"clock_limits": [limit.value for limit in limits]}
 
 

@@ -1,4 +1,4 @@
-"""Simulates a node of H100 GPUs at work, for demonstrations and tests; never used unasked.
+"""Simulates a node of H100 GPUs at work, for demonstrations and tests; used only on request.
 
 The clock under full load moves as the paper measured it on an H100 (arXiv:2605.20799, section
 IV-C: 1,201 to 1,558 MHz, mean 1,352, standard deviation 32). Everything is a function of the seed
@@ -58,7 +58,7 @@ class LoadPhase:
     clock_std_hz: float = 0.0
     pipe: str = "hmma"
     useful_share: float = 1.0
-    """Share of the tensor cycles that is not spent on tiles that are not full."""
+    """Share of the tensor cycles that is not spent on the unfilled parts of tiles."""
 
 
 _GEMM_CLOCK_HZ = 1352e6
@@ -96,7 +96,7 @@ _NODE = (
 
 
 LOOPS = 12
-"""How many products a simulated GPU runs in turn, where it runs products."""
+"""How many products a simulated GPU runs in turn, if it runs products."""
 
 
 def _loops(chance: random.Random) -> tuple[Loop, ...]:
@@ -128,7 +128,7 @@ class _Totals:
     imma: float = 0.0
     dmma: float = 0.0
     useful: float = 0.0
-    """Tensor cycles without those on tiles that are not full."""
+    """Tensor cycles without those on the unfilled parts of tiles."""
 
 
 class Probe:
@@ -168,7 +168,7 @@ class Probe:
         return [self._gpu]
 
     def run_phase(self, phase: LoadPhase | None) -> None:
-        """Run this phase from now on; None = the GPU's own work again."""
+        """Begin this phase; None = return to the GPU's own work."""
         self._advance(self._clock())
         self._given_phase = phase
 
@@ -194,7 +194,7 @@ class Probe:
 
     @property
     def useful_cycles(self) -> float:
-        """Tensor cycles since the start without those on tiles that are not full: the ones that MFU counts."""
+        """Tensor cycles since the start without those on the unfilled parts of tiles: the ones that MFU counts."""
         return self._totals.useful
 
     def _reading(
@@ -245,7 +245,7 @@ class Probe:
         return self._phases[-1]
 
     def _clock_hz(self) -> float:
-        """The clock now; like the paper's it stays within -4.7 and 6.4 standard deviations of its mean."""
+        """The clock now. As in the paper, it stays within -4.7 and 6.4 standard deviations of its mean."""
         phase = self._phase()
         noise = min(max(self._noise, -4.7), 6.4)
         return min(phase.clock_hz + noise * phase.clock_std_hz, _MAX_CLOCK_HZ)

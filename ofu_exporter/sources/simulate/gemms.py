@@ -1,7 +1,7 @@
 """Draws matrix products and the kernels that run them, so that the MFU behind a simulated OFU is known.
 
-As in arXiv:2605.20799, section V-A, each side is a random multiple of 16. Of the kernels that are drawn for a product,
-the one that executes least runs it, as a library would choose.
+As in arXiv:2605.20799, section V-A, each side is a random multiple of 16. Of the kernels that are drawn for a
+product, the one with the fewest executed FLOPs runs it, as a library would choose.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Loop:
 
     @property
     def useful_share(self) -> float:
-        """Share of the executed FLOPs that is left without tiles that are not full."""
+        """Share of the executed FLOPs that is not in the unfilled parts of tiles."""
         return self.gemm.theoretical_flops / self.executed_flops
 
 
@@ -53,5 +53,5 @@ def _loop(source: random.Random) -> Loop:
     gemm = Gemm(*(source.randrange(SMALLEST, LARGEST + STEP, STEP) for _ in range(3)))
     offered = source.sample(KERNELS, CHOICES)
     kernel = min(offered, key=lambda name: tiles.parse(name).executed_flops(gemm))
-    # Whole tenths, the simulation's steps, so that a loop is as long as it says.
+    # Whole tenths of a second, the simulation's steps, so that a loop has exactly its stated length.
     return Loop(kernel, gemm, source.randint(10, 40) / 10, source.uniform(0.55, 0.92))

@@ -47,13 +47,13 @@ def test_a_plain_name_is_put_into_the_pattern(name: str) -> None:
     ],
 )
 def test_a_name_that_would_lead_elsewhere_has_no_address(name: str) -> None:
-    with pytest.raises(NoAddressError, match="are put into no address"):
+    with pytest.raises(NoAddressError, match="no address is made of"):
         BY_PATTERN.of(name)
 
 
 @pytest.mark.parametrize("name", ["ada.", "a..b"])
 def test_a_name_that_makes_no_address_has_none(name: str) -> None:
-    with pytest.raises(NoAddressError, match="makes no address"):
+    with pytest.raises(NoAddressError, match="does not make a valid address"):
         BY_PATTERN.of(name)
 
 

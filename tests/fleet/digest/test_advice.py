@@ -42,7 +42,7 @@ def test_a_little_idle_time_is_no_matter(idle: float, is_told: bool) -> None:
 def test_words_on_idle_jobs_are_those_of_the_alert() -> None:
     alert = Path(__file__).parents[3] / "helm/ofu-exporter/files/alerts/gpus-idle.yaml"
     words = " ".join(alert.read_text().split())
-    common = "may have asked for more GPUs than it uses, or wait in an interactive session"
+    common = "may have asked for more GPUs than it uses, or be an idle interactive session"
     assert common in words
     assert common in said(JobSums(80, 80, 0, idle=80))["idle"]
 
@@ -54,7 +54,7 @@ def test_a_cause_is_told_in_its_own_words(cause: Cause) -> None:
     verdict = "mfu_above_ofu" if above else "mfu_below_ofu"
     (found,) = said(sums, verdicts={verdict: 1.0}, causes={cause.slug: 1.0}).values()
     assert cause.meaning in found
-    assert ("Then nothing has to be put right" in found) != above
+    assert ("Then nothing has to be corrected" in found) != above
     assert f"`ofu-exporter explain --mfu {'80.0%' if above else '25.0%'} --ofu 50.0%`" in found
 
 

@@ -90,7 +90,7 @@ def test_cut_off_anywhere_it_never_says_that_nothing_was_begun_once_it_was(
 
 def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
     first = opened(tmp_path / "sent")
-    with pytest.raises(ConfigError, match="another run sends just now"):
+    with pytest.raises(ConfigError, match="another run is sending now"):
         opened(tmp_path / "sent")
     first.close()
     opened(tmp_path / "sent").close()
@@ -104,7 +104,7 @@ def test_a_file_of_something_else_is_refused_with_its_line(line: str, tmp_path: 
     note(path, "begun")
     with path.open("a") as file:
         file.write(f"{line}\n")
-    with pytest.raises(ConfigError, match="line 2: is no note"):
+    with pytest.raises(ConfigError, match="line 2: is not a note"):
         opened(path)
 
 

@@ -27,7 +27,7 @@ def first(*jobs: JobHistory, name: str = "ada", **config: object) -> Digest:
 def test_it_says_what_was_held_what_was_reached_and_what_was_missing() -> None:
     said = text(digest(), 20)
     assert said.startswith("GPU use of ada, 2024-10-04T00:00:00Z to 2024-10-0")
-    assert "2 jobs held 120 GPU-hours (240 USD). OFU 23.3%, where the aim is 40.0%." in said
+    assert "2 jobs held 120 GPU-hours (240 USD). OFU 23.3%; the target is 40.0%." in said
     assert "They fell 20 GPU-hours (40 USD) short of the target." in said
     assert "Where jobs report, MFU is 50.0%, and OFU over the same time 20.0%." in said
     assert "Likeliest: the peak is the one for 2:4 sparse matrices" in said
@@ -37,7 +37,7 @@ def test_places_are_told_with_what_would_help_and_without_anybody_elses_name() -
     said = text(first(), 20)
     assert "2nd of 3 users by GPU-hours short of the target (1st: most)." in said
     assert "2nd of 3 users by OFU (1st: highest)." in said
-    assert "Most is to be had from job a/1 train-ada: 16 GPU-hours (32 USD)." in said
+    assert "The job with the most to gain is a/1 train-ada: 16 GPU-hours (32 USD)." in said
     assert "bob" not in said
     assert "eve" not in said
 
@@ -68,7 +68,7 @@ def test_places_are_written_as_people_say_them(number: int, said: str) -> None:
 def test_equal_advice_on_jobs_of_one_name_is_given_once() -> None:
     jobs = [job(str(number), "ada", JobSums(8, 8, 1)) for number in range(20)]
     said = text(first(*jobs), 5)
-    assert said.count("What usually takes it") == 1
+    assert said.count("Usual reasons are") == 1
     assert "train-ada (and 19 more of this name): OFU 12.5%" in said
     assert "and 15 more, with less waste or exempt." in said
 
@@ -76,12 +76,12 @@ def test_equal_advice_on_jobs_of_one_name_is_given_once() -> None:
 def test_exempt_jobs_are_said_to_be_so() -> None:
     said = text(first(exempt={"partitions": ["gpu"]}), 20)
     assert "exempt: its partition is exempt" in said
-    assert "Exempt jobs have 16 of them; nobody asks for these." in said
+    assert "Exempt jobs have 16 of them; there is no advice on these." in said
 
 
 def test_what_is_not_known_is_a_dash_and_no_zero() -> None:
     said = text(first(job("1", "ada", JobSums(80))), 20)
-    assert "OFU -, where the aim is 40.0%." in said
+    assert "OFU -; the target is 40.0%." in said
     assert "OFU was not measured in 100.0% of these GPU-hours; it is not counted as 0." in said
     assert "They fell" not in said
     assert "That is better" not in said

@@ -245,7 +245,7 @@ def test_zero_has_no_cause() -> None:
         explain(Observation(0.0, 0.4))
     idle = explain(Observation(0.4, 0.0))
     assert (idle.observed_ratio, idle.causes, idle.untried) == (None, (), ())
-    assert "next to nothing" in idle.advice
+    assert "almost nothing" in idle.advice
 
 
 @pytest.mark.parametrize("error", [0.004, 0.01, 0.03])

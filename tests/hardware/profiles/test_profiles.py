@@ -17,7 +17,7 @@ def test_an_unknown_file_is_told_what_is_known(content: bytes, tmp_path: Path) -
     path.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
         profiles.read(path)
-    assert str(caught.value).startswith(f"{path} is no profile of a known format; known: ")
+    assert str(caught.value).startswith(f"{path} is not a profile in a known format; known: ")
     for name in profiles.names():
         assert f"{name}: {profiles.load(name).MADE_BY}" in str(caught.value)
 

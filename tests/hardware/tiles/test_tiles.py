@@ -149,7 +149,7 @@ def test_an_empty_group_costs_nothing() -> None:
     assert tiles.cost(kernel, [full, Gemm(0, 256, 64)]).executed_flops == kernel.executed_flops(
         full
     )
-    with pytest.raises(ConfigError, match="make no FLOPs"):
+    with pytest.raises(ConfigError, match="has no FLOPs"):
         tiles.cost(kernel, [Gemm(0, 256, 64)])
 
 

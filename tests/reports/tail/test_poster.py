@@ -200,7 +200,7 @@ def test_an_answer_that_is_no_agents_is_a_failure(
     desk.take(10.0)
     assert desk.poster.counts == {"failed": 2}
     assert desk.said == [
-        f"failed: {server.url} answers {answer[0]}; is it the agent?; further ones are counted"
+        f"failed: {server.url} answers {answer[0]}: is this the agent?; further ones are counted"
     ]
     assert desk.heard == []
 

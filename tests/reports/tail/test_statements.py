@@ -138,7 +138,7 @@ def test_old_lines_without_a_time_cannot_be_placed() -> None:
     assert bench.take("  " + "x" * 100 + verl(), is_new=False) is None
     assert bench.dropped(Drop.NO_TIME) == 1
     assert bench.said == [
-        f"no_time: not known when it was written: {'x' * 80!r}; further ones are counted"
+        f"no_time: it is not known when it was written: {'x' * 80!r}; further ones are counted"
     ]
 
 
@@ -166,7 +166,7 @@ def test_what_is_written_again_is_not_reported_again() -> None:
     assert all(bench.take(line, is_new=False) for line in lines)
     assert not any(bench.take(line, is_new=False) for line in lines)
     assert bench.dropped(Drop.REPEATED) == 2, "the last one may be another in the same second"
-    assert bench.said[0].startswith("repeated: written before what was said last: '[20")
+    assert bench.said[0].startswith("repeated: written before the last statement: '[20")
 
 
 @given(
@@ -214,7 +214,7 @@ def test_verl_omni_is_put_right_by_the_data_parallel_size() -> None:
 def test_a_verl_mfu_of_zero_is_no_statement() -> None:
     bench = Bench()
     assert bench.take(verl(perf__mfu__actor=0.0)) is None
-    assert "knows not the GPU or model" in bench.said[0]
+    assert "does not know the GPU or the model" in bench.said[0]
 
 
 SUMMARY = """\
@@ -264,7 +264,7 @@ def test_a_throughput_without_its_time_lasts_since_the_one_before() -> None:
     assert bench.take('{"train_throughput_per_gpu": 300.0}') is None
     assert bench.dropped(Drop.NO_LENGTH) == 1
     assert bench.said == [
-        """no_length: says not how long it took: '{"train_throughput_per_gpu": 300.0}'"""
+        """no_length: does not say how long it took: '{"train_throughput_per_gpu": 300.0}'"""
         "; further ones are counted"
     ]
     for before, after in ((0.0, 20.0), (20.0, 0.5)):

@@ -251,8 +251,8 @@ def test_a_bad_file_costs_itself_and_is_counted_and_logged_once(
         node.clock.now += FULL_SECONDS
     assert node.rejected == {"malformed": 1, "bad_job_id": 1}
     assert {record.getMessage() for record in caplog.records} == {
-        f"{node.jobs}/8.json is not believed (malformed: version is not 1)",
-        f"{node.jobs}/README is not believed (bad_job_id: its name is not JOBID.json)",
+        f"{node.jobs}/8.json is rejected (malformed: version is not 1)",
+        f"{node.jobs}/README is rejected (bad_job_id: its name is not JOBID.json)",
     }
     assert len(caplog.records) == 2
 

@@ -47,7 +47,7 @@ def test_live_values_of_a_profiling_field_are_never_asked_for(
     engine: HostEngine, field: int
 ) -> None:
     """The host engine, and all of its clients on the node, would end there."""
-    with pytest.raises(ValueError, match="end the host engine"):
+    with pytest.raises(ValueError, match="crash the host engine"):
         engine.live([FIRST], [100, field])
 
 

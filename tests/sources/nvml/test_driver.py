@@ -436,7 +436,7 @@ def test_it_is_a_source(bench: NvmlNode) -> None:
     assert len(probes) == 1
     assert (source.simulated, dict(source.rejected)) == (False, {})
     assert "nvml" in sources.automatic()
-    assert sources.summary("nvml").startswith("Reads GPM counters and the SM clock through NVML")
+    assert sources.summary("nvml").startswith("Reads GPM counters and the SM clock of GPUs")
 
 
 def test_opening_asks_no_gpu_so_none_can_stop_it(bench: NvmlNode) -> None:
