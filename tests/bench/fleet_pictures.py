@@ -74,4 +74,4 @@ def job_picture(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    job_picture(*map(Path, sys.argv[1:2] or [FOLDER]))
+    job_picture(Path(sys.argv[1]) if sys.argv[1:] else FOLDER)

@@ -17,7 +17,7 @@ SURE_LEVEL = 0.01
 """Chance that a sure change may have: in the whole report by the tails of distributions (Holm), and in its own series
 by the orders of its points, which trust the noise less."""
 REPORT_LEVEL = 0.02
-"""Share of whole reports with a false sure change, as measured with skewed noise, which has the most (docs/changes.md).
+"""Share of whole reports with a false sure change, as measured where it is largest (docs/changes.md): 2 of 120.
 It is above SURE_LEVEL, because a series of few points does not tell its scatter well."""
 FEWEST_POINTS = 9
 """Series with fewer points are left out: no order of so few is rare enough to show a change."""

@@ -27,6 +27,7 @@ svg .lab{fill:var(--bad);font-weight:600}.g{stroke:var(--line)}.diag{stroke:var(
 .area{fill:var(--held);opacity:.5}.ofu{fill:none;stroke:var(--used);stroke-width:1.6}
 .mfu{fill:none;stroke:var(--bad);stroke-width:1.3;stroke-dasharray:5 3}
 .act{fill:none;stroke:var(--mid);stroke-width:1.1}
+svg.heat text{font-size:8.5px}
 .heat rect{fill:var(--used)}.key b{display:inline-block;width:1.6rem;border-top:3px solid;margin:0 .3rem .25rem 1rem}
 .key .mfu{border-top-style:dashed}.plot path{vector-effect:non-scaling-stroke;stroke-linecap:round}
 .over svg{touch-action:pan-y;cursor:crosshair;user-select:none}.over:focus-visible{outline:2px solid var(--mid)}

@@ -284,5 +284,6 @@ def test_pages_of_every_form_come_to_what_their_rows_say(tmp_path: Path) -> None
 def test_the_rows_of_a_page_are_read_as_a_person_reads_them() -> None:
     """One H200 with 0.375 at 1410 MHz, whose tensor clock is 1830 MHz; an A100 in three and four of seven slices."""
     found = on_page(TESTS / "pages" / "new-names.prom")
-    assert list(found) == pytest.approx([1.0, 1.0, 0.375 * 1410 / 1830])
+    assert (found.gpus, found.measured) == (1.0, 1.0)
+    assert found.used == pytest.approx(0.375 * 1410 / 1830)
     assert on_page(TESTS / "pages" / "mig.prom").gpus == pytest.approx(3 / 7 + 4 / 7 + 1)
