@@ -38,7 +38,7 @@ HEADS: tuple[str, ...] = (
 )
 HEADS += ("IMAGE_CLASSIFICATION", "CTC", "ZERO_SHOT_IMAGE_CLASSIFICATION")
 STREAMS = (
-    {"tokens": 64, "target": 16, "image": 144, "images": 1, "audio": 3000},
+    {"tokens": 64, "target": 16, "image": 144, "images": 1, "audio": 2000},
     {"tokens": 1024, "target": 16, "image": 64, "images": 1, "audio": 3000},
     {"tokens": 16, "target": 16, "image": 36, "images": 1, "frames": 8, "audio": 38400},
     {"tokens": 64, "target": 16},

@@ -167,7 +167,7 @@ def _backward(output: Any) -> None:
     start = _start(output)
     try:
         start.backward()
-    except RuntimeError as error:
+    except Exception as error:
         first = str(error).strip().partition("\n")[0][:200]
         raise ConfigError(f"executed: the backward pass fails: {first}; {FORWARD_ALONE}") from error
 

@@ -65,7 +65,7 @@ def _bins_first(module: Any, config: Any, bins: int) -> bool:
     """Whether the bins come before the frames: where the first convolution over time reads them as channels."""
     if hasattr(config, "input_feat_per_channel"):  # Speech2Text turns its spectrogram itself
         return False
-    if hasattr(config, "max_source_positions"):
+    if hasattr(config, "max_source_positions") or hasattr(config, "n_window"):
         return True
     over_time = (each for each in module.modules() if isinstance(each, torch.nn.Conv1d))
     first = next(over_time, None)

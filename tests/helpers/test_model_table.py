@@ -1,0 +1,64 @@
+"""The command renews single rows of the page of models in their places."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import model_table
+from tests.helpers.model_page import BOTH, FORWARD, Row, page, read
+
+BEFORE = [
+    Row("bart", "BartForConditionalGeneration", 5, 5, FORWARD, "torch 2.13.0; 2026-11-20"),
+    Row("bert", "BertForMaskedLM", 7, 7, FORWARD, "torch 2.13.0; 2026-11-20"),
+    Row("clip", "CLIPModel", 9, 9, FORWARD, "torch 2.13.0; 2026-11-20"),
+]
+AFTER = replace(BEFORE[1], executed=BOTH, run="torch 2.15.0; 2026-11-22")
+Command = Callable[..., list[Row]]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs the command over a page of its own, where every row that is run again comes out as `AFTER`."""
+
+    def ran(pairs: list[tuple[str, str]], at_once: int) -> Iterator[Row]:
+        assert at_once == 2
+        return (replace(AFTER, kind=kind, architecture=name) for kind, name in pairs)
+
+    def run(*arguments: str) -> list[Row]:
+        monkeypatch.setattr(sys, "argv", ["model_table", *arguments])
+        model_table.main()
+        return read((tmp_path / "models.md").read_text())
+
+    (tmp_path / "models.md").write_text(page(BEFORE))
+    monkeypatch.setattr(model_table, "PAGE", tmp_path / "models.md")
+    monkeypatch.setattr(model_table, "DENOISERS", {})
+    monkeypatch.setattr(model_table, "rows", ran)
+    known = {each.kind: each.architecture for each in BEFORE}
+    monkeypatch.setattr(model_table, "architectures", lambda: known)
+    return run
+
+
+@pytest.mark.parametrize("name", ["bert", "BertForMaskedLM"])
+def test_a_row_is_renewed_in_its_place(command: Command, name: str) -> None:
+    assert command("--renew", name) == [BEFORE[0], AFTER, BEFORE[2]]
+
+
+def test_rows_that_are_only_printed_leave_the_page_alone(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("--only", "bert") == BEFORE
+    assert "BertForMaskedLM" in capsys.readouterr().err
+
+
+def test_a_run_that_was_broken_off_goes_on(command: Command, tmp_path: Path) -> None:
+    kept = str(tmp_path / "kept.jsonl")
+    command("--only", "bert", "--kept", kept)
+    found = command("--kept", kept)
+    assert found[1] == AFTER
+    assert [each.executed for each in found] == [BOTH] * 3
+    assert len((tmp_path / "kept.jsonl").read_text().splitlines()) == 3
