@@ -115,7 +115,9 @@ def test_files_of_the_simulated_fleet_say_that_it_is_simulated(
     assert all("SIMULATED, no GPU was measured." in path.read_text() for path in files)
     told = (tmp_path / "out" / "marie.txt").read_text()
     shown = re.search(
-        r"^    SIMULATED, .*?^    The job with the most to gain[^\n]*", PAGE, re.MULTILINE | re.DOTALL
+        r"^    SIMULATED, .*?^    The job with the most to gain[^\n]*",
+        PAGE,
+        re.MULTILINE | re.DOTALL,
     )
     assert shown
     paragraphs = [" ".join(each.split()) for each in shown[0].split("\n\n")]
@@ -179,7 +181,8 @@ def test_a_run_that_is_killed_while_it_sends_sends_nothing_twice(
         result = run(prometheus.url, *UNTIL, *flags)
         assert result.exit_code == 4
         assert (
-            "bob: not known by mail to bob@example.org: an earlier run was interrupted" in result.stderr
+            "bob: not known by mail to bob@example.org: an earlier run was interrupted"
+            in result.stderr
         )
         everybody = sorted(to for mail in server.taken for to in mail.to)
         assert everybody == ["alice@example.org", "carol@example.org"]
