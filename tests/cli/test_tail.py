@@ -106,7 +106,7 @@ def test_a_log_that_comes_grows_is_rotated_and_cut(log: Path, server: ReportServ
         append(log, megatron(1, 12.0)[-30:])
         until(lambda: len(server.reports) == 1)
         log.rename(log.with_suffix(".1"))
-        append(log, megatron(2, 12.0, "fast") + megatron(900, 12.0, 494.7))
+        append(log, megatron(900, 12.0, 494.7) + megatron(901, 12.0, "fast"))
         tail.heard("unreadable: throughput per GPU: 'fast' is not a number")
         os.truncate(log, 0)
         append(log, "a new beginning\n")
