@@ -153,12 +153,13 @@ class _Collector:
         self._read_idle()
 
     def read_simulated(self) -> None:
-        """Whether values of any hour are simulated, and whether others are measured."""
+        """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""
+        clusters = {key.cluster for key in self._history.jobs}
         said = {
             one.labels.get("simulated")
             for answer in self._either(queries.SIMULATED)
             for one in answer
-            if one.points
+            if one.points and (not self._jobs or cluster_of(one.labels) in clusters)
         }
         self._history.is_simulated = "1" in said
         self._history.is_partly_measured = "0" in said

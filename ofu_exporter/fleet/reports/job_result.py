@@ -172,7 +172,8 @@ def _headline(
             f"That is {abs(change):.0%} {'more' if change > 0 else 'less'} than its earlier runs."
         )
     if slow:
-        said.append(f"{len({(each.node, each.gpu) for each in slow})} of its GPUs were slow.")
+        count = len({(each.node, each.gpu) for each in slow})
+        said.append(f"{count} of its GPUs {'was' if count == 1 else 'were'} slow.")
     if idle:
         hours = sum(each.end - each.start for each in idle) / 3600
         said.append(f"It computed nothing for {hours:.1f} hours in all.")

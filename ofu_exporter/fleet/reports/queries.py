@@ -25,21 +25,23 @@ class Quantity(NamedTuple):
     recorded: str
     """The recorded series, or an expression over recorded series."""
     raw: str
-    """The same from the agents' own series; `CLUSTER` stands for the cluster's matcher."""
+    """The same from the agents' own series. `CLUSTER` stands for the matchers of the cluster and of the jobs that are
+    asked for, `AGENTS` for that of the cluster alone, where a series is of no job."""
     is_always_there: bool = False
     """Whether every cluster has it in every hour, so that none in an hour means that no rule kept it."""
 
     def of_cluster(self, cluster: str, jobs: str = "") -> str:
         """The expression over the agents' own series, for the jobs that a matcher selects."""
-        return self.raw.replace(
-            "CLUSTER", ",".join(filter(None, [matcher("cluster", cluster), jobs]))
-        )
+        agents = matcher("cluster", cluster)
+        names = {"AGENTS": agents, "CLUSTER": f"{agents},{jobs}" if jobs else agents}
+        return _MATCHERS.sub(lambda found: names[found[0]], self.raw)
 
     def of_jobs(self, jobs: str) -> str:
         """The expression over recorded series, for the jobs that a matcher selects."""
         return _JOB_SERIES.sub(rf"\g<0>{{{jobs}}}", self.recorded) if jobs else self.recorded
 
 
+_MATCHERS = re.compile("AGENTS|CLUSTER")
 _JOB_SERIES = re.compile(r"\bjob(?:_model)?:\w+:\w+")
 
 
@@ -180,7 +182,7 @@ SIMULATED = Quantity(
     f'count_values by (cluster) ("simulated", '
     f"max_over_time(cluster:ofu_exporter_simulated:max{WITHIN}))",
     f'count_values by (cluster) ("simulated", '
-    f"max_over_time(ofu_exporter_simulated{{CLUSTER}}{WITHIN}))",
+    f"max_over_time(ofu_exporter_simulated{{AGENTS}}{WITHIN}))",
     is_always_there=True,
 )
 """Agents, or clusters, by whether they show simulated values: 0 or 1 in the label `simulated`."""

@@ -33,13 +33,15 @@ JOB = ScheduledJob(
     "3", "alice", (N1, N2), 6, 14, 0.2, 0.5, verdict="mfu_above_ofu", name="pre.train", slow_gpu=2
 )
 ELSEWHERE = ScheduledJob("3", "bob", (M1,), 2, 4, 0.1)
+C1 = StoredNode("c", "c1:9846", "NVIDIA H100 80GB HBM3", 4, simulated=16.0)
+MADE_UP = ScheduledJob("AGENTS", "eve", (C1,), 1, 5, 0.4, slow_gpu=2)
 END = BEGIN + 16 * HOUR
 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     folder = tmp_path_factory.mktemp("stored")
-    read_in(folder, pages((N1, N2, M1), (EARLIER, OTHER, JOB, ELSEWHERE), 16))
+    read_in(folder, pages((N1, N2, M1, C1), (EARLIER, OTHER, JOB, ELSEWHERE, MADE_UP), 16))
     with stored(folder) as running:
         yield running
 
@@ -96,6 +98,12 @@ def test_it_is_compared_with_earlier_jobs_of_just_this_name(result: JobResult) -
 def test_the_first_of_a_name_has_nothing_to_be_compared_with(prometheus: Prometheus) -> None:
     found = job_result(story(prometheus, JobKey("a", "1")), "", [])
     assert (found.earlier, found.change) == ([], None)
+
+
+def test_a_simulated_job_says_so_before_anything_else(prometheus: Prometheus) -> None:
+    found = job_result(story(prometheus, JobKey("", "AGENTS")), "", [])
+    assert found.headline.startswith("SIMULATED, no GPU was measured. OFU ")
+    assert "1 of its GPUs was slow." in found.headline
 
 
 def test_a_job_of_two_clusters_and_one_of_none_are_said(prometheus: Prometheus) -> None:
