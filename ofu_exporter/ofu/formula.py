@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION
 
-FP64_PIPES = ("dmma", "dfma")
-"""The pipes whose cycles belong to the FP64 domain."""
+FP64_PIPES = ("dfma", "dmma")
+"""The pipes whose cycles belong to the FP64 domain. An H100 counts FP64 products as DFMA alone (docs/hardware.md)."""
 
 
 def utilization(tensor_active: float, sm_clock_hz: float, tensor_clock_hz: float) -> float:
@@ -31,8 +31,7 @@ def activity_by_domain(tensor_active: float, pipes: Mapping[str, float]) -> dict
     that a pipe without a counter of its own is not lost and a cycle in which two pipes were busy
     is not counted twice. The FP64 part is never more than the total.
     """
-    fp64 = next((pipes[pipe] for pipe in FP64_PIPES if pipe in pipes), 0.0)
-    fp64 = min(fp64, tensor_active)
+    fp64 = min(sum(pipes.get(pipe, 0.0) for pipe in FP64_PIPES), tensor_active)
     return {LOW_PRECISION: tensor_active - fp64, FP64: fp64}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,10 +68,13 @@ class CudaMachine:
         self._torch.cuda.synchronize()
         profiler = self._torch.profiler
         activities = [profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
-        with profiler.profile(activities=activities, record_shapes=True) as recorded:
-            for _ in range(PROFILED_LAUNCHES):
-                call()
-            self._torch.cuda.synchronize()
+        with warnings.catch_warnings():
+            # Of a profiler that is used in cycles; this one is used once.
+            warnings.filterwarnings("ignore", message=".*Profiler clears events")
+            with profiler.profile(activities=activities, record_shapes=True) as recorded:
+                for _ in range(PROFILED_LAUNCHES):
+                    call()
+                self._torch.cuda.synchronize()
         with tempfile.TemporaryDirectory() as folder:
             trace = Path(folder) / "trace.json"
             recorded.export_chrome_trace(str(trace))

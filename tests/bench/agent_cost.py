@@ -1,60 +1,97 @@
 """What the agent costs the job whose GPU it measures: `python -m tests.bench.agent_cost [PAIRS]`, on a GPU.
 
-The throughput of a loop of BF16 products, alternately without and with an agent at its default settings in a process of
-its own, in pairs whose order alternates, so that a card that warms up favours neither. Not run on a GPU yet.
+One loop of BF16 products runs all the time, so that the card stays as warm as it is. Beside it an agent at its default
+settings is stopped and continued in turn (SIGSTOP, SIGCONT), in pairs whose order alternates. While it is stopped it
+asks the driver nothing.
 """
 
 from __future__ import annotations
 
 import math
+import signal
 import statistics
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from ofu_exporter.errors import OfuError
-from ofu_exporter.validation import Machine, Product, cuda
+from ofu_exporter.validation import Machine, Mark, Product, cuda
 from tests.helpers.agent import agent, until
 
-PAIRS = 10
-PRODUCT = Product("noise", "bf16", 4096, 4096, 4096, 10.0)
+PAIRS = 20
+PROGRAM = (sys.executable, "-m", "ofu_exporter")
+TURN_SECONDS = 4.0
+"""Long enough for the clock reads of several seconds and for most of a window of 5 s."""
+EDGE_SECONDS = 0.5
+"""Left out at both ends of a turn: a chunk of launches that lies across."""
+PRODUCT = Product("noise", "bf16", 4096, 4096, 4096, 0.0)
 TWO_SIDED_95 = 1.96
 BOUND = 0.002
 """What the agent may cost."""
 
 
-def throughput(machine: Machine, product: Product) -> float:
-    """Launches per second, without the first third of the time, in which the clock settles."""
-    marks = machine.run(product)
-    steady = [mark for mark in marks if mark.at >= marks[0].at + product.seconds / 3]
-    return (steady[-1].launches - steady[0].launches) / (steady[-1].at - steady[0].at)
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A time in which the agent ran, or did not."""
+
+    beside: bool
+    start: float
+    end: float
 
 
 def measure(
     machine: Machine,
     pairs: int,
+    turn_seconds: float = TURN_SECONDS,
     product: Product = PRODUCT,
     flags: Sequence[str] = ("--scheduler", "none"),
     say: Callable[[str], None] = print,
 ) -> list[tuple[float, float]]:
-    """Throughput without and with the agent, of each pair."""
-    machine.run(product)  # warms up
-    found = []
-    for number in range(pairs):
-        both: dict[bool, float] = {}
-        for beside in (False, True) if number % 2 == 0 else (True, False):
-            both[beside] = (
-                _beside(machine, product, flags) if beside else throughput(machine, product)
-            )
-        found.append((both[False], both[True]))
-        say(f"pair {number + 1}: without {both[False]:.2f}/s, with {both[True]:.2f}/s")
+    """Launches per second without and with the agent, of each pair."""
+    turns: list[Turn] = []
+    with agent("run", *flags, command=PROGRAM) as running:
+        until(lambda: running.values("ofu_gpu_up"))
+        switch = threading.Thread(
+            target=_take_turns,
+            args=(running.process.send_signal, pairs, turn_seconds, turns),
+        )
+        switch.start()
+        seconds = 2 * pairs * turn_seconds + turn_seconds
+        marks = machine.run(replace(product, seconds=seconds))
+        switch.join()
+    by_pair = zip(turns[::2], turns[1::2], strict=True)
+    found = [of_pair(marks, first, second) for first, second in by_pair]
+    for number, (alone, beside) in enumerate(found, start=1):
+        say(f"pair {number}: without {alone:.2f}/s, with {beside:.2f}/s")
     return found
 
 
-def _beside(machine: Machine, product: Product, flags: Sequence[str]) -> float:
-    """With an agent that has begun to measure."""
-    with agent("run", *flags) as running:
-        until(lambda: running.values("ofu_gpu_up"))
-        return throughput(machine, product)
+def _take_turns(
+    send: Callable[[int], None], pairs: int, turn_seconds: float, turns: list[Turn]
+) -> None:
+    """Stop and continue the agent; the order within a pair alternates."""
+    time.sleep(turn_seconds)  # the clock settles, the agent runs
+    for number in range(pairs):
+        for beside in (False, True) if number % 2 == 0 else (True, False):
+            send(signal.SIGCONT if beside else signal.SIGSTOP)
+            start = time.monotonic()
+            time.sleep(turn_seconds)
+            turns.append(Turn(beside, start, time.monotonic()))
+    send(signal.SIGCONT)
+
+
+def of_pair(marks: Sequence[Mark], *pair: Turn) -> tuple[float, float]:
+    """Launches per second without and with the agent."""
+    rates = {turn.beside: _rate(marks, turn) for turn in pair}
+    return rates[False], rates[True]
+
+
+def _rate(marks: Sequence[Mark], turn: Turn) -> float:
+    """Launches per second inside a turn."""
+    inside = [m for m in marks if turn.start + EDGE_SECONDS <= m.at <= turn.end - EDGE_SECONDS / 5]
+    return (inside[-1].launches - inside[0].launches) / (inside[-1].at - inside[0].at)
 
 
 def cost(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -1,10 +1,10 @@
-"""Everything that only a GPU can answer, asked in one call of less than ten minutes.
+"""What only a GPU can answer of the driver, its counters and the agent beside a load.
 
-    python -m tests.hardware.first_contact FOLDER
+    python -m tests.hardware.first_contact FOLDER [STEP ...]
 
 Every step writes FOLDER/STEP.json; one that fails writes why, and the others go on. Nothing of the card is set or
-changed. What the answers settle belongs into the documentation with card, driver, torch and date. Not run on a GPU yet.
-A small model trained beside the agent is not in here.
+changed. docs/hardware.md has the answers, with card, driver and date. A model trained beside the agent:
+`tests/hardware/day.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,15 +31,26 @@ from ofu_exporter.sources.nvml import gpm
 from ofu_exporter.sources.nvml.gpm import CYCLES_ELAPSED, CYCLES_TENSOR
 from ofu_exporter.validation import Machine, Product, cuda
 from tests.bench import agent_cost
-from tests.helpers.agent import COMMAND, bare_environment, call
+from tests.hardware.counters import ACTIVITY, METRICS, asked, metrics, pause, samples, timed, window
+from tests.helpers.agent import agent, bare_environment, until
 
-METRICS = (*range(1, 14), 20, 21, 60, 61, *range(248, 261))
-"""GPM ids of nvml.h: activity, PCIe, NVLink, totals since boot."""
-CALLS = 1000
 GAP_SECONDS = 0.2
 """Between the two samples of a GPM window."""
 LOAD = Product("noise", "bf16", 8192, 8192, 8192, 20.0)
-WINDOWS = (0.1, 0.5, 1.0, 5.0)
+SHORTEST = 0.1
+WINDOWS = (0.1, 0.5, 1.0, 5.0, 30.0, 60.0)
+"""Seconds of windows."""
+
+MODULE = (sys.executable, "-m")
+PROGRAM = (*MODULE, "ofu_exporter")
+QUERIES: Mapping[str, Sequence[int]] = {
+    "1 id": (5,),
+    "of instances": gpm.INSTANCE_METRICS,
+    "1 id of cycles": (CYCLES_ELAPSED,),
+    "of whole GPUs": gpm.METRICS,
+    "of activity": ACTIVITY,
+    "of links": (20, 21, 60, 61),
+}
 
 Answer = Mapping[str, Any]
 
@@ -70,14 +82,16 @@ def clock_samples(handle: Any) -> Sequence[Any]:
 
 def costs(handle: Any) -> Answer:
     """Microseconds of each call that a sampler makes."""
-    with sample_pair() as (first, second):
+    with samples(2) as (first, second):
         pynvml.nvmlGpmSampleGet(handle, first)
         pause(GAP_SECONDS)
         pynvml.nvmlGpmSampleGet(handle, second)
         return {
             "GpmSampleGet": timed(lambda: pynvml.nvmlGpmSampleGet(handle, second)),
-            "GpmMetricsGet 1 id": timed(lambda: metrics(first, second, (5,))),
-            "GpmMetricsGet as the sampler": timed(lambda: metrics(first, second, gpm.METRICS)),
+            **{
+                f"GpmMetricsGet {name}": timed(partial(metrics, first, second, ids), 300)
+                for name, ids in QUERIES.items()
+            },
             "GetClockInfo": timed(
                 lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)
             ),
@@ -94,7 +108,7 @@ def cycles(handle: Any, seconds: float = 5.0) -> Answer:
     for _ in range(3):
         began = time.monotonic()
         clocks: list[float] = []
-        with sample_pair() as (first, second):
+        with samples(2) as (first, second):
             pynvml.nvmlGpmSampleGet(handle, first)
             while time.monotonic() < began + seconds / 3:
                 clocks.append(1e6 * pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
@@ -126,13 +140,50 @@ def _between(before: Mapping[str, Any], after: Mapping[str, Any]) -> Answer:
     }
 
 
-def windows(handle: Any, lengths: Sequence[float] = WINDOWS, total: float = 5.0) -> Answer:
-    """Activity of a steady load over windows of several lengths."""
-    found = {}
-    for seconds in lengths:
-        number = max(2, round(total / seconds))
-        found[str(seconds)] = [window(handle, (5,), seconds)[5] for _ in range(number)]
-    return found
+def on_off(handle: Any, seconds: float = 62.0) -> Answer:
+    """Activity of a load that is on for 10 s and off for 10 s, over windows of many lengths between the same samples.
+
+    All samples are kept, so a long window and the short ones that it is made of end at the same reads.
+    """
+    machine = cuda.CudaMachine(0)
+    stop = threading.Event()
+    switched: list[tuple[float, float]] = []
+
+    def work() -> None:
+        while not stop.is_set():
+            marks = machine.run(replace(LOAD, seconds=10.0))
+            switched.append((marks[0].at, marks[-1].at))
+            stop.wait(10.0)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    count = round(seconds / SHORTEST)
+    with samples(count) as kept:
+        ends = []
+        began = time.monotonic()
+        for number, sample in enumerate(kept):
+            pause(max(0.0, began + number * SHORTEST - time.monotonic()))
+            pynvml.nvmlGpmSampleGet(handle, sample)
+            ends.append(time.monotonic())
+        stop.set()
+        found = {
+            str(length): _tiled(kept, ends, round(length / SHORTEST))
+            for length in WINDOWS
+            if length < seconds
+        }
+    worker.join()
+    machine.close()
+    return {"load": switched, "windows": found}
+
+
+def _tiled(
+    kept: Sequence[Any], ends: Sequence[float], step: int
+) -> Sequence[tuple[float, float, float | str]]:
+    """Start, end and activity of windows of so many samples, one after another."""
+    places = range(0, len(kept) - step, step)
+    return [
+        (ends[at], ends[at + step], metrics(kept[at], kept[at + step], (5,))[5]) for at in places
+    ]
 
 
 def clock_noise(handle: Any, seconds: float = 15.0) -> Answer:
@@ -168,7 +219,7 @@ def validation(folder: Path, *flags: str) -> Answer:
     """What `validate` prints."""
     output = str(folder / f"validation{''.join(flags[:1])}.jsonl")
     done = subprocess.run(
-        [*COMMAND, "validate", "--output", output, "--format", "json", *flags],
+        [*PROGRAM, "validate", "--output", output, "--format", "json", *flags],
         capture_output=True,
         text=True,
         check=False,
@@ -178,18 +229,11 @@ def validation(folder: Path, *flags: str) -> Answer:
     return {"exit_code": done.returncode, "report": report, "errors": done.stderr[-2000:]}
 
 
-def recording(folder: Path, name: str, seconds: float) -> Answer:
-    """What the agent's `record` writes meanwhile."""
-    path = folder / f"{name}.jsonl.gz"
-    done = call("record", str(path), "--duration", f"{seconds:g}s", "--source", "nvml")
-    return {"exit_code": done.returncode, "file": path.name, "errors": done.stderr[-2000:]}
-
-
 @contextmanager
 def load(product: Product) -> Iterator[None]:
     """Runs a product in a process of its own until the step is over."""
     child = subprocess.Popen(
-        [sys.executable, "-m", __name__, "--load", json.dumps(asdict(product))]
+        [*MODULE, "tests.hardware.first_contact", "--load", json.dumps(asdict(product))]
     )
     try:
         pause(4.0)  # torch has to be loaded, and the clock to settle
@@ -201,26 +245,60 @@ def load(product: Product) -> Iterator[None]:
         child.wait()
 
 
+def parts(folder: Path, seconds: float = 4.0) -> Answer:
+    """Loads whose activity is known, and every metric meanwhile: `parts-loads.jsonl` and `parts-gpm.jsonl`."""
+    log = subprocess.Popen(
+        [*MODULE, "tests.hardware.gpm_log", str(folder / "parts-gpm.jsonl"), "600", "0.5"]
+    )
+    try:
+        loads = [*MODULE, "tests.hardware.known_loads", str(folder / "parts-loads.jsonl")]
+        done = subprocess.run([*loads, str(seconds)], capture_output=True, text=True, check=False)
+    finally:
+        log.kill()
+        log.wait()
+    return {"exit_code": done.returncode, "errors": done.stderr[-2000:]}
+
+
+def agent_cpu(seconds: float = 15.0) -> Answer:
+    """CPU seconds per second and memory of the agent beside an idle GPU, at its defaults and at the shortest window."""
+    answer = {}
+    for interval in ("5s", "0.1s"):
+        flags = ("--scheduler", "none", "--interval", interval)
+        with agent("run", *flags, command=PROGRAM) as running:
+            until(lambda: running.values("ofu_gpu_up"))
+            before, began = running.value("process_cpu_seconds_total"), time.monotonic()
+            pause(seconds)
+            after, ended = running.value("process_cpu_seconds_total"), time.monotonic()
+            answer[interval] = {
+                "cores": ((after or 0) - (before or 0)) / (ended - began),
+                "resident_bytes": running.value("process_resident_memory_bytes"),
+            }
+    return answer
+
+
+def after_a_kill(handle: Any) -> Answer:
+    """Whether a process that is killed while it holds samples leaves anything behind."""
+    child = subprocess.Popen([*MODULE, "tests.hardware.gpm_log", os.devnull, "60", "0.5"])
+    pause(2.0)
+    child.kill()
+    child.wait()
+    return {"activity": window(handle, (5,), 0.2)[5]}
+
+
 def steps(handle: Any, folder: Path) -> Iterator[tuple[str, Callable[[], Answer]]]:
     """All of it, the most telling first."""
     yield "facts", lambda: facts(handle)
     yield "costs", lambda: costs(handle)
     yield "cycles-idle", lambda: cycles(handle)
     yield "cycles-loaded", lambda: loaded(LOAD, lambda: cycles(handle))
-    yield "law", lambda: validation(folder, "--quick", "--minutes", "4")
-    yield "clocks", lambda: validation(folder, "--clocks", "--seconds", "3")
-    yield "windows", lambda: loaded(LOAD, lambda: windows(handle))
-    yield "clock-noise", lambda: loaded(LOAD, lambda: clock_noise(handle))
-    yield "recording-idle", lambda: recording(folder, "idle", 10)
-    for precision in ("bf16", "fp8", "tf32", "fp64", "int8"):
-        yield f"recording-{precision}", partial(recorded, folder, precision)
+    yield "killed", lambda: after_a_kill(handle)
+    yield "parts", lambda: parts(folder)
+    yield "on-off", lambda: on_off(handle)
+    yield "agent-cpu", agent_cpu
     yield "agent-cost", _agent_cost
-
-
-def recorded(folder: Path, precision: str) -> Answer:
-    """A recording under load."""
-    with load(replace(LOAD, precision=precision)):
-        return recording(folder, precision, 8)
+    yield "law", lambda: validation(folder, "--quick", "--minutes", "3.6", "--seconds", "2.5")
+    yield "clocks", lambda: validation(folder, "--clocks", "--seconds", "3")
+    yield "clock-noise", lambda: loaded(LOAD, lambda: clock_noise(handle))
 
 
 def loaded(product: Product, step: Callable[[], Answer]) -> Answer:
@@ -228,84 +306,22 @@ def loaded(product: Product, step: Callable[[], Answer]) -> Answer:
         return step()
 
 
-def _agent_cost(pairs: int = 4) -> Answer:
+def _agent_cost(pairs: int = 13) -> Answer:
     machine: Machine = cuda.CudaMachine(0)
-    product = Product("noise", "bf16", 4096, 4096, 4096, 6.0)
-    found = agent_cost.measure(machine, pairs, product)
+    found = agent_cost.measure(machine, pairs)
     lost, half = agent_cost.cost(found)
     machine.close()
     return {"pairs": found, "lost_share": lost, "interval_95_half": half}
 
 
-def window(handle: Any, ids: Sequence[int], seconds: float) -> dict[int, float | str]:
-    """Metrics over one window."""
-    with sample_pair() as (first, second):
-        pynvml.nvmlGpmSampleGet(handle, first)
-        pause(seconds)
-        pynvml.nvmlGpmSampleGet(handle, second)
-        return metrics(first, second, ids)
-
-
-def metrics(first: Any, second: Any, ids: Sequence[int]) -> dict[int, float | str]:
-    """By id: the value, or the code with which it is refused. Asked one by one where all at once are refused."""
-    query = pynvml.c_nvmlGpmMetricsGet_t()
-    query.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-    query.numMetrics = len(ids)
-    query.sample1, query.sample2 = first, second
-    for metric, id_ in zip(query.metrics, ids, strict=False):
-        metric.metricId = id_
-    try:
-        pynvml.nvmlGpmMetricsGet(query)
-    except pynvml.NVMLError as error:
-        if len(ids) == 1:
-            return {ids[0]: f"call refused: {error}"}
-        return {id_: metrics(first, second, (id_,))[id_] for id_ in ids}
-    return {
-        id_: metric.value if metric.nvmlReturn == 0 else f"code {metric.nvmlReturn}"
-        for id_, metric in zip(ids, query.metrics, strict=False)
-    }
-
-
-@contextmanager
-def sample_pair() -> Iterator[tuple[Any, Any]]:
-    pair = [pynvml.nvmlGpmSampleAlloc() for _ in range(2)]
-    try:
-        yield pair[0], pair[1]
-    finally:
-        for sample in pair:
-            pynvml.nvmlGpmSampleFree(sample)
-
-
-def timed(step: Callable[[], object], calls: int = CALLS) -> Answer:
-    """Microseconds."""
-    times = []
-    for _ in range(calls):
-        began = time.perf_counter()
-        step()
-        times.append(1e6 * (time.perf_counter() - began))
-    times.sort()
-    return {"median": times[calls // 2], "p99": times[calls * 99 // 100], "max": times[-1]}
-
-
-def asked(question: Callable[..., Any], *args: Any) -> Any:
-    """The answer, or the words of the refusal."""
-    try:
-        return question(*args)
-    except (pynvml.NVMLError, AttributeError) as error:
-        return f"refused: {error}"
-
-
-def pause(seconds: float) -> None:
-    """What is measured is time that passes."""
-    time.sleep(seconds)
-
-
-def run(folder: Path, index: int = 0) -> dict[str, str]:
-    """Every step; by name: `done`, or why not."""
+def run(folder: Path, names: Sequence[str] = (), index: int = 0) -> dict[str, str]:
+    """These steps, or all; by name: `done`, or why not."""
     folder.mkdir(parents=True, exist_ok=True)
     pynvml.nvmlInit()
     outcomes: dict[str, str] = {}
     for name, step in steps(pynvml.nvmlDeviceGetHandleByIndex(index), folder):
+        if names and name not in names:
+            continue
         began = time.monotonic()
         answer: dict[str, Any]
         try:
@@ -327,13 +343,13 @@ def main(args: Sequence[str]) -> None:
         with suppress(KeyboardInterrupt):
             while True:
                 machine.run(product)
-    if len(args) != 1 or args[0].startswith("-"):
+    if not args or args[0].startswith("-"):
         raise SystemExit(__doc__)
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         raise SystemExit(f"not measured: {error}") from error
-    run(Path(args[0]))
+    run(Path(args[0]), args[1:])
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ from typing import Any
 import pynvml
 import pytest
 
+from ofu_exporter.validation import Mark
 from tests.bench import agent_cost
 from tests.doubles.nvml import SCENARIO_VARIABLE, Scenario, load
 from tests.hardware import first_contact
-from tests.validation.simulation import bench, product
+from tests.hardware.counters import METRICS
 
 
 def has_gpu() -> bool:
@@ -42,7 +43,7 @@ def test_facts_have_the_code_of_what_does_not_answer(handle: Any) -> None:
     found = first_contact.facts(handle)
     assert found["uuid"] == "GPU-a"
     assert found["metrics"]["5"] == pytest.approx(50.0)
-    assert len(found["metrics"]) == len(first_contact.METRICS)
+    assert len(found["metrics"]) == len(METRICS)
     refused = [answer for answer in found["metrics"].values() if not isinstance(answer, float)]
     assert all("code" in answer or "refused" in answer for answer in refused)
     assert "refused" in found["clock_samples"], "the stand-in has no such call"
@@ -59,14 +60,6 @@ def test_the_clock_is_described(handle: Any) -> None:
     found = first_contact.clock_noise(handle, 0.3)
     assert (found["lowest_mhz"], found["highest_mhz"]) == (1340, 1364)
     assert found["mean_mhz"] == pytest.approx(1352, abs=2)
-
-
-def test_windows_of_several_lengths(handle: Any) -> None:
-    found = first_contact.windows(handle, (0.15, 0.2), 0.5)
-    assert found == {
-        "0.15": pytest.approx([50.0] * 3),
-        "0.2": pytest.approx([50.0] * 2),
-    }
 
 
 def test_totals_of_cycles_are_taken_apart() -> None:
@@ -101,15 +94,16 @@ def test_a_step_that_fails_costs_no_other(
     assert json.loads((tmp_path / "out" / "good.json").read_text())["x"] == 1
 
 
-@pytest.mark.slow
-def test_the_cost_of_the_agent_is_a_mean_of_pairs(tmp_path: Path) -> None:
-    """On a simulated card, which the agent beside it cannot slow down: the clock's noise is what is left."""
-    machine = bench(tmp_path).machine
-    flags = ("--source", "simulate", "--simulated-gpus", "1", "--scheduler", "none")
-    pairs = agent_cost.measure(machine, 2, product(seconds=30.0), flags, lambda _: None)
-    lost, half = agent_cost.cost(pairs)
-    assert abs(lost) < 0.05
-    assert half < 0.2
+def test_the_cost_of_the_agent_is_taken_inside_the_turns() -> None:
+    """100 launches a second alone, 99 beside the agent; chunks at the edges of a turn belong to neither."""
+    turns = [agent_cost.Turn(False, 0.0, 4.0), agent_cost.Turn(True, 4.0, 8.0)]
+    marks, launches = [], 0.0
+    for step in range(161):
+        at = step * 0.05
+        marks.append(Mark(at, launches))
+        launches += 0.05 * (100.0 if at < 4.0 else 99.0)
+    assert agent_cost.of_pair(marks, *turns) == pytest.approx((100.0, 99.0))
+    assert agent_cost.of_pair(marks, *reversed(turns)) == pytest.approx((100.0, 99.0))
 
 
 def test_the_cost_and_its_interval() -> None:

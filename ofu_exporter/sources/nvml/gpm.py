@@ -30,7 +30,7 @@ MOST_CLOCK_SAMPLES = 4096
 
 # nvml.h, nvmlGpmMetricId_t. Bare numbers: bindings before 13.595 have no names for the cycles.
 GRAPHICS, ANY_TENSOR = 1, 5
-PIPES = {"hmma": 7, "dmma": 8, "imma": 9}
+PIPES = {"dfma": 6, "hmma": 7, "dmma": 8, "imma": 9}
 OTHER_PIPES = (4, 11, 12, 13)  # integer, FP64, FP32, FP16
 CYCLES_ELAPSED, CYCLES_TENSOR = 248, 250
 CYCLES = (CYCLES_ELAPSED, CYCLES_TENSOR)

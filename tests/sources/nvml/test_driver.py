@@ -46,7 +46,7 @@ def test_the_ratio_is_the_mean_over_the_window_however_activity_changed_in_it(
     bench.scenario.gpu(0, tensor=0.7, hmma=0.6)
     reading = bench.window(probe, 6.0)
     assert reading.tensor_active == pytest.approx(0.5)
-    assert reading.pipes == pytest.approx({"hmma": 0.4, "dmma": 0.0, "imma": 0.0})
+    assert reading.pipes == pytest.approx({"dfma": 0.0, "hmma": 0.4, "dmma": 0.0, "imma": 0.0})
 
 
 def test_windows_tile_time_without_a_gap(bench: NvmlNode) -> None:
@@ -176,7 +176,7 @@ def test_a_metric_that_fails_is_absent_and_the_others_stay(bench: NvmlNode) -> N
     bench.scenario.metric_error(0, gpm.PIPES["imma"], 999)
     probe = bench.began()
     reading = bench.window(probe)
-    assert reading.pipes == pytest.approx({"hmma": 0.5, "dmma": 0.0})
+    assert reading.pipes == pytest.approx({"dfma": 0.0, "hmma": 0.5, "dmma": 0.0})
     assert reading.tensor_active == pytest.approx(0.5)
     bench.scenario.metric_error(0, gpm.PIPES["imma"], 0)
     assert "imma" in bench.window(probe).pipes

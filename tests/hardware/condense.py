@@ -1,0 +1,125 @@
+"""Makes the small files in tests/recordings/ from what the hardware tests left behind.
+
+    python -m tests.hardware.condense FOLDER
+
+FOLDER has true-clock.jsonl (`true_clock.py`), parts-loads.jsonl and parts-gpm.jsonl (`first_contact.py`), and the files
+of `day.py`. Only means over the steady part of each load are kept, so that a test can read them at a glance.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+SETTLING_SECONDS = 0.8
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+Row = Mapping[str, Any]
+
+
+def products(rows: Sequence[Row]) -> Iterator[Row]:
+    """Each product: FLOP/s and clock by the SMs' own counters, activity and clock by NVML over the same windows."""
+    for row in rows:
+        times = row["times"]
+        first = next(i for i, at in enumerate(times) if at > times[0] + SETTLING_SECONDS)
+        windows = [
+            w for w in row["windows"] if w["start"] >= times[first] and w["end"] <= times[-2]
+        ]
+        begin = _nearest(times, windows[0]["start"])
+        end = _nearest(times, windows[-1]["end"])
+        pairs = list(zip(row["notes"][begin], row["notes"][end], strict=True))
+        seconds = statistics.fmean((after[1] - before[1]) / 1e9 for before, after in pairs)
+        cycles = statistics.fmean(after[0] - before[0] for before, after in pairs)
+        precision, m, n, k = row["product"]
+        yield {
+            "precision": precision,
+            **{"m": m, "n": n, "k": k},
+            "kernel": row["kernels"][-1],
+            "flops_per_second": round((end - begin) * row["flops_per_chunk"] / seconds, -8),
+            "tensor_active": round(_mean(windows, lambda w: w["tensor"] / 100), 5),
+            "nvml_clock_hz": round(
+                1e6 * statistics.fmean(mhz for w in windows for _, mhz in w["clocks_mhz"])
+            ),
+            "true_clock_hz": round(cycles / seconds),
+        }
+
+
+def loads(rows: Sequence[Row], windows: Sequence[Row]) -> Iterator[Row]:
+    """Each load: what it did, and the mean of every metric in percent or MiB/s."""
+    for row in rows:
+        inside = [
+            w
+            for w in windows
+            if w["start"] >= row["began"] + SETTLING_SECONDS and w["end"] <= row["ended"]
+        ]
+        seconds = row["ended"] - row["began"]
+        rates = {
+            f"{name}_per_second": row[name] / seconds
+            for name in ("flops", "bytes")
+            if row.get(name)
+        }
+        shares = {name: row[name] for name in row if name.endswith("_ratio")}
+        means = {
+            id_: round(_mean(inside, lambda w, id_=id_: w["metrics"][id_]), 3)
+            for id_ in inside[0]["metrics"]
+        }
+        clocks = [mhz for w in inside for _, mhz in w["clocks_mhz"]]
+        yield {
+            "name": row["name"],
+            **{name: round(value, 4) for name, value in (rates | shares).items()},
+            "metrics": means,
+            "clock_mhz": round(statistics.fmean(clocks), 1),
+            "power_watts": round(_mean(inside, lambda w: w["power_watts"]), 1),
+        }
+
+
+def training(stories: Sequence[Row]) -> Iterator[Row]:
+    """Each job: steps after the first four, when they began and ended, and the FLOPs of one."""
+    for story in stories:
+        steps = story["steps"]
+        yield {
+            **{name: story[name] for name in ("phase", "config", "batch", "seq_len")},
+            **{name: story[name] for name in ("formula_flops", "executed_flops")},
+            "steps": len(steps) - 5,
+            "began": round(steps[4][0], 4),
+            "ended": round(steps[-1][0], 4),
+        }
+
+
+def _nearest(times: Sequence[float], at: float) -> int:
+    return min(range(len(times)), key=lambda place: abs(times[place] - at))
+
+
+def _mean(windows: Sequence[Row], value: Any) -> float:
+    """The mean over time."""
+    seconds = [w["end"] - w["start"] for w in windows]
+    total = sum(value(w) * s for w, s in zip(windows, seconds, strict=True))
+    return float(total / sum(seconds))
+
+
+def _lines(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def _write(name: str, rows: Iterator[Row]) -> None:
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    (RECORDINGS / name).write_text(f"[\n{lines}\n]\n")
+
+
+def main(args: Sequence[str]) -> None:
+    if len(args) != 1:
+        raise SystemExit(__doc__)
+    folder = Path(args[0])
+    _write("h100-products.json", products(_lines(folder / "true-clock.jsonl")))
+    known = _lines(folder / "parts-loads.jsonl")
+    _write("h100-known-loads.json", loads(known, _lines(folder / "parts-gpm.jsonl")))
+    names = ("plain", "recompute", "full-attention", "waiting", "tf32")
+    stories = [json.loads((folder / f"{name}.json").read_text()) for name in names]
+    _write("h100-training.json", training(stories))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,107 @@
+"""What a real H100 did (docs/hardware.md), against the formulas: the truth is FLOPs that were counted by launches."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ofu_exporter.hardware import gpu_models, tiles
+from ofu_exporter.hardware.tiles import Gemm
+from ofu_exporter.ofu import formula
+from ofu_exporter.values.gpu import Gpu
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+H100 = Gpu(index="0", uuid="GPU-a", name="NVIDIA H100 80GB HBM3", sm_count=132)
+Row = Mapping[str, Any]
+
+
+def recorded(name: str) -> list[Row]:
+    return list(json.loads((RECORDINGS / name).read_text()))
+
+
+def rating() -> Any:
+    rated = gpu_models.rate(H100)
+    assert rated is not None
+    return rated
+
+
+def adjusted_points(row: Row, clock: str) -> float:
+    """Adjusted OFU minus MFU, in points; the kernel's name says the tiles."""
+    rated = rating()
+    ofu = formula.utilization(
+        row["tensor_active"], row[clock], rated.tensor_clock_hz["low_precision"]
+    )
+    gemm = Gemm(row["n"], row["m"], row["k"])  # row-major: the kernel sees the product transposed
+    overhead = tiles.cost(tiles.parse(row["kernel"]), [gemm]).overhead_ratio
+    mfu = row["flops_per_second"] / rated.peak_flops[row["precision"]]
+    return float(100 * (tiles.adjusted_utilization(ofu, overhead) - mfu))
+
+
+def test_adjusted_ofu_is_mfu_within_half_a_point_over_36_products() -> None:
+    rows = recorded("h100-products.json")
+    assert len(rows) == 36
+    assert statistics.fmean(abs(adjusted_points(row, "nvml_clock_hz")) for row in rows) < 0.5
+
+
+def test_with_the_clock_that_the_sms_count_themselves_it_is_mfu_within_a_tenth() -> None:
+    rows = recorded("h100-products.json")
+    errors = [abs(adjusted_points(row, "true_clock_hz")) for row in rows]
+    assert statistics.fmean(errors) < 0.1
+    assert max(errors) < 0.7
+
+
+def test_nvml_can_name_a_clock_that_is_a_tenth_too_high() -> None:
+    """Under the power cap; docs/accuracy.md says what that means for OFU."""
+    ratios = [row["nvml_clock_hz"] / row["true_clock_hz"] for row in recorded("h100-products.json")]
+    assert 0.99 < statistics.median(ratios) < 1.0
+    assert max(ratios) > 1.1
+
+
+@pytest.mark.parametrize(
+    ("load", "pipe"),
+    [
+        ("gemm bf16", "7"),
+        ("gemm tf32", "7"),
+        ("gemm fp8", "7"),
+        ("gemm int8", "9"),
+        ("gemm fp64", "6"),
+    ],
+)
+def test_one_pipe_has_all_tensor_activity_of_a_precision(load: str, pipe: str) -> None:
+    """FP64 products count as DFMA (id 6); DMMA (id 8) stays at 0."""
+    (row,) = (row for row in recorded("h100-known-loads.json") if row["name"] == load)
+    assert row["metrics"][pipe] == pytest.approx(row["metrics"]["5"], abs=0.01)
+    assert sum(row["metrics"][id_] for id_ in "6789") == pytest.approx(
+        row["metrics"]["5"], abs=0.01
+    )
+
+
+def test_sm_activity_is_the_share_of_sms_with_a_block() -> None:
+    for row in recorded("h100-known-loads.json"):
+        if "sm_ratio" in row:
+            assert row["metrics"]["2"] == pytest.approx(100 * row["sm_ratio"], abs=0.02)
+            assert row["metrics"]["1"] == pytest.approx(100, abs=0.02)
+
+
+def test_engine_activity_is_the_share_of_the_time_in_which_kernels_ran() -> None:
+    for row in recorded("h100-known-loads.json"):
+        if row["name"].startswith("gemm bf16") and "busy_ratio" in row:
+            assert row["metrics"]["1"] == pytest.approx(100 * row["busy_ratio"], abs=1.0)
+
+
+def test_fp64_products_are_measured_against_the_clock_of_fp64() -> None:
+    """With the low clock (1830 MHz) OFU would read 8 % more."""
+    (row,) = (row for row in recorded("h100-known-loads.json") if row["name"] == "gemm fp64")
+    rated = rating()
+    pipes = {"hmma": row["metrics"]["7"], "dfma": row["metrics"]["6"], "dmma": row["metrics"]["8"]}
+    activity = formula.activity_by_domain(
+        row["metrics"]["5"] / 100, {pipe: value / 100 for pipe, value in pipes.items()}
+    )
+    ofu = formula.utilization_over_domains(activity, row["clock_mhz"] * 1e6, rated.tensor_clock_hz)
+    mfu = row["flops_per_second"] / rated.peak_flops["fp64"]
+    assert ofu == pytest.approx(mfu, abs=0.02)
