@@ -28,6 +28,7 @@ from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import resumed
+from ofu_exporter.ofu.job_state import credited_before
 from ofu_exporter.ofu.owners import OwnerState
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
@@ -128,7 +129,9 @@ class Daemon:
         _log_gap(saved.watched_until)
         return State(
             jobs={job.job.key: job for job in jobs},
-            owners=OwnerState(watched_until=saved.watched_until),
+            owners=OwnerState(
+                watched_until=saved.watched_until, credited=credited_before(jobs, now)
+            ),
             counted_before=saved.counted_until,
         )
 
