@@ -21,6 +21,26 @@ REST_SECONDS = 1.0
 fill the log."""
 
 
+class LastReloads:
+    """Whether what lies in the files now is in force. A full reload reads the web configuration as well."""
+
+    def __init__(self) -> None:
+        self._is_web_wrong = self._is_wrong = False
+
+    @property
+    def successful(self) -> bool:
+        return not self._is_wrong and not self._is_web_wrong
+
+    def note(self, outcome: str) -> None:
+        """Note how a full reload came out."""
+        self._is_wrong = outcome == "failed"
+        self._is_web_wrong = self._is_web_wrong and self._is_wrong
+
+    def note_web(self, outcome: str) -> None:
+        """Note how a renewal of the web configuration alone came out."""
+        self._is_web_wrong = outcome == "failed"
+
+
 class Reloads:
     """Collects requests for a reload, and decides when it comes. Any number of requests during a reload cause one
     more."""
