@@ -31,14 +31,16 @@ class LastReloads:
     def successful(self) -> bool:
         return not self._is_wrong and not self._is_web_wrong
 
-    def note(self, outcome: str) -> None:
-        """Note how a full reload came out."""
+    def noted(self, outcome: str) -> str:
+        """The outcome of a full reload, which is noted."""
         self._is_wrong = outcome == "failed"
         self._is_web_wrong = self._is_web_wrong and self._is_wrong
+        return outcome
 
-    def note_web(self, outcome: str) -> None:
-        """Note how a renewal of the web configuration alone came out."""
+    def web_noted(self, outcome: str) -> str:
+        """The outcome of a renewal of the web configuration alone, which is noted."""
         self._is_web_wrong = outcome == "failed"
+        return outcome
 
 
 class Reloads:

@@ -110,16 +110,16 @@ def test_only_what_reads_a_file_again_says_that_it_is_right() -> None:
     """A full reload reads both files; a change of the web configuration is read by itself."""
     last = LastReloads()
     assert last.successful
-    last.note("failed")
-    last.note_web("applied")
+    last.noted("failed")
+    last.web_noted("applied")
     assert not last.successful
-    last.note("applied")
+    last.noted("applied")
     assert last.successful
-    last.note_web("failed")
+    last.web_noted("failed")
     assert not last.successful
-    last.note("failed")
-    last.note_web("applied")
+    last.noted("failed")
+    last.web_noted("applied")
     assert not last.successful
-    last.note_web("failed")
-    last.note("applied")
+    last.web_noted("failed")
+    last.noted("applied")
     assert last.successful
