@@ -525,6 +525,26 @@ def test_a_job_knows_its_pods_by_name(bench: Bench) -> None:
     assert job.aliases == ("ns/p-0", "ns/p-1")
 
 
+def test_a_job_knows_the_addresses_of_its_pods(bench: Bench) -> None:
+    """Not those that a pod shares with every program of its node."""
+    owner = ("batch/v1", "Job", "train", "u")
+    bench.api.add(doubles.pod("a", owner=owner, addresses=("10.0.0.7", "2001:DB8::7")))
+    bench.api.add(doubles.pod("b", owner=owner, addresses=("10.0.0.8",)))
+    bench.api.add(doubles.pod("c", owner=owner, addresses=("192.0.2.1",), host_network=True))
+    pods = [holding(name, f"GPU-{name}") for name in "abc"]
+    (job,) = bench.jobs(*pods).values()
+    assert job.addresses == ("10.0.0.7", "10.0.0.8", "2001:db8::7")
+
+
+@pytest.mark.parametrize("listed", [None, {}, "10.0.0.7", [None], [{"ip": 7}], [{"ip": "x"}], [[]]])
+def test_addresses_that_cannot_be_are_none(bench: Bench, listed: object) -> None:
+    document = doubles.pod("a")
+    document["status"] = {"phase": "Running", "podIPs": listed}
+    bench.api.add(document)
+    (job,) = bench.jobs(holding("a", "GPU-a")).values()
+    assert job.addresses == ()
+
+
 def test_a_pod_that_is_its_own_job_has_no_other_name(bench: Bench) -> None:
     bench.api.add(doubles.pod("alone"))
     (claim,) = bench.answer(holding("alone", "GPU-a"))
