@@ -119,6 +119,16 @@ def test_who_was_asked_in_vain_is_said(running: Agent) -> None:
     assert "no --state-file was given" in done.stderr
 
 
+@pytest.mark.parametrize(("job_id", "is_part"), [("15_3", True), ("17+1", True), ("ns/a_3", False)])
+def test_the_name_of_a_part_of_a_job_leads_to_its_number(
+    running: Agent, job_id: str, is_part: bool
+) -> None:
+    """squeue prints these names; agents know each part by the number that Slurm gave it."""
+    done = call("job", "show", job_id, "--agent", running.url)
+    assert done.returncode == 3
+    assert (f"`squeue -h -o %A -j {job_id}`" in done.stderr) is is_part
+
+
 def test_the_totals_of_a_job_on_its_nodes_are_one_line(running: Agent) -> None:
     port = running.url.rpartition(":")[2]
     done = call("job", "gather", "7", "--nodes", "127.0.0.1,127.0.0.9", "--port", port)
