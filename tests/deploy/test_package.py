@@ -40,8 +40,8 @@ def wheels(checkout: Path) -> tuple[zipfile.Path, zipfile.Path]:
 
 
 def built(checkout: Path, target: Path) -> zipfile.Path:
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", target, checkout]
-    subprocess.run(command, check=True)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    subprocess.run([*pip, "-w", str(target), str(checkout)], check=True)
     return zipfile.Path(next(target.glob("*.whl")))
 
 
